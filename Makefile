@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test lint types contracts proto bench clean help
+
+help:  ## what can be made here
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Soltape needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Name another: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
+	@exec $(BIN)/soltape up
+
+test: $(READY)  ## set up, then run every test
+	$(BIN)/pytest
+
+lint: $(READY)  ## style
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy --strict
+	$(BIN)/mypy
+
+contracts: $(READY)  ## which package may import which
+	$(BIN)/lint-imports
+
+proto: $(READY)  ## generate the protobuf modules anew
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. schemas/proto/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. schemas/proto/geyser.proto
+
+bench: $(READY)  ## every benchmark, quick
+	$(BIN)/soltape bench decode --quick && $(BIN)/soltape bench ingest --quick
+
+clean:  ## remove the environment and the data
+	rm -rf $(VENV) .soltape

@@ -1,0 +1,1 @@
+"""The systems Soltape runs on."""

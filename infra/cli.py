@@ -1,0 +1,77 @@
+"""The `soltape` command: one entry for every role and tool.
+
+Commands are found through the entry points `soltape.commands` and `soltape.benches` in
+pyproject.toml, so that packages above `infra` can offer commands without `infra` knowing them.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from infra.settings import SettingsError
+
+
+class EntryPointGroup(click.Group):
+    """A click group whose commands are loaded from an entry point group when they are named."""
+
+    def __init__(self, group: str, **attributes: object) -> None:
+        super().__init__(**attributes)  # type: ignore[arg-type]
+        self._group = group
+
+    def _points(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self._group)}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, those added directly included."""
+        return sorted({*super().list_commands(ctx), *self._points()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if point := self._points().get(cmd_name):
+            command = point.load()
+            assert isinstance(command, click.Command), f"{point.value} is no click command"
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+HELP = """Solana's tape: from a Yellowstone stream to Kafka topics.
+
+\b
+First time here?
+  soltape up                 everything on this machine, on a simulated chain
+  soltape tail solana-dex-swaps    watch the swaps go by
+  soltape doctor             is what I configured reachable?
+
+Settings come from the environment and .env; .env.example explains each.
+"""
+
+cli = EntryPointGroup(
+    "soltape.commands",
+    name="soltape",
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+click.version_option(package_name="soltape", prog_name="soltape")(cli)
+cli.add_command(
+    EntryPointGroup(
+        "soltape.benches",
+        name="bench",
+        help="Measure, and print one JSON line with the figures (progress goes to stderr).",
+    )
+)
+
+
+def main() -> None:
+    """Run the command line; a wrong setting is a message, never a traceback."""
+    try:
+        cli(prog_name="soltape")
+    except SettingsError as error:
+        click.echo(f"soltape: a setting is not accepted\n{error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""From the chain to facts."""

@@ -1,0 +1,124 @@
+"""The events of the tape as values: a swap, a creation, a migration.
+
+Amounts are integers in the token's smallest unit, addresses and signatures base58 text,
+times milliseconds since the Unix epoch. `schemas.codec` turns them into Protobuf and JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Side(IntEnum):
+    """What the wallet did with `mint`."""
+
+    BUY = 1
+    SELL = 2
+
+
+class Commitment(IntEnum):
+    """How sure the chain is of a slot."""
+
+    PROCESSED = 0
+    CONFIRMED = 1
+    FINALIZED = 2
+
+
+@dataclass(slots=True)
+class Swap:
+    """One pool leg of one transaction; its identity is (signature, event_index).
+
+    `amount_raw` and `quote_amount_raw` are what the pool's vaults moved;
+    `wallet_amount_raw` and `wallet_quote_amount_raw` what the wallet gave or received:
+    they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
+    """
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    program_id: str
+    pool: str
+    wallet: str
+    fee_payer: str
+    mint: str
+    quote_mint: str
+    side: Side
+    amount_raw: int
+    decimals: int
+    quote_amount_raw: int
+    quote_decimals: int
+    wallet_amount_raw: int
+    wallet_quote_amount_raw: int
+    pool_fee_raw: int | None
+    pool_fee_mint: str
+    fee_lamports: int
+    priority_fee_lamports: int
+    tip_lamports: int
+    router: str
+    platform: str
+    reserve_raw: int | None
+    quote_reserve_raw: int | None
+    liquidity: int | None
+    sqrt_price_x64: int | None
+    commitment: Commitment = Commitment.PROCESSED
+
+    @property
+    def price(self) -> float:
+        """Quote per token in human units; 0.0 where no token moved."""
+        if not self.amount_raw:
+            return 0.0
+        return (
+            self.quote_amount_raw / self.amount_raw * 10.0 ** (self.decimals - self.quote_decimals)
+        )
+
+
+@dataclass(slots=True)
+class Creation:
+    """A token is created on a launch platform, or with its first pool."""
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    mint: str
+    name: str
+    symbol: str
+    uri: str
+    creator: str
+    platform: str
+    dex: str
+    pool: str
+    quote_mint: str
+    decimals: int | None
+    supply_raw: int | None
+    token_program: str
+    commitment: Commitment = Commitment.PROCESSED
+
+
+@dataclass(slots=True)
+class Migration:
+    """A token leaves its bonding curve for a pool."""
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    mint: str
+    platform: str
+    from_dex: str
+    from_pool: str
+    dex: str
+    pool: str
+    quote_mint: str
+    amount_raw: int | None
+    quote_amount_raw: int | None
+    commitment: Commitment = Commitment.PROCESSED
+
+
+Event = Swap | Creation | Migration

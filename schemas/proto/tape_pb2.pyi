@@ -1,0 +1,312 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Side(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SIDE_UNSPECIFIED: _ClassVar[Side]
+    BUY: _ClassVar[Side]
+    SELL: _ClassVar[Side]
+
+class Commitment(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROCESSED: _ClassVar[Commitment]
+    CONFIRMED: _ClassVar[Commitment]
+    FINALIZED: _ClassVar[Commitment]
+SIDE_UNSPECIFIED: Side
+BUY: Side
+SELL: Side
+PROCESSED: Commitment
+CONFIRMED: Commitment
+FINALIZED: Commitment
+
+class Swap(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool", "wallet", "fee_payer", "mint", "quote_mint", "side", "amount_raw", "decimals", "quote_amount_raw", "quote_decimals", "wallet_amount_raw", "wallet_quote_amount_raw", "price", "price_sol", "price_usd", "sol_value", "usd_value", "pool_fee_raw", "pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router", "platform", "commitment", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_ID_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    WALLET_FIELD_NUMBER: _ClassVar[int]
+    FEE_PAYER_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_MINT_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    DECIMALS_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_DECIMALS_FIELD_NUMBER: _ClassVar[int]
+    WALLET_AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    WALLET_QUOTE_AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    PRICE_SOL_FIELD_NUMBER: _ClassVar[int]
+    PRICE_USD_FIELD_NUMBER: _ClassVar[int]
+    SOL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    USD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    POOL_FEE_RAW_FIELD_NUMBER: _ClassVar[int]
+    POOL_FEE_MINT_FIELD_NUMBER: _ClassVar[int]
+    FEE_LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FEE_LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    TIP_LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    PLATFORM_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    RESERVE_RAW_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_RESERVE_RAW_FIELD_NUMBER: _ClassVar[int]
+    LIQUIDITY_FIELD_NUMBER: _ClassVar[int]
+    SQRT_PRICE_X64_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    program_id: str
+    pool: str
+    wallet: str
+    fee_payer: str
+    mint: str
+    quote_mint: str
+    side: Side
+    amount_raw: int
+    decimals: int
+    quote_amount_raw: int
+    quote_decimals: int
+    wallet_amount_raw: int
+    wallet_quote_amount_raw: int
+    price: float
+    price_sol: float
+    price_usd: float
+    sol_value: float
+    usd_value: float
+    pool_fee_raw: int
+    pool_fee_mint: str
+    fee_lamports: int
+    priority_fee_lamports: int
+    tip_lamports: int
+    router: str
+    platform: str
+    commitment: Commitment
+    reserve_raw: int
+    quote_reserve_raw: int
+    liquidity: str
+    sqrt_price_x64: str
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., pool: _Optional[str] = ..., wallet: _Optional[str] = ..., fee_payer: _Optional[str] = ..., mint: _Optional[str] = ..., quote_mint: _Optional[str] = ..., side: _Optional[_Union[Side, str]] = ..., amount_raw: _Optional[int] = ..., decimals: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., quote_decimals: _Optional[int] = ..., wallet_amount_raw: _Optional[int] = ..., wallet_quote_amount_raw: _Optional[int] = ..., price: _Optional[float] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., sol_value: _Optional[float] = ..., usd_value: _Optional[float] = ..., pool_fee_raw: _Optional[int] = ..., pool_fee_mint: _Optional[str] = ..., fee_lamports: _Optional[int] = ..., priority_fee_lamports: _Optional[int] = ..., tip_lamports: _Optional[int] = ..., router: _Optional[str] = ..., platform: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ..., reserve_raw: _Optional[int] = ..., quote_reserve_raw: _Optional[int] = ..., liquidity: _Optional[str] = ..., sqrt_price_x64: _Optional[str] = ...) -> None: ...
+
+class Creation(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "mint", "name", "symbol", "uri", "creator", "platform", "dex", "pool", "quote_mint", "decimals", "supply_raw", "token_program", "commitment")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    URI_FIELD_NUMBER: _ClassVar[int]
+    CREATOR_FIELD_NUMBER: _ClassVar[int]
+    PLATFORM_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_MINT_FIELD_NUMBER: _ClassVar[int]
+    DECIMALS_FIELD_NUMBER: _ClassVar[int]
+    SUPPLY_RAW_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    mint: str
+    name: str
+    symbol: str
+    uri: str
+    creator: str
+    platform: str
+    dex: str
+    pool: str
+    quote_mint: str
+    decimals: int
+    supply_raw: int
+    token_program: str
+    commitment: Commitment
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., mint: _Optional[str] = ..., name: _Optional[str] = ..., symbol: _Optional[str] = ..., uri: _Optional[str] = ..., creator: _Optional[str] = ..., platform: _Optional[str] = ..., dex: _Optional[str] = ..., pool: _Optional[str] = ..., quote_mint: _Optional[str] = ..., decimals: _Optional[int] = ..., supply_raw: _Optional[int] = ..., token_program: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ...) -> None: ...
+
+class Migration(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "mint", "platform", "from_dex", "from_pool", "dex", "pool", "quote_mint", "amount_raw", "quote_amount_raw", "commitment")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    PLATFORM_FIELD_NUMBER: _ClassVar[int]
+    FROM_DEX_FIELD_NUMBER: _ClassVar[int]
+    FROM_POOL_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_MINT_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    mint: str
+    platform: str
+    from_dex: str
+    from_pool: str
+    dex: str
+    pool: str
+    quote_mint: str
+    amount_raw: int
+    quote_amount_raw: int
+    commitment: Commitment
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., mint: _Optional[str] = ..., platform: _Optional[str] = ..., from_dex: _Optional[str] = ..., from_pool: _Optional[str] = ..., dex: _Optional[str] = ..., pool: _Optional[str] = ..., quote_mint: _Optional[str] = ..., amount_raw: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., commitment: _Optional[_Union[Commitment, str]] = ...) -> None: ...
+
+class PriceUpdate(_message.Message):
+    __slots__ = ("mint", "price_sol", "price_usd", "timestamp", "slot", "pool")
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    PRICE_SOL_FIELD_NUMBER: _ClassVar[int]
+    PRICE_USD_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    mint: str
+    price_sol: float
+    price_usd: float
+    timestamp: int
+    slot: int
+    pool: str
+    def __init__(self, mint: _Optional[str] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., timestamp: _Optional[int] = ..., slot: _Optional[int] = ..., pool: _Optional[str] = ...) -> None: ...
+
+class Outcomes(_message.Message):
+    __slots__ = ("decoded", "unknown", "malformed")
+    DECODED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    MALFORMED_FIELD_NUMBER: _ClassVar[int]
+    decoded: int
+    unknown: int
+    malformed: int
+    def __init__(self, decoded: _Optional[int] = ..., unknown: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
+
+class SlotStatus(_message.Message):
+    __slots__ = ("slot", "parent", "status", "block_time_ms", "transactions", "events", "outcomes")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PROCESSED: _ClassVar[SlotStatus.Status]
+        CONFIRMED: _ClassVar[SlotStatus.Status]
+        FINALIZED: _ClassVar[SlotStatus.Status]
+        ORPHANED: _ClassVar[SlotStatus.Status]
+    PROCESSED: SlotStatus.Status
+    CONFIRMED: SlotStatus.Status
+    FINALIZED: SlotStatus.Status
+    ORPHANED: SlotStatus.Status
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    parent: int
+    status: SlotStatus.Status
+    block_time_ms: int
+    transactions: int
+    events: int
+    outcomes: Outcomes
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., status: _Optional[_Union[SlotStatus.Status, str]] = ..., block_time_ms: _Optional[int] = ..., transactions: _Optional[int] = ..., events: _Optional[int] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ...) -> None: ...
+
+class SlotGap(_message.Message):
+    __slots__ = ("first_slot", "last_slot", "reason", "detected_ms")
+    FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
+    LAST_SLOT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETECTED_MS_FIELD_NUMBER: _ClassVar[int]
+    first_slot: int
+    last_slot: int
+    reason: str
+    detected_ms: int
+    def __init__(self, first_slot: _Optional[int] = ..., last_slot: _Optional[int] = ..., reason: _Optional[str] = ..., detected_ms: _Optional[int] = ...) -> None: ...
+
+class TapeEvent(_message.Message):
+    __slots__ = ("swap", "creation", "migration", "slot_status", "slot_gap")
+    SWAP_FIELD_NUMBER: _ClassVar[int]
+    CREATION_FIELD_NUMBER: _ClassVar[int]
+    MIGRATION_FIELD_NUMBER: _ClassVar[int]
+    SLOT_STATUS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_GAP_FIELD_NUMBER: _ClassVar[int]
+    swap: Swap
+    creation: Creation
+    migration: Migration
+    slot_status: SlotStatus
+    slot_gap: SlotGap
+    def __init__(self, swap: _Optional[_Union[Swap, _Mapping]] = ..., creation: _Optional[_Union[Creation, _Mapping]] = ..., migration: _Optional[_Union[Migration, _Mapping]] = ..., slot_status: _Optional[_Union[SlotStatus, _Mapping]] = ..., slot_gap: _Optional[_Union[SlotGap, _Mapping]] = ...) -> None: ...
+
+class LiveBatch(_message.Message):
+    __slots__ = ("events", "sent_ms")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    SENT_MS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[TapeEvent]
+    sent_ms: int
+    def __init__(self, events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., sent_ms: _Optional[int] = ...) -> None: ...
+
+class SlotBatch(_message.Message):
+    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    BLOCKHASH_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    SOL_USD_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    parent: int
+    blockhash: str
+    block_time_ms: int
+    events: _containers.RepeatedCompositeFieldContainer[TapeEvent]
+    outcomes: Outcomes
+    sol_usd: str
+    complete: bool
+    transactions: int
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ...) -> None: ...
+
+class Undecoded(_message.Message):
+    __slots__ = ("slot", "signature", "program_id", "dex", "event_index", "reason", "detail", "data")
+    class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNKNOWN: _ClassVar[Undecoded.Reason]
+        MALFORMED: _ClassVar[Undecoded.Reason]
+    UNKNOWN: Undecoded.Reason
+    MALFORMED: Undecoded.Reason
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_ID_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    signature: str
+    program_id: str
+    dex: str
+    event_index: int
+    reason: Undecoded.Reason
+    detail: str
+    data: bytes
+    def __init__(self, slot: _Optional[int] = ..., signature: _Optional[str] = ..., program_id: _Optional[str] = ..., dex: _Optional[str] = ..., event_index: _Optional[int] = ..., reason: _Optional[_Union[Undecoded.Reason, str]] = ..., detail: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
