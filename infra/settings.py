@@ -121,7 +121,7 @@ class SettingsError(Exception):
 def load() -> Settings:
     """Read the settings.
 
-    Raises SettingsError, which names each variable, its value (secrets hidden) and what is accepted.
+    Raises SettingsError: it names each variable, its value (secrets hidden) and what is accepted.
     """
     try:
         return Settings()  # type: ignore[call-arg]
