@@ -1,0 +1,62 @@
+"""A child process as a value: what to run, where it will be found, and when it serves.
+
+Every embedded system describes itself as a `Process`; `infra.supervisor` runs them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+
+class NotReady(Exception):  # noqa: N818 - a state, not a fault
+    """A process does not serve yet; the text says what is missing."""
+
+
+class PortInUse(Exception):  # noqa: N818 - says what is the case
+    """Another program holds a port; the text names the port and the setting that moves it."""
+
+    def __init__(self, host: str, port: int, setting: str) -> None:
+        super().__init__(
+            f"port {port} on {host} is in use by another program: stop it, "
+            f"or set {setting} to a free port"
+        )
+        self.host = host
+        self.port = port
+        self.setting = setting
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One child process.
+
+    `ready` raises `NotReady` until the process serves; `env` is added to the parent's
+    environment; `address` is what a person needs to know to reach it.
+    """
+
+    name: str
+    command: list[str]
+    address: str
+    ready: Callable[[], Awaitable[None]]
+    env: Mapping[str, str] = field(default_factory=dict)
+    ready_timeout_s: float = 60.0
+
+
+def require_free_port(host: str, port: int, setting: str) -> None:
+    """Raise `PortInUse` if something listens on the port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As the servers do: a port in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise PortInUse(host, port, setting) from error
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that is free now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
