@@ -1,0 +1,146 @@
+"""A chain source: what the local chain's server asks of a recording or a simulated market.
+
+A source tells the life of its slots as events, in the order they happen and paced in real
+time. The server keeps blocks, answers subscriptions and RPC, and injects delivery faults; a
+source never delays, repeats or reorders on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTransaction:
+    """An executed transaction, serialized once for all subscribers."""
+
+    signature: bytes  # 64 bytes
+    index: int  # position in its block, from 0, ascending
+    info: bytes  # serialized geyser.SubscribeUpdateTransactionInfo, `index` included
+    accounts: frozenset[bytes]  # static and loaded keys, 32 bytes each
+    is_vote: bool
+    failed: bool
+
+    @classmethod
+    def from_info(cls, info: SubscribeUpdateTransactionInfo) -> ChainTransaction:
+        """Serialize a complete message; `info.index` must be set."""
+        meta = info.meta
+        return cls(
+            signature=info.signature,
+            index=info.index,
+            info=info.SerializeToString(),
+            accounts=frozenset(
+                (
+                    *info.transaction.message.account_keys,
+                    *meta.loaded_writable_addresses,
+                    *meta.loaded_readonly_addresses,
+                )
+            ),
+            is_vote=info.is_vote,
+            failed=meta.HasField("err"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """What a block says beside its transactions."""
+
+    slot: int
+    parent_slot: int
+    blockhash: str  # base58
+    parent_blockhash: str
+    block_time: int  # seconds since the Unix epoch
+    block_height: int  # of the fork the block is on
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStarted:
+    """A bank was created on top of `parent_slot`; first event of a slot, once."""
+
+    slot: int
+    parent_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTransactions:
+    """The next transactions of a started slot, as they are executed (many of these a slot).
+
+    Indexes continue over the slot's batches: 0, 1, 2, ...
+    """
+
+    slot: int
+    transactions: tuple[ChainTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCompleted:
+    """The bank is frozen: the slot is processed and its block can be fetched."""
+
+    header: BlockHeader
+
+
+@dataclass(frozen=True, slots=True)
+class SlotConfirmed:
+    """The cluster voted for a completed slot; its ancestors were confirmed before it."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFinalized:
+    """A confirmed slot is rooted; its ancestors were finalized before it."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDead:
+    """A started slot will never be completed; transactions may have been seen already."""
+
+    slot: int
+    error: str
+
+
+# A fork is two slots with the same parent, of which one is never confirmed. A skipped slot
+# never appears: the next slot's parent is the last slot that does.
+SlotEvent = (
+    SlotStarted | SlotTransactions | SlotCompleted | SlotConfirmed | SlotFinalized | SlotDead
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account's current state, as far as the source keeps it."""
+
+    owner: bytes  # program, 32 bytes
+    lamports: int
+    data: bytes
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSupply:
+    """A mint's current supply in raw units."""
+
+    amount_raw: int
+    decimals: int
+
+
+class Source(Protocol):
+    """A chain as seen by the server; one consumer, read once."""
+
+    def events(self) -> AsyncIterator[SlotEvent]:
+        """Yield the slots' events, paced in real time; ends when the source has no more."""
+        ...
+
+    def account(self, address: bytes) -> Account | None:
+        """Return the account, or None where the source has no data of it."""
+        ...
+
+    def token_supply(self, mint: bytes) -> TokenSupply | None:
+        """Return the supply, or None where the source does not know the mint."""
+        ...
