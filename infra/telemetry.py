@@ -1,0 +1,120 @@
+"""What a running role tells: structured log lines on stderr and Prometheus metrics on loopback.
+
+Metric names start with `soltape_<role>_`, base units are in the name (`_ms`, `_bytes`, `_slots`)
+and counters end in `_total`. Labels have few values: a venue, an outcome, a topic; never a mint, a
+wallet or a signature. Memory, CPU and open files come with prometheus_client's own collectors.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import sys
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import structlog
+from prometheus_client import start_http_server
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from infra.process import PortInUse
+from infra.settings import Settings
+
+MetricsRole = Literal["ingest", "agents", "chain"]
+
+_SECRET_KEYS: Final = frozenset(
+    {"token", "password", "secret", "authorization", "cookie", "api_key", "apikey", "x_api_key"}
+)
+_SECRET_ENDINGS: Final = ("_password", "_secret", "_api_key", "x_token", "auth_token")
+_HIDDEN: Final = "(hidden)"
+# Credentials also travel inside addresses: user:password@host and ?api-key=...
+_IN_ADDRESS: Final = (
+    (re.compile(r"(?<=://)[^/@\s]+@"), f"{_HIDDEN}@"),
+    (re.compile(r"((?:api[-_]?key|token|password)=)[^&\s]+", re.IGNORECASE), rf"\1{_HIDDEN}"),
+)
+
+
+def configure_logging(settings: Settings, role: str) -> None:
+    """Send this process's log lines, those of libraries included, to stderr in one format.
+
+    Libraries are heard from `warning` on, unless `log_level` is `debug`: their `info` is chatter.
+    """
+
+    def add_role(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        event.setdefault("role", role)
+        return event
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        add_role,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        hide_secrets,
+    ]
+    render: list[Processor]
+    if settings.log_format == "json":
+        render = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        render = [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                pad_event_to=0,
+                exception_formatter=structlog.dev.plain_traceback,
+            )
+        ]
+    level = getattr(logging, settings.log_level.upper())
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    logging.basicConfig(handlers=[handler], force=True)
+    for package in ("infra", "pipeline", "schemas"):
+        logging.getLogger(package).setLevel(level)
+    logging.getLogger().setLevel(level if level == logging.DEBUG else logging.WARNING)
+
+
+def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Replace the values of secret keys, and credentials inside addresses (structlog processor)."""
+    for key, value in event.items():
+        name = key.lower().replace("-", "_")
+        if name in _SECRET_KEYS or name.endswith(_SECRET_ENDINGS):
+            event[key] = _HIDDEN
+        elif isinstance(value, str):
+            for pattern, replacement in _IN_ADDRESS:
+                value = pattern.sub(replacement, value)
+            event[key] = value
+    return event
+
+
+def host_of(address: str) -> str:
+    """Return the part of an address that is safe to show: providers put keys into the path."""
+    parts = urlsplit(address)
+    if not parts.netloc:
+        return address
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def serve_metrics(settings: Settings, role: MetricsRole) -> None:
+    """Serve /metrics of this process in a thread of its own.
+
+    Raises PortInUse, which names the setting `METRICS_PORT_<ROLE>`.
+    """
+    setting = f"metrics_port_{role}"
+    port: int = getattr(settings, setting)
+    try:
+        start_http_server(port, addr=settings.metrics_host)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(settings.metrics_host, port, setting.upper()) from None
+        raise
