@@ -1,0 +1,222 @@
+"""Events survive the way through Protobuf and through JSON, and JSON is what readers expect."""
+
+import dataclasses
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import codec, topics
+from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
+from schemas.proto import tape_pb2
+
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
+U128 = st.integers(0, 2**128 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
+def events(event: type[Event]) -> st.SearchStrategy[Event]:
+    """Any values of an event's fields that the chain could hold."""
+
+    def strategy(field: dataclasses.Field) -> st.SearchStrategy:
+        wanted = str(field.type)
+        if wanted == "Side":
+            return st.sampled_from(Side)
+        if wanted == "Commitment":
+            return st.sampled_from(Commitment)
+        if wanted == "str":
+            return TEXT
+        if field.name in ("liquidity", "sqrt_price_x64"):
+            return st.none() | U128
+        if field.name.endswith("decimals"):
+            values = st.integers(0, 255)
+        elif field.name in ("tx_index", "event_index"):
+            values = U32
+        elif field.name == "block_time_ms":
+            values = st.integers(-(2**63), 2**63 - 1)
+        else:
+            values = U64
+        return st.none() | values if wanted == "int | None" else values
+
+    return st.builds(event, **{f.name: strategy(f) for f in dataclasses.fields(event)})
+
+
+ANY_EVENT = events(Swap) | events(Creation) | events(Migration)
+
+
+@given(events(Swap))
+def test_swap_round_trip_through_bytes(swap: Swap) -> None:
+    message = tape_pb2.Swap.FromString(codec.swap_to_proto(swap).SerializeToString())
+    assert codec.swap_from_proto(message) == swap
+    assert message.price == swap.price
+
+
+@given(events(Creation))
+def test_creation_round_trip_through_bytes(creation: Creation) -> None:
+    message = tape_pb2.Creation.FromString(codec.creation_to_proto(creation).SerializeToString())
+    assert codec.creation_from_proto(message) == creation
+
+
+@given(events(Migration))
+def test_migration_round_trip_through_bytes(migration: Migration) -> None:
+    message = tape_pb2.Migration.FromString(codec.migration_to_proto(migration).SerializeToString())
+    assert codec.migration_from_proto(message) == migration
+
+
+@given(st.lists(ANY_EVENT, max_size=4))
+def test_batches_keep_their_events_in_order(given_events: list[Event]) -> None:
+    batch = tape_pb2.SlotBatch(slot=7)
+    for event in given_events:
+        codec.add_event(batch.events, event)
+    read = tape_pb2.SlotBatch.FromString(batch.SerializeToString())
+    assert [codec.event_from_tape(envelope) for envelope in read.events] == given_events
+    assert list(read.events) == [codec.event_to_tape(event) for event in given_events]
+
+
+@given(ANY_EVENT)
+def test_json_round_trip(event: Event) -> None:
+    # orjson itself takes no integer beyond 64 bits: what passes it fits every reader.
+    values = orjson.loads(orjson.dumps(codec.event_to_json(event)))
+    assert codec.event_from_json(values) == event
+
+
+@given(ANY_EVENT)
+def test_json_of_an_event_and_of_its_message_agree(event: Event) -> None:
+    from_event = codec.event_to_json(event)
+    from_message = codec.message_to_json(codec.event_to_tape(event))
+    valuation = {"price_sol", "price_usd", "sol_value", "usd_value"}
+    assert {k: v for k, v in from_message.items() if k not in valuation} == from_event
+    assert [k for k in from_message if k not in valuation] == list(from_event)
+
+
+SWAP = Swap(
+    signature="5sig",
+    slot=300_000_000,
+    tx_index=4,
+    event_index=2,
+    block_time_ms=1_700_000_000_123,
+    dex="raydium-clmm",
+    program_id="CAMMprogram",
+    pool="Pool",
+    wallet="Wallet",
+    fee_payer="Payer",
+    mint="Mint",
+    quote_mint="So111",
+    side=Side.SELL,
+    amount_raw=2_000_000,
+    decimals=6,
+    quote_amount_raw=500_000_000,
+    quote_decimals=9,
+    wallet_amount_raw=2_000_000,
+    wallet_quote_amount_raw=499_000_000,
+    pool_fee_raw=2**63,
+    pool_fee_mint="Mint",
+    fee_lamports=5000,
+    priority_fee_lamports=0,
+    tip_lamports=10_000,
+    router="jupiter",
+    platform="",
+    reserve_raw=None,
+    quote_reserve_raw=None,
+    liquidity=2**100,
+    sqrt_price_x64=2**64,
+    commitment=Commitment.CONFIRMED,
+)
+
+
+def test_swap_as_json() -> None:
+    values = codec.event_to_json(SWAP)
+    assert next(iter(values)) == "kind"
+    assert values["kind"] == "swap"
+    assert values["side"] == "sell"
+    assert values["commitment"] == "confirmed"
+    assert values["amount_raw"] == "2000000"
+    assert values["pool_fee_raw"] == str(2**63)
+    assert values["liquidity"] == str(2**100)
+    assert values["fee_lamports"] == 5000
+    assert values["slot"] == 300_000_000
+    assert values["reserve_raw"] is None
+    assert values["price"] == 0.25
+
+
+def test_published_swap_shows_its_values() -> None:
+    message = codec.swap_to_proto(SWAP)
+    message.price_sol = 0.25
+    message.usd_value = 75.5
+    values = codec.message_to_json(message)
+    assert values["price_sol"] == 0.25
+    assert values["usd_value"] == 75.5
+    assert values["price_usd"] is None
+
+
+def test_internal_batch_as_json() -> None:
+    batch = tape_pb2.SlotBatch(
+        slot=9,
+        parent=8,
+        sol_usd="151.25",
+        complete=True,
+        outcomes=tape_pb2.Outcomes(decoded=1, unknown=2, malformed=3),
+    )
+    codec.add_event(batch.events, SWAP)
+    batch.events.add(slot_gap=tape_pb2.SlotGap(first_slot=1, last_slot=2, reason="lost"))
+    values = codec.message_to_json(batch)
+    assert values["kind"] == "slot_batch"
+    assert values["sol_usd"] == 151.25
+    assert values["outcomes"] == {"decoded": 1, "unknown": 2, "malformed": 3}
+    assert [event["kind"] for event in values["events"]] == ["swap", "slot_gap"]
+    assert values["events"][0]["amount_raw"] == "2000000"
+
+
+@pytest.mark.parametrize("topic", topics.ALL, ids=lambda topic: topic.name)
+def test_every_topic_has_a_message_that_prints(topic: topics.Topic) -> None:
+    values = codec.message_to_json(codec.parse(topic, b""))
+    assert orjson.loads(orjson.dumps(values))["kind"]
+
+
+def test_bytes_that_are_no_message_name_the_topic() -> None:
+    with pytest.raises(codec.CodecError, match="solana-dex-swaps: 3 bytes are no Swap"):
+        codec.parse(topics.SWAPS, b"\xff\xff\xff")
+    with pytest.raises(codec.CodecError, match="without a value"):
+        codec.parse(topics.SWAPS, None)
+
+
+def test_messages_that_cannot_be_name_the_field() -> None:
+    sideless = codec.swap_to_proto(SWAP)
+    sideless.side = 0
+    with pytest.raises(codec.CodecError, match="side"):
+        codec.swap_from_proto(sideless)
+    illiquid = codec.swap_to_proto(SWAP)
+    illiquid.liquidity = "much"
+    with pytest.raises(codec.CodecError, match="liquidity"):
+        codec.swap_from_proto(illiquid)
+    unknown = tape_pb2.Creation(commitment=9)
+    with pytest.raises(codec.CodecError, match="commitment 9"):
+        codec.creation_from_proto(unknown)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("kind", "trade", "kind: 'trade' is none of swap"),
+        ("side", "BOTH", "side: 'BOTH'"),
+        ("side", 1, "side: 1"),
+        ("amount_raw", 5, "amount_raw: 5"),
+        ("amount_raw", "five", "amount_raw: 'five'"),
+        ("slot", "7", "slot: '7'"),
+        ("slot", None, "slot: None"),
+        ("dex", 3, "dex: 3"),
+    ],
+)
+def test_json_that_is_no_event_names_the_field(field: str, value: object, said: str) -> None:
+    values = codec.event_to_json(SWAP) | {field: value}
+    with pytest.raises(codec.CodecError, match=said):
+        codec.event_from_json(values)
+
+
+def test_json_without_a_field_names_it() -> None:
+    values = codec.event_to_json(SWAP)
+    del values["wallet"]
+    with pytest.raises(codec.CodecError, match="wallet: missing"):
+        codec.event_from_json(values)
