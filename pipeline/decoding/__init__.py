@@ -1,0 +1,1 @@
+"""From transactions to events: what is common to all venues."""

@@ -1,0 +1,185 @@
+"""From a venue's facts to events: sides, wallet, fees, router, platform.
+
+Which token is `mint`: the side that is not the quote; quotes in order SOL, USDC, USDT,
+USD1, else the pool's own second side, else the greater address. Wallet: the owner of the
+token accounts that moved if it signed, else the user of the router that moved them for it,
+else that owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pipeline.decoding.contract import Created, Fact, Leg, Malformed, Migrated, Venue
+from pipeline.decoding.platforms import PLATFORMS
+from pipeline.decoding.routers import ROUTERS, Router
+from pipeline.decoding.tips import TIP_ACCOUNTS
+from pipeline.solana.address import SOL_DECIMALS, USD1, USDC, USDT, WSOL, text
+from pipeline.solana.transaction import Transaction
+from schemas.events import Creation, Event, Migration, Side, Swap
+
+QUOTES: Final = {WSOL: 0, USDC: 1, USDT: 2, USD1: 3}
+_U64_MAX: Final = 2**64 - 1
+_NO_QUOTE: Final = len(QUOTES)
+_KNOWN_DECIMALS: Final = {WSOL: SOL_DECIMALS, USDC: 6, USDT: 6, USD1: 6}
+
+
+def assemble(
+    tx: Transaction, position: int, venue: Venue, facts: Fact | Iterable[Fact]
+) -> list[Event]:
+    """Return the events of one instruction's facts.
+
+    Raises Malformed where the facts contradict each other or the transaction.
+    """
+    if isinstance(facts, Leg):
+        return [_swap(tx, position, venue, facts)]
+    if isinstance(facts, Created):
+        return [_creation(tx, position, venue, facts)]
+    if isinstance(facts, Migrated):
+        return [_migration(tx, position, venue, facts)]
+    return [event for fact in facts for event in assemble(tx, position, venue, fact)]
+
+
+def quote_of(first: str, second: str, pool_second: str) -> str:
+    """Return which of two mints is the quote."""
+    rank_first, rank_second = QUOTES.get(first, _NO_QUOTE), QUOTES.get(second, _NO_QUOTE)
+    if rank_first != rank_second:
+        return first if rank_first < rank_second else second
+    if pool_second in (first, second):
+        return pool_second
+    return max(first, second)
+
+
+def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
+    paid = leg.input_raw if leg.paid_raw is None else leg.paid_raw
+    received = leg.output_raw if leg.received_raw is None else leg.received_raw
+    for amount in (leg.input_raw, leg.output_raw, paid, received):
+        if not 0 <= amount <= _U64_MAX:
+            raise Malformed(f"amount {amount} is not an unsigned 64-bit integer")
+    if leg.input_mint == leg.output_mint:
+        raise Malformed(f"both sides are {leg.input_mint}")
+    quote = quote_of(leg.input_mint, leg.output_mint, leg.second_mint)
+    router = _router(tx, position)
+    buys = quote == leg.input_mint
+    wallet = _wallet(tx, leg, buys, router)
+    mint = leg.output_mint if buys else leg.input_mint
+    return Swap(
+        signature=tx.signature,
+        slot=tx.slot,
+        tx_index=tx.index,
+        event_index=position if leg.position is None else leg.position,
+        block_time_ms=tx.block_time_ms,
+        dex=venue.dex,
+        program_id=text(tx.program(position)),
+        pool=leg.pool,
+        wallet=wallet,
+        fee_payer=tx.fee_payer,
+        mint=mint,
+        quote_mint=quote,
+        side=Side.BUY if buys else Side.SELL,
+        amount_raw=leg.output_raw if buys else leg.input_raw,
+        decimals=_decimals(tx, leg, mint),
+        quote_amount_raw=leg.input_raw if buys else leg.output_raw,
+        quote_decimals=_decimals(tx, leg, quote),
+        wallet_amount_raw=received if buys else paid,
+        wallet_quote_amount_raw=paid if buys else received,
+        pool_fee_raw=leg.fee_raw,
+        pool_fee_mint=leg.fee_mint,
+        fee_lamports=tx.fee_lamports,
+        priority_fee_lamports=tx.priority_fee_lamports,
+        tip_lamports=tx.lamports_to(TIP_ACCOUNTS),
+        router=router[0].slug if router else "",
+        platform=PLATFORMS.of_trade(venue.dex, leg.config),
+        reserve_raw=leg.reserve_out_raw if buys else leg.reserve_in_raw,
+        quote_reserve_raw=leg.reserve_in_raw if buys else leg.reserve_out_raw,
+        liquidity=leg.liquidity,
+        sqrt_price_x64=leg.sqrt_price_x64,
+    )
+
+
+def _creation(tx: Transaction, position: int, venue: Venue, created: Created) -> Creation:
+    signers = [text(address) for address in tx.keys[: tx.signers]]
+    platform = created.platform or PLATFORMS.of_creation(
+        venue.dex, created.creator, created.config, signers
+    )
+    return Creation(
+        signature=tx.signature,
+        slot=tx.slot,
+        tx_index=tx.index,
+        event_index=position,
+        block_time_ms=tx.block_time_ms,
+        mint=created.mint,
+        name=created.name,
+        symbol=created.symbol,
+        uri=created.uri,
+        creator=created.creator,
+        platform=platform,
+        dex=venue.dex,
+        pool=created.pool,
+        quote_mint=created.quote_mint,
+        decimals=tx.decimals.get(created.mint) if created.decimals is None else created.decimals,
+        supply_raw=created.supply_raw,
+        token_program=created.token_program,
+    )
+
+
+def _migration(tx: Transaction, position: int, venue: Venue, migrated: Migrated) -> Migration:
+    return Migration(
+        signature=tx.signature,
+        slot=tx.slot,
+        tx_index=tx.index,
+        event_index=position,
+        block_time_ms=tx.block_time_ms,
+        mint=migrated.mint,
+        platform=PLATFORMS.of_trade(venue.dex, migrated.config),
+        from_dex=venue.dex,
+        from_pool=migrated.from_pool,
+        dex=migrated.dex,
+        pool=migrated.pool,
+        quote_mint=migrated.quote_mint,
+        amount_raw=migrated.amount_raw,
+        quote_amount_raw=migrated.quote_amount_raw,
+    )
+
+
+def _decimals(tx: Transaction, leg: Leg, mint: str) -> int:
+    found = _KNOWN_DECIMALS.get(mint)
+    if found is None:
+        found = tx.decimals.get(mint)
+    if found is None:
+        found = leg.decimals.get(mint)
+    if found is None:
+        raise Malformed(f"nothing tells the decimals of {mint}")
+    return found
+
+
+def _router(tx: Transaction, position: int) -> tuple[Router, int] | None:
+    """Return the outermost router that called an instruction, and where."""
+    found = None
+    for at in tx.ancestors(position):
+        router = ROUTERS.get(tx.program(at))
+        if router is not None:
+            found = router, at
+    return found
+
+
+def _wallet(tx: Transaction, leg: Leg, buys: bool, router: tuple[Router, int] | None) -> str:
+    """Tell whose swap it was; see the module's rule."""
+    near, far = (leg.destination, leg.source) if buys else (leg.source, leg.destination)
+    owners = [
+        account.owner
+        for index in (near, far)
+        if index is not None and (account := tx.token_account(index)) is not None and account.owner
+    ]
+    if leg.user is not None:
+        owners.append(text(tx.keys[leg.user]))
+    signers = {text(address) for address in tx.keys[: tx.signers]}
+    for owner in owners:
+        if owner in signers:
+            return owner
+    if router is not None:
+        user = router[0].user(tx, router[1])
+        if user is not None:
+            return text(tx.keys[user])
+    return owners[0] if owners else tx.fee_payer

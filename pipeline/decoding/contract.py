@@ -1,0 +1,225 @@
+"""What a venue's file says: its programs, its instructions, and what each one's bytes mean.
+
+A handler takes an `Instruction` and returns what the bytes say: a `Leg` (one pool swapped),
+`Created` or `Migrated`, several of them, or None where the instruction has no event for us.
+It raises `Malformed`, or lets the errors of `UNREADABLE` through, where the bytes do not fit.
+What the facts mean for a wallet (side, quote, fees, platform) is `pipeline.decoding.assemble`'s.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.solana.address import key, text
+from pipeline.solana.transaction import TokenAccount, Transaction, Transfer
+
+
+class Malformed(Exception):  # noqa: N818 - the name of the outcome
+    """An instruction we know carries bytes that do not fit it; the text names what is wrong."""
+
+
+# What reading past the end, a bad index or a bad text raises. Nothing else may leave a handler.
+UNREADABLE: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+
+
+@dataclass(slots=True)
+class Leg:
+    """One pool swapped: what its vaults moved, and what its event tells.
+
+    Accounts are indexes into the transaction's keys; amounts are raw units. `source` and
+    `destination` are the trader's token accounts, `user` the account that the venue calls
+    the user: from these the wallet is told.
+    """
+
+    pool: str
+    input_mint: str
+    output_mint: str
+    input_raw: int  # reached the pool's vault
+    output_raw: int  # left the pool's vault
+    source: int | None = None
+    destination: int | None = None
+    user: int | None = None
+    vault_in: int | None = None
+    vault_out: int | None = None
+    paid_raw: int | None = None  # left the wallet; default: input_raw
+    received_raw: int | None = None  # reached the wallet; default: output_raw
+    second_mint: str = ""  # the pool's own second side (token B, token 1, Y, pc)
+    fee_raw: int | None = None
+    fee_mint: str = ""
+    reserve_in_raw: int | None = None  # after the swap
+    reserve_out_raw: int | None = None
+    liquidity: int | None = None
+    sqrt_price_x64: int | None = None
+    decimals: Mapping[str, int] = field(default_factory=dict)  # where balances may not tell
+    config: str = ""  # account that names the launch platform, where the venue has one
+    position: int | None = None  # default: the instruction's own
+
+
+@dataclass(slots=True)
+class Created:
+    """A token was created."""
+
+    mint: str
+    name: str
+    symbol: str
+    uri: str
+    creator: str
+    pool: str
+    quote_mint: str
+    decimals: int | None = None
+    supply_raw: int | None = None
+    token_program: str = ""
+    config: str = ""
+    platform: str = ""  # only where the bytes themselves name it
+
+
+@dataclass(slots=True)
+class Migrated:
+    """A token left its curve for a pool."""
+
+    mint: str
+    from_pool: str
+    dex: str
+    pool: str
+    quote_mint: str
+    amount_raw: int | None = None
+    quote_amount_raw: int | None = None
+    config: str = ""
+
+
+Fact = Leg | Created | Migrated
+
+
+class Instruction:
+    """One instruction of a venue's program, as a handler sees it."""
+
+    __slots__ = ("accounts", "data", "position", "tx")
+
+    def __init__(self, tx: Transaction, position: int) -> None:
+        self.tx = tx
+        self.position = position
+        self.data = tx.data[position]
+        self.accounts = tx.accounts[position]
+
+    @property
+    def program(self) -> str:
+        """The program's address."""
+        return text(self.tx.program(self.position))
+
+    def account(self, number: int) -> int:
+        """Return the index of the n-th account; too few accounts is IndexError."""
+        return self.accounts[number]
+
+    def address(self, number: int) -> str:
+        """Return the address of the n-th account."""
+        return text(self.tx.keys[self.accounts[number]])
+
+    def token(self, number: int) -> TokenAccount | None:
+        """Return the n-th account as a token account, if it is one."""
+        return self.tx.token_account(self.accounts[number])
+
+    def mint_of(self, index: int) -> str:
+        """Return the mint of a token account by its index; Malformed where it is none."""
+        account = self.tx.token_account(index)
+        if account is None:
+            raise Malformed(f"no token account at {text(self.tx.keys[index])}")
+        return account.mint
+
+    def transfers(self, *, nested: bool = False) -> list[Transfer]:
+        """Return the token transfers this instruction made, in order."""
+        return self.tx.transfers(self.position, nested=nested)
+
+    def cpi_events(self) -> Iterator[bytes]:
+        """Yield the events emitted by self-CPI, event tag first."""
+        return self.tx.cpi_events(self.position)
+
+    def log_events(self) -> list[bytes]:
+        """Return the events logged as `Program data:`, event tag first."""
+        return self.tx.log_events(self.position)
+
+    def log_texts(self) -> list[str]:
+        """Return the `Program log:` texts."""
+        return self.tx.log_texts(self.position)
+
+    def event(self, tag: bytes) -> bytes | None:
+        """Return the body (tag included) of the first event with a tag: the CPI copy, else the log's."""
+        for body in self.cpi_events():
+            if body[:8] == tag:
+                return body
+        for body in self.log_events():
+            if body[:8] == tag:
+                return body
+        return None
+
+
+Handler = Callable[[Instruction], Fact | Iterable[Fact] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """A venue: who it is and how its instructions are read.
+
+    `handlers` are keyed by the tag an instruction's data begins with, all of one length;
+    `ignored` are tags we know to hold no event; `any_tag` reads programs whose data is
+    opaque. A tag that is in neither is counted as unknown.
+    """
+
+    dex: str
+    programs: tuple[str, ...]
+    handlers: Mapping[bytes, Handler] = field(default_factory=dict)
+    ignored: frozenset[bytes] = frozenset()
+    any_tag: Handler | None = None
+    tag_size: int = 8
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the programs as bytes."""
+        return map(key, self.programs)
+
+
+def tags(*hexes: str) -> frozenset[bytes]:
+    """Return instruction tags written in hexadecimal."""
+    return frozenset(bytes.fromhex(tag) for tag in hexes)
+
+
+def swap_by_vaults(
+    ix: Instruction,
+    pool: int,
+    vaults: tuple[int, int],
+    *,
+    user: int | None = None,
+    transfers: list[Transfer] | None = None,
+) -> Leg:
+    """Read a swap from its two token transfers: one into a vault, one out of the other.
+
+    `pool`, `vaults` (first and second side) and `user` are places in the instruction's
+    accounts. True for every venue that moves tokens by its own calls, whatever its event
+    says. Raises Malformed where the two transfers are not there.
+    """
+    first, second = ix.account(vaults[0]), ix.account(vaults[1])
+    moved = ix.transfers() if transfers is None else transfers
+    paid = received = None
+    for transfer in moved:
+        if paid is None and transfer.destination in (first, second):
+            paid = transfer
+        elif received is None and transfer.source in (first, second):
+            received = transfer
+    if paid is None or received is None:
+        raise Malformed(f"{len(moved)} transfers, none into or none out of the vaults")
+    return Leg(
+        pool=ix.address(pool),
+        input_mint=ix.mint_of(paid.destination),
+        output_mint=ix.mint_of(received.source),
+        input_raw=paid.received_raw,
+        output_raw=received.amount_raw,
+        paid_raw=paid.amount_raw,
+        received_raw=received.received_raw,
+        source=paid.source,
+        destination=received.destination,
+        user=None if user is None else ix.account(user),
+        vault_in=paid.destination,
+        vault_out=received.source,
+        second_mint=ix.mint_of(second),
+    )

@@ -1,0 +1,406 @@
+"""A transaction flattened: instructions in execution order, addresses joined, logs attributed.
+
+The arrays `programs`, `accounts`, `data` and `heights` run parallel: entry n is the n-th
+instruction to be executed, outer and inner ones counted alike, so n is its place (its
+`position`) in the transaction. Everything else (token accounts, logs, fees) is worked out
+only when a decoder asks, since most instructions are nobody's.
+
+Sources: `facts` of Solana's runtime as in Agave (account index space, `stack_height`,
+log lines); SPL Token and Token-2022 instruction layouts.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from pipeline.solana.address import (
+    PRECOMPILES,
+    SYSTEM_PROGRAM,
+    TOKEN_2022_PROGRAM,
+    TOKEN_PROGRAM,
+    key,
+    signature_text,
+    text,
+)
+from pipeline.solana.layout import u64
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+
+LAMPORTS_PER_SIGNATURE: Final = 5_000
+CPI_EVENT_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")
+
+_TRANSFER: Final = 3
+_INITIALIZE_ACCOUNT: Final = 1
+_TRANSFER_CHECKED: Final = 12
+_INITIALIZE_ACCOUNT_2: Final = 16
+_INITIALIZE_ACCOUNT_3: Final = 18
+_TRANSFER_FEE_EXTENSION: Final = 26
+_TRANSFER_CHECKED_WITH_FEE: Final = 1
+_SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
+_TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
+
+
+@dataclass(slots=True)
+class TokenAccount:
+    """A token account as the transaction found and left it; amounts in raw units."""
+
+    mint: str
+    owner: str
+    decimals: int | None
+    program: str
+    pre_raw: int
+    post_raw: int
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A token transfer; accounts are indexes into `Transaction.keys`."""
+
+    position: int
+    source: int
+    destination: int
+    authority: int
+    amount_raw: int  # what left the source
+    received_raw: int  # what reached the destination: less by a Token-2022 transfer fee
+
+
+class Transaction:
+    """One transaction of a slot, in execution order.
+
+    `boundaries` are the programs whose instruction ends another's subtree where the node
+    recorded no stack heights (before Solana 1.14.6).
+    """
+
+    def __init__(
+        self,
+        info: SubscribeUpdateTransactionInfo,
+        slot: int,
+        block_time_ms: int,
+        boundaries: frozenset[bytes] = frozenset(),
+    ) -> None:
+        self.slot = slot
+        self.block_time_ms = block_time_ms
+        self.index = info.index
+        self.raw_signature = info.signature
+        meta = self.meta = info.meta
+        message = self.message = info.transaction.message
+        keys = list(message.account_keys)
+        keys += meta.loaded_writable_addresses
+        keys += meta.loaded_readonly_addresses
+        self.keys: list[bytes] = keys
+        self._boundaries = boundaries
+
+        programs: list[int] = []
+        accounts: list[bytes] = []
+        data: list[bytes] = []
+        heights: list[int] = []
+        inner = {group.index: group.instructions for group in meta.inner_instructions}
+        for number, outer in enumerate(message.instructions):
+            programs.append(outer.program_id_index)
+            accounts.append(outer.accounts)
+            data.append(outer.data)
+            heights.append(1)
+            for instruction in inner.get(number, ()):
+                programs.append(instruction.program_id_index)
+                accounts.append(instruction.accounts)
+                data.append(instruction.data)
+                heights.append(instruction.stack_height)  # 0: not recorded
+        self.programs = programs
+        self.accounts = accounts
+        self.data = data
+        self.heights = heights
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether the transaction was rolled back: then nothing in it happened but the fee."""
+        return self.meta.HasField("err")
+
+    @cached_property
+    def signature(self) -> str:
+        """The first signature, in base58."""
+        return signature_text(self.raw_signature)
+
+    @property
+    def signers(self) -> int:
+        """How many of the first keys signed."""
+        return self.message.header.num_required_signatures
+
+    @cached_property
+    def fee_payer(self) -> str:
+        """The first key, in base58."""
+        return text(self.keys[0])
+
+    def program(self, position: int) -> bytes:
+        """Return the program of an instruction."""
+        return self.keys[self.programs[position]]
+
+    # -- fees -----------------------------------------------------------------------------
+
+    @property
+    def fee_lamports(self) -> int:
+        """What the transaction paid to the validator: base and priority fee."""
+        return self.meta.fee
+
+    @cached_property
+    def priority_fee_lamports(self) -> int:
+        """The fee above the base fee of each signature, precompile signatures counted."""
+        signatures = self.signers
+        for position, program in enumerate(self.programs):
+            if self.keys[program] in PRECOMPILES and self.data[position]:
+                signatures += self.data[position][0]
+        return max(0, self.meta.fee - LAMPORTS_PER_SIGNATURE * signatures)
+
+    def lamports_to(self, recipients: frozenset[bytes]) -> int:
+        """Sum the System transfers to any of `recipients`."""
+        wanted = {index for index, address in enumerate(self.keys) if address in recipients}
+        if not wanted:
+            return 0
+        total = 0
+        for position, program in enumerate(self.programs):
+            data = self.data[position]
+            if len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
+                accounts = self.accounts[position]
+                if self.keys[program] == SYSTEM_PROGRAM and accounts[1] in wanted:
+                    total += u64(data, 4)
+        return total
+
+    # -- instruction tree -----------------------------------------------------------------
+
+    def subtree_end(self, position: int) -> int:
+        """Return the position after the last instruction that `position` called."""
+        heights = self.heights
+        height = heights[position]
+        size = len(heights)
+        end = position + 1
+        if height and (end == size or heights[end]):
+            while end < size and heights[end] > height:
+                end += 1
+            return end
+        # Heights were not recorded: an outer instruction owns all its inner ones, an inner
+        # one what follows up to the next instruction of a program that could be its sibling.
+        while end < size and heights[end] != 1:
+            if height != 1 and self.program(end) in self._boundaries:
+                break
+            end += 1
+        return end
+
+    def ancestors(self, position: int) -> Iterator[int]:
+        """Yield the callers of an instruction, nearest first."""
+        heights = self.heights
+        height = heights[position]
+        while height != 1:
+            position -= 1
+            while position >= 0 and not 0 < heights[position] < (height or 2):
+                position -= 1
+            if position < 0:
+                return
+            height = heights[position]
+            yield position
+
+    # -- token accounts and transfers -----------------------------------------------------
+
+    @cached_property
+    def token_accounts(self) -> dict[int, TokenAccount]:
+        """Token accounts with a recorded balance, by index."""
+        found: dict[int, TokenAccount] = {}
+        for balance in self.meta.post_token_balances:
+            amount = balance.ui_token_amount
+            found[balance.account_index] = TokenAccount(
+                balance.mint,
+                balance.owner,
+                amount.decimals,
+                balance.program_id,
+                0,
+                int(amount.amount or 0),
+            )
+        for balance in self.meta.pre_token_balances:
+            amount = balance.ui_token_amount
+            account = found.get(balance.account_index)
+            if account is None:
+                found[balance.account_index] = TokenAccount(
+                    balance.mint,
+                    balance.owner,
+                    amount.decimals,
+                    balance.program_id,
+                    int(amount.amount or 0),
+                    0,
+                )
+            else:
+                account.pre_raw = int(amount.amount or 0)
+        return found
+
+    def token_account(self, index: int) -> TokenAccount | None:
+        """Return a token account; a temporary one is known by the instruction that opened it."""
+        account = self.token_accounts.get(index)
+        return self._temporary_accounts.get(index) if account is None else account
+
+    @cached_property
+    def _temporary_accounts(self) -> dict[int, TokenAccount]:
+        found: dict[int, TokenAccount] = {}
+        for position, program_index in enumerate(self.programs):
+            program = self.keys[program_index]
+            data = self.data[position]
+            if program not in _TOKEN_PROGRAMS or not data:
+                continue
+            accounts = self.accounts[position]
+            if data[0] == _INITIALIZE_ACCOUNT and len(accounts) >= 3:
+                owner = self.keys[accounts[2]]
+            elif data[0] in (_INITIALIZE_ACCOUNT_2, _INITIALIZE_ACCOUNT_3) and len(data) >= 33:
+                owner = data[1:33]
+            else:
+                continue
+            mint = text(self.keys[accounts[1]])
+            found[accounts[0]] = TokenAccount(
+                mint, text(owner), self.decimals.get(mint), text(program), 0, 0
+            )
+        return found
+
+    @cached_property
+    def decimals(self) -> dict[str, int]:
+        """Decimals by mint, as far as the recorded balances tell."""
+        return {
+            account.mint: account.decimals
+            for account in self.token_accounts.values()
+            if account.decimals is not None
+        }
+
+    def transfers(self, position: int, *, nested: bool = False) -> list[Transfer]:
+        """Return the token transfers an instruction made itself, with `nested` at any depth."""
+        end = self.subtree_end(position)
+        height = self.heights[position] + 1
+        found = []
+        for at in range(position + 1, end):
+            if nested or self.heights[at] in (height, 0):
+                transfer = self.transfer(at)
+                if transfer is not None:
+                    found.append(transfer)
+        return found
+
+    def transfer(self, position: int) -> Transfer | None:
+        """Read one instruction as a token transfer; None where it is not one."""
+        program = self.keys[self.programs[position]]
+        if program not in _TOKEN_PROGRAMS:
+            return None
+        data = self.data[position]
+        accounts = self.accounts[position]
+        if not data:
+            return None
+        tag = data[0]
+        if tag == _TRANSFER:
+            source, destination, authority = accounts[:3]
+            amount = u64(data, 1)
+        elif tag == _TRANSFER_CHECKED:
+            source, _, destination, authority = accounts[:4]
+            amount = u64(data, 1)
+        elif tag == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
+            source, _, destination, authority = accounts[:4]
+            amount = u64(data, 2)
+            fee = u64(data, 11)
+            return Transfer(position, source, destination, authority, amount, amount - fee)
+        else:
+            return None
+        received = amount
+        if program == TOKEN_2022_PROGRAM:
+            received = self._received(destination, amount)
+        return Transfer(position, source, destination, authority, amount, received)
+
+    def _received(self, destination: int, amount_raw: int) -> int:
+        """Tell what a Token-2022 transfer delivered, from the recorded balances.
+
+        The transfer does not say whether its mint withholds a fee. Where it is the only one
+        into the account, what the account gained plus what left it again is what arrived.
+        """
+        account = self.token_accounts.get(destination)
+        if account is None:
+            return amount_raw
+        left = 0
+        arrivals = 0
+        for position, program_index in enumerate(self.programs):
+            if self.keys[program_index] != TOKEN_2022_PROGRAM:
+                continue
+            data = self.data[position]
+            accounts = self.accounts[position]
+            if not data or len(accounts) < 3:
+                continue
+            if data[0] == _TRANSFER:
+                source, target, at = accounts[0], accounts[1], 1
+            elif data[0] == _TRANSFER_CHECKED:
+                source, target, at = accounts[0], accounts[2], 1
+            elif data[0] == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
+                source, target, at = accounts[0], accounts[2], 2
+            elif data[0] in (7, 8, 14, 15) and destination in accounts[:3]:
+                return amount_raw  # minted or burnt as well: the balances tell nothing
+            else:
+                continue
+            if source == destination:
+                left += u64(data, at)
+            if target == destination:
+                arrivals += 1
+        if arrivals != 1:
+            return amount_raw
+        received = account.post_raw - account.pre_raw + left
+        return received if 0 <= received <= amount_raw else amount_raw
+
+    # -- events ---------------------------------------------------------------------------
+
+    def cpi_events(self, position: int) -> Iterator[bytes]:
+        """Yield the events that an instruction emitted by calling its own program, tag first."""
+        program = self.programs[position]
+        for at in range(position + 1, self.subtree_end(position)):
+            if self.programs[at] == program and self.data[at][:8] == CPI_EVENT_TAG:
+                yield self.data[at][8:]
+
+    def log_events(self, position: int) -> list[bytes]:
+        """Return the events that an instruction logged itself as `Program data:`, tag first."""
+        return [
+            data
+            for line in self._logs.get(position, ())
+            if line.startswith("data: ") and (data := _base64(line[6:]))
+        ]
+
+    def log_texts(self, position: int) -> list[str]:
+        """Return the texts that an instruction logged itself as `Program log:`."""
+        return [line[5:] for line in self._logs.get(position, ()) if line.startswith("log: ")]
+
+    @cached_property
+    def _logs(self) -> dict[int, list[str]]:
+        """Attribute log lines to positions: the n-th `invoke` is the n-th instruction that logs."""
+        found: dict[int, list[str]] = {}
+        stack: list[int] = []
+        position = -1
+        size = len(self.programs)
+        for line in self.meta.log_messages:
+            if not line.startswith("Program "):
+                if line == "Log truncated":
+                    break
+                continue
+            if line.startswith(("data: ", "log: "), 8):
+                if stack:
+                    found.setdefault(stack[-1], []).append(line[8:])
+            elif line.endswith("]") and " invoke [" in line:
+                position += 1
+                while position < size and self.program(position) in PRECOMPILES:
+                    position += 1
+                if position >= size or not line.startswith(text(self.program(position)), 8):
+                    break  # lines and instructions disagree: trust the instructions alone
+                stack.append(position)
+            elif stack and (line.endswith(" success") or " failed: " in line):
+                stack.pop()
+        return found
+
+
+def _base64(line: str) -> bytes:
+    """Decode the first field of a `Program data:` line; empty where it is no base64."""
+    try:
+        return b64decode(line.split(" ", 1)[0])
+    except (Base64Error, ValueError):
+        return b""
+
+
+def keys(*addresses: str) -> frozenset[bytes]:
+    """Return a set of addresses as bytes."""
+    return frozenset(key(address) for address in addresses)
