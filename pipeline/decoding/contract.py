@@ -145,7 +145,7 @@ class Instruction:
         return self.tx.log_texts(self.position)
 
     def event(self, tag: bytes) -> bytes | None:
-        """Return the body (tag included) of the first event with a tag: the CPI copy, else the log's."""
+        """Return the first event with a tag, tag included: the CPI copy, else the log's."""
         for body in self.cpi_events():
             if body[:8] == tag:
                 return body
@@ -174,7 +174,7 @@ class Venue:
     any_tag: Handler | None = None
     tag_size: int = 8
 
-    def keys(self) -> Iterator[bytes]:
+    def program_keys(self) -> Iterator[bytes]:
         """Yield the programs as bytes."""
         return map(key, self.programs)
 

@@ -32,7 +32,7 @@ def by_program(venues: tuple[Venue, ...]) -> dict[bytes, Venue]:
     """
     owners: dict[bytes, Venue] = {}
     for venue in venues:
-        for program in venue.keys():
+        for program in venue.program_keys():
             if (other := owners.get(program)) is not None:
                 raise ProgramClaimedTwice(
                     f"{other.dex} and {venue.dex} both claim {venue.programs}"
