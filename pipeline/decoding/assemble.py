@@ -25,20 +25,20 @@ _NO_QUOTE: Final = len(QUOTES)
 _KNOWN_DECIMALS: Final = {WSOL: SOL_DECIMALS, USDC: 6, USDT: 6, USD1: 6}
 
 
-def assemble(
-    tx: Transaction, position: int, venue: Venue, facts: Fact | Iterable[Fact]
-) -> list[Event]:
+def assemble(tx: Transaction, position: int, venue: Venue, facts: Iterable[Fact]) -> list[Event]:
     """Return the events of one instruction's facts.
 
     Raises Malformed where the facts contradict each other or the transaction.
     """
-    if isinstance(facts, Leg):
-        return [_swap(tx, position, venue, facts)]
-    if isinstance(facts, Created):
-        return [_creation(tx, position, venue, facts)]
-    if isinstance(facts, Migrated):
-        return [_migration(tx, position, venue, facts)]
-    return [event for fact in facts for event in assemble(tx, position, venue, fact)]
+    return [_event(tx, position, venue, fact) for fact in facts]
+
+
+def _event(tx: Transaction, position: int, venue: Venue, fact: Fact) -> Event:
+    if isinstance(fact, Leg):
+        return _swap(tx, position, venue, fact)
+    if isinstance(fact, Created):
+        return _creation(tx, position, venue, fact)
+    return _migration(tx, position, venue, fact)
 
 
 def quote_of(first: str, second: str, pool_second: str) -> str:

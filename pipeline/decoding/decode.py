@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 
 from pipeline.decoding.assemble import assemble
-from pipeline.decoding.contract import UNREADABLE, Instruction, Venue
+from pipeline.decoding.contract import UNREADABLE, Fact, Instruction, Venue
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
 from pipeline.solana.address import text
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
@@ -15,7 +17,7 @@ from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 
 class Reason(IntEnum):
-    """Why something was not decoded."""
+    """Why an instruction was not decoded."""
 
     UNKNOWN = 0  # a venue's program, an instruction we have no name for
     MALFORMED = 1  # an instruction we know, with bytes that do not fit it
@@ -34,25 +36,25 @@ class Undecoded:
 
 
 @dataclass(slots=True)
+class Reading:
+    """What one instruction of a venue says, and the events that follow from it."""
+
+    position: int
+    venue: Venue
+    facts: tuple[Fact, ...]
+    events: list[Event]
+
+
+@dataclass(slots=True)
 class Decoded:
     """What one transaction holds."""
 
     signature: str
     tx_index: int
     failed: bool = False
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # in execution order
     undecoded: list[Undecoded] = field(default_factory=list)
-    decoded: int = 0  # instructions that gave an event or are known to hold none
-
-    @property
-    def unknown(self) -> int:
-        """How many instructions have no name."""
-        return sum(item.reason is Reason.UNKNOWN for item in self.undecoded)
-
-    @property
-    def malformed(self) -> int:
-        """How many instructions do not fit their layout."""
-        return sum(item.reason is Reason.MALFORMED for item in self.undecoded)
+    decoded_by_dex: dict[str, int] = field(default_factory=dict)  # instructions that gave events
 
 
 def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms: int) -> Decoded:
@@ -61,51 +63,65 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
         tx = Transaction(info, slot, block_time_ms, PROGRAMS)
         result = Decoded(tx.signature, tx.index, tx.failed)
     except ValueError as error:
-        detail = f"transaction: {error}"
         result = Decoded("", info.index)
-        result.undecoded.append(Undecoded(Reason.MALFORMED, "", "", 0, detail, info.signature))
+        detail = f"transaction: {error}"
+        result.undecoded.append(
+            Undecoded(Reason.MALFORMED, "", "", 0, detail, info.SerializeToString())
+        )
         return result
-    if result.failed:
-        return result
-    owners = {
-        index: venue
-        for index, address in enumerate(tx.keys)
-        if (venue := BY_PROGRAM.get(address)) is not None
-    }
-    if owners:
-        for position, program in enumerate(tx.programs):
-            venue = owners.get(program)
-            if venue is not None:
-                _decode_instruction(tx, position, venue, result)
-            elif program >= len(tx.keys):
-                detail = f"program index {program} of {len(tx.keys)} keys"
-                _give_up(tx, position, "", Reason.MALFORMED, detail, result)
+    if not result.failed:
+        for reading in read(tx, result.undecoded):
+            result.events += reading.events
+            dex = reading.venue.dex
+            result.decoded_by_dex[dex] = result.decoded_by_dex.get(dex, 0) + 1
+        if len(result.events) > 1:  # a second hop may come after what it called
+            result.events.sort(key=attrgetter("event_index"))
     return result
 
 
-def _decode_instruction(tx: Transaction, position: int, venue: Venue, result: Decoded) -> None:
+def read(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
+    """Read the instructions of all venues; `undecoded` collects the rest."""
+    owners: dict[int, Venue] = {}
+    for index, address in enumerate(tx.keys):
+        if (venue := BY_PROGRAM.get(address)) is not None:
+            owners[index] = venue
+    if not owners:
+        return
+    size = len(tx.keys)
+    for position, program in enumerate(tx.programs):
+        if (venue := owners.get(program)) is not None:
+            reading = _read_instruction(tx, position, venue, undecoded)
+            if reading is not None:
+                yield reading
+        elif program >= size:
+            detail = f"program index {program} of {size} keys"
+            undecoded.append(_undecoded(tx, position, "", Reason.MALFORMED, detail))
+
+
+def _read_instruction(
+    tx: Transaction, position: int, venue: Venue, undecoded: list[Undecoded]
+) -> Reading | None:
     data = tx.data[position]
     tag = data[: venue.tag_size]
     handler = venue.handlers.get(tag, venue.any_tag)
     if handler is None:
         if tag not in venue.ignored and data[:8] != CPI_EVENT_TAG:
-            _give_up(tx, position, venue.dex, Reason.UNKNOWN, f"instruction {tag.hex()}", result)
-        return
+            detail = f"instruction {tag.hex()}"
+            undecoded.append(_undecoded(tx, position, venue.dex, Reason.UNKNOWN, detail))
+        return None
     try:
-        facts = handler(Instruction(tx, position))
-        events = [] if facts is None else assemble(tx, position, venue, facts)
+        said = handler(Instruction(tx, position))
+        if said is None:
+            return None
+        facts = tuple(said) if isinstance(said, Iterable) else (said,)
+        return Reading(position, venue, facts, assemble(tx, position, venue, facts))
     except UNREADABLE as error:
         detail = f"instruction {tag.hex()}: {error}"
-        _give_up(tx, position, venue.dex, Reason.MALFORMED, detail, result)
-        return
-    result.events += events
-    result.decoded += 1
+        undecoded.append(_undecoded(tx, position, venue.dex, Reason.MALFORMED, detail))
+        return None
 
 
-def _give_up(
-    tx: Transaction, position: int, dex: str, reason: Reason, detail: str, result: Decoded
-) -> None:
+def _undecoded(tx: Transaction, position: int, dex: str, reason: Reason, detail: str) -> Undecoded:
     program = tx.programs[position]
     program_id = text(tx.keys[program]) if program < len(tx.keys) else ""
-    data = tx.data[position]
-    result.undecoded.append(Undecoded(reason, program_id, dex, position, detail, data))
+    return Undecoded(reason, program_id, dex, position, detail, tx.data[position])

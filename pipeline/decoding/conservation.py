@@ -1,0 +1,115 @@
+"""Conservation: do the decoded swaps account for what the token balances of a transaction did?
+
+For every vault and every trader's account of a leg, its recorded change must equal what the
+legs moved there plus the transfers that happened outside the legs. Curves that hold SOL as
+their own lamports are compared in lamports. Accounts that were opened or closed in the
+transaction have no two balances to compare and are left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.decoding.contract import Leg
+from pipeline.decoding.decode import Reading
+from pipeline.solana.address import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WSOL, text
+from pipeline.solana.layout import u64
+from pipeline.solana.transaction import Transaction
+
+_MINT_TO: Final = (7, 14)
+_BURN: Final = (8, 15)
+_CLOSE: Final = 9
+_SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An account whose balance changed by another amount than the events say; raw units."""
+
+    account: str
+    role: str  # "vault" or "trader"
+    mint: str
+    expected_raw: int
+    actual_raw: int
+
+
+def differences(tx: Transaction, readings: Sequence[Reading]) -> list[Difference]:
+    """Return the accounts of a transaction that its legs leave unexplained."""
+    legs = [
+        (reading.position, fact)
+        for reading in readings
+        for fact in reading.facts
+        if isinstance(fact, Leg)
+    ]
+    vaults: defaultdict[int, int] = defaultdict(int)
+    traders: defaultdict[int, int] = defaultdict(int)
+    inside: set[int] = set()
+    for position, leg in legs:
+        inside.update(range(position, tx.subtree_end(position)))
+        _move(vaults, leg.vault_in, leg.input_raw)
+        _move(vaults, leg.vault_out, -leg.output_raw)
+        _move(traders, leg.source, -(leg.input_raw if leg.paid_raw is None else leg.paid_raw))
+        _move(
+            traders,
+            leg.destination,
+            leg.output_raw if leg.received_raw is None else leg.received_raw,
+        )
+    closed, outside = _outside(tx, inside)
+    found = []
+    for role, expected in (("vault", vaults), ("trader", traders)):
+        for account, moved_raw in expected.items():
+            if account in closed:
+                continue
+            actual = _change(tx, account)
+            total = moved_raw + outside[account]
+            if actual is not None and actual[1] != total:
+                found.append(Difference(text(tx.keys[account]), role, actual[0], total, actual[1]))
+    return found
+
+
+def _move(balances: defaultdict[int, int], account: int | None, amount_raw: int) -> None:
+    if account is not None:
+        balances[account] += amount_raw
+
+
+def _change(tx: Transaction, account: int) -> tuple[str, int] | None:
+    """Return (mint, change) of a token account, or of an account that holds SOL as lamports."""
+    token = tx.token_accounts.get(account)
+    if token is not None:
+        return token.mint, token.post_raw - token.pre_raw
+    if tx.token_account(account) is not None:
+        return None  # opened and closed here
+    before, after = tx.meta.pre_balances, tx.meta.post_balances
+    if account < len(before) and account < len(after):
+        return WSOL, after[account] - before[account]
+    return None
+
+
+def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[int, int]]:
+    """Return the accounts that were closed, and what moved outside the legs by account."""
+    closed: set[int] = set()
+    moved: defaultdict[int, int] = defaultdict(int)
+    for position in range(len(tx.programs)):
+        program = tx.program(position)
+        data, accounts = tx.data[position], tx.accounts[position]
+        token = program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
+        if token and data[:1] == bytes([_CLOSE]):
+            closed.add(accounts[0])
+        if position in inside:
+            continue
+        if token and data:
+            transfer = tx.transfer(position)
+            if transfer is not None:
+                moved[transfer.source] -= transfer.amount_raw
+                moved[transfer.destination] += transfer.received_raw
+            elif data[0] in _MINT_TO:
+                moved[accounts[1]] += u64(data, 1)
+            elif data[0] in _BURN:
+                moved[accounts[0]] -= u64(data, 1)
+        elif program == SYSTEM_PROGRAM and len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
+            moved[accounts[0]] -= u64(data, 4)
+            moved[accounts[1]] += u64(data, 4)
+    return closed, moved
