@@ -1,0 +1,487 @@
+"""The slot ledger: which slots are the chain, whole, and next to be settled.
+
+Pure: no clock, no I/O. Whatever arrives is told to the ledger; it answers with decisions, in
+the order in which they must be carried out.
+
+- A slot is canonical when it is confirmed, or an ancestor of a confirmed slot. Parent links
+  come with slot statuses and block metas, so a skipped slot is told from a missing one: no
+  canonical slot names a skipped one as its parent.
+- A slot is whole when its block meta was seen (the node sends it after the slot's
+  transactions) on a connection that carried the slot from its start: one that replays from
+  that slot or an earlier one, or one that also carried the metas of the slot's parent and
+  grandparent. The parent alone would do by the node's own order (a bank is opened once its
+  parent is frozen); one generation more allows for updates that overtake each other.
+- Without a log to continue, the tape starts with the first confirmed slot known whole.
+- Canonical slots leave in ascending order, each once. One that is not whole is waited for
+  during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
+  or `unavailable`, given in ascending order. What is unavailable becomes a `Gap`, and what was
+  seen of such a slot is settled as incomplete.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from schemas.events import Event
+
+REMEMBERED: Final = 64  # settled slots whose signatures are kept to tell a duplicate from a loss
+
+
+class Status(Enum):
+    """What a node says of a slot."""
+
+    PROCESSED = auto()
+    CONFIRMED = auto()
+    FINALIZED = auto()
+    DEAD = auto()
+
+
+class Novelty(Enum):
+    """What a transaction is to the ledger."""
+
+    NEW = auto()
+    DUPLICATE = auto()
+    LATE = auto()  # its slot was settled without it
+    STALE = auto()  # its slot was orphaned, or settled too long ago to know
+
+
+@dataclass(slots=True, frozen=True)
+class Transaction:
+    """What the decoders made of one transaction."""
+
+    tx_index: int
+    signature: bytes
+    events: Sequence[Event]
+    decoded: int = 0
+    unknown: int = 0
+    malformed: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Counts:
+    """How much of a slot was seen."""
+
+    transactions: int = 0
+    events: int = 0
+    decoded: int = 0
+    unknown: int = 0
+    malformed: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Processed:
+    """A slot's block meta came: the node has executed all of it."""
+
+    slot: int
+    parent: int | None
+    block_time_ms: int
+    counts: Counts
+
+
+@dataclass(slots=True, frozen=True)
+class Settled:
+    """The next slot of the canonical chain; events ascend by (tx_index, event_index).
+
+    Where the meta was never had, `parent` may be None, `blockhash` is empty and
+    `block_time_ms` is that of the slot settled before.
+    """
+
+    slot: int
+    parent: int | None
+    blockhash: str
+    block_time_ms: int
+    events: tuple[Event, ...]
+    counts: Counts
+    complete: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Finalized:
+    """A settled slot is final."""
+
+    slot: int
+    parent: int | None
+    block_time_ms: int
+    counts: Counts
+
+
+@dataclass(slots=True, frozen=True)
+class Orphaned:
+    """A slot that was seen is not of the chain."""
+
+    slot: int
+    parent: int | None
+    counts: Counts
+
+
+@dataclass(slots=True, frozen=True)
+class Missing:
+    """Slots first..last are wanted by other means; those of them that were skipped are harmless."""
+
+    first: int
+    last: int
+
+
+@dataclass(slots=True, frozen=True)
+class Gap:
+    """Slots first..last could not be had, or only in part."""
+
+    first: int
+    last: int
+    reason: str
+
+
+Decision = Processed | Settled | Finalized | Orphaned | Missing | Gap
+
+
+@dataclass(slots=True)
+class _Slot:
+    """An unsettled slot."""
+
+    parent: int | None = None
+    blockhash: str = ""
+    block_time_ms: int = 0
+    meta_connection: int | None = None  # on which the meta was first seen
+    whole_connection: int | None = None  # which is known to have carried all of it
+    fetched: bool = False
+    touched: bool = False  # something of it was seen that users may have been told
+    transactions: dict[bytes, Transaction] = field(default_factory=dict)
+
+    def counts(self) -> Counts:
+        held = self.transactions.values()
+        return Counts(
+            transactions=len(held),
+            events=sum(len(each.events) for each in held),
+            decoded=sum(each.decoded for each in held),
+            unknown=sum(each.unknown for each in held),
+            malformed=sum(each.malformed for each in held),
+        )
+
+    def events(self) -> tuple[Event, ...]:
+        held = [event for each in self.transactions.values() for event in each.events]
+        held.sort(key=lambda event: (event.tx_index, event.event_index))
+        return tuple(held)
+
+
+@dataclass(slots=True, frozen=True)
+class _Past:
+    """What is remembered of a settled slot."""
+
+    parent: int | None
+    meta_connection: int | None
+    whole_connection: int | None
+    signatures: frozenset[bytes]
+
+
+class Ledger:
+    """Holds unsettled slots and lets the canonical ones go in order.
+
+    `settled` is the last slot that the log has, or None to start a new tape.
+    """
+
+    def __init__(
+        self, *, settled: int | None = None, max_slots: int = 600, patience: int = 8
+    ) -> None:
+        self.settled = settled
+        self.tip = settled or 0  # highest slot heard of
+        self.conflicts = 0  # confirmed slots that do not descend from what was settled
+        self._max_slots = max_slots
+        self._patience = patience
+        self._slots: dict[int, _Slot] = {}
+        self._confirmed: set[int] = set()  # confirmed and unsettled
+        self._past: OrderedDict[int, _Past] = OrderedDict()
+        self._unfinal: deque[Finalized] = deque(maxlen=max_slots)
+        self._finalized = -1
+        self._block_time_ms = 0
+        self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
+        self._connection = 0
+        self._from_slot: int | None = None
+        self._requested = _Ranges()
+        self._unavailable = _Ranges()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def connected(self, from_slot: int | None) -> None:
+        """Begin a new connection, which carries all slots from `from_slot` on (None: from now)."""
+        self._connection += 1
+        self._from_slot = from_slot
+
+    def novelty(self, slot: int, signature: bytes) -> Novelty:
+        """Say whether a transaction is worth decoding."""
+        held = self._slots.get(slot)
+        if held is not None:
+            return Novelty.DUPLICATE if signature in held.transactions else Novelty.NEW
+        if self.settled is None or slot > self.settled:
+            return Novelty.NEW
+        past = self._past.get(slot)
+        if past is None:
+            return Novelty.STALE
+        return Novelty.DUPLICATE if signature in past.signatures else Novelty.LATE
+
+    def transaction(self, slot: int, transaction: Transaction) -> list[Decision]:
+        """Take a transaction that `novelty` called new."""
+        held = self._open(slot)
+        if held is None:
+            return []
+        held.touched = True
+        held.transactions.setdefault(transaction.signature, transaction)
+        return self._bounded([]) if len(self._slots) > self._max_slots else []
+
+    def status(self, slot: int, parent: int | None, status: Status) -> list[Decision]:
+        """Take a slot status."""
+        decisions: list[Decision] = []
+        held = self._open(slot)
+        if held is not None:
+            if held.parent is None and parent is not None and parent < slot:
+                held.parent = parent
+            if status is Status.DEAD:
+                if held.touched:
+                    decisions.append(Orphaned(slot, held.parent, held.counts()))
+                # Another block may yet be executed for this slot: nothing of the dead one stays.
+                self._slots[slot] = _Slot()
+            else:
+                held.touched = True
+        if status in (Status.CONFIRMED, Status.FINALIZED) and held is not None:
+            self._confirmed.add(slot)
+        if status is Status.FINALIZED:
+            self._finalized = max(self._finalized, slot)
+        return self._bounded(self._advance(decisions))
+
+    def block_meta(
+        self, slot: int, parent: int, blockhash: str, block_time_ms: int
+    ) -> list[Decision]:
+        """Take a block meta: the slot's transactions have all been sent."""
+        held = self._open(slot)
+        if held is None:
+            return []
+        decisions: list[Decision] = []
+        held.parent, held.blockhash, held.block_time_ms = parent, blockhash, block_time_ms
+        held.touched = True
+        if held.meta_connection is None:
+            held.meta_connection = self._connection
+            decisions.append(Processed(slot, parent, block_time_ms, held.counts()))
+        if self._from_slot is not None and slot >= self._from_slot:
+            held.whole_connection = self._connection
+        return self._bounded(self._advance(decisions))
+
+    def fetched(
+        self,
+        slot: int,
+        parent: int,
+        blockhash: str,
+        block_time_ms: int,
+        transactions: Sequence[Transaction],
+    ) -> list[Decision]:
+        """Take a confirmed block that was had by other means; it replaces what was seen of it."""
+        held = self._open(slot)
+        if held is None:
+            return []
+        held.parent, held.blockhash, held.block_time_ms = parent, blockhash, block_time_ms
+        held.fetched = held.touched = True
+        held.transactions = {each.signature: each for each in transactions}
+        self._confirmed.add(slot)
+        return self._bounded(self._advance([]))
+
+    def unavailable(self, first: int, last: int, reason: str) -> list[Decision]:
+        """Take the answer that slots first..last can not be had: skipped, or lost."""
+        self._unavailable.add(first, last, reason)
+        return self._bounded(self._advance([]))
+
+    def _open(self, slot: int) -> _Slot | None:
+        if self.settled is not None and slot <= self.settled:
+            return None
+        held = self._slots.get(slot)
+        if held is None:
+            held = self._slots[slot] = _Slot()
+            self.tip = max(self.tip, slot)
+        return held
+
+    def _advance(self, decisions: list[Decision]) -> list[Decision]:
+        if self.settled is None and not self._start():
+            return decisions
+        # The lowest confirmed slot is an ancestor of all higher ones: if its path down to the
+        # settled slot is broken, so are theirs.
+        while self._confirmed:
+            lowest = min(self._confirmed)
+            path = self._path(lowest)
+            holes = [slot for slot in path if not self._is_whole(slot)]
+            if any(slot not in self._unavailable for slot in holes):
+                if len(self._confirmed) > self._patience:
+                    decisions.extend(self._ask(holes, linked=self._is_linked(path[0])))
+                break
+            self._settle(path, decisions)
+        while self._unfinal and self._unfinal[0].slot <= self._finalized:
+            decisions.append(self._unfinal.popleft())
+        return decisions
+
+    def _start(self) -> bool:
+        """Find the slot that a new tape starts with."""
+        for slot in sorted(self._confirmed):
+            if self._is_whole(slot):
+                parent = self._slots[slot].parent
+                assert parent is not None
+                self.settled = slot - 1
+                self._settled_is_block = parent == slot - 1
+                self._forget_to(slot - 1)
+                return True
+        return False
+
+    def _path(self, confirmed: int) -> list[int]:
+        """Return the known canonical slots above the settled one, up to `confirmed`, ascending."""
+        assert self.settled is not None
+        path = [confirmed]
+        while True:
+            held = self._slots.get(path[-1])
+            parent = held.parent if held else None
+            if parent is None or parent <= self.settled or parent >= path[-1]:
+                break
+            path.append(parent)
+        path.reverse()
+        return path
+
+    def _is_linked(self, slot: int) -> bool:
+        held = self._slots.get(slot)
+        return held is not None and held.parent is not None
+
+    def _is_whole(self, slot: int) -> bool:
+        held = self._slots.get(slot)
+        if held is None:
+            return False
+        if held.whole_connection is None and self._seen_from_start(held):
+            held.whole_connection = held.meta_connection
+        return held.fetched or held.whole_connection is not None
+
+    def _seen_from_start(self, held: _Slot) -> bool:
+        connection = held.meta_connection
+        parent = self._known(held.parent)
+        if connection is None or parent is None or parent.meta_connection != connection:
+            return False
+        if parent.whole_connection == connection:
+            return True
+        grandparent = self._known(parent.parent)
+        return grandparent is not None and grandparent.meta_connection == connection
+
+    def _known(self, slot: int | None) -> _Slot | _Past | None:
+        return None if slot is None else self._slots.get(slot) or self._past.get(slot)
+
+    def _ask(self, holes: list[int], *, linked: bool) -> Iterator[Missing]:
+        """Want the holes of a path and, where nothing links it to the settled slot, all below."""
+        assert self.settled is not None
+        ranges = [(hole, hole) for hole in holes if hole not in self._requested]
+        if not linked and ranges and ranges[0][0] == holes[0]:
+            ranges[0] = (self.settled + 1, holes[0])
+        for first, last in ranges:
+            self._requested.add(first, last)
+            start = first
+            for whole in sorted(s for s in self._slots if first <= s <= last and self._is_whole(s)):
+                if start < whole:
+                    yield Missing(start, whole - 1)
+                start = whole + 1
+            if start <= last:
+                yield Missing(start, last)
+
+    def _settle(self, path: list[int], decisions: list[Decision]) -> None:
+        """Let a path go, and with it every other slot up to its end."""
+        assert self.settled is not None
+        gap_from = path[0]
+        if not self._is_linked(path[0]):
+            # Nothing says which of the slots between are of the chain: none of them is settled.
+            gap_from = self.settled + 1
+            self._forget_to(path[0] - 1)
+        elif self._settled_is_block and self._slots[path[0]].parent != self.settled:
+            self.conflicts += 1
+        canonical = set(path)
+        for slot in sorted(canonical | {each for each in self._slots if each <= path[-1]}):
+            held = self._slots.get(slot)
+            if slot in canonical:
+                complete = self._is_whole(slot)
+                if not complete:
+                    first = gap_from if slot == path[0] else slot
+                    decisions.append(Gap(first, slot, self._unavailable.reason(slot)))
+                if held is not None:
+                    self._settle_one(slot, held, decisions, complete=complete)
+            elif held is not None and held.touched:
+                decisions.append(Orphaned(slot, held.parent, held.counts()))
+        self._forget_to(path[-1])
+        self._settled_is_block = True
+
+    def _settle_one(
+        self, slot: int, held: _Slot, decisions: list[Decision], *, complete: bool
+    ) -> None:
+        self._block_time_ms = held.block_time_ms or self._block_time_ms
+        counts = held.counts()
+        decisions.append(
+            Settled(
+                slot=slot,
+                parent=held.parent,
+                blockhash=held.blockhash,
+                block_time_ms=self._block_time_ms,
+                events=held.events(),
+                counts=counts,
+                complete=complete,
+            )
+        )
+        self._unfinal.append(Finalized(slot, held.parent, self._block_time_ms, counts))
+        self._past[slot] = _Past(
+            held.parent, held.meta_connection, held.whole_connection, frozenset(held.transactions)
+        )
+        while len(self._past) > REMEMBERED:
+            self._past.popitem(last=False)
+
+    def _forget_to(self, last: int) -> None:
+        self.settled = last
+        for slot in [slot for slot in self._slots if slot <= last]:
+            del self._slots[slot]
+        self._confirmed = {slot for slot in self._confirmed if slot > last}
+        self._requested.drop_to(last)
+        self._unavailable.drop_to(last)
+
+    def _bounded(self, decisions: list[Decision]) -> list[Decision]:
+        """Give up the oldest hole while more slots are held than allowed."""
+        while len(self._slots) > self._max_slots:
+            reason = f"more than {self._max_slots} slots were waiting"
+            if self.settled is None:
+                self._discard(min(self._slots))
+            elif self._confirmed:
+                path = self._path(min(self._confirmed))
+                self._unavailable.add(self.settled + 1, path[-1], reason)
+                self._advance(decisions)
+            else:
+                oldest = min(self._slots)
+                decisions.append(Gap(self.settled + 1, oldest, f"{reason}, none confirmed"))
+                self._forget_to(oldest)
+                self._settled_is_block = False
+        return decisions
+
+    def _discard(self, slot: int) -> None:
+        del self._slots[slot]
+        self._confirmed.discard(slot)
+
+
+class _Ranges:
+    """A few disjoint ranges of slots, each with a reason."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, str]] = []
+
+    def __contains__(self, slot: int) -> bool:
+        return any(first <= slot <= last for first, last, _ in self._ranges)
+
+    def add(self, first: int, last: int, reason: str = "") -> None:
+        if self._ranges and self._ranges[-1][1] == first - 1 and self._ranges[-1][2] == reason:
+            first = self._ranges.pop()[0]  # answers come slot by slot
+        self._ranges.append((first, last, reason))
+
+    def drop_to(self, slot: int) -> None:
+        self._ranges = [each for each in self._ranges if each[1] > slot]
+
+    def reason(self, slot: int) -> str:
+        for first, last, reason in self._ranges:
+            if first <= slot <= last:
+                return reason
+        return ""

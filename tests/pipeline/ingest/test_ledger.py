@@ -1,0 +1,454 @@
+"""The slot ledger against a slow oracle that knows the whole chain beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.ingest.ledger import (
+    Counts,
+    Decision,
+    Finalized,
+    Gap,
+    Ledger,
+    Missing,
+    Novelty,
+    Orphaned,
+    Processed,
+    Settled,
+    Status,
+    Transaction,
+)
+from schemas.events import Migration
+
+BASE = 100
+
+
+def event(slot: int, tx_index: int, event_index: int) -> Migration:
+    return Migration(
+        signature=f"{slot}-{tx_index}",
+        slot=slot,
+        tx_index=tx_index,
+        event_index=event_index,
+        block_time_ms=0,
+        mint="",
+        platform="",
+        from_dex="",
+        from_pool="",
+        dex="",
+        pool="",
+        quote_mint="",
+        amount_raw=None,
+        quote_amount_raw=None,
+    )
+
+
+@dataclass
+class Block:
+    slot: int
+    parent: int
+    transactions: list[Transaction]
+
+    @property
+    def blockhash(self) -> str:
+        return f"hash-{self.slot}"
+
+    @property
+    def block_time_ms(self) -> int:
+        return self.slot * 400
+
+    def events(self) -> list[tuple[int, int, int]]:
+        return sorted(
+            (e.slot, e.tx_index, e.event_index) for t in self.transactions for e in t.events
+        )
+
+
+@dataclass
+class World:
+    """A tree of blocks whose canonical branch is known."""
+
+    blocks: dict[int, Block]
+    canonical: list[int]
+
+    @classmethod
+    def random(cls, random: Random, slots: int) -> World:
+        blocks: dict[int, Block] = {}
+        canonical: list[int] = []
+        head, fork = BASE, None
+        for slot in range(BASE + 1, BASE + 1 + slots):
+            dice = random.random()
+            if dice < 0.15:
+                continue  # skipped
+            if dice < 0.35:  # a block off the canonical branch, on the branch or on another fork
+                parent = fork if fork is not None and random.random() < 0.5 else head
+                fork = slot
+            else:
+                parent, head = head, slot
+                canonical.append(slot)
+            blocks[slot] = Block(slot, parent, cls.transactions(random, slot))
+        return cls(blocks, canonical)
+
+    @staticmethod
+    def transactions(random: Random, slot: int) -> list[Transaction]:
+        return [
+            Transaction(
+                tx_index=index,
+                signature=f"{slot}-{index}".encode(),
+                events=[event(slot, index, at) for at in range(random.randrange(3))],
+                decoded=random.randrange(3),
+            )
+            for index in range(random.randrange(5))
+        ]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One message of a node."""
+
+    slot: int
+    kind: str
+    index: int = 0
+
+
+@dataclass
+class Tape:
+    """Feeds a ledger and keeps what it decided."""
+
+    ledger: Ledger
+    world: World
+    rpc: set[int] | None = None  # canonical slots that an RPC node can serve; None: no node
+    settled: list[Settled] = field(default_factory=list)
+    orphaned: set[int] = field(default_factory=set)
+    finalized: list[int] = field(default_factory=list)
+    processed: list[int] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    accepted: set[tuple[int, bytes]] = field(default_factory=set)
+
+    def tell(self, update: Update) -> None:
+        block = self.world.blocks[update.slot]
+        if update.kind == "transaction":
+            transaction = block.transactions[update.index]
+            if self.ledger.novelty(update.slot, transaction.signature) is Novelty.NEW:
+                self.accepted.add((update.slot, transaction.signature))
+                self.keep(self.ledger.transaction(update.slot, transaction))
+        elif update.kind == "meta":
+            self.keep(
+                self.ledger.block_meta(
+                    block.slot, block.parent, block.blockhash, block.block_time_ms
+                )
+            )
+        else:
+            self.keep(self.ledger.status(block.slot, block.parent, Status[update.kind]))
+
+    def keep(self, decisions: list[Decision]) -> None:
+        asked = len(self.missing)
+        for decision in decisions:
+            match decision:
+                case Settled():
+                    self.settled.append(decision)
+                case Orphaned():
+                    self.orphaned.add(decision.slot)
+                case Finalized():
+                    self.finalized.append(decision.slot)
+                case Processed():
+                    self.processed.append(decision.slot)
+                case Gap():
+                    self.gaps.append(decision)
+                case Missing():
+                    self.missing.append(decision)
+        for missing in self.missing[asked:]:
+            self.answer(missing)
+
+    def answer(self, missing: Missing) -> None:
+        """Do what backfill does, slot by slot, ascending."""
+        if self.rpc is None:
+            self.keep(self.ledger.unavailable(missing.first, missing.last, "no RPC"))
+            return
+        for slot in range(missing.first, missing.last + 1):
+            if slot in self.rpc:
+                b = self.world.blocks[slot]
+                self.keep(
+                    self.ledger.fetched(
+                        slot, b.parent, b.blockhash, b.block_time_ms, b.transactions
+                    )
+                )
+            else:
+                self.keep(self.ledger.unavailable(slot, slot, "skipped"))
+
+    # What must always hold of what was decided.
+
+    def check(self) -> None:
+        slots = [each.slot for each in self.settled]
+        assert slots == sorted(set(slots)), "ascending, each once"
+        assert set(slots) <= set(self.world.canonical)
+        assert not set(slots) & self.orphaned
+        assert self.finalized == sorted(set(self.finalized))
+        assert set(self.finalized) <= set(slots)
+        for each in self.settled:
+            block = self.world.blocks[each.slot]
+            told = [(e.slot, e.tx_index, e.event_index) for e in each.events]
+            if each.complete:
+                assert told == block.events(), "a complete slot has each event once, in order"
+                assert each.parent == block.parent
+                assert each.blockhash == block.blockhash
+                assert each.block_time_ms == block.block_time_ms
+                assert each.counts.transactions == len(block.transactions)
+                assert each.counts.decoded == sum(t.decoded for t in block.transactions)
+            else:
+                assert set(told) <= set(block.events())
+                assert any(gap.first <= each.slot <= gap.last for gap in self.gaps)
+        gap_slots = [slot for gap in self.gaps for slot in range(gap.first, gap.last + 1)]
+        assert len(gap_slots) == len(set(gap_slots)), "no slot is twice in a gap"
+        # Whatever users were told of is later confirmed, taken back, or in a gap.
+        if self.ledger.settled is not None and self.settled:
+            for slot, _ in self.accepted:
+                if self.settled[0].slot <= slot <= self.ledger.settled:
+                    assert slot in slots or slot in self.orphaned or slot in gap_slots
+
+
+def updates_of(block: Block, *, canonical: bool) -> list[Update]:
+    told = [Update(block.slot, "transaction", i) for i in range(len(block.transactions))]
+    told += [Update(block.slot, "meta"), Update(block.slot, "PROCESSED")]
+    return told + [Update(block.slot, "CONFIRMED")] * canonical
+
+
+def shuffled(random: Random, world: World, *, duplicates: bool = True) -> list[Update]:
+    """Any order at all, but a slot's meta after its transactions; a few statuses are lost."""
+    canonical = set(world.canonical)
+    keyed: list[tuple[float, Update]] = []
+    for block in world.blocks.values():
+        latest = 0.0
+        for update in updates_of(block, canonical=block.slot in canonical):
+            lost = update.slot != world.canonical[-1] and random.random() < 0.2
+            if update.kind in ("PROCESSED", "CONFIRMED") and lost:
+                continue
+            at = random.random() if update.kind != "meta" else latest + random.random()
+            latest = max(latest, at)
+            keyed.append((at, update))
+            if duplicates and random.random() < 0.2:
+                keyed.append((2.5 if update.kind == "meta" else random.random() * 2.5, update))
+    # A duplicate transaction may come before its meta or after, even after its slot was settled.
+    keyed.sort(key=lambda each: each[0])
+    return [update for _, update in keyed]
+
+
+seeds = st.integers(min_value=0, max_value=2**32)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=seeds, slots=st.integers(1, 40))
+def test_any_order_settles_the_canonical_chain(seed: int, slots: int) -> None:
+    random = Random(seed)
+    world = World.random(random, slots)
+    if not world.canonical:
+        return
+    tape = Tape(Ledger(settled=BASE, patience=10**6), world)
+    tape.ledger.connected(from_slot=BASE + 1)
+    for update in shuffled(random, world):
+        tape.tell(update)
+    tape.check()
+    assert [each.slot for each in tape.settled] == world.canonical
+    assert all(each.complete for each in tape.settled)
+    assert tape.gaps == []
+    assert tape.missing == []
+    assert tape.ledger.conflicts == 0
+    told = {slot for slot, _ in tape.accepted if slot <= world.canonical[-1]}
+    assert told - set(world.canonical) <= tape.orphaned <= set(world.blocks) - set(world.canonical)
+    assert len(tape.ledger) == sum(slot > world.canonical[-1] for slot in world.blocks)
+
+
+def node_log(random: Random, world: World) -> list[Update]:
+    """What a node sends, in an order it may send it.
+
+    A slot begins after its grandparent's meta (updates overtake each other by less than a slot),
+    and is confirmed a few slots later.
+    """
+    canonical = set(world.canonical)
+    times: dict[int, float] = {BASE: 0.0}
+    keyed: list[tuple[float, Update]] = []
+    for block in world.blocks.values():
+        parent = world.blocks.get(block.parent)
+        start = times[parent.parent if parent is not None else BASE]
+        length = max(times[block.parent] - start, 0.0) + random.random()
+        done = start + length
+        times[block.slot] = done
+        for update in updates_of(block, canonical=block.slot in canonical):
+            at = done if update.kind == "meta" else start + random.random() * length
+            if update.kind == "PROCESSED":
+                at = done + random.random()
+            if update.kind == "CONFIRMED":
+                at = done + 2 + random.random()
+            keyed.append((at, update))
+            if update.kind == "CONFIRMED" and random.random() < 0.8:
+                keyed.append((at + 3, Update(block.slot, "FINALIZED")))
+    keyed.sort(key=lambda each: each[0])
+    return [update for _, update in keyed]
+
+
+def cut(random: Random, log: list[Update], ledger: Ledger, tape: Tape, *, replays: bool) -> None:
+    """Send a log over connections that break; each resumes by replay or goes live."""
+    at = 0
+    ledger.connected(from_slot=BASE + 1)
+    while at < len(log):
+        end = min(len(log), at + random.randrange(1, 60))
+        for update in log[at:end]:
+            tape.tell(update)
+        at = end
+        if at == len(log):
+            break
+        at = min(len(log), at + random.randrange(40))
+        if replays and ledger.settled is not None and random.random() < 0.5:
+            from_slot = ledger.settled + 1
+            ledger.connected(from_slot)
+            for update in [each for each in log[:at] if each.slot >= from_slot]:
+                tape.tell(update)
+        else:
+            ledger.connected(from_slot=None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=seeds, slots=st.integers(20, 80))
+def test_what_a_broken_stream_lost_is_fetched(seed: int, slots: int) -> None:
+    random = Random(seed)
+    world = World.random(random, slots)
+    tape = Tape(Ledger(settled=BASE, patience=3), world, rpc=set(world.canonical))
+    cut(random, node_log(random, world), tape.ledger, tape, replays=True)
+    tape.check()
+    assert all(each.complete for each in tape.settled)
+    assert tape.gaps == []
+    settled = [each.slot for each in tape.settled]
+    assert settled == world.canonical[: len(settled)], "a prefix: nothing in between is lost"
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=seeds, slots=st.integers(20, 80), share=st.sampled_from([None, 0.5]))
+def test_what_can_not_be_fetched_is_a_gap(seed: int, slots: int, share: float | None) -> None:
+    random = Random(seed)
+    world = World.random(random, slots)
+    rpc = {s for s in world.canonical if random.random() < share} if share else None
+    tape = Tape(Ledger(settled=BASE, patience=3), world, rpc=rpc)
+    cut(random, node_log(random, world), tape.ledger, tape, replays=True)
+    tape.check()
+    complete = {each.slot for each in tape.settled if each.complete}
+    in_gaps = {slot for gap in tape.gaps for slot in range(gap.first, gap.last + 1)}
+    assert tape.ledger.settled is not None
+    for slot in world.canonical:
+        if slot <= tape.ledger.settled:
+            assert slot in complete or slot in in_gaps
+    assert not complete & in_gaps
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=seeds, slots=st.integers(20, 60), start=st.floats(0, 0.8))
+def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float) -> None:
+    random = Random(seed)
+    world = World.random(random, slots)
+    log = node_log(random, world)
+    tape = Tape(Ledger(patience=10**6), world)
+    tape.ledger.connected(from_slot=None)
+    for update in log[int(len(log) * start) :]:
+        tape.tell(update)
+    tape.check()
+    settled = [each.slot for each in tape.settled]
+    assert all(each.complete for each in tape.settled)
+    if settled:
+        first = world.canonical.index(settled[0])
+        assert settled == world.canonical[first : first + len(settled)]
+    assert tape.gaps == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=seeds, slots=st.integers(60, 120), confirmed=st.booleans())
+def test_memory_is_bounded(seed: int, slots: int, confirmed: bool) -> None:
+    random = Random(seed)
+    world = World.random(random, slots)
+    tape = Tape(Ledger(settled=BASE, max_slots=32, patience=10**6), world)
+    tape.ledger.connected(from_slot=BASE + 1)
+    hole = random.choice(world.canonical[:5])
+    for update in node_log(random, world):
+        if update.slot == hole and update.kind == "meta":
+            continue
+        if not confirmed and update.kind in ("CONFIRMED", "FINALIZED"):
+            continue
+        tape.tell(update)
+        assert len(tape.ledger) <= 32
+    tape.check()
+    if len(world.blocks) > 40:
+        assert tape.gaps, "what was given up is said"
+        assert tape.gaps[0].first <= hole <= tape.gaps[0].last or not confirmed
+
+
+def test_a_dead_slot_is_taken_back_and_may_live_again() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    first, second = (Transaction(0, name, [event(10, 0, 0)]) for name in (b"first", b"second"))
+    ledger.transaction(10, first)
+    assert ledger.status(10, 9, Status.DEAD) == [Orphaned(10, 9, Counts(1, 1, 0, 0, 0))]
+    assert ledger.novelty(10, b"first") is Novelty.NEW
+    ledger.transaction(10, second)
+    ledger.block_meta(10, 9, "hash", 1)
+    (settled,) = ledger.status(10, 9, Status.CONFIRMED)
+    assert isinstance(settled, Settled)
+    assert settled.counts.transactions == 1
+    assert settled.complete
+
+
+def test_a_confirmed_slot_settles_its_ancestors() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    for slot, parent in ((10, 9), (11, 10), (13, 11)):
+        ledger.block_meta(slot, parent, "", slot)
+    decisions = ledger.status(13, 11, Status.FINALIZED)
+    assert [
+        (type(each), each.slot) for each in decisions if not isinstance(each, Missing | Gap)
+    ] == [
+        (Settled, 10),
+        (Settled, 11),
+        (Settled, 13),
+        (Finalized, 10),
+        (Finalized, 11),
+        (Finalized, 13),
+    ]
+
+
+def test_a_late_transaction_is_told_from_a_duplicate() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    ledger.transaction(10, Transaction(0, b"known", []))
+    assert ledger.novelty(10, b"known") is Novelty.DUPLICATE
+    ledger.block_meta(10, 9, "", 1)
+    ledger.status(10, 9, Status.CONFIRMED)
+    assert ledger.novelty(10, b"known") is Novelty.DUPLICATE
+    assert ledger.novelty(10, b"late") is Novelty.LATE
+    assert ledger.novelty(9, b"late") is Novelty.STALE
+
+
+def test_a_slot_in_flight_when_the_stream_went_live_is_not_whole() -> None:
+    """The meta of a slot whose start was missed must not make it complete."""
+    ledger = Ledger(settled=9, patience=0)
+    ledger.connected(from_slot=None)
+    ledger.transaction(10, Transaction(7, b"seen", []))
+    ledger.block_meta(10, 9, "", 1)
+    assert ledger.status(10, 9, Status.CONFIRMED) == [Missing(10, 10)]
+
+
+@pytest.mark.parametrize("parent", [10, 11])
+def test_a_parent_that_is_not_below_is_not_believed(parent: int) -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    assert ledger.status(10, parent, Status.CONFIRMED) == []
+    ledger.block_meta(10, 9, "", 1)
+    assert ledger.settled == 10
+
+
+def test_a_confirmed_slot_off_the_settled_chain_is_a_conflict() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    ledger.block_meta(10, 8, "", 1)
+    ledger.status(10, 8, Status.CONFIRMED)
+    assert ledger.conflicts == 1
