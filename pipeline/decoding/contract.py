@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 
 from pipeline.solana.address import key, text
@@ -21,8 +22,8 @@ class Malformed(Exception):  # noqa: N818 - the name of the outcome
     """An instruction we know carries bytes that do not fit it; the text names what is wrong."""
 
 
-# What reading past the end, a bad index or a bad text raises. Nothing else may leave a handler.
-UNREADABLE: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+# What reading past the end, a bad index, a bad text or key raises. Nothing else may leave a handler.
+UNREADABLE: Final = (Malformed, struct.error, IndexError, ValueError)
 
 
 @dataclass(slots=True)
@@ -184,6 +185,11 @@ def tags(*hexes: str) -> frozenset[bytes]:
     return frozenset(bytes.fromhex(tag) for tag in hexes)
 
 
+def named(*names: str) -> frozenset[bytes]:
+    """Return the tags Anchor gives to instructions of these names."""
+    return frozenset(sha256(f"global:{name}".encode()).digest()[:8] for name in names)
+
+
 def swap_by_vaults(
     ix: Instruction,
     pool: int,
@@ -191,35 +197,58 @@ def swap_by_vaults(
     *,
     user: int | None = None,
     transfers: list[Transfer] | None = None,
+    fee_accounts: Iterable[int] = (),
 ) -> Leg:
-    """Read a swap from its two token transfers: one into a vault, one out of the other.
+    """Read a swap from its token transfers: into one vault, out of the other.
 
-    `pool`, `vaults` (first and second side) and `user` are places in the instruction's
-    accounts. True for every venue that moves tokens by its own calls, whatever its event
-    says. Raises Malformed where the two transfers are not there.
+    `pool`, `vaults` (first and second side), `user` and `fee_accounts` (where a trader pays
+    fees beside the vault) are places in the instruction's accounts. The amounts are what the
+    vaults gained and lost, so fees that a vault pays out of the input are not in the input.
+    True for every venue that moves tokens by its own calls, whatever its event says. Raises
+    Malformed where the transfers are not there.
     """
     first, second = ix.account(vaults[0]), ix.account(vaults[1])
     moved = ix.transfers() if transfers is None else transfers
+    gained = {first: 0, second: 0}
+    for transfer in moved:
+        if transfer.destination in gained:
+            gained[transfer.destination] += transfer.received_raw
+        if transfer.source in gained:
+            gained[transfer.source] -= transfer.amount_raw
+    vault_in, vault_out = first, second
+    if gained[second] > gained[first] or (
+        not gained[first] and any(transfer.destination == second for transfer in moved)
+    ):
+        vault_in, vault_out = second, first
     paid = received = None
     for transfer in moved:
-        if paid is None and transfer.destination in (first, second):
-            paid = transfer
-        elif received is None and transfer.source in (first, second):
+        if transfer.destination == vault_in:
+            if paid is None or transfer.amount_raw > paid.amount_raw:
+                paid = transfer
+        elif transfer.source == vault_out and (
+            received is None or transfer.amount_raw > received.amount_raw
+        ):
             received = transfer
     if paid is None or received is None:
         raise Malformed(f"{len(moved)} transfers, none into or none out of the vaults")
+    paid_raw = paid.amount_raw
+    if fee_accounts:
+        fees_to = {ix.account(place) for place in fee_accounts}
+        for transfer in moved:
+            if transfer.source == paid.source and transfer.destination in fees_to:
+                paid_raw += transfer.amount_raw
     return Leg(
         pool=ix.address(pool),
-        input_mint=ix.mint_of(paid.destination),
-        output_mint=ix.mint_of(received.source),
-        input_raw=paid.received_raw,
-        output_raw=received.amount_raw,
-        paid_raw=paid.amount_raw,
+        input_mint=ix.mint_of(vault_in),
+        output_mint=ix.mint_of(vault_out),
+        input_raw=gained[vault_in],
+        output_raw=-gained[vault_out],
+        paid_raw=paid_raw,
         received_raw=received.received_raw,
         source=paid.source,
         destination=received.destination,
         user=None if user is None else ix.account(user),
-        vault_in=paid.destination,
-        vault_out=received.source,
+        vault_in=vault_in,
+        vault_out=vault_out,
         second_mint=ix.mint_of(second),
     )
