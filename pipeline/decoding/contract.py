@@ -22,7 +22,7 @@ class Malformed(Exception):  # noqa: N818 - the name of the outcome
     """An instruction we know carries bytes that do not fit it; the text names what is wrong."""
 
 
-# What reading past the end, a bad index, a bad text or key raises. Nothing else may leave a handler.
+# What a read past the end, a bad index, text or key raises. Nothing else may leave a handler.
 UNREADABLE: Final = (Malformed, struct.error, IndexError, ValueError)
 
 

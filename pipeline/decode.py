@@ -1,0 +1,145 @@
+"""`soltape decode`: transactions as RPC answers them in, the tape's events out, as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import click
+import orjson
+
+from pipeline.decoding.conservation import differences
+from pipeline.decoding.decode import Reading, decode_update, read
+from pipeline.decoding.registry import PROGRAMS
+from pipeline.solana.transaction import Transaction
+from schemas.codec import event_to_json
+from schemas.events import Event, Swap
+from schemas.rpc_json import RpcTransaction, transaction_from_json
+
+
+class UnreadableLine(Exception):  # noqa: N818 - says what it is
+    """A line that is no transaction; the text gives its number and the reason."""
+
+
+@dataclass(slots=True)
+class Conservation:
+    """Running totals of `--check`."""
+
+    transactions: int = 0
+    with_swaps: int = 0
+    explained: int = 0
+    differences: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, transaction: RpcTransaction, events: list[Event]) -> None:
+        """Compare one transaction's swaps with its token balances."""
+        self.transactions += 1
+        if not any(isinstance(event, Swap) for event in events):
+            return
+        self.with_swaps += 1
+        tx = Transaction(transaction.info, transaction.slot or 0, 0, PROGRAMS)
+        readings: list[Reading] = list(read(tx, []))
+        found = differences(tx, readings)
+        self.explained += not found
+        self.differences += [
+            {
+                "signature": tx.signature,
+                "account": item.account,
+                "role": item.role,
+                "mint": item.mint,
+                "expected_raw": str(item.expected_raw),
+                "actual_raw": str(item.actual_raw),
+            }
+            for item in found
+        ]
+
+    def report(self) -> dict[str, Any]:
+        """Return the report as one JSON object; `share` is null where there was no swap."""
+        return {
+            "kind": "conservation",
+            "transactions": self.transactions,
+            "with_swaps": self.with_swaps,
+            "explained": self.explained,
+            "share": self.explained / self.with_swaps if self.with_swaps else None,
+            "differences": self.differences,
+        }
+
+
+def transactions(lines: IO[bytes]) -> Iterator[RpcTransaction | UnreadableLine]:
+    """Read JSON lines; one that cannot be read is yielded as what is wrong with it."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield transaction_from_json(orjson.loads(line))
+        except ValueError as error:  # orjson's error is one, too
+            yield UnreadableLine(f"line {number}: {error}")
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare each swap with the balance changes of its pool's vaults and its wallet's "
+    "accounts, and print a last line of kind 'conservation': how many transactions are fully "
+    "explained, and every account that is not.",
+)
+@click.option(
+    "--undecoded",
+    is_flag=True,
+    help="Also print instructions of known venues that gave no event, as kind 'undecoded'.",
+)
+def decode(file: IO[bytes], check: bool, undecoded: bool) -> None:
+    """Decode transactions into swaps, creations and migrations.
+
+    FILE holds one `getTransaction` answer a line (encoding json or base64, with or without
+    the JSON-RPC envelope); - or nothing reads standard input. One event a line is written,
+    in execution order; raw amounts are strings. A line that cannot be read is reported on
+    standard error, the rest goes on, and the exit status is 1.
+
+    \b
+    Example:
+      soltape decode transactions.jsonl | jq 'select(.kind == "swap") | .dex' | sort | uniq -c
+    """
+    conservation = Conservation()
+    unreadable = 0
+    out = sys.stdout.buffer
+    for item in transactions(file):
+        if isinstance(item, UnreadableLine):
+            unreadable += 1
+            click.echo(f"soltape decode: {item}", err=True)
+            continue
+        block_time_ms = (item.block_time or 0) * 1000
+        decoded = decode_update(item.info, item.slot or 0, block_time_ms)
+        for event in decoded.events:
+            out.write(orjson.dumps(event_to_json(event), option=orjson.OPT_APPEND_NEWLINE))
+        if undecoded:
+            for miss in decoded.undecoded:
+                line = {
+                    "kind": "undecoded",
+                    "signature": decoded.signature,
+                    "event_index": miss.event_index,
+                    "dex": miss.dex,
+                    "program_id": miss.program_id,
+                    "reason": miss.reason.name.lower(),
+                    "detail": miss.detail,
+                    "data": miss.data.hex(),
+                }
+                out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        if check:
+            conservation.add(item, decoded.events)
+    if check:
+        report = conservation.report()
+        out.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE))
+        out.flush()
+        click.echo(
+            f"conservation: {report['explained']} of {report['with_swaps']} transactions "
+            "with swaps fully explained",
+            err=True,
+        )
+    out.flush()
+    if unreadable:
+        click.echo(f"soltape decode: {unreadable} lines could not be read", err=True)
+        raise SystemExit(1)
