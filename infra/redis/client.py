@@ -1,0 +1,51 @@
+"""Connections to Redis or Valkey, with a limit on every wait."""
+
+from __future__ import annotations
+
+import redis.asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisError
+
+from infra.settings import Settings
+
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
+
+__all__ = ["RedisError", "check", "connect"]
+
+
+def connect(settings: Settings) -> redis.Redis:
+    """Return a client; it connects on first use, and again when a connection is lost.
+
+    A command raises RedisError after three attempts. Repeating is safe for what we send: state is
+    written in MULTI blocks of absolute values.
+    """
+    return redis.Redis.from_url(
+        settings.redis_url,
+        socket_connect_timeout=CONNECT_TIMEOUT_S,
+        socket_timeout=ANSWER_TIMEOUT_S,
+        socket_keepalive=True,
+        health_check_interval=30,
+        retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=2),
+        client_name="soltape",
+    )
+
+
+async def check(url: str, timeout_s: float = 2.0) -> str:
+    """Ask a server once who it is, without retries, and return its name and version.
+
+    Raises RedisError, which also tells that the server is still loading its data.
+    """
+    client = redis.Redis.from_url(
+        url,
+        socket_connect_timeout=timeout_s,
+        socket_timeout=timeout_s,
+        retry=Retry(ExponentialWithJitterBackoff(), retries=0),
+    )
+    async with client:
+        await client.ping()
+        info = await client.info("server")
+    if version := info.get("valkey_version"):
+        return f"Valkey {version}"
+    return f"Redis {info['redis_version']}"
