@@ -1,0 +1,141 @@
+"""ClickHouse on this machine without a server to install: the engine behind its HTTP interface."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+import structlog
+import uvloop
+from aiohttp import web
+
+from infra.clickhouse.client import ClickHouseUnavailable, ping
+from infra.clickhouse.lock import DirectoryInUse, hold
+from infra.process import NotReady, PortInUse, Process, require_free_port
+from infra.settings import Settings, load
+from infra.telemetry import configure_logging
+
+if TYPE_CHECKING:
+    from infra.clickhouse.engine import Engine
+
+HOST: Final = "127.0.0.1"
+_GRACE_S: Final = 1.0  # for queries to end by themselves; then they are stopped
+_STOP_S: Final = 1.5  # for stopped queries to end
+
+_log = structlog.get_logger(__name__)
+
+
+def server(data: Path, port: int) -> Process:
+    """Return the embedded server as a process; it keeps its tables in `data`."""
+    url = f"http://{HOST}:{port}"
+
+    async def ready() -> None:
+        try:
+            await ping(url)
+        except ClickHouseUnavailable as error:
+            raise NotReady(str(error)) from None
+
+    command = [sys.executable, "-m", "infra.cli", "clickhouse"]
+    command += ["--port", str(port), "--data", str(data.resolve())]
+    return Process(name="clickhouse", command=command, address=url, ready=ready)
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port on 127.0.0.1.  [default: that of CLICKHOUSE_URL]",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where tables are kept.  [default: clickhouse/ in SOLTAPE_DATA]",
+)
+def clickhouse(port: int | None, data: Path | None) -> None:
+    """Run the embedded ClickHouse alone, until Ctrl-C.
+
+    It is the ClickHouse engine (chDB) behind ClickHouse's HTTP interface, on loopback only. Any
+    HTTP client of ClickHouse works:
+
+    \b
+      curl 'http://127.0.0.1:8123/ping'
+      curl 'http://127.0.0.1:8123/' -d 'SHOW TABLES FROM soltape'
+      curl 'http://127.0.0.1:8123/' -d 'SELECT version() FORMAT JSON'
+
+    With CLICKHOUSE_USER and CLICKHOUSE_PASSWORD set it asks for them. Whoever is let in can also
+    read and write this user's files with file(): do not forward the port. In production set
+    CLICKHOUSE_URL to a ClickHouse server instead; nothing else changes.
+    """
+    settings = load()
+    configure_logging(settings, "clickhouse")
+    port = port or urlsplit(settings.clickhouse_url).port or 8123
+    data = data or settings.soltape_data / "clickhouse"
+    try:
+        with hold(data):
+            require_free_port(HOST, port, "CLICKHOUSE_URL")
+            _run(settings, data, port)
+    except (DirectoryInUse, PortInUse) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _run(settings: Settings, data: Path, port: int) -> None:
+    os.environ["TZ"] = "UTC"  # read by the engine as it is loaded
+    # Loading the engine takes half a second and 230 MB: only the process that runs it pays.
+    from infra.clickhouse.engine import Engine
+    from infra.clickhouse.errors import QueryError
+
+    try:
+        engine = Engine(data)
+    except QueryError as error:
+        raise click.ClickException(f"the ClickHouse engine does not open {data}: {error}") from None
+    engine.warm_up()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        idle = runner.run(_serve(engine, settings, data, port))
+    if not idle:
+        # What is on disk is whole at any moment; waiting would only delay the stop.
+        _log.warning("a query did not stop in time; leaving without it")
+        sys.stderr.flush()
+        os._exit(0)
+    engine.close()
+    _log.info("stopped")
+
+
+async def _serve(engine: Engine, settings: Settings, data: Path, port: int) -> bool:
+    """Serve until a signal; return whether every query has ended."""
+    from infra.clickhouse.front import Front
+
+    password = settings.clickhouse_password
+    front = Front(engine, settings.clickhouse_user, password.get_secret_value() if password else "")
+    runner = web.AppRunner(
+        front.application(),
+        access_log=None,
+        auto_decompress=False,  # the front knows more encodings
+        handler_cancellation=True,  # a client that leaves stops its query
+        read_bufsize=1024**2,
+        shutdown_timeout=_GRACE_S + _STOP_S,
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, HOST, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(HOST, port, "CLICKHOUSE_URL") from None
+        raise
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stop.set)
+    _log.info("serving", url=f"http://{HOST}:{port}", data=str(data), version=engine.version)
+    await stop.wait()
+    stopping = asyncio.create_task(front.stop_after(_GRACE_S))
+    await runner.cleanup()
+    stopping.cancel()
+    return front.close()
