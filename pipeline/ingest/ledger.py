@@ -180,11 +180,16 @@ class _Past:
 class Ledger:
     """Holds unsettled slots and lets the canonical ones go in order.
 
-    `settled` is the last slot that the log has, or None to start a new tape.
+    `settled` is the last slot that the log has, with its block time; None starts a new tape.
     """
 
     def __init__(
-        self, *, settled: int | None = None, max_slots: int = 600, patience: int = 8
+        self,
+        *,
+        settled: int | None = None,
+        block_time_ms: int = 0,
+        max_slots: int = 600,
+        patience: int = 8,
     ) -> None:
         self.settled = settled
         self.tip = settled or 0  # highest slot heard of
@@ -196,7 +201,7 @@ class Ledger:
         self._past: OrderedDict[int, _Past] = OrderedDict()
         self._unfinal: deque[Finalized] = deque(maxlen=max_slots)
         self._finalized = -1
-        self._block_time_ms = 0
+        self._block_time_ms = block_time_ms  # of the last settled slot
         self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
         self._connection = 0
         self._from_slot: int | None = None

@@ -1,0 +1,285 @@
+"""Fetches slots that the stream did not bring, by JSON-RPC `getBlock`.
+
+Answers are handed over in ascending order, as the ledger wants them, while a few requests
+are under way. What RPC can not have *now* (an outage, a rate limit, a node behind) is asked
+for again for as long as the ledger waits; what it will never have is unavailable at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import aiohttp
+import orjson
+import structlog
+
+from infra.settings import Settings
+from infra.telemetry import host_of
+from pipeline.decoding.registry import PROGRAM_IDS
+from pipeline.ingest import metrics
+from pipeline.ingest.ledger import Missing
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.rpc_json import transaction_info_from_json
+
+log = structlog.get_logger(__name__)
+
+CONCURRENCY: Final = 4
+MAX_REQUESTS_PER_S: Final = 20.0
+REQUEST_TIMEOUT_S: Final = 30.0
+BACKOFF_FIRST_S: Final = 0.25
+BACKOFF_MAX_S: Final = 10.0
+NOT_YET_TRIES: Final = 6  # about ten seconds: a node that far behind does not have the block
+TRANSACTIONS_BEFORE_YIELD: Final = 32
+
+# JSON-RPC error codes, as in Agave's rpc-client-api custom_error.rs.
+_CLEANED_UP: Final = -32001
+_NOT_AVAILABLE: Final = -32004
+_SKIPPED: Final = frozenset({-32007, -32009})
+_REFUSED: Final = frozenset({-32600, -32601, -32602, -32015})  # asking again would not help
+
+_PROGRAMS: Final = frozenset(PROGRAM_IDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A confirmed block, reduced to the transactions that the stream would have brought."""
+
+    slot: int
+    parent: int
+    blockhash: str
+    block_time_ms: int
+    transactions: list[SubscribeUpdateTransactionInfo]
+
+
+class Unavailable(Exception):  # noqa: N818 - an answer
+    """The block can not be had; the text says why."""
+
+
+class NotNow(Exception):  # noqa: N818 - an answer
+    """The request failed, and may succeed later."""
+
+
+class Receiver(Protocol):
+    """Who is told the answers, slot by slot ascending."""
+
+    def is_wanted(self, slot: int) -> bool:
+        """Say whether a slot is still waited for."""
+
+    async def fetched(self, block: Block) -> None:
+        """Take a block."""
+
+    def unavailable(self, first: int, last: int, reason: str) -> None:
+        """Take the answer that slots can not be had."""
+
+
+class Backfill:
+    """Answers the ledger's `Missing`, one range after the other."""
+
+    def __init__(self, settings: Settings, receiver: Receiver) -> None:
+        self._endpoint = settings.rpc_endpoint
+        self._receiver = receiver
+        self._ranges: asyncio.Queue[Missing] = asyncio.Queue()
+        self._pace = _Pace(MAX_REQUESTS_PER_S)
+
+    def ask(self, missing: Missing) -> None:
+        """Queue a range."""
+        if self._endpoint is None:
+            reason = "missed by the stream, and no RPC_ENDPOINT is set"
+            self._receiver.unavailable(missing.first, missing.last, reason)
+        else:
+            self._ranges.put_nowait(missing)
+
+    async def run(self) -> None:
+        """Fetch what is asked for, until cancelled."""
+        if self._endpoint is None:
+            return
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            rpc = RpcClient(session, self._endpoint, self._pace)
+            while True:
+                missing = await self._ranges.get()
+                log.info("backfill", first_slot=missing.first, last_slot=missing.last)
+                await self._fill(rpc, missing)
+
+    async def _fill(self, rpc: RpcClient, missing: Missing) -> None:
+        first = await self._skip_pruned(rpc, missing)
+        wanted = (slot for slot in range(first, missing.last + 1) if self._receiver.is_wanted(slot))
+        async for slot, answer in _in_order(wanted, lambda slot: self._fetch(rpc, slot)):
+            if isinstance(answer, Block):
+                metrics.BACKFILLED.labels("fetched").inc()
+                await self._receiver.fetched(answer)
+            else:
+                metrics.BACKFILLED.labels("unavailable").inc()
+                self._receiver.unavailable(slot, slot, str(answer))
+
+    async def _skip_pruned(self, rpc: RpcClient, missing: Missing) -> int:
+        """Give up what the node has pruned at once, instead of slot by slot."""
+        try:
+            available = await rpc.call("getFirstAvailableBlock", [])
+        except (Unavailable, NotNow):
+            return missing.first  # getBlock will tell
+        if not isinstance(available, int) or available <= missing.first:
+            return missing.first
+        last = min(available - 1, missing.last)
+        reason = f"RPC's first available block is {available}"
+        self._receiver.unavailable(missing.first, last, reason)
+        return last + 1
+
+    async def _fetch(self, rpc: RpcClient, slot: int) -> Block | Unavailable:
+        pause_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                return await rpc.block(slot)
+            except Unavailable as answer:
+                return answer
+            except NotNow as failure:
+                if not self._receiver.is_wanted(slot):
+                    return Unavailable(str(failure))
+                log.warning(
+                    "RPC failed, will ask again",
+                    slot=slot,
+                    detail=str(failure),
+                    retry_in_s=round(pause_s, 2),
+                )
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                pause_s = min(pause_s * 2, BACKOFF_MAX_S)
+
+
+class RpcClient:
+    """The two JSON-RPC methods that backfill needs."""
+
+    def __init__(self, session: aiohttp.ClientSession, endpoint: str, pace: _Pace) -> None:
+        self._session = session
+        self._endpoint = endpoint
+        self._pace = pace
+
+    async def block(self, slot: int) -> Block:
+        """Fetch a confirmed block; raises Unavailable or NotNow."""
+        options = {
+            "encoding": "json",
+            "transactionDetails": "full",
+            "rewards": False,
+            "commitment": "confirmed",
+            "maxSupportedTransactionVersion": 1,
+        }
+        for attempt in range(NOT_YET_TRIES):
+            try:
+                answer = await self.call("getBlock", [slot, options])
+            except _NotYet:
+                await asyncio.sleep(BACKOFF_FIRST_S * 2**attempt)
+                continue
+            if answer is None:
+                raise Unavailable("RPC has no confirmed block")
+            return await _read_block(slot, answer)
+        raise Unavailable("RPC says the block is not available")
+
+    async def call(self, method: str, parameters: list[Any]) -> Any:
+        """Return the result of one call; raises Unavailable or NotNow."""
+        await self._pace.wait()
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
+        try:
+            async with self._session.post(
+                self._endpoint, data=body, headers={"content-type": "application/json"}
+            ) as response:
+                raw = await response.read()
+                status = response.status
+        except (aiohttp.ClientError, TimeoutError) as error:
+            name = type(error).__name__
+            raise NotNow(f"{host_of(self._endpoint)}: {error or name}") from None
+        try:
+            answer = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise NotNow(f"{host_of(self._endpoint)}: HTTP {status}, no JSON") from None
+        if not isinstance(answer, dict) or status == 429 or status >= 500:
+            raise NotNow(f"{host_of(self._endpoint)}: HTTP {status}")
+        if refusal := answer.get("error"):
+            _raise_rpc_error(method, refusal)
+        return answer.get("result")
+
+
+class _NotYet(Exception):  # noqa: N818 - an answer
+    """The node does not have the block, or not yet: it does not say which."""
+
+
+def _raise_rpc_error(method: str, error: Any) -> None:
+    code = error.get("code") if isinstance(error, dict) else None
+    text = error.get("message", "") if isinstance(error, dict) else str(error)
+    if code in _SKIPPED:
+        raise Unavailable("RPC says the slot was skipped")
+    if code == _NOT_AVAILABLE:
+        raise _NotYet(text)
+    if code == _CLEANED_UP or code in _REFUSED:
+        raise Unavailable(f"RPC {method}: {text} ({code})")
+    raise NotNow(f"RPC {method}: {text} ({code})")
+
+
+async def _read_block(slot: int, answer: Any) -> Block:
+    """Read a `getBlock` answer, in slices: a block takes longer than the live lane should wait."""
+    try:
+        infos = []
+        for index, item in enumerate(answer["transactions"]):
+            if _concerns_us(item):
+                infos.append(transaction_info_from_json(item, index))
+                if len(infos) % TRANSACTIONS_BEFORE_YIELD == 0:
+                    await asyncio.sleep(0)
+        return Block(
+            slot=slot,
+            parent=int(answer["parentSlot"]),
+            blockhash=str(answer["blockhash"]),
+            block_time_ms=int(answer.get("blockTime") or 0) * 1000,
+            transactions=infos,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unavailable(f"RPC's block can not be read: {error!r}") from None
+
+
+def _concerns_us(item: dict[str, Any]) -> bool:
+    """Say whether the subscription's filter would have let a transaction through."""
+    meta = item.get("meta") or {}
+    if meta.get("err") is not None:
+        return False
+    keys = item["transaction"]["message"]["accountKeys"]
+    if not _PROGRAMS.isdisjoint(keys):
+        return True
+    loaded = meta.get("loadedAddresses") or {}
+    return not (
+        _PROGRAMS.isdisjoint(loaded.get("readonly", ()))
+        and _PROGRAMS.isdisjoint(loaded.get("writable", ()))
+    )
+
+
+class _Pace:
+    """Lets calls through at a steady rate."""
+
+    def __init__(self, per_s: float) -> None:
+        self._interval_s = 1 / per_s
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next + self._interval_s, now)
+        await asyncio.sleep(self._next - now)
+
+
+async def _in_order(
+    slots: Iterator[int], fetch: Callable[[int], Awaitable[Block | Unavailable]]
+) -> Any:
+    """Yield (slot, answer) ascending, with a few requests under way."""
+    under_way: deque[tuple[int, asyncio.Future[Block | Unavailable]]] = deque()
+    try:
+        while True:
+            while len(under_way) < CONCURRENCY and (slot := next(slots, None)) is not None:
+                under_way.append((slot, asyncio.ensure_future(fetch(slot))))
+            if not under_way:
+                return
+            slot, answer = under_way[0]
+            yield slot, await answer
+            under_way.popleft()
+    finally:
+        for _, answer in under_way:
+            answer.cancel()

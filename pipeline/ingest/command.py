@@ -1,0 +1,66 @@
+"""`soltape ingest`: run the ingest role."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import click
+import structlog
+import uvloop
+
+from infra import settings as soltape_settings
+from infra.kafka.client import KafkaUnreachable
+from infra.process import PortInUse
+from infra.settings import Settings
+from infra.telemetry import configure_logging, host_of, serve_metrics
+from pipeline.ingest import service
+from pipeline.ingest.log_tail import LogUnreadable
+from pipeline.ingest.publisher import PublishFailed
+
+log = structlog.get_logger(__name__)
+
+
+@click.command()
+def ingest() -> None:
+    """Decode a Yellowstone stream into Kafka.
+
+    Subscribes to GEYSER_ENDPOINT at commitment processed, decodes the transactions of all
+    known venues, and writes to KAFKA_BOOTSTRAP:
+
+    \b
+      tape-live               events at once, and what becomes of each slot
+      tape-settled-by-mint    confirmed slots in order, each once
+      tape-settled-by-wallet  the same, swaps only
+      tape-undecoded          what no decoder could read, and why
+      tape-gaps               slots that could not be had
+
+    The topics must exist; `soltape up` makes them. There is no state to keep: after a stop or
+    a crash, ingest reads the end of the settled topics and resumes from the next slot, from
+    the node's replay buffer or by getBlock from RPC_ENDPOINT. Run one ingest per Kafka cluster.
+
+    Metrics are on METRICS_HOST:METRICS_PORT_INGEST/metrics. Ctrl-C stops within five seconds.
+    """
+    settings = soltape_settings.load()
+    configure_logging(settings, "ingest")
+    try:
+        serve_metrics(settings, "ingest")
+        uvloop.run(_run(settings))
+    except (KafkaUnreachable, LogUnreadable, PublishFailed, PortInUse) as error:
+        log.error("stopped by a failure", cause=type(error).__name__, detail=str(error))
+        sys.exit(1)
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    log.info(
+        "starting",
+        geyser=host_of(settings.geyser_endpoint),
+        kafka=settings.kafka_bootstrap,
+        rpc=host_of(settings.rpc_endpoint) if settings.rpc_endpoint else None,
+    )
+    await service.run(settings, stop)

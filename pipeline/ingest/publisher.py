@@ -1,0 +1,295 @@
+"""Writes the lanes to Kafka, and knows what Kafka has acknowledged.
+
+One idempotent producer: librdkafka retries for ever and keeps each partition in order, so a
+broker's outage only makes us wait; what it calls final ends the process, and the next one
+continues from the log's tail. The live lane is at-least-once (a restart may send events
+again); in the settled lanes each partition has each slot once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from confluent_kafka import KafkaError, Message, Producer
+
+from infra.kafka.client import confluent_producer
+from infra.settings import Settings
+from pipeline.ingest import metrics
+from pipeline.ingest.ledger import Counts, Gap, Settled
+from pipeline.ingest.log_tail import LogTail
+from schemas.codec import add_event
+from schemas.events import Commitment, Event, Swap
+from schemas.proto import tape_pb2
+from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
+
+log = structlog.get_logger(__name__)
+
+FLUSH_S: Final = 0.008  # the live lane waits at most this long for company
+MAX_UNACKED_MESSAGES: Final = 50_000
+MAX_UNACKED_BYTES: Final = 128 << 20
+EVENTS_BEFORE_YIELD: Final = 200  # a large slot must not hold up the live lane
+MAX_UNDECODED_BYTES: Final = 256 << 10
+
+PRODUCER: Final[dict[str, Any]] = {
+    "linger.ms": 1,
+    "message.timeout.ms": 0,  # for ever: giving up would be a hole in the lane
+    # Above our own limits, so that `produce` always finds room.
+    "queue.buffering.max.messages": 2 * MAX_UNACKED_MESSAGES,
+    "queue.buffering.max.kbytes": (4 * MAX_UNACKED_BYTES) >> 10,
+    "message.max.bytes": 16 << 20,  # a slot whose trades all fall on one partition
+}
+
+
+class PublishFailed(Exception):  # noqa: N818 - an event
+    """Kafka refused a message for good; the text says which topic and why."""
+
+
+class Publisher:
+    """The lanes of one ingest process."""
+
+    def __init__(self, settings: Settings, tail: LogTail) -> None:
+        self.published = tail.settled  # last slot that all its partitions have acknowledged
+        self._tail = tail
+        self._producer = Producer(
+            confluent_producer(settings) | PRODUCER | {"error_cb": self._on_error}
+        )
+        self._failure: PublishFailed | None = None
+        self._live = [tape_pb2.LiveBatch() for _ in range(LIVE.partitions)]
+        self._live_created_ms: list[list[int]] = [[] for _ in range(LIVE.partitions)]
+        self._unacked: OrderedDict[int, int] = OrderedDict()  # slot -> messages
+        self._unacked_bytes = 0
+        self._delivered = asyncio.Event()
+        self._down = False
+
+    async def run(self) -> None:
+        """Flush the live lane and take acknowledgements until cancelled.
+
+        Raises PublishFailed.
+        """
+        while True:
+            self.flush_live()
+            self._poll()
+            metrics.KAFKA_QUEUE.set(len(self._producer))
+            await asyncio.sleep(FLUSH_S)
+
+    def event(self, event: Event, created_ms: int | None = None) -> None:
+        """Put an event on the live lane; with `created_ms` its latency is measured."""
+        partition = LIVE.partition(event.mint)
+        add_event(self._live[partition].events, event)
+        if created_ms is not None:
+            self._live_created_ms[partition].append(created_ms)
+
+    def slot_status(
+        self,
+        slot: int,
+        parent: int | None,
+        status: tape_pb2.SlotStatus.Status,
+        block_time_ms: int,
+        counts: Counts,
+    ) -> None:
+        """Put what became of a slot on the live lane."""
+        self._live[LIVE.partition(str(slot))].events.add(
+            slot_status=tape_pb2.SlotStatus(
+                slot=slot,
+                parent=parent,
+                status=status,
+                block_time_ms=block_time_ms,
+                transactions=counts.transactions,
+                events=counts.events,
+                outcomes=_outcomes(counts),
+            )
+        )
+
+    def undecoded(self, undecoded: tape_pb2.Undecoded) -> None:
+        """Publish what no decoder could read; `data` is cut where it would not fit a message."""
+        undecoded.data = undecoded.data[:MAX_UNDECODED_BYTES]
+        partition = UNDECODED.partition(undecoded.signature)
+        self._produce(UNDECODED, partition, undecoded.SerializeToString(), self._acked)
+
+    async def gap(self, gap: Gap) -> None:
+        """Publish a gap, and wait until Kafka has it: no later slot may be settled before."""
+        record = tape_pb2.SlotGap(
+            first_slot=gap.first,
+            last_slot=gap.last,
+            reason=gap.reason,
+            detected_ms=time.time_ns() // 1_000_000,
+        )
+        self._live[LIVE.partition(str(gap.first))].events.add(slot_gap=record)
+        acked = asyncio.Event()
+
+        def on_ack() -> None:
+            acked.set()
+            self._acked()
+
+        self._produce(
+            GAPS, GAPS.partition(str(gap.first)), record.SerializeToString(), on_ack, str(gap.first)
+        )
+        await acked.wait()
+
+    async def settle(self, settled: Settled, sol_usd: str) -> None:
+        """Publish a settled slot, one batch a partition; slots must come in ascending order.
+
+        By mint go all events, by wallet swaps only: they are what a wallet's books are made of.
+        """
+        by_mint = self._batches(SETTLED_BY_MINT, settled, sol_usd)
+        by_wallet = self._batches(SETTLED_BY_WALLET, settled, sol_usd)
+        for count, event in enumerate(settled.events, start=1):
+            event.block_time_ms = settled.block_time_ms
+            event.commitment = Commitment.CONFIRMED
+            events = by_mint[SETTLED_BY_MINT.partition(event.mint)].events
+            add_event(events, event)
+            if isinstance(event, Swap):
+                wallet = SETTLED_BY_WALLET.partition(event.wallet)
+                by_wallet[wallet].events.append(events[-1])
+            if count % EVENTS_BEFORE_YIELD == 0:
+                await asyncio.sleep(0)
+        on_ack = partial(self._slot_acked, settled.slot)
+        self._unacked[settled.slot] = 1  # held until all its messages are produced
+        for topic, batches in ((SETTLED_BY_MINT, by_mint), (SETTLED_BY_WALLET, by_wallet)):
+            for partition, batch in enumerate(batches):
+                if not self._tail.has((topic.name, partition), settled.slot):
+                    self._unacked[settled.slot] += 1
+                    self._produce(topic, partition, batch.SerializeToString(), on_ack)
+        self._slot_acked(settled.slot)
+
+    async def room(self) -> None:
+        """Wait until Kafka has caught up enough for more to be produced."""
+        if self._has_room():
+            return
+        metrics.KAFKA_STALLS.inc()
+        log.warning(
+            "waiting for Kafka",
+            unacknowledged=len(self._producer),
+            unacknowledged_bytes=self._unacked_bytes,
+        )
+        while not self._has_room():
+            self._delivered.clear()
+            await self._delivered.wait()
+
+    async def close(self, timeout_s: float) -> int:
+        """Send what is buffered; return how many messages Kafka did not acknowledge in time."""
+        self.flush_live()
+        left: int = await asyncio.to_thread(self._producer.flush, timeout_s)
+        return left
+
+    def flush_live(self) -> None:
+        """Send what the live lane holds."""
+        now_ms = time.time_ns() // 1_000_000
+        for partition, batch in enumerate(self._live):
+            if batch.events:
+                batch.sent_ms = now_ms
+                on_ack = partial(self._live_acked, self._live_created_ms[partition])
+                self._produce(LIVE, partition, batch.SerializeToString(), on_ack)
+                self._live[partition] = tape_pb2.LiveBatch()
+                self._live_created_ms[partition] = []
+
+    @staticmethod
+    def _batches(topic: Topic, settled: Settled, sol_usd: str) -> list[tape_pb2.SlotBatch]:
+        return [
+            tape_pb2.SlotBatch(
+                slot=settled.slot,
+                parent=settled.parent,
+                blockhash=settled.blockhash,
+                block_time_ms=settled.block_time_ms,
+                outcomes=_outcomes(settled.counts),
+                sol_usd=sol_usd,
+                complete=settled.complete,
+                transactions=settled.counts.transactions,
+            )
+            for _ in range(topic.partitions)
+        ]
+
+    def _has_room(self) -> bool:
+        return (
+            len(self._producer) < MAX_UNACKED_MESSAGES and self._unacked_bytes < MAX_UNACKED_BYTES
+        )
+
+    def _produce(
+        self,
+        topic: Topic,
+        partition: int,
+        value: bytes,
+        on_ack: Callable[[], None],
+        key: str | None = None,
+    ) -> None:
+        self._unacked_bytes += len(value)
+        self._producer.produce(
+            topic.name,
+            value=value,
+            key=key,
+            partition=partition,
+            on_delivery=partial(
+                self._on_delivery, topic.name, len(value), time.monotonic(), on_ack
+            ),
+        )
+
+    def _poll(self) -> None:
+        self._producer.poll(0)
+        if self._failure is not None:
+            raise self._failure
+
+    def _on_delivery(
+        self,
+        topic: str,
+        size: int,
+        produced: float,
+        on_ack: Callable[[], None],
+        error: KafkaError | None,
+        _: Message,
+    ) -> None:
+        self._unacked_bytes -= size
+        self._delivered.set()
+        if error is not None:
+            self._fail(f"{topic}: {error.str()}")
+            return
+        if self._down:
+            self._down = False
+            metrics.KAFKA_DOWN.set(0)
+            log.info("Kafka is back")
+        metrics.PUBLISH_LATENCY.labels(topic).observe((time.monotonic() - produced) * 1000)
+        on_ack()
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Hear of librdkafka's state; it retries whatever is not fatal."""
+        if error.fatal():
+            self._fail(error.str())
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN and not self._down:
+            self._down = True
+            metrics.KAFKA_DOWN.set(1)
+            log.warning("Kafka is not reachable: holding what is unacknowledged, retrying")
+
+    def _fail(self, text: str) -> None:
+        if self._failure is None:
+            self._failure = PublishFailed(text)
+
+    @staticmethod
+    def _acked() -> None:
+        """Nothing depends on it."""
+
+    @staticmethod
+    def _live_acked(created_ms: list[int]) -> None:
+        now_ms = time.time_ns() / 1_000_000
+        for created in created_ms:
+            metrics.LIVE_LATENCY.observe(now_ms - created)
+
+    def _slot_acked(self, slot: int) -> None:
+        self._unacked[slot] -= 1
+        while self._unacked:
+            first, messages = next(iter(self._unacked.items()))
+            if messages:
+                break
+            del self._unacked[first]
+            self.published = first
+            metrics.PUBLISHED_SLOT.set(first)
+
+
+def _outcomes(counts: Counts) -> tape_pb2.Outcomes:
+    return tape_pb2.Outcomes(
+        decoded=counts.decoded, unknown=counts.unknown, malformed=counts.malformed
+    )

@@ -1,0 +1,297 @@
+"""Ingest put together: stream -> intake -> decode -> live lane and ledger -> settled lanes.
+
+Four tasks share one thread: the client fills the intake; the decoder empties it in slices
+short enough for the others to breathe; the settler carries out the ledger's decisions in
+order; backfill answers what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, assert_never
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from infra.settings import Settings
+from pipeline.decoding.decode import Decoded, Reason, decode_update
+from pipeline.ingest import metrics
+from pipeline.ingest.backfill import Backfill, Block
+from pipeline.ingest.geyser import GeyserClient
+from pipeline.ingest.intake import Connected, Intake
+from pipeline.ingest.ledger import (
+    Decision,
+    Finalized,
+    Gap,
+    Ledger,
+    Missing,
+    Novelty,
+    Orphaned,
+    Processed,
+    Settled,
+    Status,
+    Transaction,
+)
+from pipeline.ingest.log_tail import LogTail, read_log_tail
+from pipeline.ingest.publisher import Publisher
+from pipeline.ingest.reference import sol_usd
+from schemas.events import Commitment, Creation, Event, Migration, Swap
+from schemas.proto import geyser_pb2, tape_pb2
+
+log = structlog.get_logger(__name__)
+
+SLICE_UPDATES: Final = 24  # some 5 ms of decoding
+MAX_WAITING_DECISIONS: Final = 256
+CLOSE_TIMEOUT_S: Final = 4.0
+
+_STATUSES: Final = {
+    geyser_pb2.SLOT_PROCESSED: Status.PROCESSED,
+    geyser_pb2.SLOT_CONFIRMED: Status.CONFIRMED,
+    geyser_pb2.SLOT_FINALIZED: Status.FINALIZED,
+    geyser_pb2.SLOT_DEAD: Status.DEAD,
+}
+_REASONS: Final = {
+    Reason.UNKNOWN: tape_pb2.Undecoded.UNKNOWN,
+    Reason.MALFORMED: tape_pb2.Undecoded.MALFORMED,
+}
+_NOVELTY: Final = {
+    novelty: metrics.TRANSACTIONS.labels(novelty.name.lower()) for novelty in Novelty
+}
+_KINDS: Final = {
+    Swap: metrics.EVENTS.labels("swap"),
+    Creation: metrics.EVENTS.labels("creation"),
+    Migration: metrics.EVENTS.labels("migration"),
+}
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Ingest until `stop` is set, then send what is buffered.
+
+    Raises KafkaUnreachable, LogUnreadable or PublishFailed.
+    """
+    tail = await asyncio.to_thread(read_log_tail, settings)
+    log.info("log read", settled_slot=tail.settled)
+    await Ingest(settings, tail).run(stop)
+
+
+class Ingest:
+    """One stream being turned into the tape."""
+
+    def __init__(self, settings: Settings, tail: LogTail) -> None:
+        self._publisher = Publisher(settings, tail)
+        self._ledger = Ledger(
+            settled=tail.settled,
+            block_time_ms=tail.block_time_ms,
+            max_slots=settings.ledger_max_slots,
+        )
+        self._sol_usd = tail.sol_usd
+        self._intake = Intake(settings.geyser_queue_size)
+        self._client = GeyserClient(settings, self._intake, self._resume)
+        self._backfill = Backfill(settings, self)
+        self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
+        self._created_ms = time.time_ns() // 1_000_000  # of the last transaction decoded
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run all parts until one fails or `stop` is set."""
+        parts: list[Coroutine[Any, Any, Any]] = [
+            self._client.run(),
+            self._decode(),
+            self._settle(),
+            self._backfill.run(),
+            self._publisher.run(),
+            stop.wait(),
+        ]
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            left = await self._publisher.close(CLOSE_TIMEOUT_S)
+            log.info("stopped", published_slot=self._publisher.published, unacknowledged=left)
+
+    def _resume(self) -> int | None:
+        settled = self._ledger.settled
+        return None if settled is None else settled + 1
+
+    # Decoding.
+
+    async def _decode(self) -> None:
+        while True:
+            for item in await self._intake.take(SLICE_UPDATES):
+                if isinstance(item, Connected):
+                    self._ledger.connected(item.from_slot)
+                else:
+                    self._take(item)
+            self._report()
+            await self._publisher.room()
+            if self._decisions.qsize() > MAX_WAITING_DECISIONS:
+                await self._decisions.join()
+            await asyncio.sleep(0)
+
+    def _take(self, raw: bytes) -> None:
+        try:
+            update = geyser_pb2.SubscribeUpdate.FromString(raw)
+        except DecodeError as error:
+            metrics.MALFORMED_UPDATES.inc()
+            self._publisher.undecoded(
+                tape_pb2.Undecoded(
+                    reason=tape_pb2.Undecoded.MALFORMED, detail=f"update: {error}", data=raw
+                )
+            )
+            return
+        kind = update.WhichOneof("update_oneof")
+        if kind == "transaction":
+            created_ms = update.created_at.ToMilliseconds() or time.time_ns() // 1_000_000
+            self._transaction(update.transaction, created_ms)
+            self._created_ms = created_ms
+        elif kind == "slot":
+            status = _STATUSES.get(update.slot.status)
+            if status is not None:
+                parent = update.slot.parent if update.slot.HasField("parent") else None
+                self._decide(self._ledger.status(update.slot.slot, parent, status))
+        elif kind == "block_meta":
+            meta = update.block_meta
+            block_time_ms = meta.block_time.timestamp * 1000
+            self._decide(
+                self._ledger.block_meta(meta.slot, meta.parent_slot, meta.blockhash, block_time_ms)
+            )
+        metrics.UPDATES.labels(kind or "none").inc()
+
+    def _transaction(self, update: geyser_pb2.SubscribeUpdateTransaction, created_ms: int) -> None:
+        slot, info = update.slot, update.transaction
+        novelty = self._ledger.novelty(slot, info.signature)
+        _NOVELTY[novelty].inc()
+        if novelty is not Novelty.NEW:
+            if novelty is Novelty.LATE:
+                log.warning("transaction after its slot was settled", slot=slot)
+            return
+        decoded = decode_update(info, slot, created_ms)
+        for event in decoded.events:
+            self._publisher.event(event, created_ms)
+        self._decide(self._ledger.transaction(slot, self._account(info.signature, decoded, slot)))
+
+    def _account(self, signature: bytes, decoded: Decoded, slot: int) -> Transaction:
+        """Count what the decoders made of a transaction and publish what they could not read."""
+        count = 0
+        for dex, instructions in decoded.decoded_by_dex.items():
+            metrics.OUTCOMES.labels(dex, "decoded").inc(instructions)
+            count += instructions
+        for event in decoded.events:
+            _KINDS[type(event)].inc()
+        unknown = 0
+        for each in decoded.undecoded:
+            unknown += each.reason is Reason.UNKNOWN
+            metrics.OUTCOMES.labels(each.dex, each.reason.name.lower()).inc()
+            self._publisher.undecoded(
+                tape_pb2.Undecoded(
+                    slot=slot,
+                    signature=decoded.signature,
+                    program_id=each.program_id,
+                    dex=each.dex,
+                    event_index=each.event_index,
+                    reason=_REASONS[each.reason],
+                    detail=each.detail,
+                    data=each.data,
+                )
+            )
+        return Transaction(
+            tx_index=decoded.tx_index,
+            signature=signature,
+            events=decoded.events,
+            decoded=count,
+            unknown=unknown,
+            malformed=len(decoded.undecoded) - unknown,
+        )
+
+    # Answers of backfill.
+
+    def is_wanted(self, slot: int) -> bool:
+        """Say whether the ledger still waits for a slot."""
+        return self._ledger.settled is None or slot > self._ledger.settled
+
+    async def fetched(self, block: Block) -> None:
+        """Take a block; what users have not seen of it goes live: late, but confirmed."""
+        transactions = []
+        for count, info in enumerate(block.transactions, start=1):
+            decoded = decode_update(info, block.slot, block.block_time_ms)
+            if self._ledger.novelty(block.slot, info.signature) is Novelty.NEW:
+                self._publish_late(decoded.events)
+            transactions.append(self._account(info.signature, decoded, block.slot))
+            if count % SLICE_UPDATES == 0:
+                await self._publisher.room()
+                await asyncio.sleep(0)
+        self._decide(
+            self._ledger.fetched(
+                block.slot, block.parent, block.blockhash, block.block_time_ms, transactions
+            )
+        )
+
+    def unavailable(self, first: int, last: int, reason: str) -> None:
+        """Take the answer that slots can not be had."""
+        self._decide(self._ledger.unavailable(first, last, reason))
+
+    def _publish_late(self, events: list[Event]) -> None:
+        for event in events:
+            event.commitment = Commitment.CONFIRMED
+            self._publisher.event(event)
+
+    # Settling.
+
+    def _decide(self, decisions: list[Decision]) -> None:
+        for decision in decisions:
+            self._decisions.put_nowait(decision)
+
+    async def _settle(self) -> None:
+        while True:
+            await self._carry_out(await self._decisions.get())
+            self._decisions.task_done()
+
+    async def _carry_out(self, decision: Decision) -> None:
+        status = tape_pb2.SlotStatus
+        publisher = self._publisher
+        match decision:
+            case Processed(slot, parent, block_time_ms, counts):
+                publisher.slot_status(slot, parent, status.PROCESSED, block_time_ms, counts)
+                metrics.SLOTS.labels("processed").inc()
+            case Settled(slot, parent, _, block_time_ms, events, counts):
+                self._sol_usd = sol_usd(self._sol_usd, events)
+                reference = "" if self._sol_usd is None else f"{self._sol_usd:f}"
+                await publisher.room()
+                await publisher.settle(decision, reference)
+                publisher.slot_status(slot, parent, status.CONFIRMED, block_time_ms, counts)
+                metrics.SLOTS.labels("confirmed").inc()
+                metrics.SOL_USD.set(self._sol_usd or 0)
+            case Finalized(slot, parent, block_time_ms, counts):
+                publisher.slot_status(slot, parent, status.FINALIZED, block_time_ms, counts)
+                metrics.SLOTS.labels("finalized").inc()
+            case Orphaned(slot, parent, counts):
+                publisher.slot_status(slot, parent, status.ORPHANED, 0, counts)
+                metrics.SLOTS.labels("orphaned").inc()
+            case Missing():
+                self._backfill.ask(decision)
+            case Gap(first, last, reason):
+                log.warning("gap", first_slot=first, last_slot=last, reason=reason)
+                metrics.GAP_SLOTS.inc(last - first + 1)
+                await publisher.gap(decision)
+            case _:
+                assert_never(decision)
+
+    def _report(self) -> None:
+        ledger = self._ledger
+        metrics.QUEUE_DEPTH.set(len(self._intake))
+        metrics.QUEUE_BYTES.set(self._intake.bytes)
+        metrics.QUEUE_STALLS.set(self._intake.stalls)
+        metrics.TIP_SLOT.set(ledger.tip)
+        metrics.HELD_SLOTS.set(len(ledger))
+        metrics.CONFLICTS.set(ledger.conflicts)
+        if ledger.settled is not None:
+            metrics.SETTLED_SLOT.set(ledger.settled)
+        if self._publisher.published is not None:
+            metrics.LAG_SLOTS.set(ledger.tip - self._publisher.published)
+        metrics.LAG_MS.set(time.time_ns() / 1_000_000 - self._created_ms)

@@ -1,0 +1,43 @@
+"""What the node is asked for: derived from the decoders, so a new venue needs no edit here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.registry import PROGRAM_IDS
+from schemas.proto.geyser_pb2 import (
+    PROCESSED,
+    SubscribeRequest,
+    SubscribeRequestFilterBlocksMeta,
+    SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions,
+    SubscribeRequestPing,
+)
+
+LABEL: Final = "soltape"
+
+
+def subscribe_request(from_slot: int | None = None) -> SubscribeRequest:
+    """Ask for the venues' transactions and every slot's fate, from a slot on or from now.
+
+    Failed transactions are not asked for: nothing in them happened, and bots send many.
+    Slots come at every status, with the interslot ones: only those tell of a dead slot.
+    """
+    return SubscribeRequest(
+        transactions={
+            LABEL: SubscribeRequestFilterTransactions(
+                vote=False, failed=False, account_include=PROGRAM_IDS
+            )
+        },
+        slots={
+            LABEL: SubscribeRequestFilterSlots(filter_by_commitment=False, interslot_updates=True)
+        },
+        blocks_meta={LABEL: SubscribeRequestFilterBlocksMeta()},
+        commitment=PROCESSED,
+        from_slot=from_slot,
+    )
+
+
+def ping_request() -> SubscribeRequest:
+    """Keep the stream alive; a request with a ping alone leaves the filters as they are."""
+    return SubscribeRequest(ping=SubscribeRequestPing(id=1))
