@@ -190,6 +190,24 @@ def named(*names: str) -> frozenset[bytes]:
     return frozenset(sha256(f"global:{name}".encode()).digest()[:8] for name in names)
 
 
+def swap_by_pair(ix: Instruction, pool: int, paid: Transfer, received: Transfer) -> Leg:
+    """Read a swap from its two token transfers; `pool` is a place in the accounts."""
+    return Leg(
+        pool=ix.address(pool),
+        input_mint=ix.mint_of(paid.destination),
+        output_mint=ix.mint_of(received.source),
+        input_raw=paid.received_raw,
+        output_raw=received.amount_raw,
+        paid_raw=paid.amount_raw,
+        received_raw=received.received_raw,
+        source=paid.source,
+        destination=received.destination,
+        user=paid.authority,
+        vault_in=paid.destination,
+        vault_out=received.source,
+    )
+
+
 def swap_by_vaults(
     ix: Instruction,
     pool: int,
@@ -217,7 +235,7 @@ def swap_by_vaults(
             gained[transfer.source] -= transfer.amount_raw
     vault_in, vault_out = first, second
     if gained[second] > gained[first] or (
-        not gained[first] and any(transfer.destination == second for transfer in moved)
+        not any(gained.values()) and any(transfer.destination == second for transfer in moved)
     ):
         vault_in, vault_out = second, first
     paid = received = None
@@ -231,24 +249,16 @@ def swap_by_vaults(
             received = transfer
     if paid is None or received is None:
         raise Malformed(f"{len(moved)} transfers, none into or none out of the vaults")
-    paid_raw = paid.amount_raw
+    leg = swap_by_pair(ix, pool, paid, received)
+    leg.input_raw, leg.output_raw = gained[vault_in], -gained[vault_out]
+    leg.second_mint = ix.mint_of(second)
+    if user is not None:
+        leg.user = ix.account(user)
     if fee_accounts:
         fees_to = {ix.account(place) for place in fee_accounts}
-        for transfer in moved:
-            if transfer.source == paid.source and transfer.destination in fees_to:
-                paid_raw += transfer.amount_raw
-    return Leg(
-        pool=ix.address(pool),
-        input_mint=ix.mint_of(vault_in),
-        output_mint=ix.mint_of(vault_out),
-        input_raw=gained[vault_in],
-        output_raw=-gained[vault_out],
-        paid_raw=paid_raw,
-        received_raw=received.received_raw,
-        source=paid.source,
-        destination=received.destination,
-        user=None if user is None else ix.account(user),
-        vault_in=vault_in,
-        vault_out=vault_out,
-        second_mint=ix.mint_of(second),
-    )
+        leg.paid_raw = paid.amount_raw + sum(
+            transfer.amount_raw
+            for transfer in moved
+            if transfer.source == paid.source and transfer.destination in fees_to
+        )
+    return leg

@@ -1,0 +1,55 @@
+"""OpenBook v2: an order book; a taker's order settles at once, by its two token transfers.
+
+Source: openbook-v2 idl/openbook_v2.json. Fees are in the quote's transfer. Not decoded, and
+counted as unknown: orders placed on an open-orders account, whose fills settle later.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
+
+DEX: Final = "openbook-v2"
+PROGRAM: Final = "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb"
+
+
+def _place_take_order(ix: Instruction) -> Leg | None:
+    """Read a swap: 0 signer, 2 market, 6/7 vaults of base and quote, 9/10 user accounts."""
+    transfers = ix.transfers()
+    if not transfers:
+        return None  # the order met no other
+    return swap_by_vaults(ix, pool=2, vaults=(6, 7), user=0, transfers=transfers)
+
+
+VENUES: Final = (
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        handlers={bytes.fromhex("032c47031ac7cb55"): _place_take_order},
+        ignored=named(
+            "cancel_all_orders",
+            "cancel_order",
+            "cancel_order_by_client_order_id",
+            "close_market",
+            "close_open_orders_account",
+            "close_open_orders_indexer",
+            "consume_events",
+            "consume_given_events",
+            "create_market",
+            "create_open_orders_account",
+            "create_open_orders_indexer",
+            "deposit",
+            "prune_orders",
+            "refill",
+            "set_delegate",
+            "set_market_expired",
+            "settle_funds",
+            "settle_funds_expired",
+            "stub_oracle_close",
+            "stub_oracle_create",
+            "stub_oracle_set",
+            "sweep_fees",
+        ),
+    ),
+)

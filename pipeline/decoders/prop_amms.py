@@ -1,0 +1,64 @@
+"""Market makers' own AMMs: opaque data, no public interface; a swap is its token transfers.
+
+An instruction of these programs is a swap where the trader's authority and the maker's each
+moved a token; quotes, deposits and withdrawals are not. The places below come from mainnet
+transactions (2024-11 to 2026-04) and hold in every one seen:
+
+- the pool: the account that owns both vaults (SolFi, HumidiFi, BisonFi, GoonFi, Obric, Scorch),
+  or, where vaults own themselves or have one owner for all pools, the one account of the
+  program that goes with the pair (AlphaQ, ZeroFi, Tessera). Aquifer's is the `dex_instance`
+  that its coin accounts are derived from: ["coin", dex_instance, mint] gives each vault's owner.
+- `sides`: whether the vaults stand in one order whichever way the swap goes; the later one is
+  then the pool's second side. ZeroFi lists input before output; for Aquifer and Scorch too
+  few swaps were seen to tell.
+
+Fees are inside the quoted price and nowhere told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.contract import Handler, Instruction, Leg, Venue, swap_by_pair
+
+
+def _swap(*, pool: int, user: int, sides: bool = True) -> Handler:
+    """Return a handler; the arguments are places in the instruction's accounts."""
+
+    def read(ix: Instruction) -> Leg | None:
+        paid = received = None
+        for transfer in ix.transfers():
+            if transfer.authority == ix.account(user) or transfer.authority < ix.tx.signers:
+                paid = paid or transfer
+            else:
+                received = received or transfer
+        if paid is None or received is None:
+            return None
+        leg = swap_by_pair(ix, pool, paid, received)
+        if sides:
+            place = ix.accounts.index
+            in_first = place(paid.destination) < place(received.source)
+            leg.second_mint = leg.output_mint if in_first else leg.input_mint
+        return leg
+
+    return read
+
+
+def _venue(dex: str, program: str, *, pool: int, user: int, sides: bool = True) -> Venue:
+    return Venue(dex=dex, programs=(program,), any_tag=_swap(pool=pool, user=user, sides=sides))
+
+
+VENUES: Final = (
+    _venue("alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", pool=1, user=0),
+    _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", pool=9, user=1, sides=False),
+    _venue("bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", pool=1, user=0),
+    _venue("goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", pool=1, user=0),
+    _venue("goonfi-v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", pool=1, user=0),
+    _venue("humidifi", "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp", pool=1, user=0),
+    _venue("obric-v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", pool=0, user=10),
+    _venue("scorch", "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn", pool=0, user=1, sides=False),
+    _venue("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", pool=1, user=0),
+    _venue("solfi-v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", pool=1, user=0),
+    _venue("tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", pool=1, user=2),
+    _venue("zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", pool=0, user=7, sides=False),
+)

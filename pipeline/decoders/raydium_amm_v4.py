@@ -1,0 +1,101 @@
+"""Raydium AMM v4: constant product, older layouts beside an order book; `ray_log` in the log.
+
+The pool's authority signs what leaves a vault, so the two transfers of a swap are told by it,
+whether the instruction has 17 accounts or 18 and whatever a router appends. Old swaps settle
+the order book first: those transfers come before the two. Source: raydium-amm program/src
+(instruction.rs, log.rs). Not decoded: pool creation, liquidity, fills of the order book.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Final
+
+from pipeline.decoding.contract import Instruction, Leg, Malformed, Venue, swap_by_pair
+from pipeline.solana.layout import u64
+
+DEX: Final = "raydium-amm-v4"
+PROGRAM: Final = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+
+FEE_NUMERATOR: Final = 25  # of the input, rounded up; LP and protocol share
+FEE_DENOMINATOR: Final = 10_000
+
+_RAY_LOG: Final = "ray_log: "
+_SWAP_LOGS: Final = (3, 4)  # swap with exact input, with exact output
+_SWAP_LOG_SIZE: Final = 57
+
+
+def _swap(ix: Instruction) -> Leg:
+    """Read a swap: 1 pool, 2 pool authority, coin vault somewhere before the pc vault."""
+    authority = ix.account(2)
+    paid = received = None
+    for transfer in reversed(ix.transfers()):
+        if received is None:
+            if transfer.authority == authority:
+                received = transfer
+        elif transfer.authority != authority:
+            paid = transfer
+            break
+    if paid is None or received is None:
+        raise Malformed("no transfer into a vault and out of the other")
+    accounts = ix.accounts
+    vault_in, vault_out = paid.destination, received.source
+    # the pc vault follows the coin vault; both are among the first seven accounts
+    pc_vault = vault_out if accounts.index(vault_in) < accounts.index(vault_out) else vault_in
+    leg = swap_by_pair(ix, 1, paid, received)
+    leg.second_mint = ix.mint_of(pc_vault)
+    leg.fee_raw = -(-paid.amount_raw * FEE_NUMERATOR // FEE_DENOMINATOR)
+    leg.fee_mint = leg.input_mint
+    log = _swap_log(ix)
+    if log is not None:
+        coin_before, pc_before = u64(log, 33), u64(log, 41)
+        before_in, before_out = (
+            (pc_before, coin_before) if pc_vault == vault_in else (coin_before, pc_before)
+        )
+        leg.reserve_in_raw = before_in + leg.input_raw
+        leg.reserve_out_raw = before_out - leg.output_raw
+    return leg
+
+
+def _swap_log(ix: Instruction) -> bytes | None:
+    """Return the log of the swap: type, amounts, and at 33 and 41 the reserves before it."""
+    for line in ix.log_texts():
+        if line.startswith(_RAY_LOG):
+            log = b64decode(line[len(_RAY_LOG) :])
+            if len(log) >= _SWAP_LOG_SIZE and log[0] in _SWAP_LOGS:
+                return log
+    return None
+
+
+VENUES: Final = (
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        tag_size=1,
+        handlers={
+            bytes([9]): _swap,  # swapBaseIn
+            bytes([11]): _swap,  # swapBaseOut
+            bytes([16]): _swap,  # swapBaseInV2
+            bytes([17]): _swap,  # swapBaseOutV2
+        },
+        ignored=frozenset(
+            bytes([tag])
+            for tag in (
+                0,  # initialize
+                1,  # initialize2
+                2,  # monitorStep
+                3,  # deposit
+                4,  # withdraw
+                5,  # migrateToOpenBook
+                6,  # setParams
+                7,  # withdrawPnl
+                8,  # withdrawSrm
+                10,  # preInitialize
+                12,  # simulateInfo
+                13,  # adminCancelOrders
+                14,  # createConfigAccount
+                15,  # updateConfigAccount
+            )
+        ),
+    ),
+)

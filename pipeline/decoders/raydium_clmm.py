@@ -1,0 +1,110 @@
+"""Raydium CLMM: concentrated liquidity, Token-2022 aware; SwapEvent in the log.
+
+The event tells price and liquidity after the swap, not the fee. `swap_router_base_in` swaps
+through several pools in one instruction. Byreal and PancakeSwap run forks of this program.
+Source: raydium-clmm states/pool.rs, instructions/swap_router_base_in.rs. Not decoded: pool
+creation, liquidity, rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pipeline.decoding.contract import (
+    Handler,
+    Instruction,
+    Leg,
+    Malformed,
+    Venue,
+    named,
+    swap_by_vaults,
+)
+from pipeline.solana.address import key
+from pipeline.solana.layout import Reader
+
+DEX: Final = "raydium-clmm"
+PROGRAM: Final = "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK"
+
+SWAP_EVENT: Final = bytes.fromhex("40c6cde8260871e2")
+
+_ROUTER_ACCOUNTS: Final = 6  # payer, input account, input mint, token programs, memo program
+
+
+def swap(ix: Instruction) -> Leg:
+    """Read a swap: 0 payer, 2 pool, 3/4 user accounts, 5/6 vaults of input and output."""
+    leg = swap_by_vaults(ix, pool=2, vaults=(5, 6), user=0)
+    _tell(leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
+    return leg
+
+
+def swap_router_base_in(ix: Instruction) -> list[Leg]:
+    """Read a swap through several pools: two transfers a hop, 0 payer.
+
+    After six accounts of its own the instruction lists, for each hop: config, pool, output
+    account, input vault, output vault, output mint, observation, tick arrays.
+    """
+    transfers = ix.transfers()
+    if not transfers or len(transfers) % 2:
+        raise Malformed(f"{len(transfers)} transfers in a route of pools")
+    events = [body for body in ix.log_events() if body[:8] == SWAP_EVENT]
+    accounts = ix.accounts
+    legs = []
+    place = _ROUTER_ACCOUNTS
+    for hop in range(0, len(transfers), 2):
+        paid, received = transfers[hop : hop + 2]
+        place = accounts.index(received.source, place)
+        if accounts[place - 1] != paid.destination:
+            raise Malformed("the hop's vaults do not follow each other")
+        leg = swap_by_vaults(ix, place - 3, (place - 1, place), user=0, transfers=[paid, received])
+        if hop:
+            leg.position = paid.position
+        _tell(leg, events)
+        legs.append(leg)
+    return legs
+
+
+def _tell(leg: Leg, events: list[bytes]) -> None:
+    """Add what the event of the leg's pool tells, and take it off the list."""
+    leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
+    for number, body in enumerate(events):
+        event = Reader(body, 8)
+        if event.pubkey() == leg.pool:
+            # sender, token accounts, amounts and transfer fees, zero_for_one
+            event.skip(32 + 64 + 32 + 1)
+            leg.sqrt_price_x64, leg.liquidity = event.u128(), event.u128()
+            del events[number]
+            return
+
+
+SWAPS: Final[Mapping[bytes, Handler]] = {
+    bytes.fromhex("f8c69e91e17587c8"): swap,  # swap
+    bytes.fromhex("2b04ed0b1ac91e62"): swap,  # swap_v2
+    bytes.fromhex("457d73daf5baf2c4"): swap_router_base_in,
+}
+IGNORED: Final = named(
+    "close_position",
+    "collect_fund_fee",
+    "collect_protocol_fee",
+    "collect_remaining_rewards",
+    "create_amm_config",
+    "create_operation_account",
+    "create_pool",
+    "create_support_mint_associated",
+    "decrease_liquidity",
+    "decrease_liquidity_v2",
+    "increase_liquidity",
+    "increase_liquidity_v2",
+    "initialize_reward",
+    "open_position",
+    "open_position_v2",
+    "open_position_with_token22_nft",
+    "set_reward_params",
+    "transfer_reward_owner",
+    "update_amm_config",
+    "update_operation_account",
+    "update_pool_status",
+    "update_reward_infos",
+)
+
+VENUES: Final = (Venue(dex=DEX, programs=(PROGRAM,), handlers=SWAPS, ignored=IGNORED),)
