@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
+from infra.process import PortInUse
 from infra.settings import SettingsError
 
 
@@ -65,12 +66,15 @@ cli.add_command(
 
 
 def main() -> None:
-    """Run the command line; a wrong setting is a message, never a traceback."""
+    """Run the command line; a wrong setting or a taken port is a message, never a traceback."""
     try:
         cli(prog_name="soltape")
     except SettingsError as error:
         click.echo(f"soltape: a setting is not accepted\n{error}", err=True)
         sys.exit(2)
+    except PortInUse as error:
+        click.echo(f"soltape: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

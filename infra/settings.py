@@ -7,10 +7,12 @@ production changes these values and no code. `.env.example` explains each one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from infra.running import addresses
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -90,6 +92,13 @@ class Settings(BaseSettings):
         None, description="certificate authority with TLS; empty: the system's"
     )
     kafka_replication: int = Field(1, ge=1, le=9, description="replicas of the topics we create")
+    kafka_fetch_wait_ms: int = Field(
+        10,
+        ge=1,
+        le=5_000,
+        description="how long a broker may hold a fetch for more data; "
+        "the embedded one always holds it so long",
+    )
     kafka_session_timeout_s: float = Field(
         6.0, ge=1, le=300, description="silence after which a consumer is given up"
     )
@@ -119,10 +128,24 @@ class SettingsError(Exception):
 
 
 def load() -> Settings:
-    """Read the settings.
+    """Read the settings: environment, then .env, then the running stack, then the defaults.
 
+    The running stack is the `soltape up` of this folder, if there is one; its addresses fill in
+    what the user left open, so that `soltape tail` and others need no settings beside it.
     Raises SettingsError: it names each variable, its value (secrets hidden) and what is accepted.
     """
+    settings = load_own()
+    running = {name.lower(): value for name, value in addresses(settings.soltape_data).items()}
+    found: dict[str, Any] = {
+        name: value
+        for name, value in running.items()
+        if name in Settings.model_fields and name not in settings.model_fields_set
+    }
+    return Settings(**found) if found else settings
+
+
+def load_own() -> Settings:
+    """Read the settings the user gave and the defaults, whatever runs; raises SettingsError."""
     try:
         return Settings()  # type: ignore[call-arg]
     except ValidationError as error:

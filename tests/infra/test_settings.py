@@ -1,0 +1,120 @@
+"""Settings as the user gives them: by environment, by .env, or beside a running stack."""
+
+import re
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
+
+from infra import running
+from infra.settings import Settings, SettingsError, load, load_own
+
+EXAMPLE = Path(__file__).parents[2] / ".env.example"
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("METRICS_PORT_INGEST", "70000", "65535"),
+        ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
+        ("KAFKA_BOOTSTRAP", "broker", "host:port"),
+        ("GEYSER_ENDPOINT", "grpc.example.com", "https:// means TLS"),
+        ("KAFKA_SESSION_TIMEOUT_S", "soon", "number"),
+        ("CLICKHOUSE_DATABASE", "a-b", "A-Za-z"),
+    ],
+)
+def test_a_wrong_value_names_variable_value_and_what_is_accepted(
+    monkeypatch, name, value, accepted
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert f"{name}={value!r}" in str(raised.value)
+    assert accepted in str(raised.value)
+
+
+def test_every_wrong_value_is_told_at_once(monkeypatch):
+    monkeypatch.setenv("KAFKA_REPLICATION", "0")
+    monkeypatch.setenv("LOG_FORMAT", "xml")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_secrets_show_neither_in_repr_nor_in_errors(monkeypatch):
+    monkeypatch.setenv("GEYSER_X_TOKEN", "s3cret")
+    monkeypatch.setenv("KAFKA_PASSWORD", "s3cret")
+    monkeypatch.setenv("LOG_LEVEL", "loud")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert "s3cret" not in str(raised.value)
+    monkeypatch.delenv("LOG_LEVEL")
+    settings = load()
+    assert "s3cret" not in repr(settings)
+    assert settings.geyser_x_token is not None
+    assert settings.geyser_x_token.get_secret_value() == "s3cret"
+
+
+def test_a_blank_value_is_no_value(monkeypatch):
+    monkeypatch.setenv("GEYSER_X_TOKEN", "")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", "")
+    settings = load()
+    assert settings.geyser_x_token is None
+    assert settings.kafka_bootstrap == "127.0.0.1:9092"
+
+
+def test_environment_then_dotenv_then_running_stack_then_default(empty_folder, monkeypatch):
+    data = empty_folder / ".soltape"
+    with running.hold(data):
+        running.publish(
+            data,
+            {
+                "KAFKA_BOOTSTRAP": "127.0.0.1:1001",
+                "REDIS_URL": "redis://127.0.0.1:1002/0",
+                "CLICKHOUSE_URL": "http://127.0.0.1:1003",
+            },
+        )
+        (empty_folder / ".env").write_text(
+            "KAFKA_BOOTSTRAP=127.0.0.1:2001\nREDIS_URL=redis://127.0.0.1:2002/0\n"
+        )
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", "127.0.0.1:3001")
+        settings = load()
+        assert settings.kafka_bootstrap == "127.0.0.1:3001"
+        assert settings.redis_url == "redis://127.0.0.1:2002/0"
+        assert settings.clickhouse_url == "http://127.0.0.1:1003"
+        assert settings.geyser_endpoint == "http://127.0.0.1:10000"
+        assert load_own().clickhouse_url == "http://127.0.0.1:8123"
+    assert load().clickhouse_url == "http://127.0.0.1:8123"
+
+
+def test_every_setting_is_explained_in_the_example():
+    text = EXAMPLE.read_text()
+    for name, field in Settings.model_fields.items():
+        assert field.description, f"{name} has no description"
+        entry = re.search(rf"((?:^#.*\n)+)^# ?{name.upper()}=", text, re.MULTILINE)
+        assert entry, f"{name.upper()} is not explained in .env.example"
+        assert field.description in " ".join(entry[1].replace("#", " ").split())
+
+
+def test_the_example_with_everything_set_gives_the_defaults(empty_folder):
+    uncommented = re.sub(r"^# ?([A-Z][A-Z0-9_]*=)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
+    (empty_folder / ".env").write_text(uncommented)
+    values = dotenv_values(empty_folder / ".env")
+    assert {name.lower() for name in values} == set(Settings.model_fields)
+    settings = load()
+    assert settings.model_fields_set >= {n.lower() for n, value in values.items() if value}
+    for name, field in Settings.model_fields.items():
+        assert getattr(settings, name) == field.default, name
+
+
+def test_the_example_as_it_is_sets_nothing(empty_folder):
+    (empty_folder / ".env").write_text(EXAMPLE.read_text())
+    assert load().model_fields_set == set()
