@@ -1,0 +1,135 @@
+"""How to connect to Kafka: settings as configuration of aiokafka and of confluent-kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
+
+from infra.settings import Settings
+
+EMBEDDED_CLUSTER_ID: Final = "soltape-embedded"
+REQUEST_TIMEOUT_S: Final = 10.0
+
+# librdkafka writes every failed connection to stderr; we raise what went wrong instead.
+_SILENT: Final = logging.getLogger(f"{__name__}.librdkafka")
+_SILENT.disabled = True
+
+
+class KafkaUnreachable(Exception):  # noqa: N818 - a state of the broker, not a fault of ours
+    """No broker answers; the text names the address, the cause and what to look at."""
+
+
+def aiokafka_client(settings: Settings) -> dict[str, Any]:
+    """Return what every aiokafka client needs to connect."""
+    config: dict[str, Any] = {
+        "bootstrap_servers": settings.kafka_bootstrap.split(","),
+        "security_protocol": settings.kafka_security.upper(),
+        "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+    }
+    if "ssl" in settings.kafka_security:
+        config["ssl_context"] = ssl.create_default_context(cafile=settings.kafka_ca_file)
+    if "sasl" in settings.kafka_security:
+        config["sasl_mechanism"] = settings.kafka_sasl_mechanism
+        config["sasl_plain_username"] = settings.kafka_username
+        config["sasl_plain_password"] = _password(settings)
+    return config
+
+
+def aiokafka_consumer(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of an AIOKafkaConsumer; offsets are committed by the caller."""
+    return aiokafka_client(settings) | {
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": int(settings.kafka_session_timeout_s * 1000),
+        "heartbeat_interval_ms": int(settings.kafka_session_timeout_s * 1000 / 3),
+    }
+
+
+async def aiokafka_producer(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of an AIOKafkaProducer, idempotent where the broker allows it.
+
+    The embedded broker refuses aiokafka's InitProducerId (it takes confluent-kafka's), so
+    the broker is asked who it is. Raises KafkaUnreachable.
+    """
+    return aiokafka_client(settings) | {
+        "acks": "all",
+        "compression_type": "lz4",
+        "enable_idempotence": await cluster_id(settings) != EMBEDDED_CLUSTER_ID,
+    }
+
+
+def confluent_client(settings: Settings) -> dict[str, Any]:
+    """Return what every confluent-kafka client needs to connect."""
+    config: dict[str, Any] = {
+        "bootstrap.servers": settings.kafka_bootstrap,
+        "security.protocol": settings.kafka_security,
+        "socket.timeout.ms": int(REQUEST_TIMEOUT_S * 1000),
+    }
+    if "ssl" in settings.kafka_security and settings.kafka_ca_file:
+        config["ssl.ca.location"] = str(settings.kafka_ca_file)
+    if "sasl" in settings.kafka_security:
+        config["sasl.mechanism"] = settings.kafka_sasl_mechanism
+        config["sasl.username"] = settings.kafka_username
+        config["sasl.password"] = _password(settings)
+    return config
+
+
+def confluent_producer(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of a confluent_kafka Producer: idempotent on every broker."""
+    return confluent_client(settings) | {
+        "acks": "all",
+        "compression.type": "lz4",
+        "enable.idempotence": True,
+        "partitioner": "consistent",  # crc32, as schemas.topics.Topic.partition
+    }
+
+
+def confluent_consumer(settings: Settings, group: str) -> dict[str, Any]:
+    """Return the configuration of a confluent_kafka Consumer; the caller commits."""
+    return confluent_client(settings) | {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": int(settings.kafka_session_timeout_s * 1000),
+        "heartbeat.interval.ms": int(settings.kafka_session_timeout_s * 1000 / 3),
+    }
+
+
+def admin(settings: Settings, **config: Any) -> AdminClient:
+    """Return an administration client; its calls block, so run them in a thread."""
+    return AdminClient(confluent_client(settings) | {"logger": _SILENT} | config)
+
+
+async def metadata(settings: Settings, timeout_s: float = 5.0) -> ClusterMetadata:
+    """Return the brokers and topics of the cluster; creates nothing. Raises KafkaUnreachable."""
+    return await asyncio.to_thread(_metadata, settings, timeout_s)
+
+
+def _metadata(settings: Settings, timeout_s: float) -> ClusterMetadata:
+    causes: list[str] = []
+    client = admin(settings, error_cb=lambda error: causes.append(error.str()))
+    try:
+        return client.list_topics(timeout=timeout_s)
+    except KafkaException as error:
+        client.poll(0)  # hands over the causes
+        # The first says what went wrong, later ones that all brokers are down.
+        cause = causes[0] if causes else error.args[0].str()
+        raise KafkaUnreachable(
+            f"Kafka at {settings.kafka_bootstrap} does not answer within {timeout_s:g} s: {cause}. "
+            "Is `soltape up` running? If Kafka is elsewhere, set KAFKA_BOOTSTRAP"
+        ) from None
+
+
+async def cluster_id(settings: Settings) -> str:
+    """Return the id of the cluster; raises KafkaUnreachable."""
+    return str((await metadata(settings)).cluster_id)
+
+
+def _password(settings: Settings) -> str | None:
+    return settings.kafka_password.get_secret_value() if settings.kafka_password else None
