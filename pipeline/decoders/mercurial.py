@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Malformed, Venue, swap_by_pair
+from pipeline.decoding.contract import Instruction, Leg, Venue, swap_by_authority
 
 DEX: Final = "mercurial"
 PROGRAM: Final = "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky"
 
 
 def _exchange(ix: Instruction) -> Leg:
-    authority = ix.account(2)
-    paid = received = None
-    for transfer in ix.transfers():
-        if transfer.authority == authority:
-            received = transfer
-        else:
-            paid = transfer
-    if paid is None or received is None:
-        raise Malformed("no transfer into a vault and out of another")
-    return swap_by_pair(ix, 0, paid, received)
+    return swap_by_authority(ix, pool=0, authority=2)
 
 
 VENUES: Final = (

@@ -19,7 +19,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Handler, Instruction, Leg, Venue, swap_by_pair
+from pipeline.decoding.contract import (
+    Handler,
+    Instruction,
+    Leg,
+    Venue,
+    mint_listed_second,
+    swap_by_pair,
+)
 
 
 def _swap(*, pool: int, user: int, sides: bool = True) -> Handler:
@@ -36,9 +43,7 @@ def _swap(*, pool: int, user: int, sides: bool = True) -> Handler:
             return None
         leg = swap_by_pair(ix, pool, paid, received)
         if sides:
-            place = ix.accounts.index
-            in_first = place(paid.destination) < place(received.source)
-            leg.second_mint = leg.output_mint if in_first else leg.input_mint
+            leg.second_mint = mint_listed_second(ix, leg)
         return leg
 
     return read

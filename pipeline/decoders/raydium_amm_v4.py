@@ -11,7 +11,13 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Malformed, Venue, swap_by_pair
+from pipeline.decoding.contract import (
+    Instruction,
+    Leg,
+    Venue,
+    mint_listed_second,
+    swap_by_authority,
+)
 from pipeline.solana.layout import u64
 
 DEX: Final = "raydium-amm-v4"
@@ -26,31 +32,18 @@ _SWAP_LOG_SIZE: Final = 57
 
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 1 pool, 2 pool authority, coin vault somewhere before the pc vault."""
-    authority = ix.account(2)
-    paid = received = None
-    for transfer in reversed(ix.transfers()):
-        if received is None:
-            if transfer.authority == authority:
-                received = transfer
-        elif transfer.authority != authority:
-            paid = transfer
-            break
-    if paid is None or received is None:
-        raise Malformed("no transfer into a vault and out of the other")
-    accounts = ix.accounts
-    vault_in, vault_out = paid.destination, received.source
-    # the pc vault follows the coin vault; both are among the first seven accounts
-    pc_vault = vault_out if accounts.index(vault_in) < accounts.index(vault_out) else vault_in
-    leg = swap_by_pair(ix, 1, paid, received)
-    leg.second_mint = ix.mint_of(pc_vault)
-    leg.fee_raw = -(-paid.amount_raw * FEE_NUMERATOR // FEE_DENOMINATOR)
+    """Read a swap: 1 pool, 2 pool authority, the coin vault before the pc vault."""
+    leg = swap_by_authority(ix, pool=1, authority=2)
+    leg.second_mint = mint_listed_second(ix, leg)  # the pc vault follows the coin vault
+    leg.fee_raw = -(-leg.input_raw * FEE_NUMERATOR // FEE_DENOMINATOR)
     leg.fee_mint = leg.input_mint
     log = _swap_log(ix)
     if log is not None:
         coin_before, pc_before = u64(log, 33), u64(log, 41)
         before_in, before_out = (
-            (pc_before, coin_before) if pc_vault == vault_in else (coin_before, pc_before)
+            (pc_before, coin_before)
+            if leg.second_mint == leg.input_mint
+            else (coin_before, pc_before)
         )
         leg.reserve_in_raw = before_in + leg.input_raw
         leg.reserve_out_raw = before_out - leg.output_raw

@@ -208,6 +208,37 @@ def swap_by_pair(ix: Instruction, pool: int, paid: Transfer, received: Transfer)
     )
 
 
+def mint_listed_second(ix: Instruction, leg: Leg) -> str:
+    """Return the mint whose vault comes later among the instruction's accounts."""
+    for account in ix.accounts:
+        if account == leg.vault_in:
+            return leg.output_mint
+        if account == leg.vault_out:
+            return leg.input_mint
+    return ""
+
+
+def swap_by_authority(ix: Instruction, pool: int, authority: int) -> Leg:
+    """Read a swap where one authority signs all that leaves the pool's vaults.
+
+    `pool` and `authority` are places in the instruction's accounts. The transfer in is the
+    nearest before the last one out: some programs settle an order book first. Raises Malformed
+    where there is none.
+    """
+    signer = ix.account(authority)
+    paid = received = None
+    for transfer in reversed(ix.transfers()):
+        if received is None:
+            if transfer.authority == signer:
+                received = transfer
+        elif transfer.authority != signer:
+            paid = transfer
+            break
+    if paid is None or received is None:
+        raise Malformed("no transfer into a vault, then out of another")
+    return swap_by_pair(ix, pool, paid, received)
+
+
 def swap_by_vaults(
     ix: Instruction,
     pool: int,
