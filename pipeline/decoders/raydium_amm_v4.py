@@ -9,6 +9,7 @@ the order book first: those transfers come before the two. Source: raydium-amm p
 from __future__ import annotations
 
 from base64 import b64decode
+from contextlib import suppress
 from typing import Final
 
 from pipeline.decoding.contract import (
@@ -40,13 +41,12 @@ def _swap(ix: Instruction) -> Leg:
     log = _swap_log(ix)
     if log is not None:
         coin_before, pc_before = u64(log, 33), u64(log, 41)
-        before_in, before_out = (
-            (pc_before, coin_before)
-            if leg.second_mint == leg.input_mint
-            else (coin_before, pc_before)
-        )
-        leg.reserve_in_raw = before_in + leg.input_raw
-        leg.reserve_out_raw = before_out - leg.output_raw
+        if leg.second_mint == leg.input_mint:
+            leg.reserve_in_raw = pc_before + leg.input_raw
+            leg.reserve_out_raw = coin_before - leg.output_raw
+        else:
+            leg.reserve_in_raw = coin_before + leg.input_raw
+            leg.reserve_out_raw = pc_before - leg.output_raw
     return leg
 
 
@@ -54,9 +54,10 @@ def _swap_log(ix: Instruction) -> bytes | None:
     """Return the log of the swap: type, amounts, and at 33 and 41 the reserves before it."""
     for line in ix.log_texts():
         if line.startswith(_RAY_LOG):
-            log = b64decode(line[len(_RAY_LOG) :])
-            if len(log) >= _SWAP_LOG_SIZE and log[0] in _SWAP_LOGS:
-                return log
+            with suppress(ValueError):  # no base64: the swap stands by its transfers
+                log = b64decode(line[len(_RAY_LOG) :])
+                if len(log) >= _SWAP_LOG_SIZE and log[0] in _SWAP_LOGS:
+                    return log
     return None
 
 

@@ -1,7 +1,7 @@
 """Raydium's stable pools: AMM v4's older sibling; no event, a swap is its two token transfers.
 
-Accounts 1 pool, 2 pool authority, the coin vault before the pc vault. Source: account order as carbon's
-raydium-stable-swap decoder lists it, checked on chain. The fee's rate is in the pool's account.
+Accounts 1 pool, 2 pool authority, the coin vault before the pc vault. Source: account order as
+carbon's raydium-stable-swap decoder lists it, checked on chain. No log tells the fee.
 """
 
 from __future__ import annotations
