@@ -1,0 +1,127 @@
+"""The market before its first slot: quotes, old coins, their pools, and wallets with means."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from infra.chain.market.directory import Directory
+from infra.chain.market.ledger import Ledger, Mint
+from infra.chain.market.orca_whirlpool import Whirlpool
+from infra.chain.market.programs import (
+    JITO_TIP_ACCOUNTS,
+    PROGRAMS,
+    TOKEN_2022,
+    USDC,
+    USDT,
+    WSOL,
+    derived,
+)
+from infra.chain.market.pump_swap import LARGE, PumpSwapPool
+from infra.chain.market.raydium_amm_v4 import AmmV4Pool
+from infra.chain.market.wallets import LAMPORTS, Validator, Wallet
+
+SOL_PRICE_USDC: Final = 150
+EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
+
+
+class World:
+    """What exists when the chain starts."""
+
+    def __init__(self, seed: int, random: Random, wallets: int) -> None:
+        self.seed = seed
+        self.random = random
+        self.ledger = Ledger()
+        self.directory = Directory()
+        for program in PROGRAMS:
+            self.ledger.lamports[program.address] = 1_141_440
+        for tip_account in JITO_TIP_ACCOUNTS:
+            self.ledger.lamports[tip_account] = LAMPORTS
+        self.sol = self.ledger.add_mint(Mint(WSOL, 9, 0, name="Wrapped SOL", symbol="SOL"))
+        self.usdc = self.ledger.add_mint(Mint(USDC, 6, 0, name="USD Coin", symbol="USDC"))
+        self.usdt = self.ledger.add_mint(Mint(USDT, 6, 0, name="USDT", symbol="USDT"))
+        self.exchange = self._wallet("exchange", EXCHANGE_LAMPORTS)
+        self.holders = [
+            self._wallet(f"holder-{n}", random.randrange(20, 2_000) * LAMPORTS)
+            for n in range(wallets)
+        ]
+        self.bots = [
+            self._wallet(f"bot-{n}", 5_000 * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 40, 4))
+        ]
+        self.snipers = [
+            self._wallet(f"sniper-{n}", 3_000 * LAMPORTS) for n in range(max(wallets // 40, 4))
+        ]
+        self.makers = [self._wallet(f"maker-{n}", 200_000 * LAMPORTS, True) for n in range(3)]
+        self.validators = [self._validator(number) for number in range(8)]
+        self.reference = self._reference_pools()
+        self.coins = self._coins()
+
+    def address(self, *labels: object) -> bytes:
+        """Return an address of this world."""
+        return derived(self.seed, *labels)
+
+    def _wallet(self, name: str, lamports: int, keeps_wsol: bool = False) -> Wallet:
+        wallet = Wallet(self.address("wallet", name), keeps_wsol)
+        self.ledger.lamports[wallet.address] = lamports
+        if keeps_wsol:
+            account = self.ledger.associated(wallet.address, self.sol)
+            self.ledger.endow(account, self.sol, wallet.address, lamports)
+        usdc = self.ledger.associated(wallet.address, self.usdc)
+        amount = lamports * SOL_PRICE_USDC // 1_000
+        self.ledger.endow(usdc, self.usdc, wallet.address, amount)
+        return wallet
+
+    def _validator(self, number: int) -> Validator:
+        validator = Validator(self.address("validator", number), self.address("vote", number))
+        self.ledger.lamports[validator.address] = 1_000 * LAMPORTS
+        self.ledger.lamports[validator.vote_account] = 27_074_400
+        return validator
+
+    def _reference_pools(self) -> list[Whirlpool | AmmV4Pool]:
+        sides = (self.sol, self.usdc)
+        depth = 40_000 * LAMPORTS
+        amounts = (depth, depth * SOL_PRICE_USDC // 1_000)
+        orca = Whirlpool(self.ledger, self.address("orca", "sol-usdc"), sides, amounts, 400)
+        raydium = AmmV4Pool(self.ledger, self.address("v4", "sol-usdc"), sides, amounts)
+        for pool in (orca, raydium):
+            self.directory.add(pool)
+        return [orca, raydium]
+
+    def _coin(self, number: int) -> Mint:
+        taxed = number % 8 == 7
+        return self.ledger.add_mint(
+            Mint(
+                self.address("coin", number),
+                6 if number % 3 else 9,
+                0,
+                TOKEN_2022 if taxed or number % 4 == 2 else self.sol.program,
+                transfer_fee_bps=100 if taxed else 0,
+                transfer_fee_max_raw=10**15 if taxed else 0,
+                name=f"Old Coin {number}",
+                symbol=f"OLD{number}",
+                uri=f"https://coins.example/{number}.json",
+            )
+        )
+
+    def _coins(self) -> list[Mint]:
+        coins = [self._coin(number) for number in range(24)]
+        for number, coin in enumerate(coins):
+            depth = self.random.randrange(200, 5_000) * LAMPORTS
+            amounts = (self.random.randrange(10**5, 10**8) * coin.unit, depth)
+            sides = (coin, self.sol)
+            plain = coin.program is self.sol.program
+            if plain:
+                self.directory.add(
+                    AmmV4Pool(self.ledger, self.address("v4", number), sides, amounts)
+                )
+            if not coin.transfer_fee_bps:
+                creator = self.address("creator", number)
+                self.directory.add(
+                    PumpSwapPool(self.ledger, creator, sides, creator, LARGE, amounts)
+                )
+            if number % 2:
+                self.directory.add(
+                    Whirlpool(self.ledger, self.address("orca", number), sides, amounts)
+                )
+        return coins

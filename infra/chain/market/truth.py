@@ -1,0 +1,226 @@
+"""The ground truth: what really happened, written down by the ones who did it.
+
+Tests compare a pipeline's output with these records; nothing here is read from the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+
+from infra.chain.market.programs import QUOTES, base58
+
+if TYPE_CHECKING:
+    from infra.chain.market.execution import Execution
+    from infra.chain.market.ledger import Ledger, Mint
+
+
+@dataclass(slots=True)
+class Leg:
+    """One pool leg: what went into the pool, what came out, and who stood at the other side.
+
+    `vault_*` is what the pool's vaults moved, `trader_*` what the wallet gave or received.
+    """
+
+    place: int  # of the venue's swap instruction in the flattened order
+    dex: str
+    program_id: str
+    pool: bytes
+    trader: bytes
+    mint_in: Mint
+    mint_out: Mint
+    vault_in_raw: int
+    vault_out_raw: int
+    trader_in_raw: int
+    trader_out_raw: int
+    pool_sides: tuple[Mint, Mint]  # first and second side, as the venue names them
+    fee_raw: int | None = None
+    fee_mint: Mint | None = None
+    reserves_raw: tuple[int, int] | None = None  # after the swap, in the order of pool_sides
+    liquidity: int | None = None
+    sqrt_price_x64: int | None = None
+    token_owner: bytes = b""  # owner of the accounts that moved, where it is not the trader
+
+
+@dataclass(slots=True)
+class Launch:
+    """A token was created."""
+
+    place: int
+    mint: Mint
+    creator: bytes
+    platform: str
+    dex: str
+    pool: bytes
+    quote: Mint
+
+
+@dataclass(slots=True)
+class Move:
+    """A token left its bonding curve for a pool."""
+
+    place: int
+    mint: Mint
+    platform: str
+    from_dex: str
+    from_pool: bytes
+    dex: str
+    pool: bytes
+    quote: Mint
+    amount_raw: int
+    quote_amount_raw: int
+
+
+def base_and_quote(sides: tuple[Mint, Mint]) -> tuple[Mint, Mint]:
+    """Say which side is traded and which is the quote: SOL, USDC, USDT, USD1, else the second."""
+    first, second = sides
+    for quote in QUOTES:
+        if second.address == quote:
+            return first, second
+        if first.address == quote:
+            return second, first
+    return first, second
+
+
+class Truth:
+    """Writes the ground truth as JSON lines, one record an event; raw amounts are strings."""
+
+    def __init__(self, sink: IO[bytes]) -> None:
+        self._sink = sink
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._sink.write(orjson.dumps(record) + b"\n")
+
+    def transaction(
+        self, tx: Execution, signature: str, index: int, canonical: bool, time_ms: int
+    ) -> None:
+        """Write all events of an executed transaction."""
+        if tx.err_code is not None:
+            return
+        intent = tx.intent
+        common: dict[str, Any] = {
+            "signature": signature,
+            "slot": tx.slot,
+            "canonical": canonical,
+            "tx_index": index,
+            "block_time_ms": time_ms,
+        }
+        router = "jupiter" if intent.tag == "jupiter" else ""
+        for leg in tx.legs:
+            self._write(
+                {
+                    "kind": "malformed" if intent.mangled else "swap",
+                    **common,
+                    **_swap_fields(leg),
+                    "fee_payer": base58(intent.payer),
+                    "fee_lamports": str(intent.fee_lamports),
+                    "priority_fee_lamports": str(intent.priority_fee_lamports),
+                    "tip_lamports": str(tx.tip_lamports),
+                    "router": router,
+                }
+            )
+        for launch in tx.launches:
+            self._write({"kind": "creation", **common, **_creation_fields(launch)})
+        for move in tx.moves:
+            self._write({"kind": "migration", **common, **_migration_fields(move)})
+
+    def slot(self, slot: int, parent: int, canonical: bool, transactions: int) -> None:
+        """Write what became of a slot."""
+        self._write(
+            {
+                "kind": "slot",
+                "slot": slot,
+                "parent": parent,
+                "canonical": canonical,
+                "transactions": transactions,
+            }
+        )
+
+    def balances(self, ledger: Ledger, slot: int) -> None:
+        """Write every token account's balance after `slot`."""
+        for account in ledger.tokens.values():
+            self._write(
+                {
+                    "kind": "balance",
+                    "slot": slot,
+                    "account": base58(account.address),
+                    "owner": account.owner_text,
+                    "mint": account.mint.text,
+                    "amount_raw": str(account.amount_raw),
+                }
+            )
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _swap_fields(leg: Leg) -> dict[str, Any]:
+    mint, quote = base_and_quote(leg.pool_sides)
+    buys = leg.mint_out is mint
+    sold, bought = (leg.vault_in_raw, leg.vault_out_raw)
+    gave, got = (leg.trader_in_raw, leg.trader_out_raw)
+    reserve = quote_reserve = None
+    if leg.reserves_raw is not None:
+        straight = leg.pool_sides[0] is mint
+        reserve, quote_reserve = leg.reserves_raw if straight else leg.reserves_raw[::-1]
+    return {
+        "event_index": leg.place,
+        "dex": leg.dex,
+        "program_id": leg.program_id,
+        "pool": base58(leg.pool),
+        "wallet": base58(leg.trader),
+        "token_owner": base58(leg.token_owner or leg.trader),
+        "mint": mint.text,
+        "quote_mint": quote.text,
+        "side": "buy" if buys else "sell",
+        "amount_raw": str(bought if buys else sold),
+        "decimals": mint.decimals,
+        "quote_amount_raw": str(sold if buys else bought),
+        "quote_decimals": quote.decimals,
+        "wallet_amount_raw": str(got if buys else gave),
+        "wallet_quote_amount_raw": str(gave if buys else got),
+        "pool_fee_raw": _text(leg.fee_raw),
+        "pool_fee_mint": leg.fee_mint.text if leg.fee_mint else "",
+        "reserve_raw": _text(reserve),
+        "quote_reserve_raw": _text(quote_reserve),
+        "liquidity": _text(leg.liquidity),
+        "sqrt_price_x64": _text(leg.sqrt_price_x64),
+        "platform": mint.platform,
+    }
+
+
+def _creation_fields(launch: Launch) -> dict[str, Any]:
+    mint = launch.mint
+    return {
+        "event_index": launch.place,
+        "mint": mint.text,
+        "name": mint.name,
+        "symbol": mint.symbol,
+        "uri": mint.uri,
+        "creator": base58(launch.creator),
+        "platform": launch.platform,
+        "dex": launch.dex,
+        "pool": base58(launch.pool),
+        "quote_mint": launch.quote.text,
+        "decimals": mint.decimals,
+        "supply_raw": str(mint.supply_raw),
+        "token_program": mint.program.name,
+    }
+
+
+def _migration_fields(move: Move) -> dict[str, Any]:
+    return {
+        "event_index": move.place,
+        "mint": move.mint.text,
+        "platform": move.platform,
+        "from_dex": move.from_dex,
+        "from_pool": base58(move.from_pool),
+        "dex": move.dex,
+        "pool": base58(move.pool),
+        "quote_mint": move.quote.text,
+        "amount_raw": str(move.amount_raw),
+        "quote_amount_raw": str(move.quote_amount_raw),
+    }
