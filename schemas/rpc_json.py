@@ -44,6 +44,8 @@ from schemas.transaction_wire import transaction_from_wire, transaction_to_wire
 
 VOTE_PROGRAM: Final = bytes(Pubkey.from_string("Vote111111111111111111111111111111111111111"))
 
+Encoding = Literal["json", "base64", "base58"]
+
 _ANY_LENGTH: Final = 0
 
 
@@ -99,7 +101,7 @@ def transaction_info_from_json(
 
 def transaction_to_json(
     info: SubscribeUpdateTransactionInfo,
-    encoding: Literal["json", "base64", "base58"] = "json",
+    encoding: Encoding = "json",
 ) -> dict[str, Any]:
     """Return `transaction`, `meta` and `version` as RPC answers them."""
     message = info.transaction.message

@@ -1,0 +1,332 @@
+"""What a subscriber asked for: filters read from its request, matched against updates."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from infra.chain.source import ChainTransaction
+from infra.chain.updates import SlotUpdate, labels_prefix
+from schemas import base58
+from schemas.proto.geyser_pb2 import (
+    BALANCE_CHANGED,
+    SLOT_CONFIRMED,
+    SLOT_FINALIZED,
+    SLOT_PROCESSED,
+    CommitmentLevel,
+    SubscribeDeshredRequest,
+    SubscribeRequest,
+    SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocks,
+    SubscribeRequestFilterDeshredTransactions,
+    SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions,
+    SubscribeUpdateTransactionInfo,
+    TokenAccountExpansionControlFlag,
+)
+
+# As a Yellowstone node is configured by default.
+MAX_LABEL_BYTES: Final = 128
+MAX_LABELS_BYTES: Final = 4096
+
+_COMMITMENT_OF_STATUS: Final = {
+    SLOT_PROCESSED: CommitmentLevel.PROCESSED,
+    SLOT_CONFIRMED: CommitmentLevel.CONFIRMED,
+    SLOT_FINALIZED: CommitmentLevel.FINALIZED,
+}
+
+
+class InvalidFilter(ValueError):  # noqa: N818 - what the client is told, not a fault of ours
+    """A request asks for what cannot be; the text is for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFilter:
+    """All given conditions must hold; an empty set of keys is no condition."""
+
+    label: str
+    vote: bool | None
+    failed: bool | None
+    signature: bytes | None
+    include: frozenset[bytes]
+    exclude: frozenset[bytes]
+    required: frozenset[bytes]
+    expansion: TokenAccountExpansionControlFlag | None
+
+    def matches(self, transaction: ChainTransaction) -> bool:
+        """Tell whether the transaction is asked for."""
+        if self.vote is not None and self.vote != transaction.is_vote:
+            return False
+        if self.failed is not None and self.failed != transaction.failed:
+            return False
+        if self.signature is not None and self.signature != transaction.signature:
+            return False
+        accounts = transaction.accounts
+        if self.expansion is not None:
+            accounts = accounts | token_owners(transaction, self.expansion)
+        if self.include and self.include.isdisjoint(accounts):
+            return False
+        if self.exclude and not self.exclude.isdisjoint(accounts):
+            return False
+        return self.required <= accounts
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFilter:
+    """Which statuses of slots are asked for."""
+
+    label: str
+    filter_by_commitment: bool
+    interslot_updates: bool
+
+    def matches(self, update: SlotUpdate, commitment: CommitmentLevel) -> bool:
+        """Tell whether the status is asked for on a stream of this commitment."""
+        level = _COMMITMENT_OF_STATUS.get(update.status)
+        if level is None and not self.interslot_updates:
+            return False
+        return not self.filter_by_commitment or level == commitment
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFilter:
+    """Whole blocks, with the transactions that touch the keys (all where there are none)."""
+
+    label: str
+    include: frozenset[bytes]
+    include_transactions: bool
+
+    def chosen(self, transactions: Iterable[ChainTransaction]) -> list[ChainTransaction]:
+        """Return the transactions that go with the block."""
+        if not self.include_transactions:
+            return []
+        return [
+            transaction
+            for transaction in transactions
+            if not self.include or not self.include.isdisjoint(transaction.accounts)
+        ]
+
+
+class Filters:
+    """Everything one request asks for."""
+
+    def __init__(self, request: SubscribeRequest) -> None:
+        """Read a request; raises InvalidFilter."""
+        if request.commitment not in CommitmentLevel.values():
+            raise InvalidFilter(f"failed to create filter: unknown commitment {request.commitment}")
+        self.commitment = request.commitment
+        for name in ("accounts", "slots", "transactions", "transactions_status"):
+            _check_labels(name, getattr(request, name))
+        for name in ("blocks", "blocks_meta", "entry"):
+            _check_labels(name, getattr(request, name))
+        self.transactions = _transaction_filters("transactions", request.transactions)
+        self.transactions_status = _transaction_filters(
+            "transactions_status", request.transactions_status
+        )
+        self.slots = _slot_filters(request.slots)
+        self.blocks = [_block_filter(label, item) for label, item in request.blocks.items()]
+        self.blocks_meta = labels_prefix(sorted(request.blocks_meta))
+        # No source has account writes or entries: their filters are checked and match nothing.
+        for label, accounts in request.accounts.items():
+            _check_accounts_filter(label, accounts)
+        _check_data_slices((item.offset, item.length) for item in request.accounts_data_slice)
+        self._prefixes = _Prefixes()
+
+    def transaction_prefix(self, transaction: ChainTransaction) -> bytes | None:
+        """Return the labels that ask for the transaction, encoded, or None."""
+        return self._prefixes.matching(self.transactions, transaction)
+
+    def transaction_status_prefix(self, transaction: ChainTransaction) -> bytes | None:
+        """Return the labels that ask for the transaction's status, encoded, or None."""
+        return self._prefixes.matching(self.transactions_status, transaction)
+
+    def slot_prefix(self, update: SlotUpdate) -> bytes | None:
+        """Return the labels that ask for the slot's status, encoded, or None."""
+        return self._prefixes.of(
+            tuple(item.label for item in self.slots if item.matches(update, self.commitment))
+        )
+
+
+class DeshredFilters:
+    """Everything one request for transactions before their execution asks for."""
+
+    def __init__(self, request: SubscribeDeshredRequest) -> None:
+        """Read a request; raises InvalidFilter."""
+        _check_labels("deshred_transactions", request.deshred_transactions)
+        _check_labels("slots", request.slots)
+        self.transactions = [
+            _deshred_filter(label, item) for label, item in request.deshred_transactions.items()
+        ]
+        self.slots = _slot_filters(request.slots)
+        self._prefixes = _Prefixes()
+
+    def transaction_prefix(self, transaction: ChainTransaction) -> bytes | None:
+        """Return the labels that ask for the transaction, encoded, or None."""
+        return self._prefixes.matching(self.transactions, transaction)
+
+    def slot_prefix(self, update: SlotUpdate) -> bytes | None:
+        """Return the labels that ask for the slot's status, encoded, or None."""
+        labels = (
+            item.label for item in self.slots if item.matches(update, CommitmentLevel.PROCESSED)
+        )
+        return self._prefixes.of(tuple(labels))
+
+
+class _Prefixes:
+    """Encoded label sets: there are few, and they are asked for with every transaction."""
+
+    def __init__(self) -> None:
+        self._encoded: dict[tuple[str, ...], bytes] = {}
+
+    def matching(
+        self, filters: list[TransactionFilter], transaction: ChainTransaction
+    ) -> bytes | None:
+        if not filters:
+            return None
+        return self.of(tuple([item.label for item in filters if item.matches(transaction)]))
+
+    def of(self, labels: tuple[str, ...]) -> bytes | None:
+        if not labels:
+            return None
+        encoded = self._encoded.get(labels)
+        if encoded is None:
+            encoded = self._encoded[labels] = labels_prefix(labels)
+        return encoded
+
+
+def token_owners(
+    transaction: ChainTransaction, expansion: TokenAccountExpansionControlFlag
+) -> frozenset[bytes]:
+    """Return the owners of the token accounts in a transaction, or of those that changed."""
+    meta = SubscribeUpdateTransactionInfo.FromString(transaction.info).meta
+    before = {item.account_index: item for item in meta.pre_token_balances}
+    after = {item.account_index: item for item in meta.post_token_balances}
+    owners: set[str] = set()
+    for index in before.keys() | after.keys():
+        pair = [balances[index] for balances in (before, after) if index in balances]
+        unchanged = len(pair) == 2 and (
+            pair[0].ui_token_amount.amount == pair[1].ui_token_amount.amount
+        )
+        if not (expansion == BALANCE_CHANGED and unchanged):
+            owners.update(item.owner for item in pair if item.owner)
+    return frozenset(base58.decode(owner) for owner in owners)
+
+
+def _check_labels(name: str, filters: Iterable[str]) -> None:
+    sizes = [len(label.encode()) for label in filters]
+    if any(size > MAX_LABEL_BYTES for size in sizes):
+        raise InvalidFilter(
+            f"failed to create filter: {name}: name of {max(sizes)} bytes, "
+            f"at most {MAX_LABEL_BYTES}"
+        )
+    if sum(sizes) > MAX_LABELS_BYTES:
+        raise InvalidFilter(
+            f"failed to create filter: {name}: names of {sum(sizes)} bytes, "
+            f"at most {MAX_LABELS_BYTES}"
+        )
+
+
+def _keys(where: str, texts: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(_key(where, text, 32) for text in texts)
+
+
+def _key(where: str, text: str, length: int) -> bytes:
+    try:
+        key = base58.decode(text)
+    except ValueError as error:
+        raise InvalidFilter(f"failed to create filter: {where}: {text[:100]!r}: {error}") from None
+    if len(key) != length:
+        raise InvalidFilter(
+            f"failed to create filter: {where}: {text!r} is {len(key)} bytes, {length} are expected"
+        )
+    return key
+
+
+def _transaction_filters(
+    name: str, filters: Mapping[str, SubscribeRequestFilterTransactions]
+) -> list[TransactionFilter]:
+    out = []
+    for label, item in sorted(filters.items()):
+        where = f"{name} {label!r}"
+        _refuse_cuckoo(where, item.HasField("cuckoo_account_include"))
+        if (
+            item.HasField("token_accounts")
+            and item.token_accounts not in TokenAccountExpansionControlFlag.values()
+        ):
+            raise InvalidFilter(f"failed to create filter: {where}: unknown token_accounts flag")
+        out.append(
+            TransactionFilter(
+                label=label,
+                vote=item.vote if item.HasField("vote") else None,
+                failed=item.failed if item.HasField("failed") else None,
+                signature=_key(f"{where} signature", item.signature, 64)
+                if item.HasField("signature")
+                else None,
+                include=_keys(f"{where} account_include", item.account_include),
+                exclude=_keys(f"{where} account_exclude", item.account_exclude),
+                required=_keys(f"{where} account_required", item.account_required),
+                expansion=item.token_accounts if item.HasField("token_accounts") else None,
+            )
+        )
+    return out
+
+
+def _deshred_filter(
+    label: str, item: SubscribeRequestFilterDeshredTransactions
+) -> TransactionFilter:
+    where = f"deshred_transactions {label!r}"
+    return TransactionFilter(
+        label=label,
+        vote=item.vote if item.HasField("vote") else None,
+        failed=None,
+        signature=None,
+        include=_keys(f"{where} account_include", item.account_include),
+        exclude=_keys(f"{where} account_exclude", item.account_exclude),
+        required=_keys(f"{where} account_required", item.account_required),
+        expansion=None,
+    )
+
+
+def _slot_filters(filters: Mapping[str, SubscribeRequestFilterSlots]) -> list[SlotFilter]:
+    return [
+        SlotFilter(label, item.filter_by_commitment, item.interslot_updates)
+        for label, item in sorted(filters.items())
+    ]
+
+
+def _block_filter(label: str, item: SubscribeRequestFilterBlocks) -> BlockFilter:
+    where = f"blocks {label!r}"
+    _refuse_cuckoo(where, item.HasField("cuckoo_account_include"))
+    return BlockFilter(
+        label=label,
+        include=_keys(f"{where} account_include", item.account_include),
+        include_transactions=item.include_transactions
+        if item.HasField("include_transactions")
+        else True,
+    )
+
+
+def _refuse_cuckoo(where: str, present: bool) -> None:
+    if present:
+        raise InvalidFilter(
+            f"failed to create filter: {where}: cuckoo filters are not served here; list the keys"
+        )
+
+
+def _check_accounts_filter(label: str, item: SubscribeRequestFilterAccounts) -> None:
+    where = f"accounts {label!r}"
+    _refuse_cuckoo(where, item.HasField("cuckoo_accounts_filter"))
+    _keys(f"{where} account", item.account)
+    _keys(f"{where} owner", item.owner)
+    for condition in item.filters:
+        if condition.WhichOneof("filter") is None:
+            raise InvalidFilter(f"failed to create filter: {where}: a filter without condition")
+
+
+def _check_data_slices(slices: Iterable[tuple[int, int]]) -> None:
+    for (offset, length), (next_offset, _) in itertools.pairwise(slices):
+        if next_offset < offset + length:
+            raise InvalidFilter(
+                "failed to create filter: accounts_data_slice must be sorted and not overlap"
+            )

@@ -1,0 +1,165 @@
+"""Blocks the local chain still has, and how far the cluster has agreed on them. Pure state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from infra.chain.source import (
+    BlockHeader,
+    ChainTransaction,
+    SlotCompleted,
+    SlotConfirmed,
+    SlotDead,
+    SlotEvent,
+    SlotFinalized,
+    SlotStarted,
+    SlotTransactions,
+)
+from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED, CommitmentLevel
+
+
+class BrokenSource(Exception):  # noqa: N818 - says whose fault it is
+    """A source told something that cannot be; the text says what."""
+
+
+@dataclass(slots=True)
+class SlotRecord:
+    """One slot's life so far; a block once it has a header."""
+
+    slot: int
+    parent_slot: int
+    transactions: list[ChainTransaction] = field(default_factory=list)
+    header: BlockHeader | None = None
+    commitment: CommitmentLevel | None = None  # None until completed
+    dead: bool = False
+    size_bytes: int = 0
+
+
+class History:
+    """A bounded number of slots, oldest dropped first, and the tips of the chain."""
+
+    def __init__(self, max_slots: int, max_bytes: int) -> None:
+        self._max_slots = max_slots
+        self._max_bytes = max_bytes
+        self._records: dict[int, SlotRecord] = {}
+        self._places: dict[bytes, tuple[int, ChainTransaction]] = {}
+        self._tips: dict[CommitmentLevel, SlotRecord] = {}
+        self.size_bytes = 0
+
+    def apply(self, event: SlotEvent) -> SlotRecord:
+        """Take in one event and return the slot's record; raises BrokenSource."""
+        match event:
+            case SlotStarted():
+                return self._start(event)
+            case SlotTransactions():
+                return self._extend(event)
+            case SlotCompleted():
+                return self._complete(event.header)
+            case SlotConfirmed():
+                return self._promote(event.slot, CONFIRMED)
+            case SlotFinalized():
+                return self._promote(event.slot, FINALIZED)
+            case SlotDead():
+                record = self._record(event.slot)
+                record.dead = True
+                return record
+
+    def record(self, slot: int) -> SlotRecord | None:
+        """Return what is known of a slot."""
+        return self._records.get(slot)
+
+    def tip(self, commitment: CommitmentLevel) -> SlotRecord | None:
+        """Return the newest block of the commitment, or None before there is one."""
+        return self._tips.get(commitment)
+
+    def block(self, slot: int, commitment: CommitmentLevel) -> SlotRecord | None:
+        """Return the slot's block if it has reached the commitment."""
+        record = self._records.get(slot)
+        if record is None or record.commitment is None or record.commitment < commitment:
+            return None
+        return record
+
+    def blocks(self, first: int, last: int, commitment: CommitmentLevel) -> Iterator[SlotRecord]:
+        """Yield the blocks of the commitment between two slots, both included, ascending."""
+        for slot in sorted(slot for slot in self._records if first <= slot <= last):
+            if record := self.block(slot, commitment):
+                yield record
+
+    def first_block(self) -> int:
+        """Return the oldest rooted or confirmed block that is kept, or 0 before there is one."""
+        return next((record.slot for record in self.blocks(0, 2**64, CONFIRMED)), 0)
+
+    def transaction(
+        self, signature: bytes, commitment: CommitmentLevel
+    ) -> tuple[SlotRecord, ChainTransaction] | None:
+        """Find a transaction in a block of the commitment."""
+        place = self._places.get(signature)
+        if place is None:
+            return None
+        record = self.block(place[0], commitment)
+        return None if record is None else (record, place[1])
+
+    def _record(self, slot: int) -> SlotRecord:
+        record = self._records.get(slot)
+        if record is None:
+            raise BrokenSource(f"slot {slot} was never started, or is long gone")
+        return record
+
+    def _start(self, event: SlotStarted) -> SlotRecord:
+        if event.slot in self._records:
+            raise BrokenSource(f"slot {event.slot} was started twice")
+        if event.slot <= event.parent_slot:
+            raise BrokenSource(f"slot {event.slot} is not after its parent {event.parent_slot}")
+        record = self._records[event.slot] = SlotRecord(event.slot, event.parent_slot)
+        self._drop_oldest()
+        return record
+
+    def _extend(self, event: SlotTransactions) -> SlotRecord:
+        record = self._record(event.slot)
+        if record.commitment is not None:
+            raise BrokenSource(f"slot {event.slot} got transactions after it was completed")
+        record.transactions += event.transactions
+        size = sum(len(transaction.info) for transaction in event.transactions)
+        record.size_bytes += size
+        self.size_bytes += size
+        return record
+
+    def _complete(self, header: BlockHeader) -> SlotRecord:
+        record = self._record(header.slot)
+        if record.commitment is not None:
+            raise BrokenSource(f"slot {header.slot} was completed twice")
+        record.header = header
+        record.commitment = PROCESSED
+        self._advance(PROCESSED, record)
+        return record
+
+    def _promote(self, slot: int, commitment: CommitmentLevel) -> SlotRecord:
+        record = self._record(slot)
+        if record.commitment is None:
+            raise BrokenSource(f"slot {slot} was voted for before it was completed")
+        if record.commitment < CONFIRMED:
+            # Only now: the same transaction may be on two forks.
+            for transaction in record.transactions:
+                self._places[transaction.signature] = (slot, transaction)
+        record.commitment = max(record.commitment, commitment)
+        self._advance(CONFIRMED, record)
+        if commitment == FINALIZED:
+            self._advance(FINALIZED, record)
+        return record
+
+    def _advance(self, commitment: CommitmentLevel, record: SlotRecord) -> None:
+        tip = self._tips.get(commitment)
+        if tip is None or tip.slot < record.slot:
+            self._tips[commitment] = record
+
+    def _drop_oldest(self) -> None:
+        while len(self._records) > self._max_slots or (
+            self.size_bytes > self._max_bytes and len(self._records) > 1
+        ):
+            record = self._records.pop(next(iter(self._records)))
+            self.size_bytes -= record.size_bytes
+            for transaction in record.transactions:
+                place = self._places.get(transaction.signature)
+                if place is not None and place[0] == record.slot:
+                    del self._places[transaction.signature]

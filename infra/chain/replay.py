@@ -1,0 +1,95 @@
+"""The log every subscriber reads at its own pace; what it still has can be replayed.
+
+One shared log with a position a subscriber, instead of a queue each: a slow subscriber costs no
+memory, and falling too far behind is a subtraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from infra.chain.updates import TransactionUpdate, Update
+
+
+class ReplayLog:
+    """Updates in the order they are sent, for the newest slots."""
+
+    def __init__(self, max_slots: int, max_bytes: int) -> None:
+        self._max_slots = max_slots
+        self._max_bytes = max_bytes
+        self._updates: list[Update] = []
+        self._base = 0  # position of the first update that is kept
+        self._starts: dict[int, int] = {}  # slot -> a position before all of its updates
+        self._size_bytes = 0
+        self._listeners: set[Callable[[], None]] = set()
+
+    @property
+    def base(self) -> int:
+        """Position of the oldest update that is kept."""
+        return self._base
+
+    @property
+    def head(self) -> int:
+        """Position the next update will have."""
+        return self._base + len(self._updates)
+
+    @property
+    def slots(self) -> int:
+        """Number of slots that are kept."""
+        return len(self._starts)
+
+    @property
+    def first_slot(self) -> int | None:
+        """Oldest slot whose updates are all kept, or None before there is one."""
+        return next(iter(self._starts), None)
+
+    def start(self, slot: int) -> None:
+        """Remember where a slot begins; forget the oldest ones beyond the limits."""
+        self._starts[slot] = self.head
+        while len(self._starts) > self._max_slots or (
+            self._size_bytes > self._max_bytes and len(self._starts) > 1
+        ):
+            del self._starts[next(iter(self._starts))]
+            self._trim(next(iter(self._starts.values())))
+
+    def extend(self, updates: list[Update]) -> None:
+        """Append updates and wake every reader."""
+        self._updates += updates
+        self._size_bytes += sum(map(_size_bytes, updates))
+        for wake in self._listeners:
+            wake()
+
+    def read(self, position: int, limit: int) -> list[Update]:
+        """Return up to `limit` updates from a position that is not below `base`."""
+        start = position - self._base
+        return self._updates[start : start + limit]
+
+    def position_of(self, slot: int) -> int | None:
+        """Return where to start reading for this slot and all later ones.
+
+        None: the slot is no longer kept, or never was. A slot to come starts at `head`.
+        """
+        if self.first_slot is None or slot < self.first_slot:
+            return None
+        return min(
+            (position for start, position in self._starts.items() if start >= slot),
+            default=self.head,
+        )
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever there is more to read."""
+        self._listeners.add(wake)
+
+    def unlisten(self, wake: Callable[[], None]) -> None:
+        """Stop calling `wake`."""
+        self._listeners.discard(wake)
+
+    def _trim(self, position: int) -> None:
+        dropped = self._updates[: position - self._base]
+        del self._updates[: len(dropped)]
+        self._base = position
+        self._size_bytes -= sum(map(_size_bytes, dropped))
+
+
+def _size_bytes(update: Update) -> int:
+    return len(update.transaction.info) if isinstance(update, TransactionUpdate) else 200

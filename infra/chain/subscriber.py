@@ -1,0 +1,280 @@
+"""One subscriber's stream: its requests in, what its filters let through out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import grpc
+
+from infra.chain import metrics, updates
+from infra.chain.filters import DeshredFilters, Filters, InvalidFilter
+from infra.chain.history import History
+from infra.chain.replay import ReplayLog
+from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update
+from schemas.proto.geyser_pb2 import (
+    PROCESSED,
+    SLOT_CONFIRMED,
+    SLOT_FINALIZED,
+    CommitmentLevel,
+    SubscribeDeshredRequest,
+    SubscribeRequest,
+)
+
+# Updates taken from the log at once: between two of these, requests and pings get their turn.
+_READ_AHEAD: Final = 256
+_RELEASING: Final = {
+    SLOT_CONFIRMED: CommitmentLevel.CONFIRMED,
+    SLOT_FINALIZED: CommitmentLevel.FINALIZED,
+}
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class EndStream(Exception):  # noqa: N818 - carries a status, not a fault of ours
+    """The stream must end with a gRPC status and a message for the client."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+        self.details = details
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """What one stream may cost, and when it is made to fail."""
+
+    ping_interval_s: float = 15.0
+    max_lag_updates: int = 100_000  # as channel_capacity of a Yellowstone node
+    disconnect_every: int = 0  # fault: see Faults
+    lag_every: int = 0
+    seed: int = 1
+
+
+class Feed(Protocol):
+    """What is asked of a stream, and how it is answered."""
+
+    def apply(self, request: Any) -> None:
+        """Replace everything that is asked; raises InvalidFilter."""
+
+    def render(self, update: Update) -> Iterator[bytes]:
+        """Yield the messages an update makes for this subscriber."""
+
+    def ping(self) -> bytes:
+        """Return the server's keepalive."""
+
+    def pong(self, ping_id: int) -> bytes:
+        """Return the answer to the client's ping."""
+
+
+class UpdateFeed:
+    """`Subscribe`: updates at the commitment that was asked for."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._filters = Filters(SubscribeRequest())
+
+    def apply(self, request: SubscribeRequest) -> None:
+        """Replace the filters; raises InvalidFilter."""
+        self._filters = Filters(request)
+
+    def ping(self) -> bytes:
+        """Return the server's keepalive."""
+        return updates.ping_update()
+
+    def pong(self, ping_id: int) -> bytes:
+        """Return the answer to the client's ping."""
+        return updates.pong_update(ping_id)
+
+    def render(self, update: Update) -> Iterator[bytes]:
+        """Yield the messages an update makes; held ones come with the status they waited for."""
+        filters = self._filters
+        if isinstance(update, SlotUpdate):
+            if (
+                filters.commitment != PROCESSED
+                and _RELEASING.get(update.status) == filters.commitment
+            ):
+                yield from self._release(update)
+            if not update.silent and (prefix := filters.slot_prefix(update)) is not None:
+                yield updates.slot_update(prefix, update)
+        elif filters.commitment == PROCESSED:
+            if isinstance(update, TransactionUpdate):
+                yield from self._transaction(update)
+            else:
+                yield from self._block(update)
+
+    def _transaction(self, update: TransactionUpdate) -> Iterator[bytes]:
+        filters = self._filters
+        prefix = filters.transaction_prefix(update.transaction)
+        if prefix is not None:
+            yield updates.transaction_update(prefix, update)
+        prefix = filters.transaction_status_prefix(update.transaction)
+        if prefix is not None:
+            yield updates.transaction_status_update(prefix, update)
+
+    def _block(self, update: BlockUpdate) -> Iterator[bytes]:
+        if self._filters.blocks_meta:
+            yield updates.block_meta_update(self._filters.blocks_meta, update)
+        for item in self._filters.blocks:
+            prefix = updates.labels_prefix([item.label])
+            yield updates.block_update(prefix, update, item.chosen(update.transactions))
+
+    def _release(self, update: SlotUpdate) -> Iterator[bytes]:
+        record = self._history.record(update.slot)
+        if record is None or record.header is None:
+            return
+        for transaction in record.transactions:
+            yield from self._transaction(
+                TransactionUpdate(update.slot, transaction, update.created_at)
+            )
+        yield from self._block(
+            BlockUpdate(update.slot, record.header, tuple(record.transactions), update.created_at)
+        )
+
+
+class DeshredFeed:
+    """`SubscribeDeshred`: transactions as they are received, before their execution."""
+
+    def __init__(self) -> None:
+        self._filters = DeshredFilters(SubscribeDeshredRequest())
+
+    def apply(self, request: SubscribeDeshredRequest) -> None:
+        """Replace the filters; raises InvalidFilter."""
+        self._filters = DeshredFilters(request)
+
+    def ping(self) -> bytes:
+        """Return the server's keepalive."""
+        return updates.deshred_ping_update()
+
+    def pong(self, ping_id: int) -> bytes:
+        """Return the answer to the client's ping."""
+        return updates.deshred_pong_update(ping_id)
+
+    def render(self, update: Update) -> Iterator[bytes]:
+        """Yield the messages an update makes."""
+        if isinstance(update, TransactionUpdate):
+            prefix = self._filters.transaction_prefix(update.transaction)
+            if prefix is not None:
+                yield updates.deshred_transaction_update(prefix, update)
+        elif isinstance(update, SlotUpdate) and not update.silent:
+            prefix = self._filters.slot_prefix(update)
+            if prefix is not None:
+                yield updates.deshred_slot_update(prefix, update)
+
+
+class Subscriber:
+    """Moves one stream along the log, from its first request to its end."""
+
+    def __init__(
+        self, number: int, feed: Feed, replay: ReplayLog, limits: StreamLimits, context: Context
+    ) -> None:
+        self._sent = 0
+        self._feed = feed
+        self._replay = replay
+        self._limits = limits
+        self._context = context
+        self._control: deque[bytes] = deque()
+        self._wake = asyncio.Event()
+        self._position: int | None = None  # None until something is asked for
+        self._replaying_until = 0
+        self._from_slot = 0
+        self._failure: EndStream | None = None
+        chance = random.Random(f"{limits.seed}/{number}")  # noqa: S311 - reproducible
+        self._disconnect_at = _about(limits.disconnect_every, chance)
+        self._lag_at = _about(limits.lag_every, chance)
+
+    async def run(self, requests: AsyncIterable[Any]) -> None:
+        """Serve the stream until the client leaves; raises EndStream where the server ends it."""
+        reader = asyncio.create_task(self._read(requests))
+        self._replay.listen(self._wake.set)
+        try:
+            await self._serve()
+        finally:
+            self._replay.unlisten(self._wake.set)
+            reader.cancel()
+
+    async def _read(self, requests: AsyncIterable[Any]) -> None:
+        # A client that closes its side keeps being served: many scripts send one request only.
+        async for request in requests:
+            if request.HasField("ping"):
+                self._control.append(self._feed.pong(request.ping.id))
+            else:
+                try:
+                    self._ask(request)
+                except InvalidFilter as error:
+                    self._failure = EndStream(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+                except EndStream as error:
+                    self._failure = error
+            self._wake.set()
+
+    def _ask(self, request: Any) -> None:
+        self._feed.apply(request)
+        if isinstance(request, SubscribeRequest) and request.HasField("from_slot"):
+            position = self._replay.position_of(request.from_slot)
+            if position is None:
+                raise EndStream(
+                    grpc.StatusCode.OUT_OF_RANGE,
+                    f"broadcast from {request.from_slot} is not available, "
+                    f"first available: {self._replay.first_slot}",
+                )
+            self._position = position
+            self._from_slot = request.from_slot
+            self._replaying_until = self._replay.head
+        elif self._position is None:
+            self._position = self._replay.head
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_ping = loop.time() + self._limits.ping_interval_s
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            while self._control:
+                await self._context.write(self._control.popleft())
+            if loop.time() >= next_ping:
+                next_ping = loop.time() + self._limits.ping_interval_s
+                await self._context.write(self._feed.ping())
+            if self._position is not None and self._position < self._replay.head:
+                await self._send_some()
+                continue
+            self._wake.clear()
+            timer = loop.call_at(next_ping, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+
+    async def _send_some(self) -> None:
+        assert self._position is not None
+        start = self._position
+        behind = self._replay.head - max(start, self._replaying_until)
+        if start < self._replay.base or behind > self._limits.max_lag_updates:
+            raise EndStream(grpc.StatusCode.INTERNAL, "lagged to send an update")
+        batch = self._replay.read(start, _READ_AHEAD)
+        sent_before = self._sent
+        try:
+            for offset, update in enumerate(batch):
+                if start + offset < self._replaying_until and update.slot < self._from_slot:
+                    continue
+                for message in self._feed.render(update):
+                    await self._context.write(message)
+                    self._sent += 1
+                    self._fail_on_purpose()
+                if self._position != start:  # a new request moved the stream meanwhile
+                    return
+        finally:
+            metrics.sent(self._sent - sent_before)
+        self._position = start + len(batch)
+
+    def _fail_on_purpose(self) -> None:
+        if self._sent == self._disconnect_at:
+            raise EndStream(grpc.StatusCode.UNAVAILABLE, "connection reset (injected)")
+        if self._sent == self._lag_at:
+            raise EndStream(grpc.StatusCode.INTERNAL, "lagged to send an update")
+
+
+def _about(every: int, chance: random.Random) -> int:
+    """Return a number around `every`, or 0 for never."""
+    return chance.randint(max(1, every // 2), every * 3 // 2) if every else 0
