@@ -48,6 +48,7 @@ def aiokafka_consumer(settings: Settings) -> dict[str, Any]:
         "auto_offset_reset": "earliest",
         "session_timeout_ms": int(settings.kafka_session_timeout_s * 1000),
         "heartbeat_interval_ms": int(settings.kafka_session_timeout_s * 1000 / 3),
+        "fetch_max_wait_ms": settings.kafka_fetch_wait_ms,
     }
 
 
@@ -98,6 +99,7 @@ def confluent_consumer(settings: Settings, group: str) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "session.timeout.ms": int(settings.kafka_session_timeout_s * 1000),
         "heartbeat.interval.ms": int(settings.kafka_session_timeout_s * 1000 / 3),
+        "fetch.wait.max.ms": settings.kafka_fetch_wait_ms,
     }
 
 

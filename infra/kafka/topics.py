@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from confluent_kafka import KafkaError, KafkaException
@@ -20,13 +20,12 @@ class TopicsWrong(Exception):  # noqa: N818 - says what is the case
     """The broker's topics are not what Soltape needs; the text names each and what to do."""
 
 
-async def create(settings: Settings, wanted: Iterable[Topic] = topics.ALL) -> list[str]:
+async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> list[str]:
     """Create the topics that are missing and return their names.
 
     The retention of a topic that exists is left to whoever runs the broker. Raises TopicsWrong
     where a partition count differs or the broker refuses, KafkaUnreachable.
     """
-    wanted = list(wanted)
     await client.metadata(settings)  # raises the readable error when nobody answers
     created, refused = await asyncio.to_thread(_create, settings, wanted)
     if refused:
@@ -36,15 +35,15 @@ async def create(settings: Settings, wanted: Iterable[Topic] = topics.ALL) -> li
     return created
 
 
-async def check(settings: Settings) -> str:
+async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str:
     """Return one line about a broker that has all our topics.
 
     Raises KafkaUnreachable or TopicsWrong, whose texts say what to do.
     """
     found = await client.metadata(settings)
     counts = {name: len(topic.partitions) for name, topic in found.topics.items()}
-    wrong = _wrong_counts(counts, topics.ALL)
-    if missing := [topic.name for topic in topics.ALL if topic.name not in counts]:
+    wrong = _wrong_counts(counts, wanted)
+    if missing := [topic.name for topic in wanted if topic.name not in counts]:
         wrong.append(f"missing: {', '.join(missing)} (`soltape ingest` creates them)")
     if wrong:
         raise TopicsWrong("\n".join(wrong))
@@ -100,7 +99,7 @@ class _Reader:
             TopicPartition(self._topic.name, number) for number in range(counts[self._topic.name])
         ]
         self.consumer = AIOKafkaConsumer(
-            **client.aiokafka_consumer(self._settings), fetch_max_wait_ms=100
+            **client.aiokafka_consumer(self._settings) | {"fetch_max_wait_ms": 500}
         )
         await self.consumer.start()
         self.consumer.assign(self.partitions)
@@ -124,9 +123,10 @@ class _Reader:
                 raise TimeoutError(f"{self._topic.name}: partitions {missing} do not answer")
 
 
-def _create(settings: Settings, wanted: list[Topic]) -> tuple[list[str], list[str]]:
+def _create(settings: Settings, wanted: Sequence[Topic]) -> tuple[list[str], list[str]]:
     created, refused = [], []
-    answers = client.admin(settings).create_topics(
+    admin = client.admin(settings)  # held until all have answered
+    answers = admin.create_topics(
         [
             NewTopic(
                 topic.name,
@@ -153,7 +153,7 @@ async def _partition_counts(settings: Settings) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
 
-def _wrong_counts(counts: dict[str, int], wanted: Iterable[Topic]) -> list[str]:
+def _wrong_counts(counts: dict[str, int], wanted: Sequence[Topic]) -> list[str]:
     return [
         f"{topic.name} has {counts[topic.name]} partitions where {topic.partitions} are needed: "
         "keys would be looked for in the wrong one. Delete the topic, or give Soltape its own"

@@ -1,0 +1,96 @@
+"""Real brokers for the tests that talk to one: `broker` runs each test on every kind we support."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.kafka import apache, embedded
+from infra.process import NotReady, Process, free_port
+from infra.settings import Settings
+
+
+class Broker:
+    """A running broker; `settings` lead to it."""
+
+    def __init__(self, kind: str, data: Path) -> None:
+        self.kind = kind
+        self.settings = Settings(
+            _env_file=None,
+            soltape_data=data,
+            kafka_bootstrap=f"127.0.0.1:{free_port()}",
+            kafka_session_timeout_s=6.0,
+        )
+        self._log = data / "kafka.log"
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._child
+        return self._child.pid
+
+    def describe(self) -> Process:
+        describe = apache.process if self.kind == "apache" else embedded.process
+        return describe(self.settings)
+
+    def start(self) -> None:
+        process = self.describe()
+        with self._log.open("ab") as log:
+            self._child = subprocess.Popen(
+                process.command, env=os.environ | dict(process.env), stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + process.ready_timeout_s
+        while (missing := self._missing(process)) is not None:
+            said = self._log.read_text()[-2000:]
+            assert self._child.poll() is None, f"{self.kind} ended: {said}"
+            assert time.monotonic() < deadline, f"{missing}\n{said}"
+            time.sleep(0.1)
+
+    def _missing(self, process: Process) -> NotReady | None:
+        try:
+            asyncio.run(process.ready())
+        except NotReady as missing:
+            return missing
+        return None
+
+    def stop(self) -> None:
+        if self._child:
+            self._child.terminate()
+            try:
+                self._child.wait(10)
+            except subprocess.TimeoutExpired:
+                # Tansu waits for its clients to go.
+                self._child.kill()
+                self._child.wait()
+
+
+@pytest.fixture(scope="session", params=["tansu", pytest.param("apache", marks=pytest.mark.apache)])
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker without topics, shared by the session: use topic names of your own."""
+    yield from started(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The embedded broker alone, for what is said about it only."""
+    yield from started("tansu", tmp_path_factory)
+
+
+def started(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    broker = Broker(kind, tmp_path_factory.mktemp(kind))
+    try:
+        broker.start()
+    except apache.ApacheUnavailable as reason:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(reason))
+    try:
+        yield broker
+    finally:
+        broker.stop()
