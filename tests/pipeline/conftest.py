@@ -16,6 +16,8 @@ from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.rpc_json import transaction_info_from_json
 
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
+BUILDER = Path(__file__).parent / "decoders/builder.py"
+EXAMPLES = Path(__file__).parent / "decoders/examples.py"
 
 Recorded = tuple[dict[str, Any], SubscribeUpdateTransactionInfo]
 
@@ -32,16 +34,29 @@ def _load(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that takes `example` each venue's: (dex, Example)."""
+    if "example" in metafunc.fixturenames:
+        venues = sorted(_load(EXAMPLES).EXAMPLES.items())
+        metafunc.parametrize("example", venues, ids=[dex for dex, _ in venues])
+
+
 @pytest.fixture(scope="session")
 def builder() -> ModuleType:
     """The module that builds transactions: TransactionBuilder, address."""
-    return _load(Path(__file__).parent / "decoders/builder.py")
+    return _load(BUILDER)
 
 
 @pytest.fixture(scope="session")
 def new_transaction(builder: ModuleType) -> Callable[..., Any]:
     """TransactionBuilder: call it with the names of the signers."""
     return builder.TransactionBuilder
+
+
+@pytest.fixture(scope="session")
+def examples() -> ModuleType:
+    """The module with a swap for each venue that tells swaps by their transfers."""
+    return _load(EXAMPLES)
 
 
 @pytest.fixture(scope="session")
