@@ -25,15 +25,24 @@ class AlreadyRunning(Exception):  # noqa: N818 - says what is the case
     """Another `soltape up` holds this folder."""
 
 
+class FolderUnusable(Exception):  # noqa: N818 - says what is the case
+    """The folder cannot be written; the text says why."""
+
+
 @contextmanager
 def hold(data: Path) -> Iterator[None]:
     """Hold the folder; on leaving, remove the lock and the addresses.
 
-    Raises AlreadyRunning with the pid of the holder, OSError if the folder cannot be written.
+    Raises AlreadyRunning with the pid of the holder, FolderUnusable.
     """
-    data.mkdir(parents=True, exist_ok=True)
     path = data / LOCK
-    lock = _acquire(path)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = _acquire(path)
+    except OSError as error:
+        raise FolderUnusable(
+            f"SOLTAPE_DATA={data}: {error.strerror}; set it to a folder that can be written"
+        ) from None
     try:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

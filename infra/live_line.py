@@ -1,0 +1,71 @@
+"""The one line a second of `soltape up`: where the stream is and how fast it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import time
+from dataclasses import dataclass
+from typing import Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_TIMEOUT_S: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What ingest said of itself at one moment."""
+
+    at_s: float
+    slot: int
+    transactions: float
+    swaps: float
+    lag_ms: float
+
+
+async def read(url: str) -> Reading | None:
+    """Read ingest's /metrics; None while it does not answer."""
+    try:
+        text = await asyncio.to_thread(_get, url)
+    except (URLError, OSError, http.client.HTTPException):
+        return None
+    transactions = swaps = lag_ms = 0.0
+    slot = 0
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            match sample.name:
+                case "soltape_ingest_transactions_total" if sample.labels["novelty"] == "new":
+                    transactions = sample.value
+                case "soltape_ingest_events_total" if sample.labels["kind"] == "swap":
+                    swaps = sample.value
+                case "soltape_ingest_tip_slot":
+                    slot = int(sample.value)
+                case "soltape_ingest_lag_ms":
+                    lag_ms = sample.value
+    return Reading(time.monotonic(), slot, transactions, swaps, lag_ms)
+
+
+def _get(url: str) -> str:
+    with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - our own, on loopback
+        text: str = answer.read().decode()
+        return text
+
+
+def describe(before: Reading | None, now: Reading | None) -> str:
+    """Return the line; rates are those between the two readings."""
+    if now is None:
+        return "waiting for ingest"
+    if now.slot == 0:
+        return "waiting for the first slot"
+    if before is None or now.transactions < before.transactions:  # ingest has just started
+        before = now
+    seconds = max(now.at_s - before.at_s, 0.001)
+    return (
+        f"slot {now.slot:,}"
+        f" | {(now.transactions - before.transactions) / seconds:,.0f} tx/s"
+        f" | {(now.swaps - before.swaps) / seconds:,.0f} swaps/s"
+        f" | lag {now.lag_ms:,.0f} ms"
+    )

@@ -1,0 +1,229 @@
+"""What `soltape up` runs: systems and roles, in which order, at which addresses.
+
+A system that the user has set is used as it is; the others are started here. Where a port that
+the user did not set is taken, another is found; one that was set and is taken is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from infra.clickhouse import embedded as clickhouse
+from infra.kafka import apache, embedded, topics
+from infra.kafka.client import KafkaUnreachable
+from infra.process import NotReady, PortInUse, Process, free_port, require_free_port
+from infra.redis import embedded as redis
+from infra.settings import Settings
+from infra.telemetry import host_of
+
+HOST: Final = "127.0.0.1"
+_SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
+
+ChainKind = Literal["simulated", "recorded"]
+BrokerKind = Literal["embedded", "apache"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks for; None leaves it to the settings."""
+
+    chain: ChainKind | None = None
+    recording: Path | None = None
+    rate: float | None = None
+    seed: int | None = None
+    broker: BrokerKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A process and its place: which parts serve before it, whose end makes it start anew."""
+
+    process: Process
+    after: tuple[str, ...] = ()
+    restart_with: tuple[str, ...] = ()
+    forgets: bool = False  # keeps nothing on disk: what relies on it must start anew with it
+
+
+@dataclass(slots=True)
+class Stack:
+    """All that `soltape up` runs, in starting order."""
+
+    settings: Settings
+    user_set: frozenset[str]  # names of the settings that are not left to us
+    parts: list[Part] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
+    notes: list[str] = field(default_factory=list)
+    tasks: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # run alongside
+
+    def environment(self) -> dict[str, str]:
+        """Return the addresses as settings, for the parts and for commands beside them."""
+        settings = self.settings
+        values = {
+            "GEYSER_ENDPOINT": settings.geyser_endpoint,
+            "RPC_ENDPOINT": settings.rpc_endpoint or "",
+            "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+            "CLICKHOUSE_URL": settings.clickhouse_url,
+            "REDIS_URL": settings.redis_url,
+            "METRICS_PORT_INGEST": str(settings.metrics_port_ingest),
+            "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
+            "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def plan(settings: Settings, wishes: Wishes) -> Stack:
+    """Decide what is started here and where.
+
+    Raises PortInUse where the user chose the port, SettingsError where a setting contradicts.
+    """
+    stack = Stack(settings, frozenset(settings.model_fields_set))
+    _kafka(stack, wishes)
+    _clickhouse(stack)
+    _redis(stack)
+    _chain(stack, wishes)
+    _roles(stack)
+    return stack
+
+
+def _kafka(stack: Stack, wishes: Wishes) -> None:
+    if wishes.broker is None and _is_set(stack, "kafka_bootstrap"):
+        stack.elsewhere["kafka"] = stack.settings.kafka_bootstrap
+        return
+    port = _listen(stack, "kafka", "kafka_bootstrap", 9092)
+    _change(stack, kafka_bootstrap=f"{HOST}:{port}")
+    if wishes.broker == "apache":
+        broker = apache.process(stack.settings)
+    else:
+        broker = embedded.process(stack.settings)
+    broker = replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
+    stack.parts.append(Part(broker, forgets=wishes.broker != "apache"))
+
+
+async def _ready_with_topics(broker: Process, settings: Settings) -> None:
+    # Before anything asks for a topic: the embedded broker would make one of its own shape.
+    await broker.ready()
+    try:
+        await topics.create(settings)
+    except (KafkaUnreachable, topics.TopicsWrong) as error:
+        raise NotReady(str(error)) from None
+
+
+def _clickhouse(stack: Stack) -> None:
+    if _is_set(stack, "clickhouse_url"):
+        stack.elsewhere["clickhouse"] = host_of(stack.settings.clickhouse_url)
+        return
+    port = _listen(stack, "clickhouse", "clickhouse_url", 8123)
+    _change(stack, clickhouse_url=f"http://{HOST}:{port}")
+    stack.parts.append(Part(clickhouse.server(stack.settings.soltape_data / "clickhouse", port)))
+
+
+def _redis(stack: Stack) -> None:
+    if _is_set(stack, "redis_url"):
+        stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
+        return
+    port = _listen(stack, "redis", "redis_url", 6379)
+    _change(stack, redis_url=f"redis://{HOST}:{port}/0")
+    stack.parts.append(Part(redis.valkey(stack.settings.soltape_data / "redis", HOST, port)))
+
+
+def _chain(stack: Stack, wishes: Wishes) -> None:
+    if wishes.chain is None and _is_set(stack, "geyser_endpoint"):
+        stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
+        return
+    geyser_port = _listen(stack, "chain", "geyser_endpoint", 10_000)
+    rpc_port = _listen(stack, "chain", "rpc_endpoint", 8899)  # where validators serve JSON-RPC
+    metrics_port = _listen(stack, "chain", "metrics_port_chain", 9103)
+    _change(
+        stack,
+        geyser_endpoint=f"http://{HOST}:{geyser_port}",
+        rpc_endpoint=f"http://{HOST}:{rpc_port}",
+        metrics_port_chain=metrics_port,
+    )
+    source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
+    for option, value in (("--rate", wishes.rate), ("--seed", wishes.seed)):
+        if value is not None:
+            source += [option, str(value)]
+    process = Process(
+        name="chain",
+        command=[*_SOLTAPE, "chain", *source],
+        address=f"{stack.settings.geyser_endpoint} rpc {stack.settings.rpc_endpoint}",
+        ready=partial(_listens, geyser_port),
+    )
+    stack.parts.append(Part(process))
+
+
+def _roles(stack: Stack) -> None:
+    here = {part.process.name for part in stack.parts}
+    forgetful = tuple(part.process.name for part in stack.parts if part.forgets)
+    for name, needs in (("ingest", ("kafka", "chain")), ("agents", ("kafka", "redis"))):
+        setting = f"metrics_port_{name}"
+        port = _listen(stack, name, setting, Settings.model_fields[setting].default)
+        _change(stack, **{setting: port})
+        process = Process(
+            name=name,
+            command=[*_SOLTAPE, name],
+            address=f"http://{stack.settings.metrics_host}:{port}/metrics",
+            ready=partial(_listens, port, stack.settings.metrics_host),
+        )
+        stack.parts.append(Part(process, tuple(n for n in needs if n in here), forgetful))
+
+
+def _is_set(stack: Stack, setting: str) -> bool:
+    return setting in stack.user_set
+
+
+def _change(stack: Stack, **values: object) -> None:
+    stack.settings = stack.settings.model_copy(update=values)
+
+
+def _listen(stack: Stack, part: str, setting: str, default: int) -> int:
+    """Return the port of a part that is started here.
+
+    It is that of the setting if the user set an address of this machine, and then it must be
+    free; else the default one, or any free one where that is taken.
+    """
+    name = setting.upper()
+    if _is_set(stack, setting):
+        if port := _local_port(getattr(stack.settings, setting)):
+            require_free_port(HOST, port, name)
+            return port
+        stack.notes.append(f"{part} is started here: {name} is not used")
+    try:
+        require_free_port(HOST, default, name)
+    except PortInUse:
+        port = free_port(HOST)
+        stack.notes.append(f"port {default} is in use: {part} takes {port} ({name} sets it)")
+        return port
+    return default
+
+
+def _local_port(value: object) -> int | None:
+    """Return the port of an address of this machine, None if it is elsewhere."""
+    if isinstance(value, int):
+        return value
+    text = str(value)
+    try:
+        address = urlsplit(text if "://" in text else f"//{text}")
+        return address.port if address.hostname in _LOOPBACK else None
+    except ValueError:  # several hosts
+        return None
+
+
+async def _listens(port: int, host: str = HOST) -> None:
+    """Raise NotReady until something accepts connections there."""
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        raise NotReady(f"nothing listens on {host}:{port} yet") from None
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()

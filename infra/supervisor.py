@@ -1,0 +1,230 @@
+"""`soltape up`: everything on this machine, started in order, watched, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from infra import live_line, running
+from infra.child import Child, NeverServed
+from infra.kafka import topics
+from infra.kafka.apache import ApacheUnavailable
+from infra.kafka.client import KafkaUnreachable
+from infra.settings import load_own
+from infra.stack import Stack, Wishes, plan
+from infra.telemetry import configure_logging
+
+# From Ctrl-C to the last process gone, with a margin to the five seconds we promise.
+STOP_WITHIN_S: Final = 4.5
+_STOP_SYSTEMS_S: Final = 1.5  # of which are kept for the systems, which stop after the roles
+
+
+@click.command()
+@click.option(
+    "--chain",
+    metavar="simulated|recorded FILE|URL",
+    help="Where the chain comes from: a seeded market, a recording, or a Yellowstone endpoint.  "
+    "[default: GEYSER_ENDPOINT if it is set, else simulated]",
+)
+@click.option(
+    "--broker",
+    metavar="embedded|apache|HOST:PORT,...",
+    help="Which Kafka: in memory, Apache Kafka on disk (needs Java 17 and Maven), or yours.  "
+    "[default: KAFKA_BOOTSTRAP if it is set, else embedded]",
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Transactions a second.")
+@click.option("--seed", type=int, help="Another market: the same seed gives the same one.")
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+def up(
+    chain: str | None,
+    broker: str | None,
+    rate: float | None,
+    seed: int | None,
+    file: Path | None,
+) -> None:
+    """Run the whole pipeline on this machine, until Ctrl-C.
+
+    Starts what is not set to be elsewhere: Kafka, ClickHouse, Redis and a chain, then the roles
+    `soltape ingest` and `soltape agents`. A part that ends is started again. Then one line a
+    second tells the slot, transactions and swaps a second, and the lag behind the chain.
+
+    \b
+      soltape up
+      soltape up --chain recorded transactions.jsonl.zst
+      soltape up --chain https://my-yellowstone:443 --broker kafka-1:9092,kafka-2:9092
+    """
+    wishes, given = _wishes(chain, file, broker, rate, seed)
+    settings = load_own(**given)
+    configure_logging(settings, "up")
+    try:
+        with running.hold(settings.soltape_data):
+            asyncio.run(supervise(plan(settings, wishes)))
+    except _REFUSALS as error:
+        raise click.ClickException(str(error)) from None
+
+
+_REFUSALS: Final = (
+    running.AlreadyRunning,
+    running.FolderUnusable,
+    ApacheUnavailable,
+    KafkaUnreachable,
+    NeverServed,
+    topics.TopicsWrong,
+)
+
+
+def _wishes(
+    chain: str | None, file: Path | None, broker: str | None, rate: float | None, seed: int | None
+) -> tuple[Wishes, dict[str, str]]:
+    """Return what is started here, and the settings that the command line gives instead."""
+    wishes = Wishes(recording=file, rate=rate, seed=seed)
+    given = {}
+    match chain:
+        case None:
+            pass
+        case "simulated" | "recorded":
+            wishes = replace(wishes, chain=chain)
+        case _ if "://" in chain:
+            given["geyser_endpoint"] = chain
+        case _:
+            raise click.UsageError(f"--chain {chain}: give simulated, recorded FILE, or a URL")
+    match broker:
+        case None:
+            pass
+        case "embedded" | "apache":
+            wishes = replace(wishes, broker=broker)
+        case _:
+            given["kafka_bootstrap"] = broker
+    if chain == "recorded" and file is None:
+        raise click.UsageError("--chain recorded needs the recording: --chain recorded FILE")
+    if chain != "recorded" and file is not None:
+        raise click.UsageError(f"{file}: a recording is played with --chain recorded FILE")
+    if "geyser_endpoint" in given and (rate is not None or seed is not None):
+        raise click.UsageError("--rate and --seed are for a chain that is started here")
+    return wishes, given
+
+
+async def supervise(stack: Stack) -> None:
+    """Run the stack until SIGINT, SIGTERM or SIGHUP, and leave no process.
+
+    Raises NeverServed, or what keeps the user's own Kafka from being used.
+    """
+    screen = _Screen()
+    stop = asyncio.Event()
+    children = _children(stack, screen)
+
+    def on_signal() -> None:
+        if stop.is_set():  # asked twice: at once
+            for child in children:
+                child.kill()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal)
+    running.publish(stack.settings.soltape_data, stack.environment())
+    screen.say(_overview(stack, children))
+    tasks: list[asyncio.Task[object]] = [asyncio.create_task(stop.wait())]
+    try:
+        if "kafka" in stack.elsewhere:
+            await topics.create(stack.settings)
+        tasks += [asyncio.create_task(child.keep_running()) for child in children]
+        tasks += [asyncio.create_task(_tell(stack, screen))]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()  # raises what went wrong
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _stop(children, screen)
+
+
+def _children(stack: Stack, screen: _Screen) -> list[Child]:
+    logs = stack.settings.soltape_data / "logs"
+    children: dict[str, Child] = {}
+    for part in stack.parts:
+        process = replace(part.process, env={**stack.environment(), **part.process.env})
+        children[process.name] = Child(
+            process,
+            logs / f"{process.name}.log",
+            screen.say,
+            after=[children[name] for name in part.after],
+            restart_with=[children[name] for name in part.restart_with],
+        )
+    return list(children.values())
+
+
+def _overview(stack: Stack, children: Sequence[Child]) -> str:
+    rows = [(name, address, "yours") for name, address in stack.elsewhere.items()]
+    rows += [(child.name, child.process.address, str(child.log)) for child in children]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"soltape up, pid {os.getpid()}. Ctrl-C stops everything.", ""]
+    lines += [f"  {name:{widths[0]}}  {address:{widths[1]}}  {log}" for name, address, log in rows]
+    lines += ["", *stack.notes, *([""] if stack.notes else [])]
+    return "\n".join(lines)
+
+
+async def _tell(stack: Stack, screen: _Screen) -> None:
+    url = f"http://{stack.settings.metrics_host}:{stack.settings.metrics_port_ingest}/metrics"
+    before = None
+    while True:
+        now = await live_line.read(url)
+        screen.live(live_line.describe(before, now))
+        before = now
+        await asyncio.sleep(1.0)
+
+
+async def _stop(children: Sequence[Child], screen: _Screen) -> None:
+    """Stop in reverse order: first those that no running child relies on."""
+    began = time.monotonic()
+    try:
+        while alive := [child for child in children if child.alive]:
+            relied_on = {other for child in alive for other in child.after}
+            wave = [child for child in alive if child not in relied_on]
+            within_s = began + STOP_WITHIN_S - time.monotonic()
+            if len(wave) < len(alive):
+                within_s -= _STOP_SYSTEMS_S
+            stopped = await asyncio.gather(*(child.end(max(within_s, 0.1)) for child in wave))
+            for child, by_itself in zip(wave, stopped, strict=True):
+                if not by_itself:
+                    screen.say(f"{child.name} did not stop in time and was killed")
+    finally:
+        for child in children:
+            child.kill()
+    screen.say(f"stopped after {time.monotonic() - began:.1f} s")
+
+
+class _Screen:
+    """Messages, and below them one line that is kept up to date on a terminal."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stdout.isatty()
+
+    def say(self, text: str) -> None:
+        self._write(f"\r\x1b[K{text}\n" if self._terminal else f"{text}\n")
+
+    def live(self, text: str) -> None:
+        if self._terminal:
+            self._write(f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+        else:
+            self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:  # nobody reads any more; the stack goes on
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
