@@ -61,6 +61,7 @@ def _arguments(settings: Settings, database: str | None) -> dict[str, Any]:
         "send_receive_timeout": ANSWER_TIMEOUT_S,
         "compress": "lz4",
         "client_name": "soltape",
+        "tz_mode": "aware",
         # A session refuses concurrent queries, and we keep nothing in one.
         "autogenerate_session_id": False,
     }

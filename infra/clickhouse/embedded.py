@@ -81,7 +81,7 @@ def clickhouse(port: int | None, data: Path | None) -> None:
         with hold(data):
             require_free_port(HOST, port, "CLICKHOUSE_URL")
             _run(settings, data, port)
-    except (DirectoryInUse, PortInUse) as error:
+    except (DirectoryInUse, PortInUse, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

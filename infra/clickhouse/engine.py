@@ -26,8 +26,8 @@ _OPTIONS: Final = {
     "index_mark_cache_size": 32 * 1024**2,
 }
 _DEFAULT_SETTINGS: Final = {"max_execution_time": "300"}
-# A result that is not streamed is held in memory whole.
-_DEFAULT_SETTINGS_IN_MEMORY: Final = {"max_result_bytes": str(1024**3)}
+# A result that is not streamed is held in memory whole, as text several times this size.
+_DEFAULT_SETTINGS_IN_MEMORY: Final = {"max_result_bytes": str(256 * 1024**2)}
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER_NAME: Final = re.compile(r"[A-Za-z0-9_$]+")
@@ -68,8 +68,11 @@ class Engine:
     """The one engine of a process. A process can open one data directory, and it alone."""
 
     def __init__(self, data: Path) -> None:
+        data = data.resolve()
+        if "?" in str(data):
+            raise refusal(Code.BAD_ARGUMENTS, "The path of a data directory cannot hold a '?'")
         data.mkdir(parents=True, exist_ok=True)
-        self._address = f"file:{data.resolve()}"
+        self._address = f"file:{data}"
         options = "&".join(f"{name}={value}" for name, value in _OPTIONS.items())
         try:
             # Held open as long as the engine shall live: it ends with its last connection.

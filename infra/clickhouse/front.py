@@ -35,6 +35,7 @@ MAX_QUERIES: Final = 32
 SLOT_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 60.0
 _BATCH_BYTES: Final = 1024**2
+_BREAK_AFTER_S: Final = 0.1
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 # Of these, results written one after the other are again a result.
@@ -242,7 +243,9 @@ class Front:
             if compressor:
                 await _write(answer, compressor.finish())
             if late_error and request.transport:
-                # Without the last chunk no client can take the answer for complete.
+                # Without the last chunk no client can take the answer for complete. Some drop what
+                # they have not read yet when the connection breaks: let them have the reason.
+                await asyncio.sleep(_BREAK_AFTER_S)
                 request.transport.close()
             return answer
         finally:

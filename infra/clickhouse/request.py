@@ -17,7 +17,7 @@ from infra.clickhouse.errors import Code, QueryError, refusal
 from infra.clickhouse.sessions import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
 from infra.clickhouse.statement import Statement, outline, verb_of
 
-MAX_STATEMENT_BYTES: Final = 16 * 1024**2
+MAX_STATEMENT_BYTES: Final = 4 * 1024**2
 MAX_DATA_BYTES: Final = 4 * 1024**3
 READ_TIMEOUT_S: Final = 60.0
 _HEAD_BYTES: Final = 64 * 1024

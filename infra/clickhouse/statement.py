@@ -14,10 +14,11 @@ from typing import Final
 from infra.clickhouse.errors import Code, refusal
 
 # One alternative a kind of token, so that words inside strings and comments are never keywords.
+# Possessive: a string that is never closed must not be tried in every way.
 _TOKEN: Final = re.compile(
     rb"""
     (?P<skip> \s+ | --[^\n]* | \#[!\ ][^\n]* | /\*.*?\*/ )
-  | (?P<quoted> '(?:[^'\\]+|\\.|'')*' | "(?:[^"\\]+|\\.|"")*" | `(?:[^`\\]+|\\.|``)*`
+  | (?P<quoted> '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+" | `(?:[^`\\]++|\\.|``)*+`
               | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
   | (?P<word> [A-Za-z_][A-Za-z0-9_]* )
   | (?P<mark> . )
@@ -68,8 +69,8 @@ def outline(text: bytes) -> Statement:
         return _outline_insert(text, tokens)
     format_name: str | None = None
     has_totals = creates_temporary = ended = False
-    previous = b""
-    for position, token in enumerate(tokens, start=1):
+    previous = verb.encode()
+    for token in tokens:
         word = token["word"]
         if ended:
             raise refusal(Code.SYNTAX_ERROR, "Syntax error (Multi-statements are not allowed)")
@@ -79,9 +80,8 @@ def outline(text: bytes) -> Statement:
             format_name = word.decode()
         elif word and word.upper() == b"TOTALS":
             has_totals = True
-        elif word and word.upper() == b"TEMPORARY":
-            # CREATE TEMPORARY, CREATE OR REPLACE TEMPORARY
-            creates_temporary = verb == "CREATE" and position <= 3
+        elif word and word.upper() == b"TEMPORARY" and previous in (b"CREATE", b"REPLACE"):
+            creates_temporary = verb == "CREATE"
         previous = word.upper() if word else b""
     return Statement(
         text, verb, format_name, has_totals=has_totals, creates_temporary=creates_temporary
