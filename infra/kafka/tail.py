@@ -1,0 +1,246 @@
+"""`soltape tail`: the records of one of our topics as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import orjson
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from infra import settings
+from infra.kafka import client
+from infra.kafka.topics import TopicsWrong, end_offsets
+from infra.settings import Settings
+from schemas import codec, topics
+from schemas.topics import Topic
+
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SILENCE_S: Final = 5.0  # without a record; then the broker is asked whether it is there
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin: at an offset (of each partition), at a time, or at the end."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+class StartType(click.ParamType):
+    """`now`, `beginning`, an offset, a time, or how long ago."""
+
+    name = "start"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Start:
+        """Return the start that the text names."""
+        if isinstance(value, Start):
+            return value
+        if value == "now":
+            return Start()
+        if value == "beginning":
+            return Start(offset=0)
+        if value.isdecimal():
+            return Start(offset=int(value))
+        if ago := re.fullmatch(r"(\d+)(ms|s|m|h|d)", value):
+            return Start(time_ms=int(time.time() * 1000) - int(ago[1]) * _UNITS_MS[ago[2]])
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is none of: now, beginning, an offset (1500), "
+                "a time (2026-01-31T12:00:00Z), how long ago (30s, 5m, 2h)",
+                param,
+                ctx,
+            )
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return Start(time_ms=int(moment.timestamp() * 1000))
+
+
+class TopicType(click.ParamType):
+    """The name of one of our topics."""
+
+    name = "topic"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Topic:
+        """Return the topic of that name."""
+        if isinstance(value, Topic):
+            return value
+        if value not in topics.BY_NAME:
+            self.fail(f"no topic {value!r}. The topics are:\n{_listing()}", param, ctx)
+        return topics.BY_NAME[value]
+
+
+def _listing() -> str:
+    return "\n".join(f"  {topic.name:<24}{topic.about}" for topic in topics.ALL)
+
+
+@click.command(epilog=f"\b\nTopics:\n{_listing()}")
+@click.argument("topic", type=TopicType())
+@click.option(
+    "--from",
+    "start",
+    type=StartType(),
+    default="now",
+    show_default=True,
+    metavar="WHERE",
+    help="now, beginning, an offset, a time (2026-01-31T12:00:00Z) or how long ago (30s, 5m, 2h).",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--partition", type=click.IntRange(min=0), help="Read one partition only.")
+@click.option("--key", help="Only what is of this mint, wallet, slot or signature.")
+@click.option("--no-follow", is_flag=True, help="Stop at what is the end now.")
+@click.option("--position", is_flag=True, help="Put partition, offset and timestamp_ms first.")
+@click.pass_context
+def tail(
+    ctx: click.Context,
+    topic: Topic,
+    start: Start,
+    limit: int | None,
+    partition: int | None,
+    key: str | None,
+    no_follow: bool,
+    position: bool,
+) -> None:
+    """Print a topic as JSON lines: what comes from now on, or from an earlier point.
+
+    Order holds within a partition. A record that cannot be read is reported on stderr with its
+    place, the rest goes on, and the exit status is 1.
+    """
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we say ourselves what is the case
+    reading = _print(
+        settings.load(), topic, start, limit, _partitions(topic, partition, key), key,
+        follow=not no_follow, position=position,
+    )  # fmt: skip
+    try:
+        unreadable = asyncio.run(reading)
+    except KeyboardInterrupt:
+        ctx.exit(130)
+    except (client.KafkaUnreachable, TopicsWrong, TimeoutError) as error:
+        raise click.ClickException(str(error)) from None
+    if unreadable:
+        ctx.exit(1)
+
+
+def _partitions(topic: Topic, partition: int | None, key: str | None) -> list[int]:
+    if partition is not None and partition >= topic.partitions:
+        raise click.UsageError(f"{topic.name} has partitions 0 to {topic.partitions - 1}")
+    if key is not None:
+        home = topic.partition(key)
+        if partition not in (None, home):
+            raise click.UsageError(f"{topic.key} {key} lives in partition {home}")
+        return [home]
+    return list(range(topic.partitions)) if partition is None else [partition]
+
+
+async def _print(
+    settings: Settings,
+    topic: Topic,
+    start: Start,
+    limit: int | None,
+    partitions: list[int],
+    key: str | None,
+    *,
+    follow: bool,
+    position: bool,
+) -> int:
+    """Write the lines; return how many records could not be read."""
+    written = unreadable = 0
+    async for record in _records(settings, topic, start, partitions, follow):
+        try:
+            values = codec.message_to_json(codec.parse(topic, record.value))
+        except ValueError as error:
+            unreadable += 1
+            place = f"partition {record.partition} offset {record.offset}"
+            click.echo(f"{place}: {error}", err=True)
+            continue
+        if key is not None and not _concerns(values, topic, key):
+            continue
+        if position:
+            values = {
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp,
+                **values,
+            }
+        sys.stdout.buffer.write(orjson.dumps(values) + b"\n")
+        sys.stdout.buffer.flush()
+        written += 1
+        if written == limit:
+            break
+    return unreadable
+
+
+def _concerns(values: dict[str, Any], topic: Topic, key: str) -> bool:
+    """Whether a record is of a key; of a batch, the events of other keys are removed."""
+    if "events" not in values:
+        return str(values.get(topic.key)) == key
+    values["events"] = [event for event in values["events"] if str(event.get(topic.key)) == key]
+    return bool(values["events"])
+
+
+async def _records(
+    settings: Settings, topic: Topic, start: Start, partitions: list[int], follow: bool
+) -> AsyncIterator[ConsumerRecord]:
+    every_end = await end_offsets(settings, topic)
+    if beyond := [number for number in partitions if number not in every_end]:
+        raise TopicsWrong(f"{topic.name} on this broker has no partition {beyond[0]}")
+    ends = {TopicPartition(topic.name, number): every_end[number] for number in partitions}
+    consumer = AIOKafkaConsumer(**client.aiokafka_consumer(settings))
+    await consumer.start()
+    try:
+        consumer.assign(list(ends))
+        for partition, offset in (await _offsets(consumer, start, ends)).items():
+            consumer.seek(partition, offset)
+            if not follow and offset >= ends[partition]:
+                del ends[partition]
+        heard = time.monotonic()
+        while follow or ends:
+            fetched = await consumer.getmany(timeout_ms=200)
+            for partition, records in fetched.items():
+                for record in records:
+                    if not follow and record.offset >= every_end[partition.partition]:
+                        break
+                    if start.time_ms is None or record.timestamp >= start.time_ms:
+                        yield record
+                if not follow and records[-1].offset + 1 >= every_end[partition.partition]:
+                    ends.pop(partition, None)
+            if fetched:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SILENCE_S:
+                await client.metadata(settings)  # raises if nobody is there
+                heard = time.monotonic()
+    finally:
+        await asyncio.sleep(0)  # aiokafka's stop fails on a task of its own that has not begun
+        await consumer.stop()
+
+
+async def _offsets(
+    consumer: AIOKafkaConsumer, start: Start, ends: dict[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    if start.offset is not None:
+        firsts = await consumer.beginning_offsets(list(ends))
+        return {place: min(max(start.offset, firsts[place]), end) for place, end in ends.items()}
+    if start.time_ms is None:
+        return dict(ends)
+    found = await consumer.offsets_for_times(dict.fromkeys(ends, start.time_ms))
+    return {
+        # No record is that late: None; the embedded broker says -1 for the time instead.
+        place: found[place].offset
+        if found.get(place) is not None and found[place].timestamp >= 0
+        else end
+        for place, end in ends.items()
+    }

@@ -1,0 +1,180 @@
+"""`soltape tail` as a person runs it: a process, real topics, lines on stdout."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from infra.kafka import client, topics
+from infra.process import free_port
+from schemas import codec
+from schemas.events import Commitment, Creation, Side, Swap
+from schemas.proto import tape_pb2
+from schemas.topics import CREATIONS, LIVE, SWAPS
+
+MINTS = [f"Mint{number}" for number in range(20)]
+
+
+def swap(number: int) -> Swap:
+    mint = MINTS[number % len(MINTS)]
+    return Swap(
+        f"sig{number}", 1000 + number, 0, 1, 0, "pump-swap", "p", "pool", "w", "w", mint, "SOL",
+        Side.BUY, 10, 6, 20, 9, 10, 20, None, "", 5000, 0, 0, "", "", 1, 2, None, None,
+        Commitment.PROCESSED,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tape(broker) -> Iterator[dict[str, str]]:
+    """The environment of a `soltape` whose topics hold 100 swaps, a batch and a broken record."""
+    import asyncio
+
+    asyncio.run(topics.create(broker.settings))
+    producer = Producer(client.confluent_producer(broker.settings))
+    for number in range(100):
+        value = codec.swap_to_proto(swap(number)).SerializeToString()
+        key = swap(number).mint
+        producer.produce(SWAPS.name, value, key, partition=SWAPS.partition(key))
+    batch = tape_pb2.LiveBatch(sent_ms=5)
+    same = [mint for mint in MINTS if LIVE.partition(mint) == LIVE.partition(MINTS[0])]
+    assert len(same) > 1, "two of the mints must share a partition"
+    for number in (MINTS.index(same[0]), MINTS.index(same[1])):
+        codec.add_event(batch.events, swap(number))
+    producer.produce(LIVE.name, batch.SerializeToString(), partition=LIVE.partition(MINTS[0]))
+    creation = Creation(
+        "sig", 1, 0, 0, 0, "Mint0", "Näme", "SYM", "uri", "c", "pump-fun", "pump-fun", "p", "SOL",
+        6, 10**15, "T",
+    )  # fmt: skip
+    producer.produce(CREATIONS.name, b"\xff\xff", partition=0)
+    producer.produce(
+        CREATIONS.name, codec.creation_to_proto(creation).SerializeToString(), partition=0
+    )
+    assert producer.flush(20) == 0
+    return {
+        **os.environ,
+        "KAFKA_BOOTSTRAP": broker.settings.kafka_bootstrap,
+        "SOLTAPE_DATA": str(broker.settings.soltape_data),
+    }
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "infra.cli", "tail", *arguments]
+
+
+def run(tape: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), env=tape, capture_output=True, text=True, timeout=60)
+
+
+def lines(result: subprocess.CompletedProcess[str]) -> list[dict]:
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_everything_from_the_beginning(tape):
+    found = lines(run(tape, SWAPS.name, "--from", "beginning", "--no-follow"))
+    assert sorted(values["signature"] for values in found) == sorted(f"sig{n}" for n in range(100))
+    assert found[0]["kind"] == "swap"
+    assert found[0]["amount_raw"] == "10"
+
+
+def test_limit_partition_key_and_position(tape):
+    assert len(lines(run(tape, SWAPS.name, "--from", "beginning", "--limit", "7"))) == 7
+    of_key = lines(run(tape, SWAPS.name, "--from", "beginning", "--no-follow", "--key", "Mint3"))
+    assert [values["signature"] for values in of_key] == [f"sig{n}" for n in range(3, 100, 20)]
+    partition = SWAPS.partition("Mint3")
+    options = ("--partition", str(partition), "--no-follow", "--position")
+    every = lines(run(tape, SWAPS.name, "--from", "0", *options))
+    assert {values["partition"] for values in every} == {partition}
+    rest = lines(run(tape, SWAPS.name, "--from", "3", *options))
+    assert rest == every[3:]
+    assert rest[0]["offset"] == 3
+
+
+def test_times(tape):
+    assert len(lines(run(tape, SWAPS.name, "--from", "10m", "--no-follow"))) == 100
+    assert lines(run(tape, SWAPS.name, "--from", "2999-01-01T00:00:00Z", "--no-follow")) == []
+    assert lines(run(tape, SWAPS.name, "--no-follow")) == []
+
+
+def test_a_batch_shows_the_events_of_a_key(tape):
+    whole = lines(run(tape, LIVE.name, "--from", "beginning", "--no-follow"))
+    assert [values["kind"] for values in whole] == ["live_batch"]
+    assert len(whole[0]["events"]) == 2
+    of_key = lines(run(tape, LIVE.name, "--from", "beginning", "--no-follow", "--key", "Mint0"))
+    assert [event["mint"] for event in of_key[0]["events"]] == ["Mint0"]
+
+
+def test_a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on(tape):
+    result = run(tape, CREATIONS.name, "--from", "beginning", "--no-follow")
+    assert result.returncode == 1
+    assert "partition 0 offset 0" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["Näme"]
+
+
+def test_from_now_until_interrupted(broker, tape):
+    reading = subprocess.Popen(
+        command(SWAPS.name, "--position"), env=tape, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    producer = Producer(client.confluent_producer(broker.settings))
+    value = codec.swap_to_proto(swap(0)).SerializeToString()
+    try:
+        deadline = time.monotonic() + 30
+        os.set_blocking(reading.stdout.fileno(), False)
+        first = None
+        while not first and time.monotonic() < deadline:
+            producer.produce(SWAPS.name, value, "Mint0", partition=SWAPS.partition("Mint0"))
+            producer.flush(5)
+            time.sleep(0.2)
+            first = reading.stdout.readline()
+        reading.send_signal(signal.SIGINT)
+        _, said = reading.communicate(timeout=10)
+    finally:
+        reading.kill()
+        reading.wait()
+    assert json.loads(first)["signature"] == "sig0"
+    assert json.loads(first)["offset"] >= 5, "records from before must not be shown"
+    assert reading.returncode == 130
+    assert said == b""
+
+
+def test_the_reader_of_our_output_may_leave(tape):
+    piped = " ".join(command(SWAPS.name, "--from", "beginning")) + " | head -n 2"
+    result = subprocess.run(piped, shell=True, env=tape, capture_output=True, text=True, timeout=60)
+    assert len(result.stdout.splitlines()) == 2
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["solana-swaps"], "solana-token-creations"),
+        ([SWAPS.name, "--partition", "8"], "partitions 0 to 7"),
+        ([SWAPS.name, "--from", "yesterday"], "'yesterday' is none of: now, beginning"),
+        ([SWAPS.name, "--key", "Mint0", "--partition", "1"], "lives in partition"),
+    ],
+)
+def test_a_wrong_argument_says_what_is_accepted(arguments, said):
+    result = run(dict(os.environ), *arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_no_broker_is_a_clear_error(tmp_path):
+    env = {
+        **os.environ,
+        "KAFKA_BOOTSTRAP": f"127.0.0.1:{free_port()}",
+        "SOLTAPE_DATA": str(tmp_path),
+    }
+    result = run(env, SWAPS.name)
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: Kafka at 127.0.0.1:")
+    assert "refused" in result.stderr
+    assert "Traceback" not in result.stderr
