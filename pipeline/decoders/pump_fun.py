@@ -1,31 +1,43 @@
-"""pump.fun's bonding curve: create, buy, sell, complete, migrate.
+"""pump.fun's bonding curve: create, buy, sell, migrate.
 
 Every event is emitted twice, as a self-CPI and in the log; the CPI copy is never truncated
-and is the one read. Fields are appended over time (facts: pump-public-docs idl/pump.json),
-so events are read sequentially to where they end. The curve holds SOL as lamports of its
-own account: `sol_amount` is what moved there, fees come on top of a buy and off a sale.
+and is the one read. Fields were appended over the years, so an event is read sequentially to
+where it ends. Sources: pump-public-docs (idl/pump.json, cashback and fee recipient notes),
+and lamport balances of mainnet transactions.
+
+A curve paired with SOL holds it as lamports of its own account, one paired with another
+token in a vault. The quote amount is what moved there; fees come on top of a buy and off a
+sale. `buyback_fee` is a share of `fee`, not a further charge. Cashback takes the place of the
+creator's fee: it is charged at the trade and waits in an account of the trader, so it counts
+as a fee here and its claim is no trade.
+
+Not decoded: CompleteEvent (the curve is full: the migration follows), and the Raydium pool
+that a curve's tokens went to before March 2025, which other transactions made.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import (
-    Created,
-    Fact,
-    Instruction,
-    Leg,
-    Malformed,
-    Migrated,
-    Venue,
-    tags,
-)
+from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, named
 from pipeline.solana.address import WSOL
 from pipeline.solana.layout import Reader
 
 DEX: Final = "pump-fun"
 PROGRAM: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
-NATIVE: Final = "11111111111111111111111111111111"  # how newer curves spell SOL
+NATIVE: Final = "11111111111111111111111111111111"  # how events spell SOL as the quote
+
+BUY: Final = bytes.fromhex("66063d1201daebea")
+BUY_EXACT_SOL_IN: Final = bytes.fromhex("38fc74089edfcd5f")
+SELL: Final = bytes.fromhex("33e685a4017f83ad")
+BUY_V2: Final = bytes.fromhex("b817ee6167c5d33d")
+BUY_EXACT_QUOTE_IN_V2: Final = bytes.fromhex("c2ab1c46684d5b2f")
+SELL_V2: Final = bytes.fromhex("5df6823ce7e940b2")
+CREATE: Final = bytes.fromhex("181ec828051c0777")
+CREATE_V2: Final = bytes.fromhex("d6904cec5f8b31b4")
+MIGRATE: Final = bytes.fromhex("9beae792ec9ea21e")
+MIGRATE_V2: Final = bytes.fromhex("bbcb121fceedfe29")
+WITHDRAW: Final = bytes.fromhex("b712469c946da122")
 
 TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
 CREATE_EVENT: Final = bytes.fromhex("1b72a94ddeeb6376")
@@ -39,78 +51,130 @@ def _quote(mint: str) -> str:
     return WSOL if mint == NATIVE else mint
 
 
+def _trade_v1(ix: Instruction) -> Leg:
+    """1 fee recipient, 3 curve, 4 curve's token account, 5 user's, 6 user."""
+    leg = _trade(ix, curve=3, vault=4, token=5, user=6)
+    if leg.fee_raw is None:
+        _charge(leg, _fee_before_events_told(ix, leg))
+    return leg
+
+
+def _trade_v2(ix: Instruction) -> Leg:
+    """10 curve, 11 and 12 its base and quote accounts, 13 user, 14 and 15 the user's."""
+    leg = _trade(ix, curve=10, vault=11, token=14, user=13)
+    if leg.second_mint != WSOL:
+        if leg.input_mint == leg.second_mint:
+            leg.vault_in, leg.source = ix.account(12), ix.account(15)
+        else:
+            leg.vault_out, leg.destination = ix.account(12), ix.account(15)
+    return leg
+
+
 def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) -> Leg:
-    """Read a trade; the arguments are places in the instruction's accounts."""
+    """Read a TradeEvent; the arguments are places in the instruction's accounts."""
     body = ix.event(TRADE_EVENT)
     if body is None:
         raise Malformed("no TradeEvent")
     event = Reader(body, 8)
     mint = event.pubkey()
-    sol_raw = event.u64()
-    token_raw = event.u64()
+    quote_raw, token_raw = event.u64(), event.u64()
     is_buy = event.flag()
     event.skip(32 + 8 + 8 + 8)  # user, timestamp, virtual reserves
-    quote_reserve = token_reserve = None
-    fees = 0
     quote = WSOL
+    quote_reserve = token_reserve = fee = None
     if event.has(16):
         quote_reserve, token_reserve = event.u64(), event.u64()
     if event.has(96):
         event.skip(32 + 8)  # fee_recipient, fee_basis_points
-        fees = event.u64()
+        fee = event.u64()
         event.skip(32 + 8)  # creator, creator_fee_basis_points
-        fees += event.u64()
-    if event.has(34):
-        event.skip(1 + 8 + 8 + 8 + 8)  # track_volume, volume totals, last_update_timestamp
-        event.string()  # ix_name
-    if event.has(17):
-        event.skip(1 + 8)  # mayhem_mode, cashback_fee_basis_points
-        fees += event.u64()
-    if event.has(16):
-        event.skip(8)  # buyback_fee_basis_points
-        fees += event.u64()
-        event.skip(34 * event.u32())  # shareholders: key and share
-    if event.has(56):
-        quote = _quote(event.pubkey())
-        quote_raw = event.u64()
-        if quote != WSOL:
-            sol_raw = quote_raw
-            event.skip(8)
-            quote_reserve = event.u64()
-    vault_index, token_index = ix.account(vault), ix.account(token)
-    curve_index = ix.account(curve)
+        fee += event.u64()
+        if event.has(37):
+            event.skip(1 + 8 + 8 + 8 + 8)  # track_volume, volume totals, last_update_timestamp
+            event.string()  # ix_name
+            if event.has(17):
+                event.skip(1 + 8)  # mayhem_mode, cashback_fee_basis_points
+                fee += event.u64()
+            if event.has(20):
+                event.skip(8 + 8)  # buyback_fee_basis_points, buyback_fee
+                event.skip(34 * event.u32())  # shareholders: key and share
+            if event.has(56):
+                quote = _quote(event.pubkey())
+                quote_raw = event.u64()
+                event.skip(8)  # virtual_quote_reserves
+                quote_reserve = event.u64()
+    curve_index, vault_index, token_index = ix.account(curve), ix.account(vault), ix.account(token)
     leg = Leg(
         pool=ix.address(curve),
         input_mint=quote if is_buy else mint,
         output_mint=mint if is_buy else quote,
-        input_raw=sol_raw if is_buy else token_raw,
-        output_raw=token_raw if is_buy else sol_raw,
+        input_raw=quote_raw if is_buy else token_raw,
+        output_raw=token_raw if is_buy else quote_raw,
         user=ix.account(user),
         second_mint=quote,
-        fee_raw=fees,
         fee_mint=quote,
         decimals={mint: DECIMALS},
     )
     if is_buy:
-        leg.paid_raw = sol_raw + fees
-        leg.destination, leg.vault_out, leg.vault_in = token_index, vault_index, curve_index
+        leg.vault_in, leg.vault_out, leg.destination = curve_index, vault_index, token_index
         leg.reserve_in_raw, leg.reserve_out_raw = quote_reserve, token_reserve
     else:
-        leg.received_raw = sol_raw - fees
-        leg.source, leg.vault_in, leg.vault_out = token_index, vault_index, curve_index
+        leg.vault_in, leg.vault_out, leg.source = vault_index, curve_index, token_index
         leg.reserve_in_raw, leg.reserve_out_raw = token_reserve, quote_reserve
+    _charge(leg, fee)
     return leg
 
 
-def _trade_v1(ix: Instruction) -> Leg:
-    return _trade(ix, curve=3, vault=4, token=5, user=6)
+def _charge(leg: Leg, fee_raw: int | None) -> None:
+    """Put a fee on a leg: on top of what a buyer pays, off what a seller receives."""
+    leg.fee_raw = fee_raw
+    if fee_raw is None:
+        leg.fee_mint = ""
+        return
+    leg.fee_mint = leg.second_mint
+    if leg.input_mint == leg.second_mint:
+        leg.paid_raw = leg.input_raw + fee_raw
+    else:
+        leg.received_raw = leg.output_raw - fee_raw
 
 
-def _trade_v2(ix: Instruction) -> Leg:
-    return _trade(ix, curve=10, vault=11, token=14, user=13)
+def _fee_before_events_told(ix: Instruction, leg: Leg) -> int | None:
+    """Find the fee of a trade from before May 2025; None where the transaction hides it.
+
+    A buyer sent it to the recipient. Of a sale the program moved it without a transfer: it
+    is what else the recipient gained, where the transaction has no other sale through it.
+    """
+    tx, recipient = ix.tx, ix.account(1)
+    if leg.input_mint == leg.second_mint:
+        paid = [
+            transfer.amount_raw
+            for transfer in tx.lamport_transfers(ix.position)
+            if transfer.destination == recipient
+        ]
+        return sum(paid) if paid else None
+    program = tx.programs[ix.position]
+    sales = sum(
+        tx.programs[at] == program
+        and tx.data[at][:8] == SELL
+        and tx.accounts[at][1:2] == bytes([recipient])
+        for at in range(len(tx.programs))
+    )
+    if sales != 1:
+        return None
+    gained = tx.meta.post_balances[recipient] - tx.meta.pre_balances[recipient]
+    fee = gained - tx.lamports_to(frozenset({tx.keys[recipient]}))
+    return fee if 0 <= fee <= leg.output_raw else None
 
 
-def _create(ix: Instruction) -> Created:
+def _create_v1(ix: Instruction) -> Created:
+    return _create(ix, token_program=9)
+
+
+def _create_v2(ix: Instruction) -> Created:
+    return _create(ix, token_program=7)
+
+
+def _create(ix: Instruction, *, token_program: int) -> Created:
     body = ix.event(CREATE_EVENT)
     if body is None:
         raise Malformed("no CreateEvent")
@@ -127,13 +191,14 @@ def _create(ix: Instruction) -> Created:
         quote_mint=WSOL,
         decimals=DECIMALS,
         supply_raw=DEFAULT_SUPPLY_RAW,
+        token_program=ix.address(token_program),
     )
     if event.has(72):
         created.creator = event.pubkey()
         event.skip(8 + 8 + 8 + 8)  # timestamp, virtual token, virtual sol, real token
         created.supply_raw = event.u64()
     if event.has(33):
-        created.token_program = event.pubkey()
+        event.skip(32)  # token_program
         if event.flag():
             created.platform = "pump-fun-mayhem"
     if event.has(33):
@@ -142,20 +207,27 @@ def _create(ix: Instruction) -> Created:
     return created
 
 
-def _migrate(ix: Instruction) -> Fact | None:
+def _migrate(ix: Instruction) -> Migrated | None:
     body = ix.event(MIGRATION_EVENT)
     if body is None:
         return None  # already migrated: the program returns without doing anything
     event = Reader(body, 8)
     event.skip(32)  # user
     mint = event.pubkey()
-    token_raw, sol_raw = event.u64(), event.u64()
+    token_raw, quote_raw = event.u64(), event.u64()
     event.skip(8)  # pool_migration_fee
     curve = event.pubkey()
     event.skip(8)  # timestamp
     pool = event.pubkey()
     quote = _quote(event.pubkey()) if event.has(32) else WSOL
-    return Migrated(mint, curve, "pump-swap", pool, quote, token_raw, sol_raw)
+    return Migrated(mint, curve, "pump-swap", pool, quote, token_raw, quote_raw)
+
+
+def _withdraw(ix: Instruction) -> Migrated:
+    """2 mint, 3 curve, 4 its token account: all of it leaves for a Raydium pool made later."""
+    vault = ix.account(4)
+    token_raw = sum(move.amount_raw for move in ix.transfers() if move.source == vault)
+    return Migrated(ix.address(2), ix.address(3), "raydium-amm-v4", "", WSOL, token_raw)
 
 
 VENUES: Final = (
@@ -163,19 +235,49 @@ VENUES: Final = (
         dex=DEX,
         programs=(PROGRAM,),
         handlers={
-            bytes.fromhex("66063d1201daebea"): _trade_v1,  # buy
-            bytes.fromhex("38fc74089edfcd5f"): _trade_v1,  # buy_exact_sol_in
-            bytes.fromhex("33e685a4017f83ad"): _trade_v1,  # sell
-            bytes.fromhex("b817ee6167c5d33d"): _trade_v2,  # buy_v2
-            bytes.fromhex("c2ab1c46684d5b2f"): _trade_v2,  # buy_exact_quote_in_v2
-            bytes.fromhex("5df6823ce7e940b2"): _trade_v2,  # sell_v2
-            bytes.fromhex("181ec828051c0777"): _create,  # create
-            bytes.fromhex("d6904cec5f8b31b4"): _create,  # create_v2
-            bytes.fromhex("9beae792ec9ea21e"): _migrate,  # migrate
-            bytes.fromhex("bbcb121fceedfe29"): _migrate,  # migrate_v2
+            BUY: _trade_v1,
+            BUY_EXACT_SOL_IN: _trade_v1,
+            SELL: _trade_v1,
+            BUY_V2: _trade_v2,
+            BUY_EXACT_QUOTE_IN_V2: _trade_v2,
+            SELL_V2: _trade_v2,
+            CREATE: _create_v1,
+            CREATE_V2: _create_v2,
+            MIGRATE: _migrate,
+            MIGRATE_V2: _migrate,
+            WITHDRAW: _withdraw,
         },
-        ignored=tags(
-            "ea66c2cb96483ee5",  # extend_account
+        ignored=named(
+            "add_quote_mint",
+            "admin_set_creator",
+            "admin_set_idl_authority",
+            "admin_update_token_incentives",
+            "claim_cashback",
+            "claim_cashback_v2",
+            "claim_token_incentives",
+            "close_user_volume_accumulator",
+            "collect_creator_fee",
+            "collect_creator_fee_v2",
+            "distribute_creator_fees",
+            "distribute_creator_fees_v2",
+            "extend_account",
+            "get_minimum_distributable_fee",
+            "init_user_volume_accumulator",
+            "initialize",
+            "migrate_bonding_curve_creator",
+            "remove_quote_mint",
+            "set_creator",
+            "set_mayhem_virtual_params",
+            "set_metaplex_creator",
+            "set_params",
+            "set_reserved_fee_recipients",
+            "set_virtual_quote_reserves",
+            "sync_user_volume_accumulator",
+            "toggle_cashback_enabled",
+            "toggle_create_v2",
+            "toggle_mayhem_mode",
+            "update_buyback_config",
+            "update_global_authority",
         ),
     ),
 )

@@ -36,6 +36,7 @@ CPI_EVENT_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")
 _TRANSFER: Final = 3
 _INITIALIZE_ACCOUNT: Final = 1
 _TRANSFER_CHECKED: Final = 12
+_MINT_TO: Final = (b"\x07", b"\x0e")  # MintTo, MintToChecked
 _INITIALIZE_ACCOUNT_2: Final = 16
 _INITIALIZE_ACCOUNT_3: Final = 18
 _TRANSFER_FEE_EXTENSION: Final = 26
@@ -279,6 +280,29 @@ class Transaction:
                 if transfer is not None:
                     found.append(transfer)
         return found
+
+    def lamport_transfers(self, position: int) -> list[Transfer]:
+        """Return the System transfers an instruction made, at any depth; amounts in lamports."""
+        found = []
+        for at in range(position + 1, self.subtree_end(position)):
+            data = self.data[at]
+            if len(data) != 12 or data[:4] != _SYSTEM_TRANSFER:
+                continue
+            if self.program(at) == SYSTEM_PROGRAM:
+                source, destination = self.accounts[at][0], self.accounts[at][1]
+                lamports = u64(data, 4)
+                found.append(Transfer(at, source, destination, source, lamports, lamports))
+        return found
+
+    def minted_raw(self, position: int, mint: int) -> int:
+        """Sum what an instruction minted of a mint (an index into `keys`), at any depth."""
+        return sum(
+            u64(self.data[at], 1)
+            for at in range(position + 1, self.subtree_end(position))
+            if self.data[at][:1] in _MINT_TO
+            and self.program(at) in _TOKEN_PROGRAMS
+            and self.accounts[at][0] == mint
+        )
 
     def transfer(self, position: int) -> Transfer | None:
         """Read one instruction as a token transfer; None where it is not one."""

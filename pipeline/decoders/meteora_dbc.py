@@ -1,0 +1,175 @@
+"""Meteora Dynamic Bonding Curve: curves of many launch platforms, each with its configs.
+
+A swap emits EvtSwap and, since build 0.1.6, EvtSwap2 for the same trade, both by self-CPI:
+one swap. Fees stay in the vault but the referral's. Amounts are those of the token
+transfers. Source: MeteoraAg/dynamic-bonding-curve, scripts/idl/release_0.1.2 to 0.1.6.
+
+Not decoded: EvtCurveComplete (the migration follows), and which partner made a config: that
+is written in the config's own account and in the transaction that created it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.contract import (
+    Created,
+    Instruction,
+    Leg,
+    Migrated,
+    Venue,
+    named,
+    swap_by_vaults,
+)
+from pipeline.solana.layout import Reader
+
+DEX: Final = "meteora-dbc"
+PROGRAM: Final = "dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN"
+
+SWAP: Final = bytes.fromhex("f8c69e91e17587c8")
+SWAP_2: Final = bytes.fromhex("414b3f4ceb5b5b88")
+INITIALIZE_WITH_SPL_TOKEN: Final = bytes.fromhex("8c55d7b06636684f")
+INITIALIZE_WITH_TOKEN_2022: Final = bytes.fromhex("a976334e916edc9b")
+MIGRATE_TO_DAMM_V1: Final = bytes.fromhex("1b013016b43f76d9")
+MIGRATE_TO_DAMM_V2: Final = bytes.fromhex("9ca9e66735e45040")
+
+EVT_SWAP: Final = bytes.fromhex("1b3c15d58aaabb93")
+EVT_SWAP_2: Final = bytes.fromhex("bd4233a826507599")
+
+
+def _swap(ix: Instruction) -> Leg:
+    """1 config, 2 pool, 3/4 user's accounts, 5/6 vaults of base and quote, 9 payer."""
+    leg = swap_by_vaults(ix, pool=2, vaults=(5, 6), user=9)
+    leg.config = ix.address(1)
+    old = None
+    for body in ix.cpi_events():
+        if body[:8] == EVT_SWAP_2:
+            _read_swap_2(leg, Reader(body, 74))
+            return leg
+        if body[:8] == EVT_SWAP:
+            old = body
+    if old is not None:
+        _read_swap(leg, Reader(old, 74))
+    return leg
+
+
+def _read_swap_2(leg: Leg, event: Reader) -> None:
+    """Read EvtSwap2 from its parameters on."""
+    event.skip(8 + 8 + 1)  # amount_0, amount_1, swap_mode
+    with_fee, without_fee = event.u64(), event.u64()
+    event.skip(8 + 8)  # amount_left, output_amount
+    leg.sqrt_price_x64 = event.u128()
+    leg.fee_raw = event.u64() + event.u64() + event.u64()  # trading, protocol, referral
+    leg.fee_mint = leg.input_mint if with_fee != without_fee else leg.output_mint
+    quote_reserve = event.u64()
+    if leg.input_mint == leg.second_mint:
+        leg.reserve_in_raw = quote_reserve
+    else:
+        leg.reserve_out_raw = quote_reserve
+
+
+def _read_swap(leg: Leg, event: Reader) -> None:
+    """Read EvtSwap from its parameters on."""
+    event.skip(8 + 8)  # amount_in, minimum_amount_out
+    without_fee = event.u64()
+    event.skip(8)  # output_amount
+    leg.sqrt_price_x64 = event.u128()
+    leg.fee_raw = event.u64() + event.u64() + event.u64()  # trading, protocol, referral
+    leg.fee_mint = leg.input_mint if event.u64() != without_fee else leg.output_mint
+
+
+def _initialize_with_spl_token(ix: Instruction) -> Created:
+    return _created(ix, token_program=12)
+
+
+def _initialize_with_token_2022(ix: Instruction) -> Created:
+    return _created(ix, token_program=10)
+
+
+def _created(ix: Instruction, *, token_program: int) -> Created:
+    """0 config, 2 creator, 3 base mint, 4 quote mint, 5 pool."""
+    params = Reader(ix.data, 8)
+    name, symbol, uri = params.string(), params.string(), params.string()
+    return Created(
+        mint=ix.address(3),
+        name=name,
+        symbol=symbol,
+        uri=uri,
+        creator=ix.address(2),
+        pool=ix.address(5),
+        quote_mint=ix.address(4),
+        supply_raw=ix.tx.minted_raw(ix.position, ix.account(3)) or None,
+        token_program=ix.address(token_program),
+        config=ix.address(0),
+    )
+
+
+def _migrate_to_damm_v1(ix: Instruction) -> Migrated:
+    """0 curve, 2 config, 4 pool, 7/8 mints, 11/12 the token vaults its liquidity lies in."""
+    return _migrated(ix, "meteora-damm-v1", mints=(7, 8), vaults=(11, 12))
+
+
+def _migrate_to_damm_v2(ix: Instruction) -> Migrated:
+    """0 curve, 2 config, 4 pool, 13/14 mints, 15/16 vaults."""
+    return _migrated(ix, "meteora-damm-v2", mints=(13, 14), vaults=(15, 16))
+
+
+def _migrated(
+    ix: Instruction, dex: str, *, mints: tuple[int, int], vaults: tuple[int, int]
+) -> Migrated:
+    moved = ix.transfers(nested=True)
+    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
+    return Migrated(
+        mint=ix.address(mints[0]),
+        from_pool=ix.address(0),
+        dex=dex,
+        pool=ix.address(4),
+        quote_mint=ix.address(mints[1]),
+        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
+        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
+        config=ix.address(2),
+    )
+
+
+VENUES: Final = (
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        handlers={
+            SWAP: _swap,
+            SWAP_2: _swap,
+            INITIALIZE_WITH_SPL_TOKEN: _initialize_with_spl_token,
+            INITIALIZE_WITH_TOKEN_2022: _initialize_with_token_2022,
+            MIGRATE_TO_DAMM_V1: _migrate_to_damm_v1,
+            MIGRATE_TO_DAMM_V2: _migrate_to_damm_v2,
+        },
+        ignored=named(
+            "claim_creator_trading_fee",
+            "claim_partner_pool_creation_fee",
+            "claim_protocol_fee",
+            "claim_protocol_pool_creation_fee",
+            "claim_trading_fee",
+            "close_claim_fee_operator",
+            "close_claim_protocol_fee_operator",
+            "close_operator_account",
+            "create_claim_fee_operator",
+            "create_config",
+            "create_locker",
+            "create_operator_account",
+            "create_partner_metadata",
+            "create_virtual_pool_metadata",
+            "creator_withdraw_surplus",
+            "migrate_meteora_damm_claim_lp_token",
+            "migrate_meteora_damm_lock_lp_token",
+            "migration_damm_v2_create_metadata",
+            "migration_meteora_damm_create_metadata",
+            "partner_withdraw_surplus",
+            "protocol_withdraw_surplus",
+            "transfer_pool_creator",
+            "withdraw_lamports_from_pool_authority",
+            "withdraw_leftover",
+            "withdraw_migration_fee",
+            "zap_protocol_fee",
+        ),
+    ),
+)

@@ -1,0 +1,158 @@
+"""Raydium LaunchLab: bonding curves of many launch platforms, each with a platform config.
+
+TradeEvent and PoolCreateEvent come as a self-CPI, in older builds in the log. Amounts are
+those of the token transfers: the protocol's fee stays in the quote vault, platform, creator
+and share fees leave it beside the trader's part. Source: raydium-docs,
+launchpad_creator_fee_upgrade/raydium_launchpad.json, and mainnet transactions.
+
+Not decoded: fee claims and vesting (they are no trades).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.contract import (
+    Created,
+    Instruction,
+    Leg,
+    Migrated,
+    Venue,
+    named,
+    swap_by_vaults,
+)
+from pipeline.solana.layout import Reader
+
+DEX: Final = "raydium-launchlab"
+PROGRAM: Final = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
+
+BUY_EXACT_IN: Final = bytes.fromhex("faea0d7bd59c13ec")
+BUY_EXACT_OUT: Final = bytes.fromhex("18d3742869039938")
+SELL_EXACT_IN: Final = bytes.fromhex("9527de9bd37c981a")
+SELL_EXACT_OUT: Final = bytes.fromhex("5fc8472208090ba6")
+INITIALIZE: Final = bytes.fromhex("afaf6d1f0d989bed")
+INITIALIZE_V2: Final = bytes.fromhex("4399af27da102620")
+INITIALIZE_WITH_TOKEN_2022: Final = bytes.fromhex("25be7ede2c9aab11")
+MIGRATE_TO_AMM: Final = bytes.fromhex("cf52c091fecf91df")
+MIGRATE_TO_CPSWAP: Final = bytes.fromhex("885cc8671cda908c")
+
+TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
+
+
+def _trade(ix: Instruction) -> Leg:
+    """0 payer, 3 platform config, 4 pool, 5/6 user's accounts, 7/8 vaults, 9/10 mints."""
+    moved = ix.transfers()
+    leg = swap_by_vaults(ix, pool=4, vaults=(7, 8), user=0, transfers=moved)
+    leg.paid_raw = sum(move.amount_raw for move in moved if move.source == leg.source)
+    leg.config = ix.address(3)
+    body = ix.event(TRADE_EVENT)
+    if body is None:
+        return leg
+    event = Reader(body, 8)
+    event.skip(32)  # pool
+    base_for_sale = event.u64()
+    event.skip(8 + 8 + 8 + 8)  # virtual base and quote, real base and quote before
+    base_sold, quote_raised = event.u64(), event.u64()
+    event.skip(8 + 8)  # amount_in, amount_out
+    leg.fee_raw = event.u64() + event.u64()  # protocol, platform
+    if event.has(16):
+        leg.fee_raw += event.u64()  # creator, in builds from July 2025
+    leg.fee_raw += event.u64()  # share
+    leg.fee_mint = leg.second_mint
+    base_left = base_for_sale - base_sold
+    if leg.input_mint == leg.second_mint:
+        leg.reserve_in_raw, leg.reserve_out_raw = quote_raised, base_left
+    else:
+        leg.reserve_in_raw, leg.reserve_out_raw = base_left, quote_raised
+    return leg
+
+
+def _initialize(ix: Instruction) -> Created:
+    return _created(ix, token_program=11)
+
+
+def _initialize_with_token_2022(ix: Instruction) -> Created:
+    return _created(ix, token_program=10)
+
+
+def _created(ix: Instruction, *, token_program: int) -> Created:
+    """1 creator, 3 platform config, 5 pool, 6 base mint, 7 quote mint."""
+    params = Reader(ix.data, 8)
+    decimals = params.u8()
+    name, symbol, uri = params.string(), params.string(), params.string()
+    params.skip(1)  # the kind of curve: its supply comes first in all three
+    return Created(
+        mint=ix.address(6),
+        name=name,
+        symbol=symbol,
+        uri=uri,
+        creator=ix.address(1),
+        pool=ix.address(5),
+        quote_mint=ix.address(7),
+        decimals=decimals,
+        supply_raw=params.u64(),
+        token_program=ix.address(token_program),
+        config=ix.address(3),
+    )
+
+
+def _migrate_to_amm(ix: Instruction) -> Migrated:
+    """1/2 mints, 13 AMM pool, 17/18 its vaults, 23 curve; no account names the platform."""
+    return _migrated(ix, "raydium-amm-v4", curve=23, pool=13, vaults=(17, 18))
+
+
+def _migrate_to_cpswap(ix: Instruction) -> Migrated:
+    """1/2 mints, 3 platform config, 5 CPMM pool, 8/9 its vaults, 18 curve."""
+    migrated = _migrated(ix, "raydium-cpmm", curve=18, pool=5, vaults=(8, 9))
+    migrated.config = ix.address(3)
+    return migrated
+
+
+def _migrated(
+    ix: Instruction, dex: str, *, curve: int, pool: int, vaults: tuple[int, int]
+) -> Migrated:
+    moved = ix.transfers(nested=True)
+    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
+    return Migrated(
+        mint=ix.address(1),
+        from_pool=ix.address(curve),
+        dex=dex,
+        pool=ix.address(pool),
+        quote_mint=ix.address(2),
+        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
+        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
+    )
+
+
+VENUES: Final = (
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        handlers={
+            BUY_EXACT_IN: _trade,
+            BUY_EXACT_OUT: _trade,
+            SELL_EXACT_IN: _trade,
+            SELL_EXACT_OUT: _trade,
+            INITIALIZE: _initialize,
+            INITIALIZE_V2: _initialize,
+            INITIALIZE_WITH_TOKEN_2022: _initialize_with_token_2022,
+            MIGRATE_TO_AMM: _migrate_to_amm,
+            MIGRATE_TO_CPSWAP: _migrate_to_cpswap,
+        },
+        ignored=named(
+            "claim_creator_fee",
+            "claim_platform_fee",
+            "claim_platform_fee_from_vault",
+            "claim_vested_token",
+            "collect_fee",
+            "collect_migrate_fee",
+            "create_config",
+            "create_platform_config",
+            "create_vesting_account",
+            "remove_platform_curve_param",
+            "update_config",
+            "update_platform_config",
+            "update_platform_curve_param",
+        ),
+    ),
+)

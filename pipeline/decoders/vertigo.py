@@ -1,0 +1,83 @@
+"""Vertigo: launch pools whose first side is the quote (mint A) and second the token (mint B).
+
+Amounts are those of the token transfers; BuyEvent and SellEvent, by self-CPI or in the log,
+add the fee (in mint A) and the reserves after the trade. Source: carbon's vertigo decoder
+(layouts); no mainnet transaction was at hand.
+
+`create` names no token: name, symbol and URI are told where the same transaction writes
+them. Reserves of mint A are the real ones, without the virtual shift of the curve.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.decoding.contract import Created, Instruction, Leg, Venue, named, swap_by_vaults
+from pipeline.solana.layout import Reader
+from pipeline.solana.metadata import token_metadata
+
+DEX: Final = "vertigo"
+PROGRAM: Final = "vrTGoBuy5rYSxAfV3jaRJWHH6nN9WK4NRExGxsk1bCJ"
+
+BUY: Final = bytes.fromhex("66063d1201daebea")
+SELL: Final = bytes.fromhex("33e685a4017f83ad")
+CREATE: Final = bytes.fromhex("181ec828051c0777")
+
+BUY_EVENT: Final = bytes.fromhex("67f4521f2cf57777")
+SELL_EVENT: Final = bytes.fromhex("3e2f370aa503dc2a")
+
+
+def _buy(ix: Instruction) -> Leg:
+    leg = _trade(ix)
+    body = ix.event(BUY_EVENT)
+    if body is not None:
+        leg.reserve_in_raw, leg.reserve_out_raw, leg.fee_raw = _told(body)
+        leg.fee_mint = leg.second_mint
+    return leg
+
+
+def _sell(ix: Instruction) -> Leg:
+    leg = _trade(ix)
+    body = ix.event(SELL_EVENT)
+    if body is not None:
+        leg.reserve_out_raw, leg.reserve_in_raw, leg.fee_raw = _told(body)
+        leg.fee_mint = leg.second_mint
+    return leg
+
+
+def _trade(ix: Instruction) -> Leg:
+    """0 pool, 1 user, 3/4 mints, 5/6 user's accounts, 7/8 vaults of A and B."""
+    return swap_by_vaults(ix, pool=0, vaults=(8, 7), user=1)
+
+
+def _told(body: bytes) -> tuple[int, int, int]:
+    """Return the reserves of A and B after the trade and the fee."""
+    event = Reader(body, 8)
+    event.skip(32 + 32 + 8 + 8)  # pool, user, amounts of A and B
+    return event.u128(), event.u128(), event.u64()
+
+
+def _create(ix: Instruction) -> Created:
+    """0 payer, 1 owner, 3/4 mints, 6 pool, 10 token program of B."""
+    mint = ix.account(4)
+    name, symbol, uri = token_metadata(ix.tx, mint) or ("", "", "")
+    return Created(
+        mint=ix.address(4),
+        name=name,
+        symbol=symbol,
+        uri=uri,
+        creator=ix.address(1),
+        pool=ix.address(6),
+        quote_mint=ix.address(3),
+        token_program=ix.address(10),
+    )
+
+
+VENUES: Final = (
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        handlers={BUY: _buy, SELL: _sell, CREATE: _create},
+        ignored=named("claim", "quote_buy", "quote_sell"),
+    ),
+)
