@@ -23,7 +23,8 @@ FEE_DENOMINATOR = 10_000
 
 def address(name: str) -> str:
     """The address of a name: itself where it is one, else one made of its hash."""
-    return name if len(name) >= 32 else text(sha256(name.encode()).digest())
+    is_address = len(name) >= 32 and name.isalnum()
+    return name if is_address else text(sha256(name.encode()).digest())
 
 
 @dataclass

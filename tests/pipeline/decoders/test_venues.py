@@ -13,7 +13,7 @@ import pytest
 from pipeline import decoders
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import Decoded, decode_update, read
-from pipeline.decoding.registry import PROGRAMS, VENUES
+from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
 

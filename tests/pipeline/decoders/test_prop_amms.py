@@ -1,0 +1,52 @@
+"""Market makers' own AMMs: what is a swap, and what is a quote, a deposit, a withdrawal."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from pipeline.decoders import prop_amms
+from pipeline.decoding.decode import decode_update
+from schemas.events import Swap
+
+
+def test_quotes_deposits_and_withdrawals_are_no_swaps(builder: ModuleType) -> None:
+    for venue in prop_amms.VENUES:
+        tx = builder.TransactionBuilder("maker")
+        tx.token("maker a", "a", "maker", 900)
+        tx.token("vault a", "a", "pool", 900)
+        (program,) = venue.programs
+        tx.call(program, "maker pool", b"\x0d" * 776)  # a quote: two accounts
+        tx.call(program, "", b"")
+        deposit = tx.call(program, ["maker"] * 17, b"\x01")
+        tx.transfer(deposit, "maker a", "vault a", "maker", 5)
+        withdrawal = tx.call(program, ["maker"] * 17, b"\x02")
+        tx.transfer(withdrawal, "vault a", "maker a", "pool", 5)
+        decoded = decode_update(tx.info(), 1, 2)
+        assert not decoded.events
+        assert not decoded.undecoded
+
+
+def test_the_makers_side_may_pay_first(builder: ModuleType, examples: ModuleType) -> None:
+    for venue in prop_amms.VENUES:
+        for buys in (True, False):
+            tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex], buys=buys)
+            call.calls.reverse()
+            (swap,) = decode_update(tx.info(), 1, 2).events
+            assert isinstance(swap, Swap)
+            assert swap.amount_raw == examples.TOKEN_RAW
+            assert swap.quote_amount_raw == examples.USDC_RAW
+
+
+def test_a_routers_own_account_trades(builder: ModuleType, examples: ModuleType) -> None:
+    """The authority of a router's account signs by the router alone: the place tells it."""
+    for venue in prop_amms.VENUES:
+        tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex], buys=False)
+        trader, vault = builder.address("trader"), builder.address("router's authority")
+        for made in (call, *call.calls):
+            made.accounts = [vault if name == trader else name for name in made.accounts]
+        for side in ("1", "2"):
+            tx.tokens[builder.address(f"user {side}")].owner = vault
+        (swap,) = decode_update(tx.info(), 1, 2).events
+        assert isinstance(swap, Swap)
+        assert swap.quote_amount_raw == examples.USDC_RAW
+        assert swap.wallet == vault
