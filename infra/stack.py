@@ -26,6 +26,12 @@ from infra.telemetry import host_of
 
 HOST: Final = "127.0.0.1"
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
+# Each system's own customary port.
+KAFKA_PORT: Final = 9092
+CLICKHOUSE_PORT: Final = 8123
+REDIS_PORT: Final = 6379
+GEYSER_PORT: Final = 10_000
+RPC_PORT: Final = 8899
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 ChainKind = Literal["simulated", "recorded"]
@@ -98,7 +104,7 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
     if wishes.broker is None and _is_set(stack, "kafka_bootstrap"):
         stack.elsewhere["kafka"] = stack.settings.kafka_bootstrap
         return
-    port = _listen(stack, "kafka", "kafka_bootstrap", 9092)
+    port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
     _change(stack, kafka_bootstrap=f"{HOST}:{port}")
     if wishes.broker == "apache":
         broker = apache.process(stack.settings)
@@ -121,7 +127,7 @@ def _clickhouse(stack: Stack) -> None:
     if _is_set(stack, "clickhouse_url"):
         stack.elsewhere["clickhouse"] = host_of(stack.settings.clickhouse_url)
         return
-    port = _listen(stack, "clickhouse", "clickhouse_url", 8123)
+    port = _listen(stack, "clickhouse", "clickhouse_url", CLICKHOUSE_PORT)
     _change(stack, clickhouse_url=f"http://{HOST}:{port}")
     stack.parts.append(Part(clickhouse.server(stack.settings.soltape_data / "clickhouse", port)))
 
@@ -130,7 +136,7 @@ def _redis(stack: Stack) -> None:
     if _is_set(stack, "redis_url"):
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
         return
-    port = _listen(stack, "redis", "redis_url", 6379)
+    port = _listen(stack, "redis", "redis_url", REDIS_PORT)
     _change(stack, redis_url=f"redis://{HOST}:{port}/0")
     stack.parts.append(Part(redis.valkey(stack.settings.soltape_data / "redis", HOST, port)))
 
@@ -139,9 +145,9 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
     if wishes.chain is None and _is_set(stack, "geyser_endpoint"):
         stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
         return
-    geyser_port = _listen(stack, "chain", "geyser_endpoint", 10_000)
-    rpc_port = _listen(stack, "chain", "rpc_endpoint", 8899)  # where validators serve JSON-RPC
-    metrics_port = _listen(stack, "chain", "metrics_port_chain", 9103)
+    geyser_port = _listen(stack, "chain", "geyser_endpoint", GEYSER_PORT)
+    rpc_port = _listen(stack, "chain", "rpc_endpoint", RPC_PORT)
+    metrics_port = _listen(stack, "chain", "metrics_port_chain")
     _change(
         stack,
         geyser_endpoint=f"http://{HOST}:{geyser_port}",
@@ -166,7 +172,7 @@ def _roles(stack: Stack) -> None:
     forgetful = tuple(part.process.name for part in stack.parts if part.forgets)
     for name, needs in (("ingest", ("kafka", "chain")), ("agents", ("kafka", "redis"))):
         setting = f"metrics_port_{name}"
-        port = _listen(stack, name, setting, Settings.model_fields[setting].default)
+        port = _listen(stack, name, setting)
         _change(stack, **{setting: port})
         process = Process(
             name=name,
@@ -185,7 +191,7 @@ def _change(stack: Stack, **values: object) -> None:
     stack.settings = stack.settings.model_copy(update=values)
 
 
-def _listen(stack: Stack, part: str, setting: str, default: int) -> int:
+def _listen(stack: Stack, part: str, setting: str, default: int | None = None) -> int:
     """Return the port of a part that is started here.
 
     It is that of the setting if the user set an address of this machine, and then it must be
@@ -197,6 +203,7 @@ def _listen(stack: Stack, part: str, setting: str, default: int) -> int:
             require_free_port(HOST, port, name)
             return port
         stack.notes.append(f"{part} is started here: {name} is not used")
+    default = default or Settings.model_fields[setting].default
     try:
         require_free_port(HOST, default, name)
     except PortInUse:
