@@ -33,11 +33,16 @@ class SlotRecord:
     header: BlockHeader | None = None
     commitment: CommitmentLevel | None = None  # None until completed
     dead: bool = False
+    pruned: bool = False  # its transactions were dropped to stay within the memory limit
     size_bytes: int = 0
 
 
 class History:
-    """A bounded number of slots, oldest dropped first, and the tips of the chain."""
+    """A bounded number of slots, oldest dropped first, and the tips of the chain.
+
+    Beyond `max_bytes` the oldest blocks lose their transactions and can no longer be fetched,
+    but are still known, so that votes for them count.
+    """
 
     def __init__(self, max_slots: int, max_bytes: int) -> None:
         self._max_slots = max_slots
@@ -77,6 +82,8 @@ class History:
         """Return the slot's block if it has reached the commitment."""
         record = self._records.get(slot)
         if record is None or record.commitment is None or record.commitment < commitment:
+            return None
+        if record.pruned:
             return None
         return record
 
@@ -119,6 +126,8 @@ class History:
         record = self._record(event.slot)
         if record.commitment is not None:
             raise BrokenSource(f"slot {event.slot} got transactions after it was completed")
+        if record.pruned:
+            return record
         record.transactions += event.transactions
         size = sum(len(transaction.info) for transaction in event.transactions)
         record.size_bytes += size
@@ -154,12 +163,19 @@ class History:
             self._tips[commitment] = record
 
     def _drop_oldest(self) -> None:
-        while len(self._records) > self._max_slots or (
-            self.size_bytes > self._max_bytes and len(self._records) > 1
-        ):
-            record = self._records.pop(next(iter(self._records)))
-            self.size_bytes -= record.size_bytes
-            for transaction in record.transactions:
-                place = self._places.get(transaction.signature)
-                if place is not None and place[0] == record.slot:
-                    del self._places[transaction.signature]
+        while len(self._records) > self._max_slots:
+            self._prune(self._records.pop(next(iter(self._records))))
+        for record in self._records.values():
+            if self.size_bytes <= self._max_bytes:
+                break
+            self._prune(record)
+
+    def _prune(self, record: SlotRecord) -> None:
+        for transaction in record.transactions:
+            place = self._places.get(transaction.signature)
+            if place is not None and place[0] == record.slot:
+                del self._places[transaction.signature]
+        self.size_bytes -= record.size_bytes
+        record.transactions = []
+        record.size_bytes = 0
+        record.pruned = True

@@ -127,6 +127,8 @@ class UpdateFeed:
         record = self._history.record(update.slot)
         if record is None or record.header is None:
             return
+        if record.pruned:
+            raise EndStream(grpc.StatusCode.INTERNAL, "lagged to send an update")
         for transaction in record.transactions:
             yield from self._transaction(
                 TransactionUpdate(update.slot, transaction, update.created_at)

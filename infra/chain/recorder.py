@@ -1,0 +1,137 @@
+"""Follows any Yellowstone endpoint and keeps what it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
+from infra.chain.recording import RecordingWriter
+from infra.telemetry import host_of
+from schemas.proto.geyser_pb2 import PROCESSED, SubscribeRequest, SubscribeUpdate
+
+log = structlog.get_logger(__name__)
+
+_MAX_UPDATE_BYTES: Final = 64 << 20
+_PING_EVERY_S: Final = 10.0
+_SILENCE_S: Final = 60.0
+_BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+# What no retry will change.
+_FATAL: Final = frozenset(
+    {
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+_FALLBACK_PORTS: Final = {"https": 443, "http": 80}
+
+
+class RecordingFailed(Exception):  # noqa: N818 - says what happened
+    """The endpoint will not serve us; the text is for the user."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes an endpoint's updates until stopped; resumes where a broken stream ended."""
+
+    url: str
+    x_token: str | None
+    request: SubscribeRequest
+    writer: RecordingWriter
+    newest_slot: int = 0
+    reconnects: int = 0
+    _failures: int = field(default=0)
+
+    async def run(self) -> None:
+        """Record without end; raises RecordingFailed."""
+        while True:
+            try:
+                await self._follow()
+                reason = "the server ended the stream"
+            except grpc.aio.AioRpcError as error:
+                reason = f"{error.code().name}: {error.details()}"
+                if error.code() in _FATAL:
+                    raise RecordingFailed(f"{host_of(self.url)} refused: {reason}") from None
+                if error.code() == grpc.StatusCode.OUT_OF_RANGE:
+                    log.warning("recording_has_a_gap", after_slot=self.newest_slot)
+                    self.newest_slot = 0
+            except TimeoutError:
+                reason = f"nothing came for {_SILENCE_S:.0f} s"
+            pause = _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
+            self._failures += 1
+            self.reconnects += 1
+            log.warning("stream_ended", reason=reason, retry_in_s=pause)
+            await asyncio.sleep(pause)
+
+    async def _follow(self) -> None:
+        metadata = (("x-token", self.x_token),) if self.x_token else None
+        async with _channel(self.url) as channel:
+            subscribe = channel.stream_stream(
+                "/geyser.Geyser/Subscribe",
+                request_serializer=SubscribeRequest.SerializeToString,
+                response_deserializer=bytes,  # what is kept are the bytes as they came
+            )
+            updates = aiter(subscribe(self._requests(), metadata=metadata))
+            while True:
+                try:
+                    data = await asyncio.wait_for(anext(updates), _SILENCE_S)
+                except StopAsyncIteration:
+                    return
+                self._keep(data)
+
+    async def _requests(self) -> AsyncIterator[SubscribeRequest]:
+        request = SubscribeRequest()
+        request.CopyFrom(self.request)
+        if self.newest_slot:
+            request.from_slot = self.newest_slot
+        yield request
+        while True:
+            await asyncio.sleep(_PING_EVERY_S)
+            ping = SubscribeRequest()
+            ping.ping.id = 1
+            yield ping
+
+    def _keep(self, data: bytes) -> None:
+        self._failures = 0
+        try:
+            update = SubscribeUpdate.FromString(data)
+        except DecodeError:
+            pass  # kept as it came: a replay shows it to whoever must cope with it
+        else:
+            kind = update.WhichOneof("update_oneof")
+            if kind in ("ping", "pong", None):
+                return
+            self.newest_slot = max(self.newest_slot, getattr(update, kind).slot)
+        self.writer.write(data, time.time_ns() // 1_000_000)
+
+
+def recording_request(accounts: tuple[str, ...], *, votes: bool, failed: bool) -> SubscribeRequest:
+    """Return the subscription: transactions, every slot status and all block metas."""
+    request = SubscribeRequest(commitment=PROCESSED)
+    transactions = request.transactions["transactions"]
+    transactions.account_include.extend(accounts)
+    if not votes:
+        transactions.vote = False
+    if not failed:
+        transactions.failed = False
+    request.slots["slots"].interslot_updates = True
+    request.blocks_meta["blocks_meta"].SetInParent()
+    return request
+
+
+def _channel(url: str) -> grpc.aio.Channel:
+    parts = urlsplit(url)
+    target = f"{parts.hostname}:{parts.port or _FALLBACK_PORTS[parts.scheme]}"
+    options = (("grpc.max_receive_message_length", _MAX_UPDATE_BYTES),)
+    if parts.scheme == "https":
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options)
+    return grpc.aio.insecure_channel(target, options)
