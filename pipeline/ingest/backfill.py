@@ -95,7 +95,7 @@ class Backfill:
             self._ranges.put_nowait(missing)
 
     async def run(self) -> None:
-        """Fetch what is asked for, until cancelled."""
+        """Fetch what is asked for, until cancelled; without an endpoint there is nothing to do."""
         if self._endpoint is None:
             return
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 
@@ -12,6 +13,7 @@ import uvloop
 
 from infra import settings as soltape_settings
 from infra.kafka.client import KafkaUnreachable
+from infra.kafka.topics import TopicsWrong
 from infra.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
@@ -36,18 +38,19 @@ def ingest() -> None:
       tape-undecoded          what no decoder could read, and why
       tape-gaps               slots that could not be had
 
-    The topics must exist; `soltape up` makes them. There is no state to keep: after a stop or
-    a crash, ingest reads the end of the settled topics and resumes from the next slot, from
-    the node's replay buffer or by getBlock from RPC_ENDPOINT. Run one ingest per Kafka cluster.
+    Topics that are missing are created. There is no state to keep: after a stop or a crash,
+    ingest reads the end of the settled topics and resumes with the next slot, from the node's
+    replay buffer or by getBlock from RPC_ENDPOINT. Run one ingest per Kafka cluster.
 
     Metrics are on METRICS_HOST:METRICS_PORT_INGEST/metrics. Ctrl-C stops within five seconds.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, the client logs
     settings = soltape_settings.load()
     configure_logging(settings, "ingest")
     try:
         serve_metrics(settings, "ingest")
         uvloop.run(_run(settings))
-    except (KafkaUnreachable, LogUnreadable, PublishFailed, PortInUse) as error:
+    except (KafkaUnreachable, TopicsWrong, LogUnreadable, PublishFailed, PortInUse) as error:
         log.error("stopped by a failure", cause=type(error).__name__, detail=str(error))
         sys.exit(1)
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-
-from infra.kafka.client import KafkaUnreachable, confluent_consumer
+from infra.kafka.topics import last_records
 from infra.settings import Settings
 from schemas.codec import CodecError, parse
 from schemas.proto import tape_pb2
-from schemas.topics import BY_NAME, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 LANES: Final = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
-TIMEOUT_S: Final = 30.0
 
 Partition = tuple[str, int]  # topic name, number
 
 
 class LogUnreadable(Exception):  # noqa: N818 - says what is the case
-    """A settled lane holds something from which ingest can not continue; the text says what."""
+    """A settled lane ends on something from which ingest can not continue; the text says what."""
 
 
 @dataclass(slots=True)
@@ -37,6 +34,7 @@ class LogTail:
     block_time_ms: int = 0  # of that slot
     sol_usd: Decimal | None = None  # of that slot
     last: dict[Partition, int] = field(default_factory=dict)
+    some_empty: bool = True  # partitions without any slot: a new tape, or one just begun
 
     def has(self, partition: Partition, slot: int) -> bool:
         """Say whether a partition already has a slot."""
@@ -44,83 +42,36 @@ class LogTail:
         return last is not None and slot <= last
 
 
-def read_log_tail(settings: Settings) -> LogTail:
+async def read_log_tail(settings: Settings) -> LogTail:
     """Read the ends of all partitions of the settled lanes.
 
-    Raises KafkaUnreachable, and LogUnreadable where a partition can not be read.
+    Raises KafkaUnreachable, TopicsWrong, and LogUnreadable where a record is not ours.
     """
-    consumer = Consumer(confluent_consumer(settings, "soltape-ingest-tail"))
+    batches: dict[Partition, tape_pb2.SlotBatch] = {}
     try:
-        return _tail(consumer)
-    except KafkaException as error:
-        raise KafkaUnreachable(f"{settings.kafka_bootstrap}: {error.args[0].str()}") from None
-    finally:
-        consumer.close()
-
-
-def _tail(consumer: Consumer) -> LogTail:
-    deadline = time.monotonic() + TIMEOUT_S
-    firsts: list[TopicPartition] = []
-    lasts: list[TopicPartition] = []
-    empty = 0
-    for topic in LANES:
-        for partition in range(topic.partitions):
-            place = TopicPartition(topic.name, partition)
-            low, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
-            if high <= low:
-                empty += 1
-                continue
-            firsts.append(TopicPartition(topic.name, partition, low))
-            lasts.append(TopicPartition(topic.name, partition, high - 1))
-    if not lasts:
+        ends = await asyncio.gather(*(last_records(settings, topic) for topic in LANES))
+    except TimeoutError as error:
+        raise LogUnreadable(str(error)) from None
+    for topic, records in zip(LANES, ends, strict=True):
+        for number, record in records.items():
+            try:
+                batch = parse(topic, record.value)
+            except CodecError as error:
+                where = f"{topic.name}[{number}] offset {record.offset}"
+                raise LogUnreadable(f"{where}: {error}") from None
+            assert isinstance(batch, tape_pb2.SlotBatch)
+            batches[topic.name, number] = batch
+    if not batches:
         return LogTail()
-    batches = _read(consumer, lasts, deadline)
     last = {partition: batch.slot for partition, batch in batches.items()}
-    if empty:
-        # Killed while the very first slots were written: some partitions have none yet.
-        first = min(batch.slot for batch in _read(consumer, firsts, deadline).values())
-        return LogTail(settled=first - 1, last=last)
     least = min(batches.values(), key=lambda batch: batch.slot)
+    if len(batches) < sum(topic.partitions for topic in LANES):
+        # Killed while the first slot of a new tape was written, which no other slot overtakes.
+        return LogTail(settled=least.slot - 1, last=last)
     return LogTail(
         settled=least.slot,
         block_time_ms=least.block_time_ms,
         sol_usd=Decimal(least.sol_usd) if least.sol_usd else None,
         last=last,
+        some_empty=False,
     )
-
-
-def _read(
-    consumer: Consumer, places: list[TopicPartition], deadline: float
-) -> dict[Partition, tape_pb2.SlotBatch]:
-    """Read one message at each of the places."""
-    consumer.assign(places)
-    missing: set[Partition] = {(place.topic, place.partition) for place in places}
-    batches: dict[Partition, tape_pb2.SlotBatch] = {}
-    while missing:
-        if time.monotonic() > deadline:
-            names = ", ".join(f"{name}[{number}]" for name, number in sorted(missing))
-            raise LogUnreadable(f"{names}: the last message did not come in {TIMEOUT_S:.0f} s")
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        if error := message.error():
-            raise KafkaException(error)
-        partition, batch = _slot_batch(message)
-        if partition in missing:
-            missing.remove(partition)
-            batches[partition] = batch
-    consumer.unassign()
-    return batches
-
-
-def _slot_batch(message: Message) -> tuple[Partition, tape_pb2.SlotBatch]:
-    name, number = message.topic(), message.partition()
-    assert name is not None
-    assert number is not None
-    topic: Topic = BY_NAME[name]
-    try:
-        batch = parse(topic, message.value())
-    except CodecError as error:
-        raise LogUnreadable(f"{name}[{number}] offset {message.offset()}: {error}") from None
-    assert isinstance(batch, tape_pb2.SlotBatch)
-    return (name, number), batch

@@ -9,6 +9,7 @@ again); in the settled lanes each partition has each slot once.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -37,6 +38,7 @@ EVENTS_BEFORE_YIELD: Final = 200  # a large slot must not hold up the live lane
 MAX_UNDECODED_BYTES: Final = 256 << 10
 
 PRODUCER: Final[dict[str, Any]] = {
+    "logger": logging.getLogger("librdkafka"),
     "linger.ms": 1,
     "message.timeout.ms": 0,  # for ever: giving up would be a hole in the lane
     # Above our own limits, so that `produce` always finds room.
@@ -51,11 +53,15 @@ class PublishFailed(Exception):  # noqa: N818 - an event
 
 
 class Publisher:
-    """The lanes of one ingest process."""
+    """The lanes of one ingest process.
 
-    def __init__(self, settings: Settings, tail: LogTail) -> None:
-        self.published = tail.settled  # last slot that all its partitions have acknowledged
-        self._tail = tail
+    Connecting begins at once, so that the log's tail can be read meanwhile; `continue_from`
+    must be told of it before the first slot is settled.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.published: int | None = None  # last slot that all its partitions have acknowledged
+        self._tail = LogTail()
         self._producer = Producer(
             confluent_producer(settings) | PRODUCER | {"error_cb": self._on_error}
         )
@@ -63,9 +69,15 @@ class Publisher:
         self._live = [tape_pb2.LiveBatch() for _ in range(LIVE.partitions)]
         self._live_created_ms: list[list[int]] = [[] for _ in range(LIVE.partitions)]
         self._unacked: OrderedDict[int, int] = OrderedDict()  # slot -> messages
+        self._first_slot_acked = asyncio.Event()
         self._unacked_bytes = 0
         self._delivered = asyncio.Event()
         self._down = False
+
+    def continue_from(self, tail: LogTail) -> None:
+        """Leave out what the settled lanes already have."""
+        self._tail = tail
+        self.published = tail.settled
 
     async def run(self) -> None:
         """Flush the live lane and take acknowledgements until cancelled.
@@ -157,6 +169,10 @@ class Publisher:
                     self._unacked[settled.slot] += 1
                     self._produce(topic, partition, batch.SerializeToString(), on_ack)
         self._slot_acked(settled.slot)
+        if self._tail.some_empty:
+            # After a crash now, the other partitions must tell which slot the empty ones lack.
+            await self._first_slot_acked.wait()
+            self._tail.some_empty = False
 
     async def room(self) -> None:
         """Wait until Kafka has caught up enough for more to be produced."""
@@ -286,6 +302,7 @@ class Publisher:
                 break
             del self._unacked[first]
             self.published = first
+            self._first_slot_acked.set()
             metrics.PUBLISHED_SLOT.set(first)
 
 

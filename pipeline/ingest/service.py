@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from typing import Any, Final, assert_never
 
 import structlog
 from google.protobuf.message import DecodeError
 
+from infra.kafka import topics
 from infra.settings import Settings
 from pipeline.decoding.decode import Decoded, Reason, decode_update
 from pipeline.ingest import metrics
@@ -69,18 +69,22 @@ _KINDS: Final = {
 async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Ingest until `stop` is set, then send what is buffered.
 
-    Raises KafkaUnreachable, LogUnreadable or PublishFailed.
+    Raises KafkaUnreachable, TopicsWrong, LogUnreadable or PublishFailed.
     """
-    tail = await asyncio.to_thread(read_log_tail, settings)
+    if created := await topics.create(settings):
+        log.info("topics created", topics=created)
+    publisher = Publisher(settings)
+    tail = await read_log_tail(settings)
     log.info("log read", settled_slot=tail.settled)
-    await Ingest(settings, tail).run(stop)
+    publisher.continue_from(tail)
+    await Ingest(settings, publisher, tail).run(stop)
 
 
 class Ingest:
     """One stream being turned into the tape."""
 
-    def __init__(self, settings: Settings, tail: LogTail) -> None:
-        self._publisher = Publisher(settings, tail)
+    def __init__(self, settings: Settings, publisher: Publisher, tail: LogTail) -> None:
+        self._publisher = publisher
         self._ledger = Ledger(
             settled=tail.settled,
             block_time_ms=tail.block_time_ms,
@@ -95,23 +99,28 @@ class Ingest:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all parts until one fails or `stop` is set."""
-        parts: list[Coroutine[Any, Any, Any]] = [
-            self._client.run(),
-            self._decode(),
-            self._settle(),
-            self._backfill.run(),
-            self._publisher.run(),
-            stop.wait(),
-        ]
-        tasks = [asyncio.create_task(part) for part in parts]
+        stopped = asyncio.create_task(stop.wait())
+        parts = {
+            asyncio.create_task(part)
+            for part in (
+                self._client.run(),
+                self._decode(),
+                self._settle(),
+                self._backfill.run(),
+                self._publisher.run(),
+            )
+        }
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            pending: set[asyncio.Task[Any]] = parts | {stopped}
+            while not stopped.done():
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
         finally:
-            for task in tasks:
+            for task in parts:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            stopped.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
             left = await self._publisher.close(CLOSE_TIMEOUT_S)
             log.info("stopped", published_slot=self._publisher.published, unacknowledged=left)
 
@@ -266,7 +275,7 @@ class Ingest:
                 await publisher.settle(decision, reference)
                 publisher.slot_status(slot, parent, status.CONFIRMED, block_time_ms, counts)
                 metrics.SLOTS.labels("confirmed").inc()
-                metrics.SOL_USD.set(self._sol_usd or 0)
+                metrics.SOL_USD.set(float(self._sol_usd or 0))
             case Finalized(slot, parent, block_time_ms, counts):
                 publisher.slot_status(slot, parent, status.FINALIZED, block_time_ms, counts)
                 metrics.SLOTS.labels("finalized").inc()

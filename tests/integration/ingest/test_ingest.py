@@ -1,0 +1,259 @@
+"""`soltape ingest` from a gRPC stream to a Kafka broker, both real, under all that goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from infra.kafka.topics import end_offsets
+from infra.settings import Settings
+from schemas.proto import tape_pb2
+from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
+
+MakeNode = Callable[..., Any]
+MakeRole = Callable[[dict[str, str]], Any]
+
+
+async def read(kafka: str, topic: Topic) -> dict[int, list[bytes]]:
+    """All values of a topic, by partition."""
+    ends = await end_offsets(Settings(kafka_bootstrap=kafka), topic)
+    values: dict[int, list[bytes]] = {partition: [] for partition in ends}
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(topic.name, number) for number in ends]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        waiting = {partition for partition in partitions if ends[partition.partition] > 0}
+        async with asyncio.timeout(30):
+            while waiting:
+                for partition, records in (await consumer.getmany(timeout_ms=200)).items():
+                    values[partition.partition] += [record.value for record in records]
+                    if records[-1].offset + 1 >= ends[partition.partition]:
+                        waiting.discard(partition)
+    finally:
+        await consumer.stop()
+    return values
+
+
+async def settled(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch]]:
+    return {
+        partition: [tape_pb2.SlotBatch.FromString(value) for value in values]
+        for partition, values in (await read(kafka, topic)).items()
+    }
+
+
+async def last_slot(kafka: str) -> int:
+    try:
+        lanes = await settled(kafka, SETTLED_BY_WALLET)
+    except Exception:
+        return 0  # not there yet
+    return min((batches[-1].slot if batches else 0) for batches in lanes.values())
+
+
+async def until_settled(kafka: str, slot: int, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while (reached := await last_slot(kafka)) < slot:
+        assert time.monotonic() < deadline, f"settled {reached}, wanted {slot}"
+        await asyncio.sleep(0.5)
+
+
+async def until_streaming(role: Any, timeout_s: float = 30) -> None:
+    """Wait for the process that was started last."""
+    deadline = time.monotonic() + timeout_s
+    while "stream open" not in role.log.rpartition(" starting ")[2]:
+        assert time.monotonic() < deadline, role.log
+        await asyncio.sleep(0.05)
+
+
+async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[int]:
+    """The settled lanes are the canonical chain, each partition ascending, each swap once."""
+    by_mint = await settled(kafka, SETTLED_BY_MINT)
+    by_wallet = await settled(kafka, SETTLED_BY_WALLET)
+    slots = [batch.slot for batch in by_mint[0]]
+    assert slots, "something was settled"
+    assert slots == sorted(set(slots))
+    for lane in (by_mint, by_wallet):
+        for batches in lane.values():
+            assert [batch.slot for batch in batches] == slots, "every partition has every slot"
+    truth = dict(node.expected())
+    if complete:
+        assert slots == [slot for slot in truth if slot >= slots[0]]
+    parents = {slot.slot: slot.parent for slot in node.canonical}
+    for topic, lane in ((SETTLED_BY_MINT, by_mint), (SETTLED_BY_WALLET, by_wallet)):
+        swaps: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for partition, batches in lane.items():
+            for batch in batches:
+                assert batch.complete or not complete
+                order = [(e.swap.tx_index, e.swap.event_index) for e in batch.events]
+                assert order == sorted(order)
+                if batch.complete:
+                    assert batch.parent == parents[batch.slot]
+                    assert batch.blockhash == f"hash{batch.slot}"
+                    assert batch.transactions == len(truth[batch.slot])
+                    assert batch.outcomes.decoded == len(truth[batch.slot])
+                for event in batch.events:
+                    swap = event.swap
+                    assert swap.commitment == tape_pb2.CONFIRMED
+                    assert swap.slot == batch.slot
+                    assert swap.block_time_ms == batch.block_time_ms
+                    owner = swap.mint if topic.key == "mint" else swap.wallet
+                    assert topic.partition(owner) == partition
+                    swaps[batch.slot].append((swap.signature, swap.tx_index))
+        whole = {batch.slot for batch in lane[0] if batch.complete}
+        for slot in slots:
+            if slot in whole:
+                assert sorted(swaps[slot]) == sorted(truth[slot]), slot
+            else:
+                assert set(swaps[slot]) <= set(truth[slot])
+                assert len(swaps[slot]) == len(set(swaps[slot]))
+    return slots
+
+
+async def gaps(kafka: str) -> list[tape_pb2.SlotGap]:
+    values = await read(kafka, GAPS)
+    return [tape_pb2.SlotGap.FromString(value) for value in values[0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_killed_again_and_again_it_loses_and_doubles_nothing(
+    kafka: str, make_node: MakeNode, make_role: MakeRole, seed: int
+) -> None:
+    random = Random(seed)
+    node = make_node(seed=seed, slots=360, disconnect_chance=0.03)
+    async with node.serve() as environment:
+        role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
+        live = asyncio.create_task(node.live())
+        role.start()
+        kills = 0
+        while not node.done.is_set():
+            await until_streaming(role)
+            await asyncio.sleep(random.uniform(0, 2))
+            await asyncio.to_thread(role.stop, signal.SIGKILL)
+            kills += 1
+            role.start()
+        await live
+        assert kills >= 3
+        await until_streaming(role)
+        await until_settled(kafka, node.canonical[-1].slot)
+        assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
+    slots = await check_lanes(kafka, node)
+    assert len(slots) > 200
+    assert await gaps(kafka) == []
+
+
+@pytest.mark.slow
+async def test_what_the_node_no_longer_has_comes_from_rpc(
+    kafka: str, make_node: MakeNode, make_role: MakeRole
+) -> None:
+    node = make_node(seed=3, slots=240, replay_slots=3)
+    async with node.serve() as environment:
+        role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
+        live = asyncio.create_task(node.live())
+        role.start()
+        await until_settled(kafka, node.chain[20].slot)
+        await asyncio.to_thread(role.stop, signal.SIGKILL)
+        await asyncio.sleep(1)
+        role.start()
+        await live
+        await until_settled(kafka, node.canonical[-1].slot)
+        await asyncio.to_thread(role.stop, signal.SIGTERM)
+    assert node.refused >= 3, "from_slot is asked for before it is given up"
+    await check_lanes(kafka, node)
+    assert await gaps(kafka) == []
+    # What the stream did not bring is on the live lane too, and said to be confirmed.
+    late = set()
+    for values in (await read(kafka, LIVE)).values():
+        for value in values:
+            events = tape_pb2.LiveBatch.FromString(value).events
+            late |= {e.swap.slot for e in events if e.swap.commitment == tape_pb2.CONFIRMED}
+    assert late
+
+
+@pytest.mark.slow
+async def test_what_nobody_has_is_a_gap(
+    kafka: str, make_node: MakeNode, make_role: MakeRole
+) -> None:
+    node = make_node(seed=4, slots=240, replay_slots=3, rpc_serves=False)
+    async with node.serve() as environment:
+        role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
+        live = asyncio.create_task(node.live())
+        role.start()
+        await until_settled(kafka, node.chain[20].slot)
+        await asyncio.to_thread(role.stop, signal.SIGKILL)
+        await asyncio.sleep(1)
+        role.start()
+        await live
+        await until_settled(kafka, node.canonical[-1].slot)
+        await asyncio.to_thread(role.stop, signal.SIGTERM)
+    slots = await check_lanes(kafka, node, complete=False)
+    recorded = await gaps(kafka)
+    assert recorded
+    missing = {s for gap in recorded for s in range(gap.first_slot, gap.last_slot + 1)}
+    wanted = {slot.slot for slot in node.canonical if slot.slot >= slots[0]}
+    whole = {b.slot for b in (await settled(kafka, SETTLED_BY_MINT))[0] if b.complete}
+    assert wanted - whole <= missing
+    assert not whole & missing
+    assert "RPC_ENDPOINT" in recorded[0].reason
+
+
+async def test_it_speaks_as_a_node_expects_and_survives_garbage(
+    kafka: str, make_node: MakeNode, make_role: MakeRole
+) -> None:
+    node = make_node(seed=5, slots=60)
+    garbage = b"\x22\xff\xff\xff\xff\x0f no protobuf"
+    async with node.serve() as environment:
+        role = make_role(
+            environment
+            | {
+                "KAFKA_BOOTSTRAP": kafka,
+                "GEYSER_X_TOKEN": "not-for-the-log",
+                "GEYSER_PING_INTERVAL_S": "1",
+            }
+        )
+        live = asyncio.create_task(node.live())
+        role.start()
+        await until_settled(kafka, node.chain[10].slot)
+        node.tell_garbage(garbage)
+        await live
+        await until_settled(kafka, node.canonical[-1].slot)
+        began = time.monotonic()
+        assert await asyncio.to_thread(role.stop, signal.SIGINT) == 0
+        assert time.monotonic() - began < 5
+    await check_lanes(kafka, node)
+    assert node.tokens == ["not-for-the-log"]
+    assert node.pings >= 2
+    assert "not-for-the-log" not in role.log
+    (request,) = node.requests
+    assert not request.HasField("from_slot")
+    undecoded = [
+        tape_pb2.Undecoded.FromString(value)
+        for values in (await read(kafka, UNDECODED)).values()
+        for value in values
+    ]
+    assert [each.data for each in undecoded] == [garbage]
+    assert undecoded[0].reason == tape_pb2.Undecoded.MALFORMED
+    # Every slot that users saw events of is confirmed or taken back, in the live lane itself.
+    seen, confirmed, orphaned = set(), set(), set()
+    for values in (await read(kafka, LIVE)).values():
+        for value in values:
+            for event in tape_pb2.LiveBatch.FromString(value).events:
+                status = event.slot_status
+                if event.HasField("swap"):
+                    seen.add(event.swap.slot)
+                elif status.status == tape_pb2.SlotStatus.CONFIRMED:
+                    confirmed.add(status.slot)
+                elif status.status == tape_pb2.SlotStatus.ORPHANED:
+                    orphaned.add(status.slot)
+    first = min(confirmed)
+    assert {slot for slot in seen if slot >= first} <= confirmed | orphaned
+    assert confirmed == {slot.slot for slot in node.canonical if slot.slot >= first}
