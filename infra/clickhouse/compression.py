@@ -103,6 +103,10 @@ class Compressor:
         """Return the last compressed bytes."""
         return self._deflating.flush()
 
+    def whole(self, data: bytes) -> bytes:
+        """Return an answer that is there already, compressed."""
+        return self.compress(data) + self.finish()
+
 
 class _Lz4:
     """One lz4 frame; the library wants it begun before the first bytes."""

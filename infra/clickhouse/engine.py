@@ -220,14 +220,14 @@ class Query:
         return self._opened
 
     def _preamble(self) -> Iterator[str]:
-        yield _set(self._defaults)
+        # The embedded engine keeps no query log, so the comment is free to carry the tag.
+        yield _set({**self._defaults, "log_comment": self._scope.tag})
         yield from self._scope.earlier
         if self._scope.database:
             yield f"USE {_identifier(self._scope.database)}"
-        # The embedded engine keeps no query log, so the comment is free to carry the tag.
-        settings = {**self._scope.settings, "log_comment": self._scope.tag}
-        readonly = settings.pop("readonly", "0")
-        yield _set({**settings, "readonly": readonly})  # last: it locks the settings
+        settings = {k: v for k, v in self._scope.settings.items() if k != "log_comment"}
+        if settings:
+            yield _set(settings)
 
 
 def require_format(name: str) -> None:

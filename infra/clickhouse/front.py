@@ -42,7 +42,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _JOINABLE: Final = frozenset(
     {
         *("native", "rowbinary", "tabseparated", "tsv", "tabseparatedraw", "tsvraw", "csv"),
-        *("jsoneachrow", "jsonlines", "ndjson", "jsoncompacteachrow", "jsonstringseachrow"),
+        *("jsoncompacteachrow",),  # a setting makes an array of JSONEachRow
     }
 )
 _CONTENT_TYPES: Final = (
@@ -78,7 +78,7 @@ class Front:
         """Return the application to serve."""
         app = web.Application(middlewares=[self._explain_errors, _only_from_here])
         app.router.add_get("/ping", _ok)
-        app.router.add_get("/", self._answer)
+        app.router.add_get("/", self._answer, allow_head=False)
         app.router.add_post("/", self._answer)
         return app
 
@@ -134,7 +134,7 @@ class Front:
         answer = web.Response(body=result.body, headers=headers)
         if result.body and (compressor := Compressor.accepted(call.accept_encoding)):
             answer.headers["Content-Encoding"] = compressor.encoding
-            answer.body = compressor.compress(result.body) + compressor.finish()
+            answer.body = await asyncio.to_thread(compressor.whole, result.body)
         return answer
 
     def _authenticate(self, request: web.Request) -> None:
@@ -319,10 +319,16 @@ class Front:
 async def _only_from_here(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn away web pages from elsewhere: a browser would carry their requests to loopback."""
     origin = request.headers.get("Origin")
-    addresses = [f"//{request.host}", *([origin] if origin else [])]
-    if any(urlsplit(address).hostname not in _LOOPBACK for address in addresses):
+    if not _is_here(f"//{request.host}") or (origin is not None and not _is_here(origin)):
         raise refusal(Code.ACCESS_DENIED, "The embedded engine answers this machine only")
     return await handler(request)
+
+
+def _is_here(address: str) -> bool:
+    try:
+        return urlsplit(address).hostname in _LOOPBACK
+    except ValueError:
+        return False
 
 
 async def _ok(_: web.Request) -> web.Response:

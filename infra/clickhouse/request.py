@@ -69,7 +69,7 @@ def call_of(request: web.Request, fields: Mapping[str, str]) -> Call:
         for name, value in given.items()
         if name not in _RESERVED and not name.startswith("param_")
     }
-    if request.method == "GET" and settings.get("readonly", "0") == "0":
+    if request.method != "POST" and settings.get("readonly", "0") == "0":
         settings["readonly"] = "2"  # as the server: reading, with settings of one's own
     headers = request.headers
     return Call(
@@ -164,16 +164,16 @@ class Body:
         """
         text = bytearray(f"{query}\n".encode() if query else b"")
         if not (query and outline(bytes(text)).data_at is not None):
-            limit_bytes = _HEAD_BYTES
+            enough_bytes = _HEAD_BYTES
             async for piece in self._pieces():
                 text += piece
-                if len(text) < limit_bytes:
+                if len(text) < enough_bytes:
                     continue
-                if limit_bytes == MAX_STATEMENT_BYTES:
-                    raise _too_large(limit_bytes)
                 if verb_of(bytes(text)) == "INSERT" and outline(bytes(text)).data_at is not None:
                     break
-                limit_bytes = MAX_STATEMENT_BYTES
+                if len(text) > MAX_STATEMENT_BYTES:
+                    raise _too_large(MAX_STATEMENT_BYTES)
+                enough_bytes = MAX_STATEMENT_BYTES
         statement = outline(bytes(text))
         if not statement.verb:
             raise refusal(Code.SYNTAX_ERROR, "Syntax error: Empty query")

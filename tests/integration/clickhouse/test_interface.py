@@ -170,7 +170,12 @@ def test_reading_only(post, client):
         post(method="GET", query="DROP TABLE kept", readonly=0),
     ):
         assert refused.headers["X-ClickHouse-Exception-Code"] == "164", refused.data
-    assert post("SELECT count() FROM kept", readonly=1).data == b"0\n"
+    assert post(method="HEAD", query="DROP TABLE kept").status == 405
+    assert post("SET readonly = 1", session_id="locked").status == 200
+    assert post("SELECT 1", session_id="locked").data == b"1\n"
+    refused = post("DROP TABLE kept", session_id="locked")
+    assert refused.headers["X-ClickHouse-Exception-Code"] == "164"
+    assert post("SELECT count() FROM kept", readonly=1, max_threads=1).data == b"0\n"
     assert post(method="GET", query="SELECT 1", max_threads=1).data == b"1\n"
 
 
@@ -220,6 +225,7 @@ def test_a_session_or_query_id_in_use_is_refused(post):
         ({"Origin": "https://example.com"}, {}, 497),
         ({"Origin": "null"}, {}, 497),
         ({"Host": "example.com"}, {}, 497),
+        ({"Host": "127.0.0.1.example.com:8123"}, {}, 497),
         ({"X-ClickHouse-User": "nobody"}, {}, 516),
         ({"X-ClickHouse-User": "default", "X-ClickHouse-Key": "x"}, {}, 516),
         ({"Authorization": "Basic !"}, {}, 516),
@@ -235,6 +241,9 @@ def test_what_is_not_accepted_says_so(post, headers, parameters, code):
 
 def test_a_statement_too_large_is_refused(post):
     answer = post("SELECT 1 --" + "x" * 5_000_000)
+    assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (413, "229")
+    bomb = lz4.frame.compress(b"SELECT 1 --" + bytes(50_000_000))
+    answer = post(bomb, {"Content-Encoding": "lz4"})
     assert (answer.status, answer.headers["X-ClickHouse-Exception-Code"]) == (413, "229")
 
 
