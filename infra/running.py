@@ -60,12 +60,12 @@ def _acquire(path: Path) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(lock, 20, 0).decode().strip() or "unknown"
+            pid = _pid(lock)
             os.close(lock)
             if time.monotonic() >= deadline:
                 raise AlreadyRunning(
-                    f"`soltape up` already runs in this folder, with pid {holder}: "
-                    f"stop it first (kill {holder}), or set SOLTAPE_DATA to another folder"
+                    f"`soltape up` already runs in this folder, with pid {pid}: "
+                    f"stop it first (kill {pid}), or set SOLTAPE_DATA to another folder"
                 ) from None
             time.sleep(0.05)
             continue
@@ -92,7 +92,7 @@ def publish(data: Path, addresses: Mapping[str, str]) -> None:
 
 def addresses(data: Path) -> dict[str, str]:
     """Return the addresses of the stack running in this folder, by setting; none: empty."""
-    if not _is_held(data / LOCK):
+    if holder(data) is None:
         return {}
     try:
         published: dict[str, str] = json.loads((data / ADDRESSES).read_text())
@@ -101,16 +101,22 @@ def addresses(data: Path) -> dict[str, str]:
     return published
 
 
-def _is_held(path: Path) -> bool:
+def holder(data: Path) -> int | None:
+    """Return the pid of the `soltape up` that runs in this folder."""
     try:
-        lock = os.open(path, os.O_RDONLY)
+        lock = os.open(data / LOCK, os.O_RDONLY)
     except OSError:
-        return False
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return _pid(lock)
     else:
-        return False
+        return None
     finally:
         os.close(lock)
+
+
+def _pid(lock: int) -> int | None:
+    text = os.pread(lock, 20, 0).strip()
+    return int(text) if text.isdigit() else None  # None: it is writing it at this moment

@@ -42,8 +42,8 @@ _STOP_SYSTEMS_S: Final = 1.5  # of which are kept for the systems, which stop af
     help="Which Kafka: in memory, Apache Kafka on disk (needs Java 17 and Maven), or yours.  "
     "[default: KAFKA_BOOTSTRAP if it is set, else embedded]",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Transactions a second.")
-@click.option("--seed", type=int, help="Another market: the same seed gives the same one.")
+@click.option("--rate", type=click.FloatRange(0, 20_000), help="Transactions a second.")
+@click.option("--seed", type=click.IntRange(0), help="Of the market: the same gives the same one.")
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
