@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from confluent_kafka import KafkaError, KafkaException
@@ -44,7 +45,7 @@ async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str
     counts = {name: len(topic.partitions) for name, topic in found.topics.items()}
     wrong = _wrong_counts(counts, wanted)
     if missing := [topic.name for topic in wanted if topic.name not in counts]:
-        wrong.append(f"missing: {', '.join(missing)} (`soltape ingest` creates them)")
+        wrong.append(_missing(missing))
     if wrong:
         raise TopicsWrong("\n".join(wrong))
     kind = "embedded" if found.cluster_id == client.EMBEDDED_CLUSTER_ID else "cluster"
@@ -57,70 +58,90 @@ async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
 
     It is read from a fetch: what the embedded broker's ListOffsets says is too low.
     """
-    async with _Reader(settings, topic) as reader:
-        return await reader.ends()
+    places = await partitions(settings, topic)
+    async with reader(settings) as consumer:
+        return {place.partition: end for place, end in (await ends(consumer, places)).items()}
 
 
 async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRecord]:
-    """Return the last record of each partition that has one."""
+    """Return the last record of each partition that has one.
+
+    Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does not answer.
+    """
+    places = await partitions(settings, topic)
     last: dict[int, ConsumerRecord] = {}
-    async with _Reader(settings, topic) as reader:
-        ends = await reader.ends()
-        starts = await reader.consumer.beginning_offsets(reader.partitions)
-        waiting = set()
-        for partition in reader.partitions:
-            if ends[partition.partition] > starts[partition]:
-                reader.consumer.seek(partition, ends[partition.partition] - 1)
-                waiting.add(partition)
+    async with reader(settings, fetch_max_wait_ms=500) as consumer:
+        consumer.assign(places)
+        starts = await consumer.beginning_offsets(places)
+        # On the embedded broker this is the first record of the last batch, plus one.
+        stops = await consumer.end_offsets(places)
+        waiting = {place for place in places if stops[place] > starts[place]}
+        for place in waiting:
+            consumer.seek(place, stops[place] - 1)
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
         while waiting:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic.name}: no record at the end of {waiting}")
-            for partition, records in (await reader.consumer.getmany(timeout_ms=500)).items():
-                last[partition.partition] = records[-1]
-                waiting.discard(partition)
+                raise TimeoutError(f"{topic.name}: no record at the end of {_numbers(waiting)}")
+            fetched = await consumer.getmany(*waiting, timeout_ms=500)
+            for place, records in fetched.items():
+                last[place.partition] = records[-1]
+                if records[-1].offset + 1 >= consumer.highwater(place):
+                    waiting.discard(place)
     return last
 
 
-class _Reader:
-    """A consumer of all partitions of a topic, outside any group."""
+async def partitions(settings: Settings, *wanted: Topic) -> list[TopicPartition]:
+    """Return the partitions of topics as the broker has them; raises TopicsWrong."""
+    counts = await _partition_counts(settings)
+    if missing := [topic.name for topic in wanted if topic.name not in counts]:
+        raise TopicsWrong(_missing(missing))
+    return [
+        TopicPartition(topic.name, number)
+        for topic in wanted
+        for number in range(counts[topic.name])
+    ]
 
-    def __init__(self, settings: Settings, topic: Topic) -> None:
-        self._settings = settings
-        self._topic = topic
-        self.partitions: list[TopicPartition] = []
-        self.consumer: AIOKafkaConsumer
 
-    async def __aenter__(self) -> _Reader:
-        counts = await _partition_counts(self._settings)
-        if self._topic.name not in counts:
-            raise TopicsWrong(f"missing: {self._topic.name} (`soltape ingest` creates it)")
-        self.partitions = [
-            TopicPartition(self._topic.name, number) for number in range(counts[self._topic.name])
-        ]
-        self.consumer = AIOKafkaConsumer(
-            **client.aiokafka_consumer(self._settings) | {"fetch_max_wait_ms": 500}
-        )
-        await self.consumer.start()
-        self.consumer.assign(self.partitions)
-        return self
+@asynccontextmanager
+async def reader(
+    settings: Settings, fetch_max_wait_ms: int = 10
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """Give a started consumer outside any group."""
+    consumer = AIOKafkaConsumer(
+        **client.aiokafka_consumer(settings) | {"fetch_max_wait_ms": fetch_max_wait_ms}
+    )
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await asyncio.sleep(0)  # aiokafka's stop fails on a task of its own that has not begun
+        await consumer.stop()
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.consumer.stop()
 
-    async def ends(self) -> dict[int, int]:
-        for partition, offset in (await self.consumer.end_offsets(self.partitions)).items():
-            self.consumer.seek(partition, offset)
-        deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
-        while True:
-            await self.consumer.getmany(timeout_ms=100)
-            ends = {p.partition: self.consumer.highwater(p) for p in self.partitions}
-            known = {number: end for number, end in ends.items() if end is not None}
-            if len(known) == len(ends):
-                return known
-            if time.monotonic() > deadline:
-                missing = sorted(ends.keys() - known.keys())
-                raise TimeoutError(f"{self._topic.name}: partitions {missing} do not answer")
+async def ends(
+    consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return the offset after the last record of each partition, which the consumer is given."""
+    consumer.assign(places)
+    for place, offset in (await consumer.end_offsets(places)).items():
+        consumer.seek(place, offset)
+    deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
+    while True:
+        await consumer.getmany(timeout_ms=20)
+        found = {place: consumer.highwater(place) for place in places}
+        silent = {place for place, end in found.items() if end is None}
+        if not silent:
+            return found
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{_numbers(silent)} do not answer")
+
+
+def _numbers(places: Iterable[TopicPartition]) -> str:
+    return ", ".join(sorted(f"{place.topic}[{place.partition}]" for place in places))
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"missing: {', '.join(names)} (`soltape ingest` creates them)"
 
 
 def _create(settings: Settings, wanted: Sequence[Topic]) -> tuple[list[str], list[str]]:

@@ -76,9 +76,9 @@ def broker(
     yield from started(request.param, tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
-def tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The embedded broker alone, for what is said about it only."""
+@pytest.fixture
+def fresh_tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """An embedded broker of the test's own, for what is true of that kind only."""
     yield from started("tansu", tmp_path_factory)
 
 
