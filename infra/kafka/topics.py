@@ -70,7 +70,7 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
     """
     places = await partitions(settings, topic)
     last: dict[int, ConsumerRecord] = {}
-    async with reader(settings, fetch_max_wait_ms=500) as consumer:
+    async with reader(settings, fetch_max_wait_ms=200) as consumer:
         consumer.assign(places)
         starts = await consumer.beginning_offsets(places)
         # On the embedded broker this is the first record of the last batch, plus one.
@@ -87,6 +87,7 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
                 last[place.partition] = records[-1]
                 if records[-1].offset + 1 >= consumer.highwater(place):
                     waiting.discard(place)
+                    consumer.pause(place)
     return last
 
 
