@@ -101,16 +101,23 @@ def read_recording(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
         stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
         try:
-            if _read(stream, len(_MAGIC)) != _MAGIC:
-                raise UnreadableFile(f"{path}: not a recording of `soltape record`")
-            count = 0
+            head = stream.read(len(_MAGIC))
+        except zstandard.ZstdError:
+            head = b""
+        if head != _MAGIC:
+            raise UnreadableFile(f"{path}: not a recording of `soltape record`")
+        count = 0
+        try:
             while header := _read(stream, _HEADER.size):
                 size, received_ms = _HEADER.unpack(header)
                 if size > _MAX_UPDATE_BYTES:
                     raise EOFError
-                yield received_ms, _read(stream, size)
+                update = _read(stream, size)
+                if len(update) != size:
+                    raise EOFError
+                yield received_ms, update
                 count += 1
-        except (EOFError, struct.error, zstandard.ZstdError):
+        except (EOFError, zstandard.ZstdError):
             log.warning("recording_cut_off", file=str(path), updates=count)
 
 

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from infra.chain.history import BrokenSource, History
+from infra.chain.source import (
+    BlockHeader,
+    ChainTransaction,
+    SlotCompleted,
+    SlotConfirmed,
+    SlotDead,
+    SlotEvent,
+    SlotFinalized,
+    SlotStarted,
+    SlotTransactions,
+)
+from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED
+
+
+def transaction(number: int, size: int = 100) -> ChainTransaction:
+    return ChainTransaction(number.to_bytes(64), 0, b"x" * size, frozenset(), False, False)
+
+
+def block(slot: int, parent: int, *transactions: ChainTransaction) -> list[SlotEvent]:
+    header = BlockHeader(slot, parent, f"hash{slot}", f"hash{parent}", 1_795_233_522, slot)
+    return [
+        SlotStarted(slot, parent),
+        SlotTransactions(slot, transactions),
+        SlotCompleted(header),
+    ]
+
+
+def history(*events: SlotEvent, max_slots: int = 100, max_bytes: int = 1 << 20) -> History:
+    out = History(max_slots, max_bytes)
+    for event in events:
+        out.apply(event)
+    return out
+
+
+def test_commitments_rise_one_by_one() -> None:
+    kept = history(*block(10, 9), *block(11, 10), *block(12, 11), SlotConfirmed(10))
+    kept.apply(SlotConfirmed(11))
+    kept.apply(SlotFinalized(10))
+    tips = [kept.tip(level) for level in (PROCESSED, CONFIRMED, FINALIZED)]
+    assert [tip and tip.slot for tip in tips] == [12, 11, 10]
+    assert [record.slot for record in kept.blocks(0, 99, CONFIRMED)] == [10, 11]
+    assert [record.slot for record in kept.blocks(11, 99, CONFIRMED)] == [11]
+    assert kept.block(12, PROCESSED) is not None
+    assert kept.block(12, CONFIRMED) is None
+
+
+def test_a_transaction_on_two_forks_is_found_on_the_one_that_won() -> None:
+    twice = transaction(1)
+    kept = history(*block(10, 9), *block(11, 10, twice), *block(12, 10, twice))
+    assert kept.transaction(twice.signature, CONFIRMED) is None
+    kept.apply(SlotConfirmed(12))
+    found = kept.transaction(twice.signature, CONFIRMED)
+    assert found is not None
+    assert found[0].slot == 12
+    assert kept.transaction(twice.signature, FINALIZED) is None
+
+
+def test_the_oldest_slots_are_dropped() -> None:
+    kept = history(max_slots=3)
+    for slot in range(10, 20):
+        for event in block(slot, slot - 1, transaction(slot)):
+            kept.apply(event)
+        kept.apply(SlotConfirmed(slot))
+    assert kept.first_block() == 17
+    assert kept.record(16) is None
+    assert kept.transaction(transaction(16).signature, CONFIRMED) is None
+    assert kept.transaction(transaction(17).signature, CONFIRMED) is not None
+    assert kept.size_bytes == 300
+
+
+def test_beyond_the_memory_limit_blocks_lose_their_transactions_but_not_their_votes() -> None:
+    kept = history(max_bytes=250)
+    for slot in range(10, 15):
+        for event in block(slot, slot - 1, transaction(slot)):
+            kept.apply(event)
+    kept.apply(SlotConfirmed(10))
+    assert kept.block(10, CONFIRMED) is None
+    assert kept.tip(CONFIRMED) is not None
+    assert kept.size_bytes <= 300  # the limit is held when a slot starts
+    assert kept.block(14, PROCESSED) is not None
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([SlotTransactions(10, ())], "slot 10 was never started"),
+        ([SlotStarted(10, 9), SlotStarted(10, 9)], "started twice"),
+        ([SlotStarted(10, 10)], "not after its parent"),
+        ([SlotStarted(10, 9), SlotConfirmed(10)], "before it was completed"),
+        ([*block(10, 9), SlotTransactions(10, ())], "after it was completed"),
+        ([*block(10, 9), block(10, 9)[-1]], "completed twice"),
+        ([SlotDead(10, "gone")], "slot 10 was never started"),
+    ],
+)
+def test_a_source_that_tells_nonsense_is_stopped(events: list[SlotEvent], message: str) -> None:
+    with pytest.raises(BrokenSource, match=message):
+        history(*events)
