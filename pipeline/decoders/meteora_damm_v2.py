@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
+from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults, withhold
 from pipeline.solana.layout import Reader
 
 DEX: Final = "meteora-damm-v2"
@@ -26,7 +26,7 @@ def _swap(ix: Instruction) -> Leg:
     leg = swap_by_vaults(ix, pool=1, vaults=(4, 5), user=8)
     for body in ix.cpi_events():
         if body[:8] == SWAP2_EVENT:
-            _tell_swap2(leg, Reader(body, 8))
+            _tell_swap2(ix, leg, Reader(body, 8))
             break
         if body[:8] == SWAP_EVENT:
             _tell_swap(leg, Reader(body, 8))
@@ -44,7 +44,7 @@ def _tell_swap(leg: Leg, event: Reader) -> None:
         leg.fee_mint = leg.output_mint
 
 
-def _tell_swap2(leg: Leg, event: Reader) -> None:
+def _tell_swap2(ix: Instruction, leg: Leg, event: Reader) -> None:
     event.skip(32)  # pool
     a_to_b = event.u8() == _A_TO_B
     event.skip(1 + 1 + 17)  # collect_fee_mode, has_referral, parameters
@@ -54,7 +54,10 @@ def _tell_swap2(leg: Leg, event: Reader) -> None:
     # claimed by positions, protocol's, compounded, referrer's
     leg.fee_raw = event.u64() + event.u64() + event.u64() + event.u64()
     leg.fee_mint = leg.output_mint if with_fee_raw == without_fee_raw else leg.input_mint
-    event.skip(8 + 8 + 8 + 8)  # amounts with and without transfer fees, timestamp
+    paid_raw, sent_raw, received_raw = event.u64(), event.u64(), event.u64()
+    if paid_raw == leg.paid_raw and sent_raw == leg.output_raw:
+        withhold(ix, leg, paid_raw - with_fee_raw, sent_raw - received_raw)
+    event.skip(8)  # timestamp
     if event.has(16):
         reserve_a, reserve_b = event.u64(), event.u64()
         leg.reserve_in_raw = reserve_a if a_to_b else reserve_b

@@ -15,6 +15,7 @@ from pipeline.decoding.contract import (
     Venue,
     named,
     swap_by_vaults,
+    withhold,
 )
 from pipeline.solana.layout import Reader
 
@@ -30,14 +31,14 @@ _A_TO_B_TWO: Final = 26
 def _swap(ix: Instruction) -> Leg:
     """Read a swap: 1 authority, 2 pool, 3/5 user accounts, 4/6 vaults of A and B."""
     leg = swap_by_vaults(ix, pool=2, vaults=(4, 6), user=1)
-    _tell(leg, ix.log_events())
+    _tell(ix, leg, ix.log_events())
     return leg
 
 
 def _swap_v2(ix: Instruction) -> Leg:
     """Read a swap: 3 authority, 4 pool, 7/9 user accounts, 8/10 vaults of A and B."""
     leg = swap_by_vaults(ix, pool=4, vaults=(8, 10), user=3)
-    _tell(leg, ix.log_events())
+    _tell(ix, leg, ix.log_events())
     return leg
 
 
@@ -53,8 +54,8 @@ def _two_hop_swap(ix: Instruction) -> list[Leg]:
     two = swap_by_vaults(ix, pool=3, vaults=(9, 11), user=1, transfers=transfers[2:])
     two.position = transfers[2].position
     events = ix.log_events()
-    _tell(one, events)
-    _tell(two, events)
+    _tell(ix, one, events)
+    _tell(ix, two, events)
     return [one, two]
 
 
@@ -74,12 +75,12 @@ def _two_hop_swap_v2(ix: Instruction) -> list[Leg]:
     two.second_mint = two.output_mint if ix.data[_A_TO_B_TWO] else two.input_mint
     two.position = transfers[1].position
     events = ix.log_events()
-    _tell(one, events)
-    _tell(two, events)
+    _tell(ix, one, events)
+    _tell(ix, two, events)
     return [one, two]
 
 
-def _tell(leg: Leg, events: list[bytes]) -> None:
+def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
     """Add what the event of the leg's pool tells."""
     for body in events:
         if body[:8] == TRADED:
@@ -87,7 +88,8 @@ def _tell(leg: Leg, events: list[bytes]) -> None:
             if event.pubkey() == leg.pool:
                 event.skip(1 + 16)  # a_to_b, price before
                 leg.sqrt_price_x64 = event.u128()
-                event.skip(8 + 8 + 8 + 8)  # amounts, transfer fees
+                event.skip(8 + 8)  # amounts
+                withhold(ix, leg, event.u64(), event.u64())
                 leg.fee_raw = event.u64() + event.u64()  # LP's, protocol's
                 leg.fee_mint = leg.input_mint
                 return

@@ -19,6 +19,7 @@ from pipeline.decoding.contract import (
     Venue,
     named,
     swap_by_vaults,
+    withhold,
 )
 from pipeline.solana.address import key
 from pipeline.solana.layout import Reader
@@ -34,7 +35,7 @@ _ROUTER_ACCOUNTS: Final = 6  # payer, input account, input mint, token programs,
 def swap(ix: Instruction) -> Leg:
     """Read a swap: 0 payer, 2 pool, 3/4 user accounts, 5/6 vaults of input and output."""
     leg = swap_by_vaults(ix, pool=2, vaults=(5, 6), user=0)
-    _tell(leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
+    _tell(ix, leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
     return leg
 
 
@@ -59,19 +60,25 @@ def swap_router_base_in(ix: Instruction) -> list[Leg]:
         leg = swap_by_vaults(ix, place - 3, (place - 1, place), user=0, transfers=[paid, received])
         if hop:
             leg.position = paid.position
-        _tell(leg, events)
+        _tell(ix, leg, events)
         legs.append(leg)
     return legs
 
 
-def _tell(leg: Leg, events: list[bytes]) -> None:
+def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
     """Add what the event of the leg's pool tells, and take it off the list."""
     leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
     for number, body in enumerate(events):
         event = Reader(body, 8)
         if event.pubkey() == leg.pool:
-            # sender, token accounts, amounts and transfer fees, zero_for_one
-            event.skip(32 + 64 + 32 + 1)
+            event.skip(32 + 64 + 8)  # sender, token accounts, amount of token 0
+            fee_0_raw = event.u64()
+            event.skip(8)  # amount of token 1
+            fee_1_raw = event.u64()
+            if event.flag():  # zero for one
+                withhold(ix, leg, fee_0_raw, fee_1_raw)
+            else:
+                withhold(ix, leg, fee_1_raw, fee_0_raw)
             leg.sqrt_price_x64, leg.liquidity = event.u128(), event.u128()
             del events[number]
             return

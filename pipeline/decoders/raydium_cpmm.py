@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
+from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults, withhold
 from pipeline.solana.address import key
 from pipeline.solana.layout import Reader
 
@@ -32,7 +32,9 @@ def _swap(ix: Instruction) -> Leg:
     event = Reader(body, 8)
     event.skip(32)  # pool
     before_in, before_out = event.u64(), event.u64()
-    event.skip(8 + 8 + 8 + 8 + 1)  # amounts, transfer fees, base_input
+    event.skip(8 + 8)  # amounts
+    withhold(ix, leg, event.u64(), event.u64())
+    event.skip(1)  # base_input
     leg.reserve_in_raw = before_in + leg.input_raw
     leg.reserve_out_raw = before_out - leg.output_raw
     if event.has(64 + 8):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from pipeline.solana.address import key, text
+from pipeline.solana.address import TOKEN_2022_PROGRAM, key, text
 from pipeline.solana.transaction import TokenAccount, Transaction, Transfer
 
 
@@ -24,6 +24,9 @@ class Malformed(Exception):  # noqa: N818 - the name of the outcome
 
 # What a read past the end, a bad index, text or key raises. Nothing else may leave a handler.
 UNREADABLE: Final = (Malformed, struct.error, IndexError, ValueError)
+
+
+_TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
 
 
 @dataclass(slots=True)
@@ -293,3 +296,17 @@ def swap_by_vaults(
             if transfer.source == paid.source and transfer.destination in fees_to
         )
     return leg
+
+
+def withhold(ix: Instruction, leg: Leg, paid_fee_raw: int, received_fee_raw: int) -> None:
+    """Take off the transfer fees that an event tells, where the balances did not tell them."""
+    if paid_fee_raw and leg.input_raw == leg.paid_raw and _withholds(ix, leg.vault_in):
+        leg.input_raw -= paid_fee_raw
+    if received_fee_raw and leg.received_raw == leg.output_raw and _withholds(ix, leg.vault_out):
+        leg.received_raw -= received_fee_raw
+
+
+def _withholds(ix: Instruction, index: int | None) -> bool:
+    """Tell whether the token of an account is of the program that knows transfer fees."""
+    account = None if index is None else ix.tx.token_account(index)
+    return account is not None and account.program == _TOKEN_2022

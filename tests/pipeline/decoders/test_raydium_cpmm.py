@@ -8,7 +8,10 @@ from types import ModuleType
 import pytest
 
 from pipeline.decoders.raydium_cpmm import SWAP_EVENT
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.conservation import differences
+from pipeline.decoding.decode import decode_update, read
+from pipeline.decoding.registry import PROGRAMS
+from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
 
 IN_BEFORE, OUT_BEFORE = 700_000_000, 900_000_000
@@ -56,3 +59,42 @@ def test_creator_fee_on_the_output(builder: ModuleType, examples: ModuleType) ->
     assert swap.pool_fee_raw == TRADE_FEE
     assert swap.quote_reserve_raw == IN_BEFORE + examples.USDC_RAW
     assert swap.reserve_raw == OUT_BEFORE - examples.TOKEN_RAW - CREATOR_FEE
+
+
+def test_transfer_fees_of_two_sales_to_one_vault(builder: ModuleType, examples: ModuleType) -> None:
+    """The vault's balance tells the sum of what was withheld; the events tell each."""
+    example = examples.EXAMPLES["raydium-cpmm"]
+    tx = builder.TransactionBuilder("trader")
+    tx.mint("token", fee_bps=400)
+    for name, owner in (("user 1", "trader"), ("vault 1", "auth")):
+        tx.token(name, "token", owner, 10_000_000, program=builder.TOKEN_2022)
+    for name, owner in (("user 2", "trader"), ("vault 2", "auth")):
+        tx.token(name, examples.USDC, owner, 10_000_000)
+    accounts = [
+        "trader",
+        "auth",
+        "x",
+        "pool",
+        "user 1",
+        "user 2",
+        "vault 1",
+        "vault 2",
+        "x",
+        "x",
+        "x",
+        "x",
+        "x",
+    ]
+    for paid in (358_800, 100_000):
+        call = tx.call(example.program, accounts, bytes.fromhex(example.tag) + bytes(16))
+        tx.transfer(call, "user 1", "vault 1", "trader", paid, checked=True)
+        tx.transfer(call, "vault 2", "user 2", "auth", 500)
+        body = SWAP_EVENT + bytes(32)
+        tx.log_event(call, body + pack("<6Q?", 9_000_000, 9_000_000, 1, 2, paid // 25, 0, True))
+    info = tx.info()
+    swaps = decode_update(info, 1, 2).events
+    assert [swap.amount_raw for swap in swaps] == [344_448, 96_000]
+    assert [swap.wallet_amount_raw for swap in swaps] == [358_800, 100_000]
+    assert swaps[0].reserve_raw == 9_000_000 + 344_448
+    transaction = Transaction(info, 1, 2, PROGRAMS)
+    assert differences(transaction, list(read(transaction, []))) == []
