@@ -8,8 +8,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from infra.chain.market.launches import metadata_address
 from infra.chain.market.ledger import Ledger, Mint, TokenAccount
-from infra.chain.market.programs import METADATA, NO_ADDRESS, SYSTEM, TOKEN, WSOL, pda
+from infra.chain.market.programs import METADATA, NO_ADDRESS, SYSTEM, TOKEN, WSOL
 from infra.chain.source import Account
 
 _U64: Final = Struct("<Q").pack
@@ -30,11 +31,6 @@ def account(ledger: Ledger, address: bytes) -> Account | None:
     if metadata := metadata_of(ledger, address):
         return Account(METADATA.address, lamports, metadata_data(metadata))
     return Account(SYSTEM.address, lamports, b"") if lamports else None
-
-
-def metadata_address(mint: Mint) -> bytes:
-    """Return a mint's Metaplex metadata account."""
-    return pda(METADATA, b"metadata", METADATA.address, mint.address)
 
 
 def metadata_of(ledger: Ledger, address: bytes) -> Mint | None:

@@ -32,11 +32,13 @@ class Directory:
 
     def open(self, tx: Execution, pool: Pool) -> None:
         """List a pool that a transaction created; taken back with it."""
-        pool.alive = False
-        tx.touch(pool)
         pool.alive = True
         self.add(pool)
-        tx.changes.undo.append(lambda: self.remove(pool))
+        tx.changes.undo.append(lambda: self._retract(pool))
+
+    def _retract(self, pool: Pool) -> None:
+        pool.alive = False
+        self.remove(pool)
 
     def close(self, tx: Execution, pool: Pool) -> None:
         """Take off a curve that a transaction ended; put back with it."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
 from infra.chain.market.directory import Directory
 from infra.chain.market.ledger import Ledger, Mint
+from infra.chain.market.meteora_damm_v2 import DammV2Pool
+from infra.chain.market.meteora_dlmm import DlmmPool
 from infra.chain.market.orca_whirlpool import Whirlpool
 from infra.chain.market.programs import (
     JITO_TIP_ACCOUNTS,
     PROGRAMS,
+    TOKEN,
     TOKEN_2022,
     USDC,
     USDT,
@@ -19,9 +23,13 @@ from infra.chain.market.programs import (
 )
 from infra.chain.market.pump_swap import LARGE, PumpSwapPool
 from infra.chain.market.raydium_amm_v4 import AmmV4Pool
+from infra.chain.market.raydium_clmm import ClmmPool
+from infra.chain.market.raydium_cpmm import CpmmPool, sorted_sides
+from infra.chain.market.venue import Pool
 from infra.chain.market.wallets import LAMPORTS, Validator, Wallet
 
 SOL_PRICE_USDC: Final = 150
+OLD_COINS: Final = 24
 EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 
 
@@ -56,6 +64,7 @@ class World:
         self.validators = [self._validator(number) for number in range(8)]
         self.reference = self._reference_pools()
         self.coins = self._coins()
+        self.launched: dict[bytes, Mint] = {}  # by address, in the order they were created
 
     def address(self, *labels: object) -> bytes:
         """Return an address of this world."""
@@ -78,15 +87,22 @@ class World:
         self.ledger.lamports[validator.vote_account] = 27_074_400
         return validator
 
-    def _reference_pools(self) -> list[Whirlpool | AmmV4Pool]:
+    def _reference_pools(self) -> list[Pool]:
+        ledger = self.ledger
         sides = (self.sol, self.usdc)
         depth = 40_000 * LAMPORTS
         amounts = (depth, depth * SOL_PRICE_USDC // 1_000)
-        orca = Whirlpool(self.ledger, self.address("orca", "sol-usdc"), sides, amounts, 400)
-        raydium = AmmV4Pool(self.ledger, self.address("v4", "sol-usdc"), sides, amounts)
-        for pool in (orca, raydium):
+        pools: list[Pool] = [
+            Whirlpool(ledger, self.address("orca", "sol-usdc"), sides, amounts, 400),
+            AmmV4Pool(ledger, self.address("v4", "sol-usdc"), sides, amounts),
+            ClmmPool(ledger, sides, amounts, 400),
+            DlmmPool(ledger, self.address("dlmm", "sol-usdc"), sides, amounts, 10),
+        ]
+        for pool in pools:
             self.directory.add(pool)
-        return [orca, raydium]
+        tether = (depth * SOL_PRICE_USDC // 4_000,) * 2
+        self.directory.add(ClmmPool(ledger, (self.usdc, self.usdt), tether, 100))
+        return pools
 
     def _coin(self, number: int) -> Mint:
         taxed = number % 8 == 7
@@ -95,7 +111,7 @@ class World:
                 self.address("coin", number),
                 6 if number % 3 else 9,
                 0,
-                TOKEN_2022 if taxed or number % 4 == 2 else self.sol.program,
+                TOKEN_2022 if taxed or number % 4 == 2 else TOKEN,
                 transfer_fee_bps=100 if taxed else 0,
                 transfer_fee_max_raw=10**15 if taxed else 0,
                 name=f"Old Coin {number}",
@@ -105,23 +121,44 @@ class World:
         )
 
     def _coins(self) -> list[Mint]:
-        coins = [self._coin(number) for number in range(24)]
+        coins = [self._coin(number) for number in range(OLD_COINS)]
         for number, coin in enumerate(coins):
             depth = self.random.randrange(200, 5_000) * LAMPORTS
             amounts = (self.random.randrange(10**5, 10**8) * coin.unit, depth)
-            sides = (coin, self.sol)
-            plain = coin.program is self.sol.program
-            if plain:
-                self.directory.add(
-                    AmmV4Pool(self.ledger, self.address("v4", number), sides, amounts)
-                )
-            if not coin.transfer_fee_bps:
-                creator = self.address("creator", number)
-                self.directory.add(
-                    PumpSwapPool(self.ledger, creator, sides, creator, LARGE, amounts)
-                )
-            if number % 2:
-                self.directory.add(
-                    Whirlpool(self.ledger, self.address("orca", number), sides, amounts)
-                )
+            for pool in self._pools_of(number, coin, amounts):
+                self.directory.add(pool)
         return coins
+
+    def _pools_of(self, number: int, coin: Mint, amounts: tuple[int, int]) -> Iterator[Pool]:
+        """Yield a coin's pools: every venue gets some, taxed coins only where they can trade."""
+        ledger = self.ledger
+        sides = (coin, self.sol)
+        plain = coin.program is TOKEN
+        if plain and number % 2:
+            yield AmmV4Pool(ledger, self.address("v4", number), sides, amounts)
+        if not coin.transfer_fee_bps:
+            if number % 3 != 1:
+                creator = self.address("creator", number)
+                yield PumpSwapPool(ledger, creator, sides, creator, LARGE, amounts)
+            if number % 3 != 2:
+                address = self.address("dlmm", number)
+                yield DlmmPool(
+                    ledger, address, sides, amounts, (25, 80, 100)[number % 3], number % 4 % 3
+                )
+        if number % 2 or coin.transfer_fee_bps:
+            address = self.address("orca", number)
+            flipped = number % 5 == 1
+            both = sides[::-1] if flipped else sides
+            yield Whirlpool(ledger, address, both, amounts[::-1] if flipped else amounts)
+        if number % 4 in (1, 2) or coin.transfer_fee_bps:
+            ordered = sorted_sides(*sides)
+            yield CpmmPool(ledger, ordered, amounts if ordered == sides else amounts[::-1])
+        if number % 4 in (0, 3):
+            address = self.address("damm", number)
+            yield DammV2Pool(ledger, address, sides, amounts, number % 2, number % 8 > 3)
+        if number % 4 in (1, 3):
+            ordered = sorted_sides(*sides)
+            yield ClmmPool(ledger, ordered, amounts if ordered == sides else amounts[::-1])
+        if number % 6 == 0:  # against the dollar
+            dollars = amounts[1] * SOL_PRICE_USDC // 1_000
+            yield ClmmPool(ledger, (coin, self.usdc), (amounts[0], dollars))

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Final
 
-from infra.chain.market import pump_launch, spl
-from infra.chain.market.execution import Execution, Intent
+from infra.chain.market import spl
+from infra.chain.market.execution import Execution, Intent, Step
 from infra.chain.market.genesis import SOL_PRICE_USDC, World
+from infra.chain.market.launch_habits import CURVES, LaunchHabits
 from infra.chain.market.ledger import Mint
+from infra.chain.market.orca_two_hop import two_hop_step
+from infra.chain.market.orca_whirlpool import Whirlpool
 from infra.chain.market.programs import VOTE
-from infra.chain.market.pump_fun import BondingCurve
+from infra.chain.market.routes import KINDS, SHARED_AUTHORITY, Hop, Route, quote
 from infra.chain.market.venue import Pool, Trader
 from infra.chain.market.wallets import LAMPORTS, Signer, SwapPlan, Wallet, swap_step
 
-_ADJECTIVES = (
-    *("Lucky", "Sleepy", "Turbo", "Quiet", "Golden", "Angry"),
-    *("Tiny", "Cosmic", "Salty", "Brave", "Lazy", "Electric"),
-)
-_NOUNS = (
-    *("Frog", "Wizard", "Toaster", "Otter", "Robot", "Banana"),
-    *("Ghost", "Pigeon", "Goblin", "Cactus", "Whale", "Yeti"),
-)
+SWAP_UNITS: Final = 200_000
+ROUTE_UNITS: Final = 600_000
 
-SWAP_UNITS = 200_000
-PLAYED_CURVES = 40  # the youngest curves get nearly all attention
+Habit = Callable[[], Intent | None]
 
 
 class Habits:
@@ -36,22 +33,23 @@ class Habits:
         self._random = random
         self._failed = failed
         self.signer = Signer(random)
+        self.launches = LaunchHabits(world, random, self.signer, failed, self._refill)
         self._target_price = float(SOL_PRICE_USDC)
-        self._launched = 0
-        self.slot = 0
-        self._urgent: deque[Callable[[], Intent | None]] = deque()
-        self._mix: list[tuple[float, Callable[[], Intent | None]]] = []
-        total = 0.0
+        self._urgent: deque[Habit] = deque()
+        self._mix: list[tuple[float, Habit]] = []
+        self._total = 0.0
         for weight, habit in (
             (0.10, self._keep_reference),
-            (0.34, self._play_curve),
-            (0.46, self._trade_pool),
+            (0.30, self.launches.play),
+            (0.36, self._trade_pool),
+            (0.14, self._route),
+            (0.03, self._arbitrage),
+            (0.01, self._two_hop),
             (0.06, self._transfer),
-            (0.004, self._launch),
+            (0.004, self.launches.launch),
         ):
-            total += weight
-            self._mix.append((total, habit))
-        self._total = total
+            self._total += weight
+            self._mix.append((self._total, habit))
 
     def next(self) -> Intent:
         """Return the next transaction."""
@@ -66,31 +64,23 @@ class Habits:
                 return intent
 
     def begin_slot(self, slot: int) -> None:
-        """Look at what the last slots brought: new coins to snipe, full curves to migrate."""
-        self.slot = slot
+        """Look at what the last slots brought, and move the price that makers quote."""
         self._target_price *= 1 + self._random.gauss(0, 0.0008)
-        self._urgent.clear()
-        for pool in reversed(self._world.directory.pools.values()):
-            if not isinstance(pool, BondingCurve):
-                continue
-            if slot - pool.born_slot > 2:
-                break
-            for _ in range(self._random.randrange(4)):
-                self._urgent.append(lambda pool=pool: self._snipe(pool))  # type: ignore[misc]
-        for curve in self._curves():
-            if not curve.tokens_raw:
-                self._urgent.append(lambda curve=curve: self._migrate(curve))  # type: ignore[misc]
+        self._urgent = deque(self.launches.begin_slot(slot))
 
-    def _curves(self) -> list[BondingCurve]:
-        found: list[BondingCurve] = []
-        for pool in reversed(self._world.directory.pools.values()):
-            if isinstance(pool, BondingCurve):
-                found.append(pool)
-                if len(found) >= PLAYED_CURVES:
-                    break
-        return found
+    def vote(self) -> Intent:
+        """Return a validator's vote."""
+        validator = self._random.choice(self._world.validators)
+        data = b"\x0e\0\0\0" + self._random.randbytes(112)
+        accounts = (validator.vote_account, validator.address)
 
-    def _slippage(self, quoted_raw: int) -> int:
+        def vote(tx: Execution) -> None:
+            tx.enter(VOTE, accounts, data, (True, False))
+            tx.leave_builtin()
+
+        return self.signer.vote(validator.address, vote)
+
+    def _least(self, quoted_raw: int) -> int:
         """Return the least accepted output; some ask for more than they can get, and fail."""
         if self._random.random() < self._failed:
             return quoted_raw * 3 // 2 + 1
@@ -100,52 +90,52 @@ class Habits:
         share = min(self._random.lognormvariate(0, 1.0) * typical, 0.05)
         return max(int(reserve_raw * share), 1_000)
 
-    def vote(self) -> Intent:
-        """Return a validator's vote."""
-        random = self._random
-        validator = random.choice(self._world.validators)
-        data = b"\x0e\0\0\0" + random.randbytes(112)
-        accounts = (validator.vote_account, validator.address)
-
-        def vote(tx: Execution) -> None:
-            tx.enter(VOTE, accounts, data, (True, False))
-            tx.leave_builtin()
-
-        return self.signer.vote(validator.address, vote)
-
     # Reference price.
 
     def _keep_reference(self) -> Intent | None:
+        """Trade SOL against USDC towards a price that walks at random."""
         world, random = self._world, self._random
         pool = random.choice(world.reference)
         sol, usdc = world.sol, world.usdc
         one_sol = pool.quote(sol, LAMPORTS) / 1e6
-        amount_sol = self._amount(pool.reserves()[0], 0.0004)
+        sol_reserve = pool.reserves()[pool.sides.index(sol)]
+        amount_sol = self._amount(sol_reserve, 0.0004)
         if one_sol < self._target_price:
             mint_in, amount = usdc, int(amount_sol * one_sol / 1_000)
         else:
             mint_in, amount = sol, amount_sol
-        maker = random.choice(world.makers)
-        return self._swap(maker, pool, mint_in, amount)
+        return self._swap(random.choice(world.makers), pool, mint_in, amount)
 
     # Pools.
 
+    def _coin(self) -> Mint:
+        """Return a coin to trade: an old one, or one that left its curve."""
+        world, random = self._world, self._random
+        if world.launched and random.random() < 0.25:
+            young = list(world.launched.values())
+            for coin in (random.choice(young[-200:]) for _ in range(3)):
+                if self._pools(coin):
+                    return coin
+        return random.choice(world.coins)
+
+    def _pools(self, coin: Mint) -> list[Pool]:
+        return [pool for pool in self._world.directory.of(coin) if not isinstance(pool, CURVES)]
+
     def _trade_pool(self) -> Intent | None:
         world, random = self._world, self._random
-        coin = random.choice(world.coins)
-        pools = world.directory.of(coin)
+        coin = self._coin()
+        pools = self._pools(coin)
         if not pools:
             return None
         pool = random.choice(pools)
-        bot = random.random() < 0.5
-        wallet = random.choice(world.bots if bot else world.holders)
+        wallet = random.choice(world.bots if random.random() < 0.5 else world.holders)
         held = world.ledger.balance(world.ledger.associated(wallet.address, coin))
         if held and random.random() < 0.55:
             part = held if random.random() < 0.3 else held // random.randrange(2, 6)
             return self._swap(wallet, pool, coin, part) if part > 1_000 else None
-        quote = pool.other(coin)
-        reserve = pool.reserves()[pool.sides.index(quote)]
-        return self._swap(wallet, pool, quote, self._amount(reserve))
+        asset = pool.other(coin)
+        reserve = pool.reserves()[pool.sides.index(asset)]
+        return self._swap(wallet, pool, asset, self._amount(reserve))
 
     def _swap(self, wallet: Wallet, pool: Pool, mint_in: Mint, amount: int) -> Intent | None:
         world, random = self._world, self._random
@@ -153,144 +143,161 @@ class Habits:
         if quoted <= 0:
             return None
         sol = world.sol
-        if mint_in is sol and not self._can_spend(wallet, amount):
-            return self._refill(wallet)
-        plan = SwapPlan(world.ledger, wallet, mint_in, amount, pool.other(mint_in))
-        if pool.DEX == "raydium-amm-v4" and not wallet.keeps_wsol and random.random() < 0.5:
+        if not self._can_spend(wallet, mint_in, amount):
+            return self._refill(wallet) if mint_in is sol else None
+        mint_out = pool.other(mint_in)
+        plan = SwapPlan(world.ledger, wallet, mint_in, amount, mint_out)
+        wraps = sol in (mint_in, mint_out) and not wallet.keeps_wsol
+        if pool.DEX == "raydium-amm-v4" and wraps and random.random() < 0.5:
             plan.with_seed_account(sol, random)
         else:
             plan.with_associated(sol)
-        step = swap_step(pool, plan.trader(), mint_in, amount, self._slippage(quoted))
+        step = swap_step(pool, plan.trader(), mint_in, amount, self._least(quoted))
         steps = [*plan.before, step, *plan.after]
-        versioned = random.random() < 0.6
+        return self._sign_swap(wallet, steps, SWAP_UNITS)
+
+    def _sign_swap(self, wallet: Wallet, steps: list[Step], units: int, tag: str = "") -> Intent:
+        versioned = tag == "jupiter" or self._random.random() < 0.6
         return self.signer.sign(
             wallet,
             steps,
-            SWAP_UNITS,
+            units,
             hurry=0.6 if wallet.keeps_wsol else 0.3,
             version=0 if versioned else None,
-            lookup=versioned and random.random() < 0.5,
+            lookup=versioned and self._random.random() < 0.6,
+            tag=tag,
         )
 
-    def _can_spend(self, wallet: Wallet, lamports: int) -> bool:
-        ledger = self._world.ledger
-        if wallet.keeps_wsol:
-            return ledger.balance(ledger.associated(wallet.address, self._world.sol)) >= lamports
-        return ledger.lamports.get(wallet.address, 0) >= lamports + LAMPORTS // 10
+    def _can_spend(self, wallet: Wallet, mint: Mint, amount: int) -> bool:
+        ledger, sol = self._world.ledger, self._world.sol
+        if mint is sol and not wallet.keeps_wsol:
+            return ledger.lamports.get(wallet.address, 0) >= amount + LAMPORTS // 10
+        return ledger.balance(ledger.associated(wallet.address, mint)) >= amount
 
-    # Curves.
+    # Several legs.
 
-    def _play_curve(self) -> Intent | None:
-        random, ledger = self._random, self._world.ledger
-        curves = self._curves()
-        if not curves:
-            return self._launch()
-        # Attention falls off with age.
-        curve = curves[min(int(random.expovariate(0.15)), len(curves) - 1)]
-        if not curve.tokens_raw:
-            return None
-        wallet = random.choice(self._world.holders)
-        coin = curve.sides[0]
-        held = ledger.balance(ledger.associated(wallet.address, coin))
-        if held and random.random() < 0.7:
-            return self._curve_sell(wallet, curve, held)
-        buyers = [random.choice(self._world.holders) for _ in range(2)]
-        for other in buyers:
-            held = ledger.balance(ledger.associated(other.address, coin))
-            if held and random.random() < 0.5:
-                return self._curve_sell(other, curve, held)
-        lamports = int(random.lognormvariate(-0.9, 1.0) * LAMPORTS)
-        return self._curve_buy(wallet, curve, max(lamports, 1_000_000), hurry=0.4)
-
-    def _snipe(self, curve: BondingCurve) -> Intent | None:
-        sniper = self._random.choice(self._world.snipers)
-        lamports = self._random.randrange(LAMPORTS // 10, 2 * LAMPORTS)
-        return self._curve_buy(sniper, curve, lamports, hurry=0.95)
-
-    def _curve_buy(
-        self, wallet: Wallet, curve: BondingCurve, lamports: int, hurry: float
-    ) -> Intent | None:
-        world = self._world
-        coin, sol = curve.sides
-        quoted = curve.quote(sol, lamports)
-        if quoted <= 0:
-            return None
-        if world.ledger.lamports.get(wallet.address, 0) < lamports + LAMPORTS // 10:
-            return self._refill(wallet)
-        owner = wallet.address
-        account = world.ledger.associated(owner, coin)
-        trader = Trader(owner, owner, account, owner)
-        if self._random.random() < 0.5:
-            step = swap_step(curve, trader, sol, lamports, self._slippage(quoted))
-        else:
-            tokens = quoted * 98 // 100
-            limit = lamports * 103 // 100
-            if self._random.random() < self._failed:
-                limit //= 2
-
-            def step(tx: Execution) -> None:
-                curve.buy(tx, trader, tokens, limit)
-
-        steps = [lambda tx: spl.create_associated(tx, owner, owner, coin), step]
-        return self.signer.sign(wallet, steps, 120_000, hurry=hurry, version=0)
-
-    def _curve_sell(self, wallet: Wallet, curve: BondingCurve, held: int) -> Intent | None:
-        part = held if self._random.random() < 0.5 else held // 2
-        coin = curve.sides[0]
-        quoted = curve.quote(coin, part)
-        if quoted <= 0:
-            return None
-        owner = wallet.address
-        trader = Trader(owner, self._world.ledger.associated(owner, coin), owner, owner)
-        step = swap_step(curve, trader, coin, part, self._slippage(quoted))
-        return self.signer.sign(wallet, [step], 100_000, version=0)
-
-    def _launch(self) -> Intent | None:
+    def _hops(self) -> list[Hop]:
+        """Return a route: into a coin, out of one, or from one to another, over SOL or USDC."""
         world, random = self._world, self._random
-        self._launched += 1
-        number = self._launched
-        name = f"{random.choice(_ADJECTIVES)} {random.choice(_NOUNS)}"
-        symbol = name.split()[1].upper()[:6]
-        coin = pump_launch.new_coin(
-            world.address("launch", number),
-            random.random() < 0.7,
-            name,
-            symbol,
-            f"https://ipfs.example/{number}",
-        )
-        creator = random.choice(world.holders)
-        if world.ledger.lamports.get(creator.address, 0) < 5 * LAMPORTS:
-            return self._refill(creator)
-        curve = BondingCurve(world.ledger, coin, world.sol, creator.address)
-        owner = creator.address
-        lamports = random.randrange(LAMPORTS // 20, 2 * LAMPORTS)
-        trader = Trader(owner, owner, world.ledger.associated(owner, coin), owner)
-        tokens = curve.quote(world.sol, lamports)
+        first = random.choice((world.sol, world.usdc, self._coin()))
+        length = random.choice((1, 1, 2, 2, 3))
+        hops: list[Hop] = []
+        mint, seen = first, {first.address}
+        while len(hops) < length:
+            choices = [
+                pool
+                for pool in self._pools(mint)
+                if pool.other(mint).address not in seen and pool.alive
+            ]
+            if not choices:
+                break
+            last = len(hops) + 1 == length
+            if not last:  # go on over something liquid
+                liquid = (world.sol, world.usdc)
+                choices = [pool for pool in choices if pool.other(mint) in liquid] or choices
+            pool = random.choice(choices)
+            hops.append(Hop(pool, mint))
+            mint = pool.other(mint)
+            seen.add(mint.address)
+        return hops
 
-        def create(tx: Execution) -> None:
-            curve.born_slot = tx.slot
-            pump_launch.create(tx, world.directory, curve, owner)
-
-        steps = [
-            create,
-            lambda tx: spl.create_associated(tx, owner, owner, coin),
-            lambda tx: curve.buy(tx, trader, tokens, lamports * 2),
-        ]
-        return self.signer.sign(
-            creator, steps, 400_000, hurry=0.8, cosigners=(coin.address,), version=0
-        )
-
-    def _migrate(self, curve: BondingCurve) -> Intent | None:
-        world = self._world
-        if not curve.alive or curve.tokens_raw:
+    def _route(self) -> Intent | None:
+        """Swap through Jupiter, over one to three pools."""
+        world, random = self._world, self._random
+        ledger, sol = world.ledger, world.sol
+        hops = self._hops()
+        if not hops:
             return None
-        pool = pump_launch.migrated_pool(world.ledger, curve)
-        user = self._random.choice(world.bots)
+        first, last = hops[0].mint_in, hops[-1].mint_out
+        wallet = random.choice(world.bots if random.random() < 0.3 else world.holders)
+        owner = wallet.address
+        if first is sol:
+            amount = self._amount(hops[0].pool.reserves()[hops[0].pool.sides.index(sol)])
+            if not self._can_spend(wallet, sol, amount):
+                return self._refill(wallet)
+        else:
+            held = ledger.balance(ledger.associated(owner, first))
+            most = hops[0].pool.reserves()[hops[0].pool.sides.index(first)] // 50
+            amount = min(held // random.randrange(2, 9), most)
+        quoted = quote(hops, amount) if amount >= 10_000 else 0
+        if quoted <= 0:
+            return None
+        kind = random.choice(KINDS)
+        slippage_bps = random.randrange(30, 500)
+        if random.random() < self._failed:
+            quoted = quoted * 3 // 2
+        route = Route(ledger, kind, owner, hops, amount, quoted, slippage_bps)
+        plan = SwapPlan(ledger, wallet, first, amount, last).with_associated(sol)
+        between = [hop.mint_in for hop in hops[1:]]
+        if kind.startswith("shared"):
+            for mint in (first, *between, last):
+                self._open_shared(mint)
+        else:
+            plan.before += [_open(owner, mint) for mint in between]
+            if sol in between and not wallet.keeps_wsol:
+                plan.after.append(_close(owner, ledger.associated(owner, sol)))
+        steps = [*plan.before, route.execute, *plan.after]
+        return self._sign_swap(wallet, steps, ROUTE_UNITS, "jupiter")
 
-        def migrate(tx: Execution) -> None:
-            pump_launch.migrate(tx, world.directory, curve, pool, user.address)
+    def _open_shared(self, mint: Mint) -> None:
+        """Jupiter's own accounts exist for every token that it routes."""
+        ledger = self._world.ledger
+        account = ledger.associated(SHARED_AUTHORITY, mint)
+        if account not in ledger.tokens:
+            ledger.endow(account, mint, SHARED_AUTHORITY, 0)
 
-        return self.signer.sign(user, [migrate], 500_000, hurry=0.9)
+    def _arbitrage(self) -> Intent | None:
+        """Buy a coin where it is cheap and sell it where it is dear, in one transaction."""
+        world, random = self._world, self._random
+        sol = world.sol
+        coin = self._coin()
+        pools = [pool for pool in self._pools(coin) if pool.other(coin) is sol]
+        if len(pools) < 2:
+            return None
+        bot = random.choice(world.bots)
+        amount = self._amount(min(pool.reserves()[pool.sides.index(sol)] for pool in pools))
+        if not self._can_spend(bot, sol, amount):
+            return self._refill(bot)
+        cheap = max(pools, key=lambda pool: pool.quote(sol, amount))
+        bought = cheap.quote(sol, amount)
+        sold = bought * 99 // 100
+        dear = max((p for p in pools if p is not cheap), key=lambda p: p.quote(coin, sold))
+        back = dear.quote(coin, sold)
+        if back <= 0 or bought <= 0:
+            return None
+        owner, ledger = bot.address, world.ledger
+        wsol, account = ledger.associated(owner, sol), ledger.associated(owner, coin)
+        steps: list[Step] = [
+            _open(owner, coin),
+            swap_step(cheap, Trader(owner, wsol, account, owner), sol, amount, sold),
+            swap_step(dear, Trader(owner, account, wsol, owner), coin, sold, back * 97 // 100),
+        ]
+        return self._sign_swap(bot, steps, 2 * SWAP_UNITS)
+
+    def _two_hop(self) -> Intent | None:
+        """Go from one coin to another over SOL inside Orca."""
+        world, random = self._world, self._random
+        ledger, sol = world.ledger, world.sol
+        pools = [
+            pool
+            for pool in self._pools(sol)
+            if isinstance(pool, Whirlpool) and not pool.v2 and pool not in world.reference
+        ]
+        if len(pools) < 2:
+            return None
+        first, second = random.sample(pools, 2)
+        mint_in, mint_out = first.other(sol), second.other(sol)
+        bot = random.choice(world.bots)
+        owner = bot.address
+        amount = ledger.balance(ledger.associated(owner, mint_in)) // 3
+        if amount < 10_000:
+            return self._swap(bot, first, sol, self._amount(first.reserves()[1]))
+        quoted = quote((Hop(first, mint_in), Hop(second, sol)), amount)
+        if quoted <= 0:
+            return None
+        accounts = tuple(ledger.associated(owner, mint) for mint in (mint_in, sol, mint_out))
+        step = two_hop_step(first, second, owner, accounts, amount, self._least(quoted))
+        return self._sign_swap(bot, [_open(owner, mint_out), step], 2 * SWAP_UNITS)
 
     # Transfers.
 
@@ -300,12 +307,12 @@ class Habits:
         owner, other = sender.address, receiver.address
         if random.random() < 0.4:
             lamports = random.randrange(1_000_000, LAMPORTS)
-            if world.ledger.lamports.get(owner, 0) < lamports + LAMPORTS // 10:
+            if not self._can_spend(sender, world.sol, lamports):
                 return self._refill(sender)
             return self.signer.sign(
                 sender, [lambda tx: spl.transfer_lamports(tx, owner, other, lamports)], 1_000
             )
-        coin = random.choice(world.coins)
+        coin = self._coin()
         source = world.ledger.associated(owner, coin)
         held = world.ledger.balance(source)
         if held < 1_000:
@@ -313,26 +320,34 @@ class Habits:
         amount = held // random.randrange(2, 10)
         destination = world.ledger.associated(other, coin)
         move = spl.transfer_checked_with_fee if coin.transfer_fee_bps else spl.transfer_checked
-        steps = [
+        steps: list[Step] = [
             lambda tx: spl.create_associated(tx, owner, other, coin),
             lambda tx: move(tx, source, coin, destination, owner, amount),
         ]
         return self.signer.sign(sender, steps, 60_000)
 
-    def _refill(self, wallet: Wallet) -> Intent | None:
+    def _refill(self, wallet: Wallet) -> Intent:
+        """Send SOL from an exchange to a wallet that has run out of it."""
         world = self._world
         payer = world.exchange
         target, sol = wallet.address, world.sol
         lamports = self._random.randrange(50, 500) * LAMPORTS
         if not wallet.keeps_wsol:
-            steps = [lambda tx: spl.transfer_lamports(tx, payer.address, target, lamports)]
+            steps: list[Step] = [
+                lambda tx: spl.transfer_lamports(tx, payer.address, target, lamports)
+            ]
             return self.signer.sign(payer, steps, 1_000)
         account = world.ledger.associated(target, sol)
-        return self.signer.sign(
-            payer,
-            [
-                lambda tx: spl.transfer_lamports(tx, payer.address, account, lamports),
-                lambda tx: spl.sync_native(tx, account),
-            ],
-            10_000,
-        )
+        steps = [
+            lambda tx: spl.transfer_lamports(tx, payer.address, account, lamports),
+            lambda tx: spl.sync_native(tx, account),
+        ]
+        return self.signer.sign(payer, steps, 10_000)
+
+
+def _open(owner: bytes, mint: Mint) -> Step:
+    return lambda tx: spl.create_associated(tx, owner, owner, mint)
+
+
+def _close(owner: bytes, account: bytes) -> Step:
+    return lambda tx: spl.close_account(tx, account, owner, owner)

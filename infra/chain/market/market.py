@@ -38,6 +38,7 @@ from infra.chain.source import (
 )
 
 BATCHES_PER_SLOT: Final = 8
+RETIRE_EVERY_SLOTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class Market:
                     branch.clear()
                 continue
             canonical.append(block)
+            if slot % RETIRE_EVERY_SLOTS == 0:
+                self._habits.launches.retire()
             if len(canonical) > knobs.confirm_after:
                 due_for_confirmation = canonical[-1 - knobs.confirm_after].slot
                 for candidate in canonical:

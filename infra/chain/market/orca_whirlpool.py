@@ -36,10 +36,10 @@ class Whirlpool(Pool):
     """A pool; sides are (token A, token B)."""
 
     __slots__ = (
-        "_arrays",
-        "_oracle",
+        "arrays",
         "fee_rate",
         "liquidity",
+        "oracle",
         "protocol_rate",
         "sqrt_price",
         "v2",
@@ -71,8 +71,8 @@ class Whirlpool(Pool):
         held_b = sqrt_price.amount_b(self.liquidity, lower, self.sqrt_price)
         ledger.endow(vaults[0], sides[0], address, held_a)
         ledger.endow(vaults[1], sides[1], address, held_b)
-        self._oracle = pda(ORCA_WHIRLPOOL, b"oracle", address)
-        self._arrays = tuple(
+        self.oracle = pda(ORCA_WHIRLPOOL, b"oracle", address)
+        self.arrays = tuple(
             pda(ORCA_WHIRLPOOL, b"tick_array", address, str(start).encode()) for start in (0, 1, 2)
         )
 
@@ -89,15 +89,19 @@ class Whirlpool(Pool):
         out = sqrt_price.swap_in(self.liquidity, self.sqrt_price, a_to_b, used).amount_out
         return out - self.other(mint_in).transfer_fee(out)
 
+    def owner_and_vaults(self, trader: Trader, a_to_b: bool) -> tuple[bytes, ...]:
+        """Return owner account A, vault A, owner account B, vault B."""
+        account_a, account_b = (
+            (trader.source, trader.destination) if a_to_b else (trader.destination, trader.source)
+        )
+        return account_a, self.vaults[0], account_b, self.vaults[1]
+
     def call(self, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int) -> Call:
         """Return swap (11 accounts) or swap_v2 (15 accounts)."""
         a_to_b = mint_in is self.sides[0]
         limit = (MIN_SQRT_PRICE if a_to_b else MAX_SQRT_PRICE).to_bytes(16, "little")
         args = _ARGS(amount_in_raw, min_out_raw, limit, True, a_to_b)
-        owner_a, owner_b = (
-            (trader.source, trader.destination) if a_to_b else (trader.destination, trader.source)
-        )
-        tail = (owner_a, self.vaults[0], owner_b, self.vaults[1], *self._arrays, self._oracle)
+        tail = (*self.owner_and_vaults(trader, a_to_b), *self.arrays, self.oracle)
         if not self.v2:
             head: tuple[bytes, ...] = (TOKEN.address, trader.authority, self.address)
             return Call((*head, *tail), _SWAP_WRITABLE, _SWAP_TAG + args)
@@ -119,6 +123,20 @@ class Whirlpool(Pool):
         """Swap an exact input."""
         place = self.enter(tx, self.call(trader, mint_in, amount_in_raw, min_out_raw))
         tx.log("Program log: Instruction: SwapV2" if self.v2 else "Program log: Instruction: Swap")
+        received = self.exchange(tx, place, trader, mint_in, amount_in_raw, min_out_raw)
+        tx.leave(40_000)
+        return received
+
+    def exchange(
+        self,
+        tx: Execution,
+        place: int,
+        trader: Trader,
+        mint_in: Mint,
+        amount_in_raw: int,
+        min_out_raw: int,
+    ) -> int:
+        """Move price and tokens and emit the event, inside an instruction of the program."""
         mint_out = self.other(mint_in)
         a_to_b = mint_in is self.sides[0]
         fee_in = mint_in.transfer_fee(amount_in_raw)
@@ -151,7 +169,6 @@ class Whirlpool(Pool):
             + after.to_bytes(16, "little")
             + _AMOUNTS(amount_in_raw, out, fee_in, fee_out, lp_fee, protocol_fee)
         )
-        tx.leave(40_000)
         leg = self.leg(tx, place, trader, mint_in, (received, out), (amount_in_raw, out - fee_out))
         leg.fee_raw, leg.fee_mint = lp_fee + protocol_fee, mint_in
         leg.sqrt_price_x64 = after

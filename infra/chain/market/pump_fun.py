@@ -76,6 +76,11 @@ class BondingCurve(Pool):
         self._v2 = pda(PUMP_FUN, b"bonding-curve-v2", mint.address)
 
     @property
+    def full(self) -> bool:
+        """Whether everything for sale is sold."""
+        return not self.tokens_raw
+
+    @property
     def virtual_lamports(self) -> int:
         """Lamports the price is computed with."""
         return VIRTUAL_LAMPORTS + self.sol_raw

@@ -8,6 +8,14 @@ from typing import Final
 from infra.chain.market import spl
 from infra.chain.market.directory import Directory
 from infra.chain.market.execution import Execution, InstructionError, mask
+from infra.chain.market.launches import (
+    borsh_texts,
+    create_mint,
+    describe_with_metaplex,
+    initialize_mint,
+    metadata_address,
+    register,
+)
 from infra.chain.market.ledger import Ledger, Mint
 from infra.chain.market.programs import (
     ASSOCIATED_TOKEN,
@@ -54,15 +62,6 @@ _TOKEN_METADATA: Final = bytes.fromhex("d2e11ea258b84d8d")
 _UPDATE_AUTHORITY: Final = bytes.fromhex("d7e4a6e45464567b")
 
 
-def borsh_texts(*texts: str) -> bytes:
-    """Return strings with their lengths before them."""
-    parts = []
-    for text in texts:
-        raw = text.encode()
-        parts.append(len(raw).to_bytes(4, "little") + raw)
-    return b"".join(parts)
-
-
 def new_coin(address: bytes, version_2: bool, name: str, symbol: str, uri: str) -> Mint:
     """Return the mint of a coin that is about to be created."""
     return Mint(
@@ -83,20 +82,15 @@ def create(tx: Execution, directory: Directory, curve: BondingCurve, user: bytes
     coin, sol = curve.sides
     version_2 = coin.program is TOKEN_2022
     args = borsh_texts(coin.name, coin.symbol, coin.uri) + curve.creator
-    ledger = tx.ledger
     if version_2:
         place = _enter_create_v2(tx, curve, user, args)
     else:
         place = _enter_create(tx, curve, user, args)
-    if coin.address in ledger.mints:
-        raise InstructionError(0, "Create Account: account already in use")
-    ledger.mints[coin.address] = coin
-    tx.changes.undo.append(lambda: ledger.mints.pop(coin.address, None))
+    register(tx, coin)
     if version_2:
         _initialize_mint_v2(tx, coin, user)
     else:
-        spl.create_account(tx, user, coin.address, 1_461_600, 82, TOKEN)
-        _initialize_mint(tx, coin)
+        create_mint(tx, user, coin)
     spl.create_account(tx, user, curve.address, CURVE_RENT_LAMPORTS, 151, PUMP_FUN)
     spl.create_associated(tx, user, curve.address, coin, idempotent=False)
     if version_2:
@@ -181,24 +175,12 @@ def _enter_create(tx: Execution, curve: BondingCurve, user: bytes, args: bytes) 
     return place
 
 
-def metadata_address(mint: Mint) -> bytes:
-    """Return a mint's Metaplex metadata account."""
-    return pda(METADATA, b"metadata", METADATA.address, mint.address)
-
-
-def _initialize_mint(tx: Execution, coin: Mint) -> None:
-    data = bytes((0x14, coin.decimals)) + (coin.authority or NO_ADDRESS) + b"\x00"
-    tx.enter(coin.program, (coin.address,), data)
-    tx.log("Program log: Instruction: InitializeMint2")
-    tx.leave(2_780)
-
-
 def _initialize_mint_v2(tx: Execution, coin: Mint, user: bytes) -> None:
     spl.create_account(tx, user, coin.address, 2_519_520, 234, TOKEN_2022)
     tx.enter(TOKEN_2022, (coin.address,), b"\x27\x00" + NO_ADDRESS + coin.address)
     tx.log("Program log: MetadataPointerInstruction::Initialize")
     tx.leave(925)
-    _initialize_mint(tx, coin)
+    initialize_mint(tx, coin)
 
 
 def _describe_in_mint(tx: Execution, coin: Mint, user: bytes) -> None:
@@ -211,23 +193,6 @@ def _describe_in_mint(tx: Execution, coin: Mint, user: bytes) -> None:
     tx.enter(TOKEN_2022, (coin.address, MINT_AUTHORITY), _UPDATE_AUTHORITY + NO_ADDRESS)
     tx.log("Program log: TokenMetadataInstruction: UpdateAuthority")
     tx.leave(3_866)
-
-
-def describe_with_metaplex(tx: Execution, coin: Mint, authority: bytes, payer: bytes) -> None:
-    """Create the Metaplex metadata account of a coin (Create Metadata Accounts v3)."""
-    address = metadata_address(coin)
-    accounts = (address, coin.address, authority, payer, authority, SYSTEM.address)
-    data = b"\x21" + borsh_texts(coin.name, coin.symbol, coin.uri) + bytes(7)
-    tx.enter(METADATA, accounts, data)
-    tx.log("Program log: IX: Create Metadata Accounts v3")
-    spl.transfer_lamports(tx, payer, address, 15_616_720)
-    tx.log("Program log: Allocate space for the account")
-    tx.enter(SYSTEM, (address,), b"\x08\x00\x00\x00" + pack_u64(679))
-    tx.leave_builtin()
-    tx.log("Program log: Assign the account to the owning program")
-    tx.enter(SYSTEM, (address,), b"\x01\x00\x00\x00" + METADATA.address)
-    tx.leave_builtin()
-    tx.leave(33_000)
 
 
 def migrated_pool(ledger: Ledger, curve: BondingCurve) -> PumpSwapPool:
