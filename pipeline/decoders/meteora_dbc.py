@@ -4,8 +4,8 @@ A swap emits EvtSwap and, since build 0.1.6, EvtSwap2 for the same trade, both b
 one swap. Fees stay in the vault but the referral's. Amounts are those of the token
 transfers. Source: MeteoraAg/dynamic-bonding-curve, scripts/idl/release_0.1.2 to 0.1.6.
 
-Not decoded: EvtCurveComplete (the migration follows), and which partner made a config: that
-is written in the config's own account and in the transaction that created it.
+Not decoded: EvtCurveComplete (the migration follows). Which partner made a config is told
+where the same transaction makes config and pool; else it is in the config's own account.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pipeline.decoding.contract import (
     named,
     swap_by_vaults,
 )
+from pipeline.solana.address import text
 from pipeline.solana.layout import Reader
 
 DEX: Final = "meteora-dbc"
@@ -28,6 +29,7 @@ PROGRAM: Final = "dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN"
 
 SWAP: Final = bytes.fromhex("f8c69e91e17587c8")
 SWAP_2: Final = bytes.fromhex("414b3f4ceb5b5b88")
+CREATE_CONFIG: Final = bytes.fromhex("c9cff3724b6f2fbd")
 INITIALIZE_WITH_SPL_TOKEN: Final = bytes.fromhex("8c55d7b06636684f")
 INITIALIZE_WITH_TOKEN_2022: Final = bytes.fromhex("a976334e916edc9b")
 MIGRATE_TO_DAMM_V1: Final = bytes.fromhex("1b013016b43f76d9")
@@ -101,7 +103,19 @@ def _created(ix: Instruction, *, token_program: int) -> Created:
         supply_raw=ix.tx.minted_raw(ix.position, ix.account(3)) or None,
         token_program=ix.address(token_program),
         config=ix.address(0),
+        partners=_partners(ix),
     )
+
+
+def _partners(ix: Instruction) -> tuple[str, ...]:
+    """Return the accounts of the instruction that made the pool's config, if it is here too."""
+    tx, program, config = ix.tx, ix.tx.programs[ix.position], ix.account(0)
+    for position in range(ix.position):
+        if tx.programs[position] == program and tx.data[position][:8] == CREATE_CONFIG:
+            accounts = tx.accounts[position]
+            if accounts[:1] == bytes([config]):
+                return tuple(text(tx.keys[account]) for account in accounts[1:])
+    return ()
 
 
 def _migrate_to_damm_v1(ix: Instruction) -> Migrated:

@@ -26,6 +26,7 @@ from pipeline.solana.layout import Reader
 DEX: Final = "pump-fun"
 PROGRAM: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 NATIVE: Final = "11111111111111111111111111111111"  # how events spell SOL as the quote
+MAYHEM: Final = "pump-fun-mayhem"  # coins that an agent of pump.fun trades in their first day
 
 BUY: Final = bytes.fromhex("66063d1201daebea")
 BUY_EXACT_SOL_IN: Final = bytes.fromhex("38fc74089edfcd5f")
@@ -82,6 +83,7 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
     event.skip(32 + 8 + 8 + 8)  # user, timestamp, virtual reserves
     quote = WSOL
     quote_reserve = token_reserve = fee = None
+    platform = ""
     if event.has(16):
         quote_reserve, token_reserve = event.u64(), event.u64()
     if event.has(96):
@@ -92,8 +94,10 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
         if event.has(37):
             event.skip(1 + 8 + 8 + 8 + 8)  # track_volume, volume totals, last_update_timestamp
             event.string()  # ix_name
-            if event.has(17):
-                event.skip(1 + 8)  # mayhem_mode, cashback_fee_basis_points
+            if event.has(1) and event.flag():
+                platform = MAYHEM
+            if event.has(16):
+                event.skip(8)  # cashback_fee_basis_points
                 fee += event.u64()
             if event.has(20):
                 event.skip(8 + 8)  # buyback_fee_basis_points, buyback_fee
@@ -114,6 +118,7 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
         second_mint=quote,
         fee_mint=quote,
         decimals={mint: DECIMALS},
+        platform=platform,
     )
     if is_buy:
         leg.vault_in, leg.vault_out, leg.destination = curve_index, vault_index, token_index
@@ -200,7 +205,7 @@ def _create(ix: Instruction, *, token_program: int) -> Created:
     if event.has(33):
         event.skip(32)  # token_program
         if event.flag():
-            created.platform = "pump-fun-mayhem"
+            created.platform = MAYHEM
     if event.has(33):
         event.skip(1)  # is_cashback_enabled
         created.quote_mint = _quote(event.pubkey())

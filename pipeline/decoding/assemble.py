@@ -1,9 +1,13 @@
 """From a venue's facts to events: sides, wallet, fees, router, platform.
 
 Which token is `mint`: the side that is not the quote; quotes in order SOL, USDC, USDT,
-USD1, else the pool's own second side, else the greater address. Wallet: the owner of the
-token accounts that moved if it signed, else the user of the router that moved them for it,
-else that owner.
+USD1, else the pool's own second side, else the greater address.
+
+Wallet: the trader whom the router's instruction names; else the owner of the token accounts
+that moved, or the venue's user, if it signed; else who signed the router's instruction; else
+that owner if its tokens changed (a program's own account trades); else whose tokens the
+outermost instruction moved first. A signer that only passed tokens on for another signer was
+a sponsor.
 """
 
 from __future__ import annotations
@@ -60,9 +64,9 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
     if leg.input_mint == leg.output_mint:
         raise Malformed(f"both sides are {leg.input_mint}")
     quote = quote_of(leg.input_mint, leg.output_mint, leg.second_mint)
-    router = _router(tx, position)
+    router = ROUTERS.outermost(tx, position)
     buys = quote == leg.input_mint
-    wallet = _wallet(tx, leg, buys, router)
+    wallet = _wallet(tx, position, leg, buys, router)
     mint = leg.output_mint if buys else leg.input_mint
     return Swap(
         signature=tx.signature,
@@ -89,8 +93,8 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         fee_lamports=tx.fee_lamports,
         priority_fee_lamports=tx.priority_fee_lamports,
         tip_lamports=tx.lamports_to(TIP_ACCOUNTS),
-        router=router[0].slug if router else "",
-        platform=PLATFORMS.of_trade(venue.dex, leg.config),
+        router=router[0].slug if router else ROUTERS.paid(tx),
+        platform=leg.platform or PLATFORMS.of_trade(venue.dex, leg.config),
         reserve_raw=leg.reserve_out_raw if buys else leg.reserve_in_raw,
         quote_reserve_raw=leg.reserve_in_raw if buys else leg.reserve_out_raw,
         liquidity=leg.liquidity,
@@ -101,7 +105,7 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
 def _creation(tx: Transaction, position: int, venue: Venue, created: Created) -> Creation:
     signers = [text(address) for address in tx.keys[: tx.signers]]
     platform = created.platform or PLATFORMS.of_creation(
-        venue.dex, created.creator, created.config, signers
+        venue.dex, created.creator, created.config, signers, created.partners
     )
     return Creation(
         signature=tx.signature,
@@ -154,17 +158,9 @@ def _decimals(tx: Transaction, leg: Leg, mint: str) -> int:
     return found
 
 
-def _router(tx: Transaction, position: int) -> tuple[Router, int] | None:
-    """Return the outermost router that called an instruction, and where."""
-    found = None
-    for at in tx.ancestors(position):
-        router = ROUTERS.get(tx.program(at))
-        if router is not None:
-            found = router, at
-    return found
-
-
-def _wallet(tx: Transaction, leg: Leg, buys: bool, router: tuple[Router, int] | None) -> str:
+def _wallet(
+    tx: Transaction, position: int, leg: Leg, buys: bool, router: tuple[Router, int] | None
+) -> str:
     """Tell whose swap it was; see the module's rule."""
     near, far = (leg.destination, leg.source) if buys else (leg.source, leg.destination)
     owners = [
@@ -174,12 +170,47 @@ def _wallet(tx: Transaction, leg: Leg, buys: bool, router: tuple[Router, int] | 
     ]
     if leg.user is not None:
         owners.append(text(tx.keys[leg.user]))
-    signers = {text(address) for address in tx.keys[: tx.signers]}
-    for owner in owners:
-        if owner in signers:
-            return owner
+    signers = [text(address) for address in tx.keys[: tx.signers]]
+    found = None
     if router is not None:
-        user = router[0].user(tx, router[1])
-        if user is not None:
-            return text(tx.keys[user])
+        named = router[0].named_user(tx, router[1])
+        if named is not None:
+            user = text(tx.keys[named])
+            if user in signers or _keeps(tx, user):
+                found = user
+    if found is None:
+        found = next((owner for owner in owners if owner in signers), None)
+    if found is not None:
+        return found if len(signers) == 1 else _behind(tx, found, signers)
+    if router is not None:
+        for index in tx.accounts[router[1]]:
+            if index < tx.signers:
+                return text(tx.keys[index])
+    for owner in (*owners, *_first_giver(tx, position)):
+        if owner in signers or _keeps(tx, owner):
+            return owner
     return owners[0] if owners else tx.fee_payer
+
+
+def _keeps(tx: Transaction, owner: str) -> bool:
+    """Tell whether an owner's tokens changed: a go-between ends as it began."""
+    return any(
+        account.owner == owner and account.pre_raw != account.post_raw
+        for account in tx.token_accounts.values()
+    )
+
+
+def _behind(tx: Transaction, owner: str, signers: list[str]) -> str:
+    """Return the signer for whom another one, a sponsor, passed the tokens on, if so."""
+    if _keeps(tx, owner):
+        return owner
+    others = [signer for signer in signers if signer != owner and _keeps(tx, signer)]
+    return others[0] if len(others) == 1 else owner
+
+
+def _first_giver(tx: Transaction, position: int) -> list[str]:
+    """Return the owner of the tokens that the outermost instruction moved first."""
+    outermost = [position, *tx.ancestors(position)][-1]
+    moved = tx.transfers(outermost, nested=True)
+    account = tx.token_account(moved[0].source) if moved else None
+    return [account.owner] if account is not None and account.owner else []

@@ -59,6 +59,7 @@ class Leg:
     sqrt_price_x64: int | None = None
     decimals: Mapping[str, int] = field(default_factory=dict)  # where balances may not tell
     config: str = ""  # account that names the launch platform, where the venue has one
+    platform: str = ""  # only where the bytes themselves name it
     position: int | None = None  # default: the instruction's own
 
 
@@ -77,6 +78,7 @@ class Created:
     supply_raw: int | None = None
     token_program: str = ""
     config: str = ""
+    partners: tuple[str, ...] = ()  # took part in making `config` in this very transaction
     platform: str = ""  # only where the bytes themselves name it
 
 
