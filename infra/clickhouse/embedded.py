@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -87,15 +88,18 @@ def clickhouse(port: int | None, data: Path | None) -> None:
 
 def _run(settings: Settings, data: Path, port: int) -> None:
     os.environ["TZ"] = "UTC"  # read by the engine as it is loaded
+    # The engine keeps three files open for each of some 200 threads, and those of its tables.
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     # Loading the engine takes half a second and 230 MB: only the process that runs it pays.
     from infra.clickhouse.engine import Engine
     from infra.clickhouse.errors import QueryError
 
     try:
         engine = Engine(data)
+        engine.warm_up()
     except QueryError as error:
         raise click.ClickException(f"the ClickHouse engine does not open {data}: {error}") from None
-    engine.warm_up()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         idle = runner.run(_serve(engine, settings, data, port))
     if not idle:
