@@ -22,6 +22,7 @@ from pipeline.solana.transaction import Transaction
 _MINT_TO: Final = (7, 14)
 _BURN: Final = (8, 15)
 _CLOSE: Final = 9
+_SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
@@ -109,7 +110,10 @@ def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[i
                 moved[accounts[1]] += u64(data, 1)
             elif data[0] in _BURN:
                 moved[accounts[0]] -= u64(data, 1)
-        elif program == SYSTEM_PROGRAM and len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
+        elif program == SYSTEM_PROGRAM and data[:4] in (_SYSTEM_CREATE, _SYSTEM_TRANSFER):
             moved[accounts[0]] -= u64(data, 4)
-            moved[accounts[1]] += u64(data, 4)
+            account = tx.token_account(accounts[1])
+            # The rent of a token account is none of its tokens; a transfer may be SOL to wrap.
+            if account is None or (account.mint == WSOL and data[:4] == _SYSTEM_TRANSFER):
+                moved[accounts[1]] += u64(data, 4)
     return closed, moved
