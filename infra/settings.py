@@ -93,11 +93,7 @@ class Settings(BaseSettings):
     )
     kafka_replication: int = Field(1, ge=1, le=9, description="replicas of the topics we create")
     kafka_fetch_wait_ms: int = Field(
-        100,
-        ge=20,
-        le=5_000,
-        description="how long a broker may hold a fetch for more data; the embedded one looks "
-        "again only after half of it, and finds nothing on long lanes if it is short",
+        10, ge=1, le=5_000, description="how long a broker may hold a fetch for more data"
     )
     kafka_session_timeout_s: float = Field(
         6.0, ge=1, le=300, description="silence after which a consumer is given up"

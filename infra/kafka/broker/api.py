@@ -1,0 +1,637 @@
+"""The requests of Kafka's protocol that the broker answers, one handler each.
+
+`kio` reads and writes them; a handler builds its answer with the fields that the version
+asked for has, so one handler serves all versions of its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from itertools import count
+from types import ModuleType
+from typing import Any, Final
+
+from kio.index import load_payload_module
+from kio.schema.errors import ErrorCode
+from kio.static.constants import EntityType
+
+from infra.kafka.broker import frames
+from infra.kafka.broker.batch import CorruptBatch, split
+from infra.kafka.broker.groups import Groups, Member
+from infra.kafka.broker.log import OutOfOrderSequence, OutOfRange
+from infra.kafka.broker.store import Shape, Store, TopicExists
+
+NODE_ID: Final = 1
+PRODUCE: Final = 0
+FETCH: Final = 1
+API_VERSIONS: Final = 18
+
+# Request key -> versions. The highest is where the next one would need what we have not:
+# topic ids, fetch sessions, flexible headers.
+VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
+    PRODUCE: (3, 8),
+    FETCH: (4, 11),
+    2: (1, 5),  # ListOffsets
+    3: (0, 8),  # Metadata
+    8: (2, 7),  # OffsetCommit
+    9: (1, 5),  # OffsetFetch
+    10: (0, 2),  # FindCoordinator
+    11: (0, 5),  # JoinGroup
+    12: (0, 3),  # Heartbeat
+    13: (0, 3),  # LeaveGroup
+    14: (0, 3),  # SyncGroup
+    15: (0, 4),  # DescribeGroups
+    16: (0, 2),  # ListGroups
+    API_VERSIONS: (0, 3),
+    19: (2, 4),  # CreateTopics
+    20: (1, 3),  # DeleteTopics
+    21: (0, 1),  # DeleteRecords
+    22: (0, 1),  # InitProducerId
+    32: (1, 3),  # DescribeConfigs
+}
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_EMPTY_BATCH: Final = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks."""
+
+    id: str
+    host: str
+
+
+@cache
+def response_module(api_key: int, version: int) -> ModuleType:
+    """Return the data types of a response."""
+    return load_payload_module(api_key, version, EntityType.response)
+
+
+def build(entity: Any, /, **values: Any) -> Any:
+    """Return an entity with those of the values that its version has."""
+    fields = entity.__dataclass_fields__
+    return entity(**{name: value for name, value in values.items() if name in fields})
+
+
+def _answer(request: Any, entity: str, /, **values: Any) -> Any:
+    """Return the response (or a part of it) that belongs to a request."""
+    module = response_module(request.__api_key__, request.__version__)
+    return build(getattr(module, entity), throttle_time=timedelta(), **values)
+
+
+class Broker:
+    """Answers requests; knows nothing of sockets."""
+
+    def __init__(self, store: Store, host: str, port: int, cluster_id: str) -> None:
+        self.store = store
+        self.groups = Groups()
+        self._host = host
+        self._port = port
+        self._cluster_id = cluster_id
+        # Unique across restarts: a producer's id must not come again with sequence 0.
+        self._producer_ids = count(int(time.time()) << 20)
+        self._handlers: dict[int, Callable[[Any, Client], Awaitable[Any]]] = {
+            2: self._list_offsets,
+            3: self._metadata,
+            8: self._offset_commit,
+            9: self._offset_fetch,
+            10: self._find_coordinator,
+            11: self._join_group,
+            12: self._heartbeat,
+            13: self._leave_group,
+            14: self._sync_group,
+            15: self._describe_groups,
+            16: self._list_groups,
+            API_VERSIONS: self._api_versions,
+            19: self._create_topics,
+            20: self._delete_topics,
+            21: self._delete_records,
+            22: self._init_producer_id,
+            32: self._describe_configs,
+        }
+
+    async def handle(self, api_key: int, request: Any, client: Client) -> Any:
+        """Answer any request but those that carry records."""
+        return await self._handlers[api_key](request, client)
+
+    # -- records ---------------------------------------------------------------------------
+
+    def produce(self, request: frames.ProduceRequest) -> list[frames.Produced]:
+        """Append records; a partition's are all refused if one batch of them is corrupt."""
+        return [self._append(data) for data in request.data]
+
+    def _append(self, data: frames.ProduceData) -> frames.Produced:
+        log = self.store.logs.get((data.topic, data.partition))
+        topic, partition = data.topic, data.partition
+        if log is None:
+            return frames.Produced(topic, partition, ErrorCode.unknown_topic_or_partition.value)
+        try:
+            offsets = [log.append(batch) for batch in list(split(data.records))]
+        except CorruptBatch:
+            return frames.Produced(topic, partition, ErrorCode.corrupt_message.value)
+        except OutOfOrderSequence:
+            error = ErrorCode.out_of_order_sequence_number.value
+            return frames.Produced(topic, partition, error)
+        except OSError:
+            return frames.Produced(topic, partition, ErrorCode.kafka_storage_error.value)
+        base = offsets[0] if offsets else log.end_offset
+        return frames.Produced(topic, partition, 0, base, log.start_offset)
+
+    async def fetch(self, request: frames.FetchRequest) -> list[frames.Fetched]:
+        """Read records; where there are none, wait until there are or the time is up."""
+        answers = self._read(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.max_wait_ms / 1000
+        while not _enough(answers, request.min_bytes):
+            remaining_s = deadline - loop.time()
+            if remaining_s <= 0:
+                break
+            waiter = loop.create_future()
+            for wanted in request.partitions:
+                log = self.store.logs.get((wanted.topic, wanted.partition))
+                if log is not None:
+                    log.wait(waiter)
+            done, _ = await asyncio.wait((waiter,), timeout=remaining_s)
+            if not done:
+                waiter.cancel()
+                break
+            answers = self._read(request)
+        return answers
+
+    def _read(self, request: frames.FetchRequest) -> list[frames.Fetched]:
+        answers = []
+        left = request.max_bytes
+        for wanted in request.partitions:
+            topic, partition = wanted.topic, wanted.partition
+            log = self.store.logs.get((topic, partition))
+            if log is None:
+                missing = ErrorCode.unknown_topic_or_partition.value
+                answers.append(frames.Fetched(topic, partition, missing))
+                continue
+            error: int = 0
+            records = b""
+            try:
+                if left > 0:
+                    records = log.read(wanted.offset, min(left, wanted.max_bytes))
+            except OutOfRange:
+                error = ErrorCode.offset_out_of_range.value
+            left -= len(records)
+            answers.append(
+                frames.Fetched(topic, partition, error, log.end_offset, log.start_offset, records)
+            )
+        return answers
+
+    # -- what there is ---------------------------------------------------------------------
+
+    async def _api_versions(self, request: Any, client: Client) -> Any:
+        return self.api_versions(request.__version__, ErrorCode.none)
+
+    def api_versions(self, version: int, error: ErrorCode) -> Any:
+        """Return what the broker speaks."""
+        module = response_module(API_VERSIONS, version)
+        keys = tuple(
+            build(module.ApiVersion, api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in VERSIONS.items()
+        )
+        return build(
+            module.ApiVersionsResponse,
+            error_code=error,
+            api_keys=keys,
+            throttle_time=timedelta(),
+        )
+
+    async def _metadata(self, request: Any, client: Client) -> Any:
+        wanted = request.topics
+        # Version 0 has no null: an empty list means all.
+        everything = wanted is None or (not wanted and request.__version__ == 0)
+        names = list(self.store.shapes) if everything else [topic.name for topic in wanted]
+        broker = _answer(
+            request,
+            "MetadataResponseBroker",
+            node_id=NODE_ID,
+            host=self._host,
+            port=self._port,
+            rack=None,
+        )
+        return _answer(
+            request,
+            "MetadataResponse",
+            brokers=(broker,),
+            cluster_id=self._cluster_id,
+            controller_id=NODE_ID,
+            topics=tuple(self._topic_metadata(request, name) for name in names),
+        )
+
+    def _topic_metadata(self, request: Any, name: str) -> Any:
+        shape = self.store.shapes.get(name)
+        if shape is None:
+            error = ErrorCode.unknown_topic_or_partition
+            return _answer(
+                request, "MetadataResponseTopic", error_code=error, name=name, partitions=()
+            )
+        partitions = tuple(
+            _answer(
+                request,
+                "MetadataResponsePartition",
+                error_code=ErrorCode.none,
+                partition_index=partition,
+                leader_id=NODE_ID,
+                leader_epoch=0,
+                replica_nodes=(NODE_ID,),
+                isr_nodes=(NODE_ID,),
+                offline_replicas=(),
+            )
+            for partition in range(shape.partitions)
+        )
+        return _answer(
+            request,
+            "MetadataResponseTopic",
+            error_code=ErrorCode.none,
+            name=name,
+            is_internal=False,
+            partitions=partitions,
+        )
+
+    async def _list_offsets(self, request: Any, client: Client) -> Any:
+        topics = tuple(
+            _answer(
+                request,
+                "ListOffsetsTopicResponse",
+                name=topic.name,
+                partitions=tuple(
+                    self._offset(request, topic.name, wanted) for wanted in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        return _answer(request, "ListOffsetsResponse", topics=topics)
+
+    def _offset(self, request: Any, topic: str, wanted: Any) -> Any:
+        log = self.store.logs.get((topic, wanted.partition_index))
+        error, offset, timestamp = ErrorCode.none, -1, -1
+        if log is None:
+            error = ErrorCode.unknown_topic_or_partition
+        elif wanted.timestamp == _LATEST:
+            offset = log.end_offset
+        elif wanted.timestamp == _EARLIEST:
+            offset = log.start_offset
+        elif (found := log.offset_at(wanted.timestamp)) is not None:
+            offset, timestamp = found
+        return _answer(
+            request,
+            "ListOffsetsPartitionResponse",
+            partition_index=wanted.partition_index,
+            error_code=error,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=0 if offset >= 0 else -1,
+        )
+
+    # -- topics ----------------------------------------------------------------------------
+
+    async def _create_topics(self, request: Any, client: Client) -> Any:
+        topics = []
+        for wanted in request.topics:
+            error, message = self._create_topic(wanted, validate_only=request.validate_only)
+            topics.append(
+                _answer(
+                    request,
+                    "CreatableTopicResult",
+                    name=wanted.name,
+                    error_code=error,
+                    error_message=message,
+                )
+            )
+        return _answer(request, "CreateTopicsResponse", topics=tuple(topics))
+
+    def _create_topic(self, wanted: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
+        name = wanted.name
+        legal = name.replace(".", "").replace("_", "").replace("-", "")
+        if not (legal.isascii() and legal.isalnum() and len(name) <= 249):
+            return ErrorCode.invalid_topic_exception, f"{name!r} is no topic name"
+        if name in self.store.shapes:
+            return ErrorCode.topic_already_exists, f"topic {name} exists"
+        partitions = 1 if wanted.num_partitions == -1 else wanted.num_partitions
+        if not 0 < partitions <= 1024:
+            return ErrorCode.invalid_partitions, f"{partitions} partitions; 1 to 1024 are possible"
+        if wanted.replication_factor not in (-1, 1):
+            message = f"replication factor {wanted.replication_factor} with one broker"
+            return ErrorCode.invalid_replication_factor, message
+        shape = Shape(partitions)
+        for config in wanted.configs:
+            if config.name == "retention.ms" and config.value:
+                retention_ms = int(config.value)
+                shape.retention_ms = retention_ms if retention_ms >= 0 else 1 << 60
+        if not validate_only:
+            try:
+                self.store.create(name, shape)
+            except TopicExists:
+                return ErrorCode.topic_already_exists, None
+        return ErrorCode.none, None
+
+    async def _delete_topics(self, request: Any, client: Client) -> Any:
+        answers = []
+        for name in request.topic_names:
+            error = ErrorCode.none
+            if name in self.store.shapes:
+                self.store.delete(name)
+            else:
+                error = ErrorCode.unknown_topic_or_partition
+            answers.append(_answer(request, "DeletableTopicResult", name=name, error_code=error))
+        return _answer(request, "DeleteTopicsResponse", responses=tuple(answers))
+
+    async def _delete_records(self, request: Any, client: Client) -> Any:
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for wanted in topic.partitions:
+                log = self.store.logs.get((topic.name, wanted.partition_index))
+                error, start = ErrorCode.none, -1
+                if log is None:
+                    error = ErrorCode.unknown_topic_or_partition
+                else:
+                    before = log.end_offset if wanted.offset == -1 else wanted.offset
+                    try:
+                        start = log.delete_before(before)
+                    except OutOfRange:
+                        error = ErrorCode.offset_out_of_range
+                partitions.append(
+                    _answer(
+                        request,
+                        "DeleteRecordsPartitionResult",
+                        partition_index=wanted.partition_index,
+                        low_watermark=start,
+                        error_code=error,
+                    )
+                )
+            topics.append(
+                _answer(
+                    request,
+                    "DeleteRecordsTopicResult",
+                    name=topic.name,
+                    partitions=tuple(partitions),
+                )
+            )
+        return _answer(request, "DeleteRecordsResponse", topics=tuple(topics))
+
+    async def _describe_configs(self, request: Any, client: Client) -> Any:
+        results = []
+        for resource in request.resources:
+            shape = self.store.shapes.get(resource.resource_name)
+            configs: tuple[Any, ...] = ()
+            error = ErrorCode.none
+            if resource.resource_type == 2 and shape is None:
+                error = ErrorCode.unknown_topic_or_partition
+            elif resource.resource_type == 2 and shape is not None:
+                values = {"retention.ms": str(shape.retention_ms), "cleanup.policy": "delete"}
+                asked = resource.configuration_keys
+                configs = tuple(
+                    _answer(
+                        request,
+                        "DescribeConfigsResourceResult",
+                        name=name,
+                        value=value,
+                        read_only=False,
+                        config_source=1,
+                        is_sensitive=False,
+                        synonyms=(),
+                        config_type=0,
+                        documentation=None,
+                    )
+                    for name, value in values.items()
+                    if asked is None or name in asked
+                )
+            results.append(
+                _answer(
+                    request,
+                    "DescribeConfigsResult",
+                    error_code=error,
+                    error_message=None,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                    configs=configs,
+                )
+            )
+        return _answer(request, "DescribeConfigsResponse", results=tuple(results))
+
+    async def _init_producer_id(self, request: Any, client: Client) -> Any:
+        transactional = request.transactional_id is not None
+        return _answer(
+            request,
+            "InitProducerIdResponse",
+            error_code=(
+                ErrorCode.transactional_id_authorization_failed if transactional else ErrorCode.none
+            ),
+            producer_id=-1 if transactional else next(self._producer_ids),
+            producer_epoch=-1 if transactional else 0,
+        )
+
+    # -- groups ----------------------------------------------------------------------------
+
+    async def _find_coordinator(self, request: Any, client: Client) -> Any:
+        transactional = getattr(request, "key_type", 0) != 0
+        error = ErrorCode.coordinator_not_available if transactional else ErrorCode.none
+        return _answer(
+            request,
+            "FindCoordinatorResponse",
+            error_code=error,
+            error_message=None,
+            node_id=NODE_ID,
+            host=self._host,
+            port=self._port,
+        )
+
+    async def _join_group(self, request: Any, client: Client) -> Any:
+        session_s = request.session_timeout.total_seconds()
+        rebalance = getattr(request, "rebalance_timeout", None)
+        member = Member(
+            id=request.member_id,
+            client_id=client.id,
+            client_host=client.host,
+            session_timeout_s=session_s,
+            rebalance_timeout_s=rebalance.total_seconds() if rebalance else session_s,
+            protocol_type=request.protocol_type,
+            protocols=[(each.name, each.metadata) for each in request.protocols],
+        )
+        joined = await self.groups.join(request.group_id, member, needs_id=request.__version__ >= 4)
+        return _answer(
+            request,
+            "JoinGroupResponse",
+            error_code=joined.error,
+            generation_id=joined.generation,
+            protocol_name=joined.protocol,
+            leader=joined.leader,
+            member_id=joined.member_id,
+            members=tuple(
+                _answer(request, "JoinGroupResponseMember", member_id=name, metadata=metadata)
+                for name, metadata in joined.members
+            ),
+        )
+
+    async def _sync_group(self, request: Any, client: Client) -> Any:
+        assignments = {each.member_id: each.assignment for each in request.assignments}
+        synced = await self.groups.sync(
+            request.group_id, request.member_id, request.generation_id, assignments
+        )
+        return _answer(
+            request,
+            "SyncGroupResponse",
+            error_code=synced.error,
+            assignment=synced.assignment,
+        )
+
+    async def _heartbeat(self, request: Any, client: Client) -> Any:
+        error = self.groups.heartbeat(request.group_id, request.member_id, request.generation_id)
+        return _answer(request, "HeartbeatResponse", error_code=error)
+
+    async def _leave_group(self, request: Any, client: Client) -> Any:
+        if request.__version__ < 3:
+            error = self.groups.leave(request.group_id, request.member_id)
+            return _answer(request, "LeaveGroupResponse", error_code=error)
+        members = tuple(
+            _answer(
+                request,
+                "MemberResponse",
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=self.groups.leave(request.group_id, member.member_id),
+            )
+            for member in request.members
+        )
+        return _answer(request, "LeaveGroupResponse", error_code=ErrorCode.none, members=members)
+
+    async def _offset_commit(self, request: Any, client: Client) -> Any:
+        error = ErrorCode.none
+        generation = getattr(request, "generation_id_or_member_epoch", -1)
+        if generation >= 0:
+            error = self.groups.group(request.group_id).check(request.member_id, generation)
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for each in topic.partitions:
+                partition_error = error
+                if (topic.name, each.partition_index) not in self.store.logs:
+                    partition_error = ErrorCode.unknown_topic_or_partition
+                if partition_error is ErrorCode.none:
+                    note = each.committed_metadata or ""
+                    self.store.commit(
+                        request.group_id,
+                        topic.name,
+                        each.partition_index,
+                        each.committed_offset,
+                        note,
+                    )
+                partitions.append(
+                    _answer(
+                        request,
+                        "OffsetCommitResponsePartition",
+                        partition_index=each.partition_index,
+                        error_code=partition_error,
+                    )
+                )
+            topics.append(
+                _answer(
+                    request,
+                    "OffsetCommitResponseTopic",
+                    name=topic.name,
+                    partitions=tuple(partitions),
+                )
+            )
+        return _answer(request, "OffsetCommitResponse", topics=tuple(topics))
+
+    async def _offset_fetch(self, request: Any, client: Client) -> Any:
+        group = request.group_id
+        wanted: dict[str, Iterable[int]]
+        if request.topics is None:
+            wanted = {}
+            for topic, partition in self.store.committed_partitions(group):
+                wanted.setdefault(topic, []).append(partition)  # type: ignore[attr-defined]
+        else:
+            wanted = {topic.name: topic.partition_indexes for topic in request.topics}
+        topics = tuple(
+            _answer(
+                request,
+                "OffsetFetchResponseTopic",
+                name=topic,
+                partitions=tuple(
+                    self._committed(request, group, topic, partition) for partition in partitions
+                ),
+            )
+            for topic, partitions in wanted.items()
+        )
+        return _answer(request, "OffsetFetchResponse", topics=topics, error_code=ErrorCode.none)
+
+    def _committed(self, request: Any, group: str, topic: str, partition: int) -> Any:
+        offset, note = self.store.committed(group, topic, partition)
+        return _answer(
+            request,
+            "OffsetFetchResponsePartition",
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            metadata=note,
+            error_code=ErrorCode.none,
+        )
+
+    async def _describe_groups(self, request: Any, client: Client) -> Any:
+        groups = []
+        for name in request.groups:
+            group = self.groups.by_name.get(name)
+            members: tuple[Any, ...] = ()
+            if group is not None:
+                members = tuple(
+                    _answer(
+                        request,
+                        "DescribedGroupMember",
+                        member_id=member.id,
+                        group_instance_id=None,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                        member_metadata=dict(member.protocols).get(group.protocol, b""),
+                        member_assignment=member.assignment,
+                    )
+                    for member in group.members.values()
+                )
+            groups.append(
+                _answer(
+                    request,
+                    "DescribedGroup",
+                    error_code=ErrorCode.none,
+                    group_id=name,
+                    group_state=group.state.value if group else "Dead",
+                    protocol_type=group.protocol_type if group else "",
+                    protocol_data=group.protocol if group else "",
+                    members=members,
+                )
+            )
+        return _answer(request, "DescribeGroupsResponse", groups=tuple(groups))
+
+    async def _list_groups(self, request: Any, client: Client) -> Any:
+        names = sorted({*self.groups.by_name, *self.store.groups()})
+        groups = tuple(
+            _answer(
+                request,
+                "ListedGroup",
+                group_id=name,
+                protocol_type=self.groups.group(name).protocol_type,
+            )
+            for name in names
+        )
+        return _answer(request, "ListGroupsResponse", error_code=ErrorCode.none, groups=groups)
+
+
+def _enough(answers: Iterable[frames.Fetched], min_bytes: int) -> bool:
+    """Tell whether a fetch can be answered: enough to read, or an error to tell."""
+    size = 0
+    for answer in answers:
+        if answer.error:
+            return True
+        size += len(answer.records)
+    return size >= min_bytes

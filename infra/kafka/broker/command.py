@@ -1,0 +1,36 @@
+"""`soltape kafka`: the embedded broker alone."""
+
+from __future__ import annotations
+
+import click
+import uvloop
+
+from infra.kafka.broker.server import serve
+from infra.kafka.client import EMBEDDED_CLUSTER_ID
+from infra.process import require_free_port
+from infra.settings import load_own
+from infra.telemetry import configure_logging
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=9092, show_default=True)
+@click.option(
+    "--retention-mib",
+    type=click.IntRange(1, 1 << 20),
+    default=64,
+    show_default=True,
+    help="Bytes a partition keeps at most; older records go first. Topics also have a time.",
+)
+def kafka(port: int, retention_mib: int) -> None:
+    """Run the embedded Kafka broker on loopback.
+
+    One node that speaks Kafka's protocol to any client: topics, consumer groups, idempotent
+    producers, retention by time and size. Records and committed offsets lie in
+    SOLTAPE_DATA/kafka and survive a restart. No replication, no transactions: for
+    production point KAFKA_BOOTSTRAP at a cluster.
+    """
+    settings = load_own()
+    configure_logging(settings, "kafka")
+    require_free_port("127.0.0.1", port, "--port")
+    folder = settings.soltape_data / "kafka"
+    uvloop.run(serve("127.0.0.1", port, folder, retention_mib << 20, EMBEDDED_CLUSTER_ID))

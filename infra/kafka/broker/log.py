@@ -1,0 +1,231 @@
+"""The log of one partition: segments on disk, an index of their batches in memory.
+
+Writes go to the page cache: they survive the broker's death, not the machine's. The oldest
+segments are dropped by age and by size, so neither disk nor memory grows without end.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from asyncio import Future
+from bisect import bisect_left, bisect_right
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from infra.kafka.broker.batch import NO_PRODUCER, Batch, CorruptBatch, read
+
+SEGMENT_BYTES: Final = 4 << 20
+_REMEMBERED: Final = 5  # batches a producer may have in flight, as librdkafka and Java do
+
+
+class OutOfRange(Exception):  # noqa: N818 - Kafka's word
+    """An offset that the log does not hold."""
+
+
+class OutOfOrderSequence(Exception):  # noqa: N818 - Kafka's word
+    """A producer's batch came without the one before it."""
+
+
+class Segment:
+    """A file of batches that follow each other, and where each one begins."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.max_timestamp_ms = 0
+        self.offsets = array("q")
+        self.positions = array("q")
+        self.timestamps = array("q")
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def append(self, batch: Batch) -> None:
+        """Write a batch at the next offset; raises OSError where the disk does not take it."""
+        if os.write(self._fd, batch.at(self.next_offset)) != len(batch.data):
+            os.truncate(self._fd, self.size)
+            raise OSError(f"{self.path.name}: the disk took part of a batch")
+        self._index(batch)
+
+    def recover(self) -> None:
+        """Index what the file holds; what a crash left half written is cut off."""
+        data = self.path.read_bytes()
+        while self.size < len(data):
+            try:
+                batch = read(data, self.size)
+            except CorruptBatch:
+                os.truncate(self._fd, self.size)
+                break
+            self._index(batch)
+
+    def _index(self, batch: Batch) -> None:
+        self.offsets.append(self.next_offset)
+        self.positions.append(self.size)
+        self.max_timestamp_ms = max(self.max_timestamp_ms, batch.max_timestamp_ms)
+        self.timestamps.append(self.max_timestamp_ms)
+        self.next_offset += batch.last_offset_delta + 1
+        self.size += len(batch.data)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one that holds `offset`: one, or as many as fit."""
+        first = bisect_right(self.offsets, offset) - 1
+        start = self.positions[first]
+        last = bisect_right(self.positions, start + max_bytes) - 1
+        if last == len(self.positions) - 1 and self.size - start <= max_bytes:
+            end = self.size
+        else:
+            last = max(last, first + 1)
+            end = self.positions[last] if last < len(self.positions) else self.size
+        return os.pread(self._fd, end - start, start)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def delete(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Producer:
+    """What an idempotent producer last wrote here."""
+
+    epoch: int
+    next_sequence: int
+    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+
+class PartitionLog:
+    """The batches of one partition, by offset."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._segments: list[Segment] = []
+        self._producers: dict[int, _Producer] = {}
+        self._waiters: list[Future[None]] = []
+        for path in sorted(folder.glob("*.log")):
+            segment = Segment(path, int(path.stem))
+            segment.recover()
+            self._segments.append(segment)
+        if not self._segments:
+            self._roll(0)
+        self.start_offset = self._segments[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will have."""
+        return self._segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, batch: Batch) -> int:
+        """Write a batch and return its base offset; a batch sent twice is written once.
+
+        Raises OutOfOrderSequence.
+        """
+        if batch.producer_id != NO_PRODUCER:
+            duplicate = self._check_sequence(batch)
+            if duplicate is not None:
+                return duplicate
+        if self._segments[-1].size >= SEGMENT_BYTES:
+            self._roll(self.end_offset)
+        offset = self.end_offset
+        self._segments[-1].append(batch)
+        if batch.producer_id != NO_PRODUCER:
+            self._producers[batch.producer_id].recent.append((batch.base_sequence, offset))
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        return offset
+
+    def _check_sequence(self, batch: Batch) -> int | None:
+        """Return the offset of a duplicate; otherwise note that the batch comes next."""
+        following = (batch.base_sequence + batch.last_offset_delta + 1) & 0x7FFFFFFF
+        known = self._producers.get(batch.producer_id)
+        if known is None or batch.producer_epoch > known.epoch:
+            self._producers[batch.producer_id] = _Producer(batch.producer_epoch, following)
+            return None
+        for sequence, offset in known.recent:
+            if sequence == batch.base_sequence:
+                return offset
+        if batch.base_sequence != known.next_sequence:
+            raise OutOfOrderSequence(
+                f"sequence {batch.base_sequence} where {known.next_sequence} comes next"
+            )
+        known.next_sequence = following
+        return None
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one that holds `offset`; nothing at the end.
+
+        Raises OutOfRange.
+        """
+        if offset == self.end_offset:
+            return b""
+        if not self.start_offset <= offset < self.end_offset:
+            raise OutOfRange(f"{offset} of {self.start_offset} to {self.end_offset}")
+        bases = [segment.base_offset for segment in self._segments]
+        return self._segments[bisect_right(bases, offset) - 1].read(offset, max_bytes)
+
+    def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Return (offset, timestamp) of the first batch that is as young as a time."""
+        for segment in self._segments:
+            if segment.offsets and segment.max_timestamp_ms >= timestamp_ms:
+                at = bisect_left(segment.timestamps, timestamp_ms)
+                return max(segment.offsets[at], self.start_offset), segment.timestamps[at]
+        return None
+
+    def wait(self, waiter: Future[None]) -> None:
+        """Set the result of a future when something is appended."""
+        self._waiters = [each for each in self._waiters if not each.done()]
+        self._waiters.append(waiter)
+
+    def delete_before(self, offset: int) -> int:
+        """Forget the records before an offset and return where the log begins now.
+
+        Raises OutOfRange.
+        """
+        if offset > self.end_offset or offset < 0:
+            raise OutOfRange(f"{offset} of {self.start_offset} to {self.end_offset}")
+        self.start_offset = max(self.start_offset, offset)
+        while len(self._segments) > 1 and self._segments[0].next_offset <= self.start_offset:
+            self._segments.pop(0).delete()
+        return self.start_offset
+
+    def retain(self, oldest_ms: int, max_bytes: int) -> None:
+        """Drop the oldest segments: those wholly older than a time, or beyond a size."""
+        size = self.size
+        active = self._segments[-1]
+        if active.size and active.max_timestamp_ms < oldest_ms:
+            self._roll(self.end_offset)
+        while len(self._segments) > 1:
+            oldest = self._segments[0]
+            if oldest.max_timestamp_ms >= oldest_ms and size <= max_bytes:
+                break
+            size -= oldest.size
+            self._segments.pop(0).delete()
+        self.start_offset = max(self.start_offset, self._segments[0].base_offset)
+
+    def close(self) -> None:
+        """Close the files."""
+        for segment in self._segments:
+            segment.close()
+
+    def delete(self) -> None:
+        """Remove the log from disk."""
+        for segment in self._segments:
+            segment.delete()
+        self._folder.rmdir()
+
+    def _roll(self, base_offset: int) -> None:
+        self._segments.append(Segment(self._folder / f"{base_offset:020}.log", base_offset))

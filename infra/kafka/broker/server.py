@@ -1,0 +1,146 @@
+"""The broker's socket: length-prefixed frames in, answers out in the order of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import signal
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+import structlog
+from kio.index import load_payload_module
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from infra.kafka.broker import frames
+from infra.kafka.broker.api import API_VERSIONS, FETCH, PRODUCE, VERSIONS, Broker, Client
+from infra.kafka.broker.store import Store
+
+log = structlog.get_logger(__name__)
+
+MAX_FRAME: Final = 64 << 20
+TICK_S: Final = 0.1
+RETAIN_S: Final = 10.0
+_SIZE: Final = Struct(">i")
+
+
+async def serve(host: str, port: int, folder: Path, max_partition_bytes: int, cluster: str) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    store = Store(folder, max_partition_bytes)
+    broker = Broker(store, host, port, cluster)
+    connections: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_Connection(broker, reader, writer).run())
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    server = await asyncio.start_server(connected, host, port, limit=1 << 20)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopping.set)
+    log.info("broker serves", address=f"{host}:{port}", topics=len(store.shapes))
+    clock = asyncio.create_task(_clock(broker))
+    await stopping.wait()
+    server.close()
+    for task in (clock, *connections):
+        task.cancel()
+    await asyncio.gather(clock, *connections, return_exceptions=True)
+    store.close()
+    log.info("broker stopped")
+
+
+async def _clock(broker: Broker) -> None:
+    """Let time pass for groups and retention."""
+    retained_at = 0.0
+    while True:
+        await asyncio.sleep(TICK_S)
+        broker.groups.tick()
+        if time.monotonic() - retained_at > RETAIN_S:
+            retained_at = time.monotonic()
+            broker.store.retain(int(time.time() * 1000))
+
+
+class _Connection:
+    """One client's connection."""
+
+    def __init__(
+        self, broker: Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._broker = broker
+        self._reader = reader
+        self._writer = writer
+        peer = writer.get_extra_info("peername")
+        self._host = str(peer[0]) if peer else ""
+
+    async def run(self) -> None:
+        """Answer requests until the client goes."""
+        try:
+            while True:
+                size = _SIZE.unpack(await self._reader.readexactly(4))[0]
+                if not 8 <= size <= MAX_FRAME:
+                    raise frames.BadFrame(f"a frame of {size} bytes, 8 to {MAX_FRAME} are taken")
+                answer = await self._answer(await self._reader.readexactly(size))
+                if answer is not None:
+                    self._writer.write(_SIZE.pack(len(answer)) + answer)
+                    await self._writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        except (frames.BadFrame, ValueError) as error:
+            log.warning("connection closed", client=self._host, reason=str(error))
+        except Exception:
+            log.exception("connection closed", client=self._host)
+        finally:
+            with suppress(ConnectionError, RuntimeError):
+                self._writer.close()
+
+    async def _answer(self, frame: bytes) -> bytes | None:
+        cursor = frames.Cursor(frame)
+        api_key, version, correlation = cursor.i16(), cursor.i16(), cursor.i32()
+        head = _SIZE.pack(correlation)
+        known = VERSIONS.get(api_key)
+        if known is None or not known[0] <= version <= known[1]:
+            if api_key != API_VERSIONS:
+                raise frames.BadFrame(f"request {api_key} version {version} is not served")
+            # A newer client asks first in its own version and is answered in the oldest.
+            refused = self._broker.api_versions(0, ErrorCode.unsupported_version)
+            return head + _write(refused)
+        client = Client(cursor.text(), self._host)
+        if api_key == PRODUCE:
+            request = frames.read_produce(frame, cursor.at, version)
+            produced = self._broker.produce(request)
+            if request.acks == 0:
+                return None
+            return head + frames.write_produce(produced, version)
+        if api_key == FETCH:
+            fetched = await self._broker.fetch(frames.read_fetch(frame, cursor.at, version))
+            return head + frames.write_fetch(fetched, version)
+        schema = _request_schema(api_key, version)
+        if schema.__flexible__:
+            cursor.take(1)  # the header's tagged fields; clients send none
+        entity, _ = entity_reader(schema)(frame, cursor.at)
+        return head + _write(await self._broker.handle(api_key, entity, client))
+
+
+@cache
+def _request_schema(api_key: int, version: int) -> Any:
+    module = load_payload_module(api_key, version, EntityType.request)
+    return next(
+        value
+        for value in vars(module).values()
+        if getattr(value, "__type__", None) is EntityType.request
+    )
+
+
+def _write(entity: Any) -> bytes:
+    """Serialize an answer; ApiVersions' header has no tagged fields, and no other is flexible."""
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()

@@ -1,0 +1,122 @@
+"""Topics and committed offsets on disk: what survives a restart of the broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from infra.kafka.broker.log import PartitionLog
+
+DEFAULT_RETENTION_MS: Final = 7 * 24 * 3_600_000
+
+
+class TopicExists(Exception):  # noqa: N818 - Kafka's word
+    """A topic of that name is there already."""
+
+
+@dataclass(slots=True)
+class Shape:
+    """How a topic was created."""
+
+    partitions: int
+    retention_ms: int = DEFAULT_RETENTION_MS
+
+
+class Store:
+    """The topics of the broker, and how far each group has committed."""
+
+    def __init__(self, folder: Path, max_partition_bytes: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._max_partition_bytes = max_partition_bytes
+        self.shapes: dict[str, Shape] = {}
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self._commits: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
+        self._commits_path = folder / "commits.jsonl"
+        topics = folder / "topics.json"
+        if topics.exists():
+            for name, shape in orjson.loads(topics.read_bytes()).items():
+                self._open(name, Shape(**shape))
+        self._recover_commits()
+        self._commits_file = self._commits_path.open("ab", buffering=0)
+
+    def create(self, name: str, shape: Shape) -> None:
+        """Create a topic; raises TopicExists."""
+        if name in self.shapes:
+            raise TopicExists(name)
+        self._open(name, shape)
+        self._save_topics()
+
+    def delete(self, name: str) -> None:
+        """Delete a topic and its records; raises KeyError."""
+        shape = self.shapes.pop(name)
+        for partition in range(shape.partitions):
+            self.logs.pop((name, partition)).delete()
+        (self._folder / name).rmdir()
+        self._save_topics()
+
+    def retain(self, now_ms: int) -> None:
+        """Drop what is beyond the retention of each topic."""
+        for (topic, _), log in self.logs.items():
+            oldest_ms = now_ms - self.shapes[topic].retention_ms
+            log.retain(oldest_ms, self._max_partition_bytes)
+
+    def commit(self, group: str, topic: str, partition: int, offset: int, note: str) -> None:
+        """Remember how far a group has come."""
+        self._commits.setdefault(group, {})[topic, partition] = offset, note
+        line = orjson.dumps([group, topic, partition, offset, note])
+        self._commits_file.write(line + b"\n")
+
+    def committed(self, group: str, topic: str, partition: int) -> tuple[int, str]:
+        """Return the committed offset and its note; -1 where there is none."""
+        return self._commits.get(group, {}).get((topic, partition), (-1, ""))
+
+    def committed_partitions(self, group: str) -> Iterator[tuple[str, int]]:
+        """Yield the partitions a group has committed for."""
+        yield from self._commits.get(group, {})
+
+    def groups(self) -> Iterator[str]:
+        """Yield the groups that have committed something."""
+        yield from self._commits
+
+    def close(self) -> None:
+        """Close all files."""
+        for log in self.logs.values():
+            log.close()
+        self._commits_file.close()
+
+    def _open(self, name: str, shape: Shape) -> None:
+        self.shapes[name] = shape
+        for partition in range(shape.partitions):
+            self.logs[name, partition] = PartitionLog(self._folder / name / str(partition))
+
+    def _save_topics(self) -> None:
+        shapes = {name: asdict(shape) for name, shape in self.shapes.items()}
+        self._replace(self._folder / "topics.json", orjson.dumps(shapes))
+
+    def _recover_commits(self) -> None:
+        """Read the commits, the last one of a partition wins, and write them back as few lines."""
+        if self._commits_path.exists():
+            for line in self._commits_path.read_bytes().splitlines():
+                try:
+                    group, topic, partition, offset, note = orjson.loads(line)
+                except ValueError:
+                    break  # the line a crash left half written
+                self._commits.setdefault(group, {})[topic, partition] = offset, note
+        lines = [
+            orjson.dumps([group, topic, partition, offset, note])
+            for group, offsets in self._commits.items()
+            for (topic, partition), (offset, note) in offsets.items()
+        ]
+        self._replace(self._commits_path, b"".join(line + b"\n" for line in lines))
+
+    @staticmethod
+    def _replace(path: Path, data: bytes) -> None:
+        new = path.with_suffix(".new")
+        new.write_bytes(data)
+        os.replace(new, path)

@@ -1,0 +1,56 @@
+"""The Faust app of one agent group: raw bytes in, state elsewhere.
+
+No Faust tables, no exactly_once, concurrency 1: what Faust promises of these does not hold
+after a crash (README, decisions). A group is its own consumer group, partitions are the
+unit of scale.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import faust
+
+from infra.settings import Settings
+
+
+def create_app(settings: Settings, group: str) -> faust.App:
+    """Return the app of a group, `soltape-<group>`; topics exist already."""
+    data = settings.soltape_data / "faust"
+    data.mkdir(parents=True, exist_ok=True)
+    return faust.App(
+        f"soltape-{group}",
+        broker=[f"kafka://{server}" for server in settings.kafka_bootstrap.split(",")],
+        broker_credentials=_credentials(settings),
+        broker_session_timeout=settings.kafka_session_timeout_s,
+        broker_heartbeat_interval=settings.kafka_session_timeout_s / 3,
+        broker_request_timeout=max(30.0, settings.kafka_session_timeout_s * 3),
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="earliest",
+        key_serializer="raw",
+        value_serializer="raw",
+        store="memory://",
+        datadir=str(data / group),
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        stream_wait_empty=False,
+        web_enabled=False,
+    )
+
+
+def _credentials(settings: Settings) -> Any:
+    context = None
+    if settings.kafka_security in ("ssl", "sasl_ssl"):
+        context = ssl.create_default_context(
+            cafile=str(settings.kafka_ca_file) if settings.kafka_ca_file else None
+        )
+    if settings.kafka_security.startswith("sasl"):
+        assert settings.kafka_password is not None
+        return faust.SASLCredentials(
+            username=settings.kafka_username,
+            password=settings.kafka_password.get_secret_value(),
+            mechanism=settings.kafka_sasl_mechanism,
+            ssl_context=context,
+        )
+    return faust.SSLCredentials(context) if context else None
