@@ -209,7 +209,8 @@ def _token_balance(
     balance.owner = account.owner_text
     balance.program_id = mint.program.name
     amount = balance.ui_token_amount
-    amount.ui_amount = amount_raw / mint.unit
+    # Rounded twice, as validators do.
+    amount.ui_amount = float(amount_raw) / float(mint.unit)
     amount.decimals = mint.decimals
     amount.amount = str(amount_raw)
     amount.ui_amount_string = ui_amount(amount_raw, mint.decimals)
