@@ -1,4 +1,7 @@
-"""How to connect to Kafka: settings as configuration of aiokafka and of confluent-kafka."""
+"""How to connect to Kafka: settings as configuration of aiokafka and of confluent-kafka.
+
+Functions that read certificates or credentials raise SettingsError where these are not there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 EMBEDDED_CLUSTER_ID: Final = "soltape-embedded"
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -33,11 +36,12 @@ def aiokafka_client(settings: Settings) -> dict[str, Any]:
         "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
     }
     if "ssl" in settings.kafka_security:
-        config["ssl_context"] = ssl.create_default_context(cafile=settings.kafka_ca_file)
+        config["ssl_context"] = _tls(settings)
     if "sasl" in settings.kafka_security:
+        username, password = _credentials(settings)
         config["sasl_mechanism"] = settings.kafka_sasl_mechanism
-        config["sasl_plain_username"] = settings.kafka_username
-        config["sasl_plain_password"] = _password(settings)
+        config["sasl_plain_username"] = username
+        config["sasl_plain_password"] = password
     return config
 
 
@@ -73,11 +77,13 @@ def confluent_client(settings: Settings) -> dict[str, Any]:
         "socket.timeout.ms": int(REQUEST_TIMEOUT_S * 1000),
     }
     if "ssl" in settings.kafka_security and settings.kafka_ca_file:
+        _tls(settings)  # its error is clearer than librdkafka's
         config["ssl.ca.location"] = str(settings.kafka_ca_file)
     if "sasl" in settings.kafka_security:
+        username, password = _credentials(settings)
         config["sasl.mechanism"] = settings.kafka_sasl_mechanism
-        config["sasl.username"] = settings.kafka_username
-        config["sasl.password"] = _password(settings)
+        config["sasl.username"] = username
+        config["sasl.password"] = password
     return config
 
 
@@ -133,5 +139,17 @@ async def cluster_id(settings: Settings) -> str:
     return str((await metadata(settings)).cluster_id)
 
 
-def _password(settings: Settings) -> str | None:
-    return settings.kafka_password.get_secret_value() if settings.kafka_password else None
+def _tls(settings: Settings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=settings.kafka_ca_file)
+    except OSError as error:  # SSLError is one
+        reason = error.strerror or "no certificates in it"
+        raise SettingsError(f"KAFKA_CA_FILE={settings.kafka_ca_file}: {reason}") from None
+
+
+def _credentials(settings: Settings) -> tuple[str, str]:
+    if not settings.kafka_username or not settings.kafka_password:
+        raise SettingsError(
+            f"KAFKA_SECURITY={settings.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD"
+        )
+    return settings.kafka_username, settings.kafka_password.get_secret_value()

@@ -24,6 +24,7 @@ from typing import Final
 import psutil
 import structlog
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError as AIOKafkaError
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -75,53 +76,58 @@ async def keep_small(
 ) -> None:
     """Sweep whenever the embedded broker has grown too large or its lanes too long.
 
-    `writer_pids` are the processes that write the internal lanes (`soltape ingest`); they are
-    held still (SIGSTOP) during a sweep. Runs until it is cancelled.
+    `writer_pids` are the processes that write the internal lanes (`soltape ingest`), leaders of
+    their groups; they are held still (SIGSTOP) during a sweep. Runs until it is cancelled.
     """
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
-        pid = broker_pid()
-        if pid is None:
+        if (pid := broker_pid()) is None:
             continue
         try:
-            rss = psutil.Process(pid).memory_info().rss
-            longest = await longest_lane(settings)
-        except (psutil.Error, client.KafkaUnreachable, topics.TopicsWrong, TimeoutError):
+            await _look(settings, pid, writer_pids())
+        except (psutil.Error, client.KafkaUnreachable, topics.TopicsWrong):
             continue  # it is being started anew
-        if (
-            rss < MAX_RSS_BYTES
-            and longest < _MAX_BATCHES_PER_WAIT_MS * settings.kafka_fetch_wait_ms
-        ):
-            continue
-        anyway = rss >= HARD_MAX_RSS_BYTES
-        try:
-            swept = await sweep(settings, writer_pids(), anyway=anyway)
-        except (NotCaughtUp, client.KafkaUnreachable, KafkaException, TimeoutError) as error:
-            log.warning("embedded Kafka not swept", rss_bytes=rss, reason=str(error))
-        else:
-            log.info(
-                "embedded Kafka swept",
-                records=swept.records,
-                paused_ms=round(swept.paused_s * 1000),
-                rss_bytes_before=rss,
-                rss_bytes=psutil.Process(pid).memory_info().rss,
-            )
+        except (NotCaughtUp, KafkaException, AIOKafkaError, TimeoutError) as error:
+            log.warning("embedded Kafka not swept", reason=str(error))
+
+
+async def _look(settings: Settings, pid: int, writer_pids: Sequence[int]) -> None:
+    rss_bytes = _rss_bytes(pid)
+    longest = await longest_lane(settings)
+    may_be_long = _MAX_BATCHES_PER_WAIT_MS * settings.kafka_fetch_wait_ms
+    if rss_bytes < MAX_RSS_BYTES and longest < may_be_long:
+        return
+    swept = await sweep(settings, writer_pids, anyway=rss_bytes >= HARD_MAX_RSS_BYTES)
+    log.info(
+        "embedded Kafka swept",
+        records=swept.records,
+        longest_lane=longest,
+        paused_ms=round(swept.paused_s * 1000),
+        rss_bytes_before=rss_bytes,
+        rss_bytes=_rss_bytes(pid),
+    )
+
+
+def _rss_bytes(pid: int) -> int:
+    root = psutil.Process(pid)
+    every = [root, *root.children(recursive=True)]
+    return sum(process.memory_info().rss for process in every)
 
 
 @asynccontextmanager
 async def stopped(pids: Sequence[int]) -> AsyncIterator[None]:
-    """Hold processes still."""
+    """Hold process groups still; `pids` are their leaders."""
     held = []
     try:
         for pid in pids:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+                os.killpg(pid, signal.SIGSTOP)
                 held.append(pid)
         yield
     finally:
         for pid in held:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+                os.killpg(pid, signal.SIGCONT)
 
 
 async def longest_lane(settings: Settings) -> int:

@@ -36,7 +36,9 @@ async def writer(fresh_tansu) -> AsyncIterator[asyncio.subprocess.Process]:
     await topics.create(fresh_tansu.settings)
     config = client.confluent_producer(fresh_tansu.settings)
     code = WRITER.format(config=config, topic=LIVE.name, partitions=LIVE.partitions)
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, start_new_session=True
+    )
     yield process
     if process.returncode is None:
         process.kill()
@@ -133,6 +135,29 @@ async def test_the_last_settled_record_stays_for_ingest_to_continue_from(fresh_t
     assert (await janitor.sweep(settings)).records == 0
 
 
+async def test_it_looks_by_itself_and_sweeps_what_has_grown_too_long(fresh_tansu, monkeypatch):
+    settings = fresh_tansu.settings
+    await topics.create(settings)
+    monkeypatch.setattr(janitor, "LOOK_EVERY_S", 0.1)
+    pids: list[int | None] = [None, fresh_tansu.pid]  # it is not there yet, and then it is
+    looking = asyncio.create_task(
+        janitor.keep_small(settings, lambda: pids.pop(0) if len(pids) > 1 else pids[0], list)
+    )
+    try:
+        await asyncio.to_thread(fill, settings, LIVE.name, 1000)
+        await asyncio.sleep(1)
+        assert await janitor.longest_lane(settings) > 0, "swept while it was small"
+        monkeypatch.setattr(janitor, "MAX_RSS_BYTES", 1)
+        monkeypatch.setattr(janitor, "HARD_MAX_RSS_BYTES", 2**40)
+        async with asyncio.timeout(20):
+            while await janitor.longest_lane(settings) > 0:
+                assert not looking.done(), looking.exception()
+                await asyncio.sleep(0.1)
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
 @pytest.mark.slow
 async def test_growth_is_as_stated_and_does_not_outlast_a_sweep(fresh_tansu):
     """README and `infra.kafka.embedded` state these figures: 1 kB and 0.8 us a batch."""
@@ -180,7 +205,7 @@ def fill(settings, topic: str, count: int, one_a_batch: bool = False) -> None:
 
 
 async def test_a_held_process_goes_on_whatever_happens():
-    sleeper = await asyncio.create_subprocess_exec("sleep", "60")
+    sleeper = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
     held = psutil.Process(sleeper.pid)
 
     async def fail_while_held() -> None:
