@@ -135,17 +135,17 @@ class Child:
         return None
 
     @property
-    def alive(self) -> bool:
-        """Whether a process runs."""
-        return self._popen is not None and self._popen.poll() is None
+    def pid(self) -> int | None:
+        """The process, which leads its group; None while none runs."""
+        return self._popen.pid if self._popen and self._popen.poll() is None else None
 
     async def end(self, within_s: float) -> bool:
         """Ask it to stop, then kill it; return whether it stopped by itself."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + within_s
-        while self.alive and time.monotonic() < deadline:  # noqa: ASYNC110 - waitpid has no event
+        while self.pid is not None and time.monotonic() < deadline:  # noqa: ASYNC110 - waitpid has no event
             await asyncio.sleep(0.02)
-        by_itself = not self.alive
+        by_itself = self.pid is None
         self.kill()
         return by_itself
 

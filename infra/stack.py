@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,7 +67,11 @@ class Stack:
     parts: list[Part] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
     notes: list[str] = field(default_factory=list)
-    tasks: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # run alongside
+
+    @property
+    def forgetful(self) -> tuple[str, ...]:
+        """Names of the parts that keep nothing on disk."""
+        return tuple(part.process.name for part in self.parts if part.forgets)
 
     def environment(self) -> dict[str, str]:
         """Return the addresses as settings, for the parts and for commands beside them."""
@@ -169,7 +172,6 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
 
 def _roles(stack: Stack) -> None:
     here = {part.process.name for part in stack.parts}
-    forgetful = tuple(part.process.name for part in stack.parts if part.forgets)
     for name, needs in (("ingest", ("kafka", "chain")), ("agents", ("kafka", "redis"))):
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)
@@ -180,7 +182,7 @@ def _roles(stack: Stack) -> None:
             address=f"http://{stack.settings.metrics_host}:{port}/metrics",
             ready=partial(_listens, port, stack.settings.metrics_host),
         )
-        stack.parts.append(Part(process, tuple(n for n in needs if n in here), forgetful))
+        stack.parts.append(Part(process, tuple(n for n in needs if n in here), stack.forgetful))
 
 
 def _is_set(stack: Stack, setting: str) -> bool:

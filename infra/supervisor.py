@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +15,10 @@ import click
 
 from infra import live_line, running
 from infra.child import Child, NeverServed
-from infra.kafka import topics
+from infra.kafka import janitor, topics
 from infra.kafka.apache import ApacheUnavailable
 from infra.kafka.client import KafkaUnreachable
+from infra.screen import Screen
 from infra.settings import load_own
 from infra.stack import Stack, Wishes, plan
 from infra.telemetry import configure_logging
@@ -67,10 +66,11 @@ def up(
     """
     wishes, given = _wishes(chain, file, broker, rate, seed)
     settings = load_own(**given)
-    configure_logging(settings, "up")
+    screen = Screen()
+    configure_logging(settings, "up", screen)
     try:
         with running.hold(settings.soltape_data):
-            asyncio.run(supervise(plan(settings, wishes)))
+            asyncio.run(supervise(plan(settings, wishes), screen))
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
 
@@ -116,12 +116,11 @@ def _wishes(
     return wishes, given
 
 
-async def supervise(stack: Stack) -> None:
+async def supervise(stack: Stack, screen: Screen) -> None:
     """Run the stack until SIGINT, SIGTERM or SIGHUP, and leave no process.
 
     Raises NeverServed, or what keeps the user's own Kafka from being used.
     """
-    screen = _Screen()
     stop = asyncio.Event()
     children = _children(stack, screen)
 
@@ -142,6 +141,8 @@ async def supervise(stack: Stack) -> None:
             await topics.create(stack.settings)
         tasks += [asyncio.create_task(child.keep_running()) for child in children]
         tasks += [asyncio.create_task(_tell(stack, screen))]
+        if "kafka" in stack.forgetful:
+            tasks += [asyncio.create_task(_keep_small(stack, children))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()  # raises what went wrong
@@ -152,7 +153,7 @@ async def supervise(stack: Stack) -> None:
         await _stop(children, screen)
 
 
-def _children(stack: Stack, screen: _Screen) -> list[Child]:
+def _children(stack: Stack, screen: Screen) -> list[Child]:
     logs = stack.settings.soltape_data / "logs"
     children: dict[str, Child] = {}
     for part in stack.parts:
@@ -177,7 +178,7 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
     return "\n".join(lines)
 
 
-async def _tell(stack: Stack, screen: _Screen) -> None:
+async def _tell(stack: Stack, screen: Screen) -> None:
     url = f"http://{stack.settings.metrics_host}:{stack.settings.metrics_port_ingest}/metrics"
     before = None
     while True:
@@ -187,11 +188,22 @@ async def _tell(stack: Stack, screen: _Screen) -> None:
         await asyncio.sleep(1.0)
 
 
-async def _stop(children: Sequence[Child], screen: _Screen) -> None:
+async def _keep_small(stack: Stack, children: Sequence[Child]) -> None:
+    """Bound the memory of the embedded broker, which has no retention of its own."""
+    named = {child.name: child for child in children}
+
+    def writers() -> list[int]:
+        pid = named["ingest"].pid
+        return [] if pid is None else [pid]
+
+    await janitor.keep_small(stack.settings, lambda: named["kafka"].pid, writers)
+
+
+async def _stop(children: Sequence[Child], screen: Screen) -> None:
     """Stop in reverse order: first those that no running child relies on."""
     began = time.monotonic()
     try:
-        while alive := [child for child in children if child.alive]:
+        while alive := [child for child in children if child.pid is not None]:
             relied_on = {other for child in alive for other in child.after}
             wave = [child for child in alive if child not in relied_on]
             within_s = began + STOP_WITHIN_S - time.monotonic()
@@ -205,26 +217,3 @@ async def _stop(children: Sequence[Child], screen: _Screen) -> None:
         for child in children:
             child.kill()
     screen.say(f"stopped after {time.monotonic() - began:.1f} s")
-
-
-class _Screen:
-    """Messages, and below them one line that is kept up to date on a terminal."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
-
-    def say(self, text: str) -> None:
-        self._write(f"\r\x1b[K{text}\n" if self._terminal else f"{text}\n")
-
-    def live(self, text: str) -> None:
-        if self._terminal:
-            self._write(f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K")
-        else:
-            self._write(f"{text}\n")
-
-    def _write(self, text: str) -> None:
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except OSError:  # nobody reads any more; the stack goes on
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends

@@ -11,6 +11,7 @@ import errno
 import logging
 import re
 import sys
+from io import TextIOBase
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -35,7 +36,7 @@ _IN_ADDRESS: Final = (
 )
 
 
-def configure_logging(settings: Settings, role: str) -> None:
+def configure_logging(settings: Settings, role: str, stream: TextIOBase | None = None) -> None:
     """Send this process's log lines, those of libraries included, to stderr in one format.
 
     Libraries are heard from `warning` on, unless `log_level` is `debug`: their `info` is chatter.
@@ -59,7 +60,7 @@ def configure_logging(settings: Settings, role: str) -> None:
     else:
         render = [
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(),
+                colors=(stream or sys.stderr).isatty(),
                 pad_event_to=0,
                 exception_formatter=structlog.dev.plain_traceback,
             )
@@ -71,7 +72,7 @@ def configure_logging(settings: Settings, role: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -16,10 +16,10 @@ SUPERVISE = """
 import asyncio, sys
 from functools import partial
 from pathlib import Path
-import click
 from infra import child, running
 from infra.child import NeverServed
 from infra.process import NotReady, Process
+from infra.screen import Screen
 from infra.settings import Settings
 from infra.stack import Part, Stack
 from infra.supervisor import supervise
@@ -39,7 +39,7 @@ def part(name, after=(), restart_with=(), timeout_s=20.0):
 stack = Stack(Settings(soltape_data=folder / "data"), frozenset(), parts=eval(sys.argv[2]))
 try:
     with running.hold(folder / "data"):
-        asyncio.run(supervise(stack))
+        asyncio.run(supervise(stack, Screen()))
 except NeverServed as error:
     sys.exit(f"never served: {error}")
 """
