@@ -85,15 +85,22 @@ def test_an_insert_in_small_pieces_is_one_part(embedded, client):
 
 def test_an_insert_whose_client_dies_leaves_nothing(embedded, client):
     client.command("CREATE OR REPLACE TABLE cut (a UInt64) ENGINE = MergeTree ORDER BY a")
+    inserts = "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO cut%'"
     with socket.create_connection(("127.0.0.1", embedded.port)) as connection:
         body = b"INSERT INTO cut FORMAT CSV\n" + b"1\n" * 1_000_000
-        head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body) + 1}\r\n\r\n"
+        head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body) + 2}\r\n\r\n"
         connection.sendall(head.encode() + body)
-    deadline = time.monotonic() + 10
-    while client.command("SELECT count() FROM system.processes") > 1:
-        assert time.monotonic() < deadline, "the insert is still running"
-        time.sleep(0.05)
+        wait_until(lambda: client.command(inserts) == 1)
+        time.sleep(0.3)  # all but the last row have arrived
+    wait_until(lambda: client.command(inserts) == 0)
     assert client.command("SELECT count() FROM cut") == 0
+
+
+def wait_until(holds, timeout_s=10):
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("body", [b"1\nno number\n", b"1,2,3\n" * 3, b'{"a":'])
@@ -199,13 +206,9 @@ def test_a_query_whose_client_leaves_is_stopped(embedded, client):
         left = pool.submit(
             urllib3.request, "POST", f"{embedded.url}/", body=sql, timeout=1, retries=False
         )
-        time.sleep(0.5)
-        assert client.command(running) == 1
+        wait_until(lambda: client.command(running) == 1)
         assert isinstance(left.exception(), urllib3.exceptions.TimeoutError)
-    deadline = time.monotonic() + 5
-    while client.command(running):
-        assert time.monotonic() < deadline, "the query is still running"
-        time.sleep(0.05)
+    wait_until(lambda: client.command(running) == 0)
 
 
 def test_reading_slowly_holds_up_nobody(embedded, client):
