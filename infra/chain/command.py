@@ -187,7 +187,7 @@ _OPTIONS: Final = ServerOptions()
 )
 @click.option(
     "--history-slots",
-    type=click.IntRange(64, 100_000),
+    type=click.IntRange(128, 100_000),
     default=_OPTIONS.history_slots,
     show_default=True,
     help="slots that getBlock can go back",

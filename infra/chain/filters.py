@@ -125,7 +125,7 @@ class Filters:
             "transactions_status", request.transactions_status
         )
         self.slots = _slot_filters(request.slots)
-        self.blocks = [_block_filter(label, item) for label, item in request.blocks.items()]
+        self.blocks = [_block_filter(label, item) for label, item in sorted(request.blocks.items())]
         self.blocks_meta = labels_prefix(sorted(request.blocks_meta))
         # No source has account writes or entries: their filters are checked and match nothing.
         for label, accounts in request.accounts.items():
