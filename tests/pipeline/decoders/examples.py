@@ -14,6 +14,7 @@ from typing import Any
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 SWAP = "f8c69e91e17587c8"
 SWAP_V2 = "2b04ed0b1ac91e62"
+BUY = "66063d1201daebea"
 
 TOKEN_RAW, USDC_RAW = 2_500_000, 1_000_000
 
@@ -78,7 +79,14 @@ EXAMPLES = {
     "bisonfi": _prop(
         "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", "trader pool v1 v2 u1 u2 tokens tokens x x"
     ),
+    "bonkswap": Example(
+        "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p",
+        SWAP,
+        "x pool x x v1 v2 u1 u2 trader x x x auth x tokens x x",
+    ),
     "byreal": _clmm("REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2"),
+    "dexlab": _token_swap("DSwpgjMvXhtGn6BsbqmacdBZyfLj6jSWf3HJpdJtmg6N"),
+    "dooar": _token_swap("Dooar9JkhdZ7J3LHN3A7YCuoGRUggXhQaG4kijfLGU2j"),
     "fluxbeam": _token_swap("FLUXubRmkEi2q6K3Y9kBPg9248ggaZVsoSFhtJHSrm1X"),
     "fusion-amm": Example(
         "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9",
@@ -91,6 +99,17 @@ EXAMPLES = {
     "goonfi-v2": _prop(
         "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE",
         "trader pool u1 u2 v1 v2 x x x x x tokens tokens",
+    ),
+    "heaven": Example(
+        "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
+        BUY,
+        "tokens tokens x x pool trader x x u1 u2 v1 v2 x x x x",
+    ),
+    "goosefx-gamma": Example(
+        "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT",
+        "ef52c0bba01adfdf",
+        "trader auth x pool u1 u2 v1 v2 tokens tokens x x x",
+        sides=False,
     ),
     "humidifi": _prop(
         "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp",
@@ -126,6 +145,11 @@ EXAMPLES = {
         SWAP,
         "auth pool u1 u2 v1 v2 x x trader tokens tokens x x x",
     ),
+    "meteora-dbc": Example(
+        "dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN",
+        SWAP,
+        "auth x pool u1 u2 v1 v2 x x trader tokens tokens x x x",
+    ),
     "meteora-dlmm": Example(
         "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo",
         SWAP,
@@ -147,8 +171,14 @@ EXAMPLES = {
         "tokens trader pool u1 v1 u2 v2 x x x x",
     ),
     "pancakeswap": _clmm("HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq"),
+    "penguin": _token_swap("PSwapMdSai8tjrEXcxFeQth87xC4rRsa4VA5mhGhXkP"),
     "phoenix": Example(
         "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY", "00", "x x pool trader u1 u2 v1 v2 tokens"
+    ),
+    "pump-swap": Example(
+        "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA",
+        BUY,
+        "pool trader x x x u1 u2 v1 v2 x x tokens tokens x x x x x x x x x x",
     ),
     "raydium-amm-v4": Example(
         "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8",
@@ -162,6 +192,11 @@ EXAMPLES = {
         "trader auth x pool u1 u2 v1 v2 tokens tokens x x x",
         sides=False,
     ),
+    "raydium-launchlab": Example(
+        "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj",
+        "faea0d7bd59c13ec",
+        "trader auth x x pool u1 u2 v1 v2 x x tokens tokens x x x x x",
+    ),
     "raydium-stable": Example(
         "5quBtoiQqxF9Jv6KYKctB59NT3gtJD2Y65kdnB1Uev3h",
         "09",
@@ -171,7 +206,8 @@ EXAMPLES = {
     "saros": _token_swap("SSwapUtytfBdBn1b9NUGG6foMVPtcWgpRU32HToDUZr"),
     "scorch": _prop(
         "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn",
-        "pool trader u1 u2 v1 v2 x x tokens tokens x x x x x x x",
+        "auth trader u1 u2 v1 v2 x x tokens tokens x x x x x pool x",
+        authority="auth",
         sides=False,
     ),
     "solfi": _prop(
@@ -181,12 +217,23 @@ EXAMPLES = {
         "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF",
         "trader pool x x v1 v2 u1 u2 x x tokens tokens x",
     ),
+    "spl-token-swap": _token_swap("SwaPpA9LAaLfeLi3a68M4DjnLqgtticKg6CnyNwgAC8"),
     "stabble-stable": _stabble("swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ"),
     "stabble-weighted": _stabble("swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW"),
     "tessera": _prop(
         "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH",
         "auth pool trader v1 v2 u1 u2 x x tokens tokens x",
         authority="auth",
+    ),
+    "vertigo": Example(
+        "vrTGoBuy5rYSxAfV3jaRJWHH6nN9WK4NRExGxsk1bCJ",
+        BUY,
+        "pool trader x x x u2 u1 v2 v1 tokens tokens x x",
+    ),
+    "virtuals": Example(
+        "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki",
+        BUY,
+        "trader pool x u2 u1 v1 x x v2 tokens",
     ),
     "zerofi": _prop(
         "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY",

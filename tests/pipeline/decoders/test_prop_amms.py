@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
+import pytest
+
 from pipeline.decoders import prop_amms
-from pipeline.decoding.decode import decode_update
+from pipeline.decoding.decode import Reason, decode_update
 from schemas.events import Swap
 
 
@@ -50,3 +53,38 @@ def test_a_routers_own_account_trades(builder: ModuleType, examples: ModuleType)
         assert isinstance(swap, Swap)
         assert swap.quote_amount_raw == examples.USDC_RAW
         assert swap.wallet == vault
+
+
+@pytest.mark.parametrize(
+    ("dex", "tag", "accounts"),
+    [
+        ("zerofi", "10", "pool x x v1 x v2 u1 u2 trader tokens tokens x x"),
+        ("scorch", "01", "auth trader u1 u2 v1 v2 x x tokens tokens x pool"),
+    ],
+)
+def test_instructions_with_places_of_their_own(
+    dex: str, tag: str, accounts: str, builder: ModuleType, examples: ModuleType
+) -> None:
+    example = replace(examples.EXAMPLES[dex], tag=tag, accounts=accounts)
+    tx, _ = examples.swap(builder, example, routed=True)
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert swap.pool == builder.address("pool")
+    assert swap.amount_raw == examples.TOKEN_RAW
+
+
+def test_a_swap_whose_trader_is_not_told_is_counted(
+    builder: ModuleType, examples: ModuleType
+) -> None:
+    """An account list that is not the known one, by way of a router: rather none than a guess."""
+    for venue in prop_amms.VENUES:
+        tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex])
+        call.accounts[:0] = [builder.address("new")] * 12
+        for made in call.calls:
+            made.accounts = [
+                builder.address("router's") if name == builder.address("trader") else name
+                for name in made.accounts
+            ]
+        decoded = decode_update(tx.info(), 1, 2)
+        assert not decoded.events
+        assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
