@@ -91,11 +91,12 @@ class LaunchHabits:
         coin = curve.sides[0]
         for wallet in (random.choice(self._world.holders) for _ in range(4)):
             held = ledger.balance(ledger.associated(wallet.address, coin))
-            if held and random.random() < 0.6:
+            if held and random.random() < (0.1 if _is_hit(curve) else 0.6):
                 return self._sell(wallet, curve, held)
         wallet = random.choice(self._world.holders)
         lamports = int(random.lognormvariate(-0.9, 1.0) * LAMPORTS)
-        return self._buy(wallet, curve, max(lamports, 1_000_000), hurry=0.4)
+        lamports = max(lamports * (6 if _is_hit(curve) else 1), 1_000_000)
+        return self._buy(wallet, curve, lamports, hurry=0.4)
 
     def snipe(self, curve: Curve) -> Intent | None:
         """Buy within two slots after the creation."""
@@ -246,6 +247,11 @@ class LaunchHabits:
             damm = meteora_dbc.migrated_pool(world.ledger, curve)
             move = partial(_move, meteora_dbc.migrate, world, curve, damm, user.address)
         return self._signer.sign(user, [move], 600_000, hurry=0.9)
+
+
+def _is_hit(curve: Curve) -> bool:
+    """One curve in eight is loved, and fills up."""
+    return curve.address[0] % 8 == 0
 
 
 def _plain_coin(

@@ -179,7 +179,7 @@ class DbcCurve(Pool):
         moved = (amount_in_raw, done.out)
         leg = self.leg(tx, place, trader, mint_in, moved, moved)
         leg.fee_raw, leg.fee_mint = done.fee, quote
-        leg.reserves_raw = self.reserves()
+        leg.reserves_raw = (None, self.quote_raw)
         leg.sqrt_price_x64 = done.next_sqrt_price
         return done.out
 

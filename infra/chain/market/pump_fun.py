@@ -90,6 +90,11 @@ class BondingCurve(Pool):
         """Tokens the price is computed with."""
         return VIRTUAL_TOKENS_RAW - FOR_SALE_RAW + self.tokens_raw
 
+    def vault_balances(self) -> tuple[int, int]:
+        """Return the tokens of the curve's account and its lamports above rent."""
+        held = self.ledger.lamports.get(self.address, 0)
+        return self.ledger.balance(self.vaults[0]), held - CURVE_RENT_LAMPORTS
+
     def reserves(self) -> tuple[int, int]:
         """Return the real reserves."""
         return self.tokens_raw, self.sol_raw

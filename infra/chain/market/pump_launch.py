@@ -249,13 +249,13 @@ def migrate(
         (authority, coin),
         (authority, sol),
     ):
-        spl.create_associated(tx, authority, owner, mint)
+        spl.create_associated(tx, authority, owner, mint, others=(curve.address,))
     spl.transfer_checked(tx, curve.vaults[0], coin, own_coin, curve.address, tokens)
     lamports = curve.sol_raw - MIGRATION_FEE_LAMPORTS
     tx.move_lamports(curve.address, own_sol, lamports)
     tx.touch(curve)
     curve.tokens_raw = curve.sol_raw = 0
-    spl.sync_native(tx, own_sol)
+    spl.sync_native(tx, own_sol, (RENT_SYSVAR, curve.address))
     create_pool(tx, directory, pool, authority, (tokens, lamports))
     spl.close_account(tx, own_coin, WITHDRAW_AUTHORITY, authority)
     spl.close_account(tx, own_sol, WITHDRAW_AUTHORITY, authority)

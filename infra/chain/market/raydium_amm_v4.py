@@ -16,6 +16,8 @@ AUTHORITY: Final = key("5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1")
 _SWAP: Final = Struct("<BQQ").pack
 _RAY_LOG: Final = Struct("<BQQQQQQQ").pack
 _SWAP_V2_WRITABLE: Final = mask("-w- ww ww-")
+_SWAP_18: Final = mask("-w- ww ww - wwww ww - ww-")
+_SWAP_17: Final = mask("-w- w ww - wwww ww - ww-")
 PC_TO_COIN: Final = 1
 COIN_TO_PC: Final = 2
 
@@ -23,7 +25,7 @@ COIN_TO_PC: Final = 2
 class AmmV4Pool(Pool):
     """A pool; sides are (coin, pc)."""
 
-    __slots__ = ("_market", "short")
+    __slots__ = ("_market", "form")
 
     DEX = "raydium-amm-v4"
     PROGRAM = RAYDIUM_AMM_V4
@@ -37,8 +39,9 @@ class AmmV4Pool(Pool):
         super().__init__(ledger, address, sides, vaults)
         for vault, mint, amount in zip(vaults, sides, amounts, strict=True):
             ledger.endow(vault, mint, AUTHORITY, amount)
-        # Clients leave out the order book's accounts since swapBaseInV2; both are seen.
-        self.short = address[0] % 3 == 0
+        # Clients name all accounts, leave out the target orders, or use swapBaseInV2, which
+        # needs none of the order book's: all are seen.
+        self.form = address[0] % 3
         self._market = tuple(
             derived("v4-market", address, part)
             for part in (
@@ -59,21 +62,19 @@ class AmmV4Pool(Pool):
         coin, pc = self.reserves()
         if mint_in is self.sides[1]:
             coin, pc = pc, coin
-        fee = ceil_div(amount_in_raw * 25, 10_000)
-        return constant_product_out(coin, pc, amount_in_raw - fee)
+        return constant_product_out(coin, pc, amount_in_raw - _fee(amount_in_raw))
 
     def call(self, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int) -> Call:
         """Return swapBaseIn (tag 9, 17 or 18 accounts) or swapBaseInV2 (tag 16, 8 accounts)."""
         user = (trader.source, trader.destination, trader.authority)
         head = (TOKEN.address, self.address, AUTHORITY)
-        if self.short:
+        if self.form == 0:
             data = _SWAP(16, amount_in_raw, min_out_raw)
             return Call((*head, *self.vaults, *user), _SWAP_V2_WRITABLE, data)
         orders, targets, market, bids, asks, queue, coin, pc, nonce = self._market
         accounts = (
             *head,
-            orders,
-            targets,
+            *((orders,) if self.form == 1 else (orders, targets)),
             *self.vaults,
             OPENBOOK_V1.address,
             market,
@@ -85,7 +86,8 @@ class AmmV4Pool(Pool):
             nonce,
             *user,
         )
-        return Call(accounts, _SWAP_18, _SWAP(9, amount_in_raw, min_out_raw))
+        writable = _SWAP_17 if self.form == 1 else _SWAP_18
+        return Call(accounts, writable, _SWAP(9, amount_in_raw, min_out_raw))
 
     def swap(
         self, tx: Execution, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int
@@ -114,8 +116,10 @@ class AmmV4Pool(Pool):
         tx.leave(21_000)
         moved = (amount_in_raw, out)
         leg = self.leg(tx, place, trader, mint_in, moved, moved)
+        leg.fee_raw, leg.fee_mint = _fee(amount_in_raw), mint_in
         leg.reserves_raw = self.reserves()
         return out
 
 
-_SWAP_18: Final = mask("-w- ww ww - wwww ww - ww-")
+def _fee(amount_in_raw: int) -> int:
+    return ceil_div(amount_in_raw * 25, 10_000)

@@ -161,7 +161,7 @@ class CpmmPool(Pool):
         tx.leave(24_000)
         leg = self.leg(tx, place, trader, mint_in, (received, out), (amount_in_raw, out - fee_out))
         leg.fee_raw, leg.fee_mint = fee, mint_in
-        leg.reserves_raw = self.reserves()
+        leg.reserves_raw = self._tradable(from_0=True)
         return out - fee_out
 
 

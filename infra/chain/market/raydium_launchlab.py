@@ -223,7 +223,7 @@ class LaunchLabCurve(Pool):
         vault_in = amount_in_raw - fees.platform - fees.creator if buys else amount_in_raw
         leg = self.leg(tx, place, trader, mint_in, (vault_in, out), (amount_in_raw, received))
         leg.fee_raw, leg.fee_mint = sum(fees), quote
-        leg.reserves_raw = self.reserves()
+        leg.reserves_raw = (FOR_SALE_RAW - self.base_raw, self.quote_raw)
         return received
 
     def _emit(

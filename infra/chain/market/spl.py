@@ -200,13 +200,22 @@ _ATA_WRITABLE: Final = mask("ww----")
 
 
 def create_associated(
-    tx: Execution, payer: bytes, owner: bytes, mint: Mint, idempotent: bool = True
+    tx: Execution,
+    payer: bytes,
+    owner: bytes,
+    mint: Mint,
+    idempotent: bool = True,
+    others: tuple[bytes, ...] = (),
 ) -> bytes:
-    """Create an associated token account, with all that its program calls; returns its address."""
+    """Create an associated token account, with all that its program calls; returns its address.
+
+    `others` are accounts that a calling program passes along unused.
+    """
     program = mint.program
     address = tx.ledger.associated(owner, mint)
     accounts = (payer, address, owner, mint.address, SYSTEM.address, program.address)
-    tx.enter(ASSOCIATED_TOKEN, accounts, b"\x01" if idempotent else b"\x00", _ATA_WRITABLE)
+    data = b"\x01" if idempotent else b"\x00"
+    tx.enter(ASSOCIATED_TOKEN, accounts + others, data, _ATA_WRITABLE if not others else None)
     tx.logs.append("Program log: CreateIdempotent" if idempotent else "Program log: Create")
     if address in tx.ledger.tokens:
         if not idempotent:
@@ -236,9 +245,9 @@ def create_associated(
     return address
 
 
-def sync_native(tx: Execution, address: bytes) -> None:
+def sync_native(tx: Execution, address: bytes, others: tuple[bytes, ...] = ()) -> None:
     """Let a wSOL account count the lamports it was sent."""
-    tx.enter(TOKEN, (address,), b"\x11", mask("w"))
+    tx.enter(TOKEN, (address, *others), b"\x11", (True,) + (False,) * len(others))
     tx.logs.append("Program log: Instruction: SyncNative")
     account = held(tx, address)
     tx.note_token(account)

@@ -36,9 +36,10 @@ class Leg:
     trader_in_raw: int
     trader_out_raw: int
     pool_sides: tuple[Mint, Mint]  # first and second side, as the venue names them
-    fee_raw: int | None = None
+    vaults_raw: tuple[int, int]  # balances after the swap, in the order of pool_sides
+    fee_raw: int | None = None  # None where the venue does not tell
     fee_mint: Mint | None = None
-    reserves_raw: tuple[int, int] | None = None  # after the swap, in the order of pool_sides
+    reserves_raw: tuple[int | None, int | None] = (None, None)  # after it, as the venue tells
     liquidity: int | None = None
     sqrt_price_x64: int | None = None
     token_owner: bytes = b""  # owner of the accounts that moved, where it is not the trader
@@ -107,24 +108,26 @@ class Truth:
             "tx_index": index,
             "block_time_ms": time_ms,
         }
-        router = "jupiter" if intent.tag == "jupiter" else ""
+
+        def write(kind: str, fields: dict[str, Any]) -> None:
+            if intent.mangled:  # a reader may tell nothing, or just this
+                self._write({"kind": "malformed", "of": kind, **common, **fields})
+            else:
+                self._write({"kind": kind, **common, **fields})
+
+        paid = {
+            "fee_payer": base58(intent.payer),
+            "fee_lamports": str(intent.fee_lamports),
+            "priority_fee_lamports": str(intent.priority_fee_lamports),
+            "tip_lamports": str(tx.tip_lamports),
+            "router": "jupiter" if intent.tag == "jupiter" else "",
+        }
         for leg in tx.legs:
-            self._write(
-                {
-                    "kind": "malformed" if intent.mangled else "swap",
-                    **common,
-                    **_swap_fields(leg),
-                    "fee_payer": base58(intent.payer),
-                    "fee_lamports": str(intent.fee_lamports),
-                    "priority_fee_lamports": str(intent.priority_fee_lamports),
-                    "tip_lamports": str(tx.tip_lamports),
-                    "router": router,
-                }
-            )
+            write("swap", {**_swap_fields(leg), **paid})
         for launch in tx.launches:
-            self._write({"kind": "creation", **common, **_creation_fields(launch)})
+            write("creation", _creation_fields(launch))
         for move in tx.moves:
-            self._write({"kind": "migration", **common, **_migration_fields(move)})
+            write("migration", _migration_fields(move))
 
     def slot(self, slot: int, parent: int, canonical: bool, transactions: int) -> None:
         """Write what became of a slot."""
@@ -162,10 +165,9 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
     buys = leg.mint_out is mint
     sold, bought = (leg.vault_in_raw, leg.vault_out_raw)
     gave, got = (leg.trader_in_raw, leg.trader_out_raw)
-    reserve = quote_reserve = None
-    if leg.reserves_raw is not None:
-        straight = leg.pool_sides[0] is mint
-        reserve, quote_reserve = leg.reserves_raw if straight else leg.reserves_raw[::-1]
+    straight = leg.pool_sides[0] is mint
+    reserve, quote_reserve = leg.reserves_raw if straight else leg.reserves_raw[::-1]
+    vault, quote_vault = leg.vaults_raw if straight else leg.vaults_raw[::-1]
     return {
         "event_index": leg.place,
         "dex": leg.dex,
@@ -186,6 +188,8 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
         "pool_fee_mint": leg.fee_mint.text if leg.fee_mint else "",
         "reserve_raw": _text(reserve),
         "quote_reserve_raw": _text(quote_reserve),
+        "vault_raw": str(vault),
+        "quote_vault_raw": str(quote_vault),
         "liquidity": _text(leg.liquidity),
         "sqrt_price_x64": _text(leg.sqrt_price_x64),
         "platform": mint.platform,

@@ -70,10 +70,14 @@ class Pool(Stateful):
         first, second = self.sides
         return second if mint is first else first
 
-    def reserves(self) -> tuple[int, int]:
+    def vault_balances(self) -> tuple[int, int]:
         """Return both vaults' balances."""
         balance = self.ledger.balance
         return balance(self.vaults[0]), balance(self.vaults[1])
+
+    def reserves(self) -> tuple[int, int]:
+        """Return the reserves that the price is made of."""
+        return self.vault_balances()
 
     def check(self, received_raw: int, min_out_raw: int) -> None:
         """Fail as the venue does where the trader would receive too little."""
@@ -97,7 +101,7 @@ class Pool(Stateful):
         vault_raw: tuple[int, int],
         trader_raw: tuple[int, int],
     ) -> Leg:
-        """Note the leg; amounts are (in, out). Venues add fees and reserves."""
+        """Note the leg after its transfers; amounts are (in, out). Venues add what they tell."""
         leg = Leg(
             place=place,
             dex=self.DEX,
@@ -111,6 +115,7 @@ class Pool(Stateful):
             trader_in_raw=trader_raw[0],
             trader_out_raw=trader_raw[1],
             pool_sides=self.sides,
+            vaults_raw=self.vault_balances(),
             token_owner=trader.authority,
         )
         tx.legs.append(leg)
