@@ -182,9 +182,14 @@ class Transaction:
                 end += 1
             return end
         # Heights were not recorded: an outer instruction owns all its inner ones, an inner
-        # one what follows up to the next instruction of a program that could be its sibling.
+        # one what follows up to the next instruction of a program that could be its sibling
+        # (events are no siblings: a program calls itself to emit them).
         while end < size and heights[end] != 1:
-            if height != 1 and self.program(end) in self._boundaries:
+            if (
+                height != 1
+                and self.program(end) in self._boundaries
+                and self.data[end][:8] != CPI_EVENT_TAG
+            ):
                 break
             end += 1
         return end

@@ -167,3 +167,43 @@ def test_examples_are_like_recorded_swaps(corpus: Any, examples: ModuleType) -> 
         "vertigo",
         "virtuals",
     }
+
+
+def test_recorded_swaps_without_heights(corpus: Any) -> None:
+    """As nodes before 1.14.6 answer, and those who drop the field: only a router may be lost."""
+    for signature, (answer, info) in corpus.items():
+        stripped = type(info).FromString(info.SerializeToString())
+        for group in stripped.meta.inner_instructions:
+            for instruction in group.instructions:
+                instruction.ClearField("stack_height")
+        before, after = decode_update(info, answer["slot"], 0), decode_update(stripped, 0, 0)
+        for event in before.events:
+            event.slot = 0
+            if isinstance(event, Swap):
+                event.router = ""
+        for event in after.events:
+            if isinstance(event, Swap):
+                event.router = ""
+        assert after.events == before.events, signature
+        assert len(after.undecoded) == len(before.undecoded), signature
+
+
+def test_recorded_swaps_without_logs(corpus: Any, examples: ModuleType) -> None:
+    """What the transfers tell stays, what only a log told is gone."""
+    swaps = 0
+    for signature, (answer, info) in corpus.items():
+        stripped = type(info).FromString(info.SerializeToString())
+        del stripped.meta.log_messages[:]
+        told, left = (
+            [
+                (swap.event_index, swap.pool, swap.mint, swap.side, swap.wallet)
+                + (swap.amount_raw, swap.quote_amount_raw)
+                + (swap.wallet_amount_raw, swap.wallet_quote_amount_raw)
+                for swap in decode_update(version, answer["slot"], 0).events
+                if isinstance(swap, Swap) and swap.dex in examples.EXAMPLES
+            ]
+            for version in (info, stripped)
+        )
+        assert left == told, signature
+        swaps += len(left)
+    assert swaps >= 150

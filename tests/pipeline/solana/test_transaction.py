@@ -82,6 +82,8 @@ def test_subtree_without_heights(builder: ModuleType) -> None:
     tx = read(tree(builder).info(heights=False), venue)
     assert tx.heights == [1, 0, 0, 0, 0, 0, 0, 0, 1]
     assert tx.subtree_end(0) == 8
+    assert tx.subtree_end(1) == 5  # its own event is no boundary; `other` may be its child
+    assert list(tx.cpi_events(1)) == [EVENT]
     assert tx.subtree_end(5) == 8
     assert tx.subtree_end(8) == 9
     assert [transfer.position for transfer in tx.transfers(1)] == [2]
