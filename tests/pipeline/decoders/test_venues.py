@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -16,6 +17,18 @@ from pipeline.decoding.decode import Decoded, decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
+
+AMOUNTS = attrgetter(
+    "event_index",
+    "pool",
+    "mint",
+    "side",
+    "wallet",
+    "amount_raw",
+    "quote_amount_raw",
+    "wallet_amount_raw",
+    "wallet_quote_amount_raw",
+)
 
 
 def decode(info: Any) -> Decoded:
@@ -196,9 +209,7 @@ def test_recorded_swaps_without_logs(corpus: Any, examples: ModuleType) -> None:
         del stripped.meta.log_messages[:]
         told, left = (
             [
-                (swap.event_index, swap.pool, swap.mint, swap.side, swap.wallet)
-                + (swap.amount_raw, swap.quote_amount_raw)
-                + (swap.wallet_amount_raw, swap.wallet_quote_amount_raw)
+                AMOUNTS(swap)
                 for swap in decode_update(version, answer["slot"], 0).events
                 if isinstance(swap, Swap) and swap.dex in examples.EXAMPLES
             ]
