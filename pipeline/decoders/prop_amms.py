@@ -12,8 +12,8 @@ transactions (2024-11 to 2026-04) and hold in every one seen:
   then the pool's second side. ZeroFi lists input before output; for Aquifer and Scorch too
   few swaps were seen to tell.
 
-Scorch's pool and ZeroFi's instruction 16 follow public tables of account layouts; for Scorch
-one transaction agrees. Fees are inside the quoted price and nowhere told.
+Scorch's pool and ZeroFi's instruction 16 follow public tables of account layouts alone. Fees are
+inside the quoted price and nowhere told.
 """
 
 from __future__ import annotations
