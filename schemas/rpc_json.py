@@ -47,6 +47,7 @@ VOTE_PROGRAM: Final = bytes(Pubkey.from_string("Vote1111111111111111111111111111
 Encoding = Literal["json", "base64", "base58"]
 
 _ANY_LENGTH: Final = 0
+_OUTER_STACK_HEIGHT: Final = 1  # older validators answered null
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,8 @@ def _transaction_to_json(transaction: Transaction) -> dict[str, Any]:
         "accountKeys": _encode_all(message.account_keys),
         "recentBlockhash": base58.encode(message.recent_blockhash),
         "instructions": [
-            _instruction_to_json(instruction, None) for instruction in message.instructions
+            _instruction_to_json(instruction, _OUTER_STACK_HEIGHT)
+            for instruction in message.instructions
         ],
     }
     if message.versioned:
