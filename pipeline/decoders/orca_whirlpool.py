@@ -48,10 +48,10 @@ def _two_hop_swap(ix: Instruction) -> list[Leg]:
     1 authority; pools 2 and 3; vaults of A and B 5/7 and 9/11.
     """
     transfers = ix.transfers()
-    if len(transfers) != 4:
+    if len(transfers) < 4:
         raise Malformed(f"{len(transfers)} transfers in two hops")
     one = swap_by_vaults(ix, pool=2, vaults=(5, 7), user=1, transfers=transfers[:2])
-    two = swap_by_vaults(ix, pool=3, vaults=(9, 11), user=1, transfers=transfers[2:])
+    two = swap_by_vaults(ix, pool=3, vaults=(9, 11), user=1, transfers=transfers[2:4])
     two.position = transfers[2].position
     events = ix.log_events()
     _tell(ix, one, events)
@@ -65,10 +65,10 @@ def _two_hop_swap_v2(ix: Instruction) -> list[Leg]:
     14 authority; pools 0 and 1; vaults 9 input, 10 and 11 intermediate, 12 output.
     """
     transfers = ix.transfers()
-    if len(transfers) != 3:
+    if len(transfers) < 3:
         raise Malformed(f"{len(transfers)} transfers in two hops")
     one = swap_by_vaults(ix, pool=0, vaults=(9, 10), user=14, transfers=transfers[:2])
-    two = swap_by_vaults(ix, pool=1, vaults=(11, 12), user=14, transfers=transfers[1:])
+    two = swap_by_vaults(ix, pool=1, vaults=(11, 12), user=14, transfers=transfers[1:3])
     one.destination = two.source = None  # the accounts between are vaults
     one.received_raw, two.paid_raw = None, None
     one.second_mint = one.output_mint if ix.data[_A_TO_B_ONE] else one.input_mint
