@@ -60,6 +60,7 @@ class TransactionBuilder:
         self.tokens: dict[str, Token] = {}
         self.fee_bps: dict[str, int] = {}  # Token-2022 transfer fee by mint
         self.decimals: dict[str, int] = {}
+        self.lamports: dict[str, int] = {}  # what an account gained, fees aside
         self.calls: list[Call] = []
 
     # -- state ----------------------------------------------------------------------------
@@ -132,6 +133,24 @@ class TransactionBuilder:
             giver.program, [source, *between, destination, authority], data, under=under
         )
 
+    def send(self, under: Call | None, source: str, destination: str, lamports: int) -> Call:
+        """Move SOL by a System transfer."""
+        self.gain(source, -lamports)
+        self.gain(destination, lamports)
+        data = (2).to_bytes(4, "little") + lamports.to_bytes(8, "little")
+        return self.call(SYSTEM, [source, destination], data, under=under)
+
+    def gain(self, name: str, lamports: int) -> None:
+        """Move SOL as a program does with its own accounts: without an instruction."""
+        self.lamports[address(name)] = self.lamports.get(address(name), 0) + lamports
+
+    def mint_to(self, under: Call, mint: str, account: str, amount_raw: int) -> Call:
+        """Mint tokens."""
+        token = self.tokens[address(account)]
+        token.post_raw += amount_raw
+        data = b"\x07" + amount_raw.to_bytes(8, "little")
+        return self.call(token.program, [mint, account, "mint authority"], data, under=under)
+
     def cpi_event(self, under: Call, body: bytes) -> Call:
         """Emit an event by self-CPI; `body` begins with the event's tag."""
         return self.call(under.program, ["event authority"], CPI_EVENT_TAG + body, under=under)
@@ -188,8 +207,8 @@ class TransactionBuilder:
         message.header.num_required_signatures = self.signers
         message.account_keys.extend(map(key, self.keys))
         info.meta.fee = 5_000 * self.signers
-        info.meta.pre_balances.extend([10**9] * len(self.keys))
-        info.meta.post_balances.extend([10**9] * len(self.keys))
+        info.meta.pre_balances.extend([10**12] * len(self.keys))
+        info.meta.post_balances.extend(10**12 + self.lamports.get(key, 0) for key in self.keys)
         if failed:
             info.meta.err.err = b"\x08\x00\x00\x00"
         return info
