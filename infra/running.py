@@ -83,10 +83,9 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def publish(data: Path, addresses: Mapping[str, str]) -> None:
-    """Write the addresses for other commands in this folder; credentials are left out."""
-    public = {name: address for name, address in addresses.items() if "@" not in address}
+    """Write the addresses for other commands in this folder."""
     new = data / f"{ADDRESSES}.new"
-    new.write_text(json.dumps(public, indent=2) + "\n")
+    new.write_text(json.dumps(dict(addresses), indent=2) + "\n")
     new.replace(data / ADDRESSES)
 
 

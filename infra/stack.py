@@ -33,6 +33,8 @@ GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
+_MAY_HOLD_KEYS: Final = frozenset({"rpc_endpoint", "clickhouse_url", "redis_url"})
+
 ChainKind = Literal["simulated", "recorded"]
 BrokerKind = Literal["embedded", "apache"]
 
@@ -87,6 +89,11 @@ class Stack:
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
         }
         return {name: value for name, value in values.items() if value}
+
+    def published(self) -> dict[str, str]:
+        """Return what commands in this folder are told: nothing of the user's that holds a key."""
+        kept = {name.upper() for name in _MAY_HOLD_KEYS & self.user_set}
+        return {name: value for name, value in self.environment().items() if name not in kept}
 
 
 def plan(settings: Settings, wishes: Wishes) -> Stack:

@@ -73,10 +73,3 @@ def test_someone_reading_the_addresses_does_not_keep_the_holder_out(tmp_path):
     timer.start()
     with running.hold(tmp_path):
         timer.join()
-
-
-def test_addresses_with_credentials_are_not_written(tmp_path):
-    with running.hold(tmp_path):
-        running.publish(tmp_path, {"REDIS_URL": "redis://:s3cret@host:6379/0", "RPC": "http://h:1"})
-        assert "s3cret" not in (tmp_path / running.ADDRESSES).read_text()
-        assert running.addresses(tmp_path) == {"RPC": "http://h:1"}

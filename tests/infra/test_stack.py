@@ -41,6 +41,7 @@ def test_everything_is_started_here_by_default():
     environment = planned.environment()
     assert environment["KAFKA_BOOTSTRAP"].startswith("127.0.0.1:")
     assert environment["RPC_ENDPOINT"].startswith("http://127.0.0.1:")
+    assert planned.published() == environment
 
 
 def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch):
@@ -48,6 +49,7 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
     monkeypatch.setenv("CLICKHOUSE_URL", "https://clickhouse.example.com:8443")
     monkeypatch.setenv("REDIS_URL", "rediss://me:s3cret@redis.example.com:6380/1")
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
+    monkeypatch.setenv("RPC_ENDPOINT", "https://rpc.example.com/s3cret")
     planned = plan(load_own(), Wishes())
     assert names(planned) == ["ingest", "agents"]
     assert after(planned, "ingest") == ()
@@ -57,6 +59,8 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
         "redis": "rediss://redis.example.com:6380",
         "chain": "https://yellowstone.example.com",
     }
+    assert "s3cret" not in str(planned.published())
+    assert planned.published()["KAFKA_BOOTSTRAP"] == "kafka-1:9092,kafka-2:9092"
     assert planned.environment()["REDIS_URL"] == "rediss://me:s3cret@redis.example.com:6380/1"
 
 
