@@ -1,0 +1,42 @@
+"""Vertigo: the quote is side A, and `create` tells no name."""
+
+from __future__ import annotations
+
+from struct import pack
+from types import ModuleType
+
+import pytest
+
+from pipeline.decoders import vertigo
+from pipeline.decoding.decode import decode_update
+from pipeline.solana.address import WSOL
+from schemas.events import Creation, Swap
+
+RESERVE_A, RESERVE_B, FEE = 10**10, 1 << 70, 5_000
+
+
+@pytest.mark.parametrize("buys", [True, False])
+@pytest.mark.parametrize("logged", [True, False])
+def test_event(buys: bool, logged: bool, builder: ModuleType, examples: ModuleType) -> None:
+    tx, call = examples.swap(builder, examples.EXAMPLES["vertigo"], buys=buys)
+    if not buys:
+        call.data = vertigo.SELL + call.data[8:]
+    body = (vertigo.BUY_EVENT if buys else vertigo.SELL_EVENT) + bytes(64) + pack("<2Q", 1, 2)
+    body += RESERVE_A.to_bytes(16, "little") + RESERVE_B.to_bytes(16, "little") + pack("<Q", FEE)
+    (tx.log_event if logged else tx.cpi_event)(call, body)
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.reserve_raw, swap.quote_reserve_raw) == (RESERVE_B, RESERVE_A)
+    assert (swap.pool_fee_raw, swap.pool_fee_mint) == (FEE, swap.quote_mint)
+    assert swap.platform == "vertigo"
+
+
+def test_creation(builder: ModuleType) -> None:
+    tx = builder.TransactionBuilder("payer")
+    names = ["payer", "owner", "2", WSOL, "mint", "5", "pool", "7", "8", "9", builder.TOKEN]
+    tx.call(vertigo.PROGRAM, names, vertigo.CREATE + bytes(60))
+    (created,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(created, Creation)
+    assert (created.mint, created.quote_mint) == (builder.address("mint"), WSOL)
+    assert (created.name, created.creator) == ("", builder.address("owner"))
+    assert (created.platform, created.token_program) == ("vertigo", builder.TOKEN)
