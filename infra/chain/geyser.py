@@ -126,6 +126,8 @@ class GeyserService:
 
     async def _stream(self, feed: Feed, requests: AsyncIterable[Any], context: Context) -> None:
         await self._authenticate(context)
+        # At once, as a Yellowstone node does: some clients ask nothing before it.
+        await context.send_initial_metadata(())
         self._streams += 1
         subscriber = Subscriber(self._streams, feed, self._replay, self._limits, context)
         with metrics.open_stream():
