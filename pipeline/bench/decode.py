@@ -17,7 +17,7 @@ import click
 import orjson
 
 from infra.bench import median, progress, report
-from infra.chain.market import Market
+from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.settings import load
 from pipeline.decoding.decode import decode_update
@@ -48,10 +48,12 @@ def corpus(path: Path) -> Sample:
 def simulated(count: int) -> Sample:
     """Take transactions from the simulated market."""
     updates: list[bytes] = []
-    market = Market(seed=1, failed=0.0)
-    for event in market.generate():
+    market = Market(Knobs(seed=1, failed=0.0))
+    for _, event in market.stream():
         if isinstance(event, SlotTransactions):
             for transaction in event.transactions:
+                if transaction.is_vote:  # the subscription leaves votes out
+                    continue
                 info = SubscribeUpdateTransactionInfo.FromString(transaction.info)
                 updates.append(_update(info, event.slot))
         if len(updates) >= count:

@@ -19,7 +19,7 @@ from pipeline.decoding.contract import Created, Fact, Leg, Malformed, Migrated, 
 from pipeline.decoding.platforms import PLATFORMS
 from pipeline.decoding.routers import ROUTERS, Router
 from pipeline.decoding.tips import TIP_ACCOUNTS
-from pipeline.solana.address import SOL_DECIMALS, USD1, USDC, USDT, WSOL, text
+from pipeline.solana.address import SOL_DECIMALS, USD1, USDC, USDT, WSOL, key, text
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Event, Migration, Side, Swap
 
@@ -52,7 +52,7 @@ def quote_of(first: str, second: str, pool_second: str) -> str:
         return first if rank_first < rank_second else second
     if pool_second in (first, second):
         return pool_second
-    return max(first, second)
+    return max(first, second, key=key)  # as the chain orders keys: by their bytes
 
 
 def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.chain.market import Market
+from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.decode import Reason, decode_update
 from schemas.events import Swap
@@ -29,7 +29,7 @@ U64_MAX = 2**64 - 1
 def simulated() -> list[bytes]:
     """A few hundred transactions of the market, all venues among them."""
     found: list[bytes] = []
-    for event in Market(seed=7).generate():
+    for _, event in Market(Knobs(seed=7)).stream():
         if isinstance(event, SlotTransactions):
             found += [transaction.info for transaction in event.transactions]
         if len(found) >= 600:
