@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import pack
 from types import ModuleType
 from typing import Any
 
+import orjson
 import pytest
 
 from pipeline.decoders import pump_fun
@@ -261,3 +263,29 @@ def test_recorded_trades_pay_what_their_lamports_say(corpus: Any) -> None:
         answer, info = recorded
         swaps = [e for e in decode_update(info, answer["slot"], 0).events if isinstance(e, Swap)]
         assert [(swap.pool_fee_raw, swap.wallet_quote_amount_raw) for swap in swaps] == [told]
+
+
+def test_recorded_trades_are_as_others_read_them(corpus: Any) -> None:
+    """Values stated by 0xjeffro/tx-parser's own tests: from, to and who; all agree."""
+    path = Path(__file__).parents[4] / "shared/corpus/expected.jsonl"
+    stated = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    compared = 0
+    for line in stated:
+        if not line["venue"].startswith(("PumpFunBuy", "PumpFunSell", "PhotonPumpfunBuy")):
+            continue
+        answer, info = corpus[line["signature"]]
+        swaps = [e for e in decode_update(info, answer["slot"], 0).events if isinstance(e, Swap)]
+        found = {
+            (quote, token, swap.wallet) if swap.side is Side.BUY else (token, quote, swap.wallet)
+            for swap in swaps
+            for quote, token in ((swap.quote_amount_raw, swap.amount_raw),)
+        }
+        columns = [
+            value if isinstance(value, list) else [value]
+            for value in map(line["expected"].get, ("FromTokenAmount", "ToTokenAmount", "Who"))
+        ]
+        for paid, got, who in zip(*columns, strict=True):
+            raw = [int(value.removeprefix("uint64(")) for value in (paid, got)]
+            assert (*raw, who) in found
+            compared += 1
+    assert compared >= 5
