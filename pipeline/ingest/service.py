@@ -44,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 SLICE_UPDATES: Final = 24  # some 5 ms of decoding
 MAX_WAITING_DECISIONS: Final = 256
+REPORT_S: Final = 0.5
 CLOSE_TIMEOUT_S: Final = 4.0
 
 _STATUSES: Final = {
@@ -52,12 +53,17 @@ _STATUSES: Final = {
     geyser_pb2.SLOT_FINALIZED: Status.FINALIZED,
     geyser_pb2.SLOT_DEAD: Status.DEAD,
 }
+_ONEOF: Final = geyser_pb2.SubscribeUpdate.DESCRIPTOR.oneofs_by_name["update_oneof"]
 _REASONS: Final = {
     Reason.UNKNOWN: tape_pb2.Undecoded.UNKNOWN,
     Reason.MALFORMED: tape_pb2.Undecoded.MALFORMED,
 }
 _NOVELTY: Final = {
     novelty: metrics.TRANSACTIONS.labels(novelty.name.lower()) for novelty in Novelty
+}
+_UPDATES: Final = {
+    kind: metrics.UPDATES.labels(kind or "none")
+    for kind in (None, *(each.name for each in _ONEOF.fields))
 }
 _KINDS: Final = {
     Swap: metrics.EVENTS.labels("swap"),
@@ -95,7 +101,7 @@ class Ingest:
         self._client = GeyserClient(settings, self._intake, self._resume)
         self._backfill = Backfill(settings, self)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
-        self._created_ms = time.time_ns() // 1_000_000  # of the last transaction decoded
+        self._lag_ms = 0.0  # of the last transaction decoded
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all parts until one fails or `stop` is set."""
@@ -108,6 +114,7 @@ class Ingest:
                 self._settle(),
                 self._backfill.run(),
                 self._publisher.run(),
+                self._report(),
             )
         }
         try:
@@ -137,7 +144,6 @@ class Ingest:
                     self._ledger.connected(item.from_slot)
                 else:
                     self._take(item)
-            self._report()
             await self._publisher.room()
             if self._decisions.qsize() > MAX_WAITING_DECISIONS:
                 await self._decisions.join()
@@ -156,9 +162,10 @@ class Ingest:
             return
         kind = update.WhichOneof("update_oneof")
         if kind == "transaction":
-            created_ms = update.created_at.ToMilliseconds() or time.time_ns() // 1_000_000
+            now_ms = time.time_ns() // 1_000_000
+            created_ms = update.created_at.ToMilliseconds() or now_ms
+            self._lag_ms = now_ms - created_ms
             self._transaction(update.transaction, created_ms)
-            self._created_ms = created_ms
         elif kind == "slot":
             status = _STATUSES.get(update.slot.status)
             if status is not None:
@@ -170,7 +177,7 @@ class Ingest:
             self._decide(
                 self._ledger.block_meta(meta.slot, meta.parent_slot, meta.blockhash, block_time_ms)
             )
-        metrics.UPDATES.labels(kind or "none").inc()
+        _UPDATES[kind].inc()
 
     def _transaction(self, update: geyser_pb2.SubscribeUpdateTransaction, created_ms: int) -> None:
         slot, info = update.slot, update.transaction
@@ -291,16 +298,18 @@ class Ingest:
             case _:
                 assert_never(decision)
 
-    def _report(self) -> None:
-        ledger = self._ledger
-        metrics.QUEUE_DEPTH.set(len(self._intake))
-        metrics.QUEUE_BYTES.set(self._intake.bytes)
-        metrics.QUEUE_STALLS.set(self._intake.stalls)
-        metrics.TIP_SLOT.set(ledger.tip)
-        metrics.HELD_SLOTS.set(len(ledger))
-        metrics.CONFLICTS.set(ledger.conflicts)
-        if ledger.settled is not None:
-            metrics.SETTLED_SLOT.set(ledger.settled)
-        if self._publisher.published is not None:
-            metrics.LAG_SLOTS.set(ledger.tip - self._publisher.published)
-        metrics.LAG_MS.set(time.time_ns() / 1_000_000 - self._created_ms)
+    async def _report(self) -> None:
+        ledger, intake = self._ledger, self._intake
+        while True:
+            metrics.QUEUE_DEPTH.set(len(intake))
+            metrics.QUEUE_BYTES.set(intake.bytes)
+            metrics.QUEUE_STALLS.set(intake.stalls)
+            metrics.TIP_SLOT.set(ledger.tip)
+            metrics.HELD_SLOTS.set(len(ledger))
+            metrics.CONFLICTS.set(ledger.conflicts)
+            metrics.LAG_MS.set(self._lag_ms)
+            if ledger.settled is not None:
+                metrics.SETTLED_SLOT.set(ledger.settled)
+            if self._publisher.published is not None:
+                metrics.LAG_SLOTS.set(ledger.tip - self._publisher.published)
+            await asyncio.sleep(REPORT_S)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+from pipeline.ingest.reference import sol_usd
+from pipeline.solana.address import USDC, USDT, WSOL
+from schemas.events import Side, Swap
+
+SOL = 10**9
+OTHER = "9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E"
+
+
+def swap(
+    pool: str, sol: float, price: str, dollar: str = USDC, *, sol_is_quote: bool = True
+) -> Swap:
+    lamports, usd_raw = int(sol * SOL), int(Decimal(price) * Decimal(sol) * 10**6)
+    mint, quote = (dollar, WSOL) if sol_is_quote else (WSOL, dollar)
+    amounts = (usd_raw, 6, lamports, 9) if sol_is_quote else (lamports, 9, usd_raw, 6)
+    return Swap(
+        signature="",
+        slot=1,
+        tx_index=0,
+        event_index=0,
+        block_time_ms=0,
+        dex="",
+        program_id="",
+        pool=pool,
+        wallet="",
+        fee_payer="",
+        mint=mint,
+        quote_mint=quote,
+        side=Side.BUY,
+        amount_raw=amounts[0],
+        decimals=amounts[1],
+        quote_amount_raw=amounts[2],
+        quote_decimals=amounts[3],
+        wallet_amount_raw=0,
+        wallet_quote_amount_raw=0,
+        pool_fee_raw=None,
+        pool_fee_mint="",
+        fee_lamports=0,
+        priority_fee_lamports=0,
+        tip_lamports=0,
+        router="",
+        platform="",
+        reserve_raw=None,
+        quote_reserve_raw=None,
+        liquidity=None,
+        sqrt_price_x64=None,
+    )
+
+
+def test_carried_forward_where_nothing_tells() -> None:
+    assert sol_usd(None, []) is None
+    assert sol_usd(Decimal(150), []) == 150
+    assert sol_usd(Decimal(150), [swap("a", 5, "1", dollar=OTHER)]) == 150
+
+
+def test_weighted_by_volume_within_a_pool() -> None:
+    trades = [swap("a", 1, "140"), swap("a", 3, "160")]
+    assert sol_usd(None, trades) == Decimal(155)
+
+
+def test_either_side_may_be_the_quote() -> None:
+    assert sol_usd(None, [swap("a", 2, "150.5", USDT, sol_is_quote=False)]) == Decimal("150.5")
+
+
+def test_one_bad_pool_does_not_move_the_price() -> None:
+    trades = [swap("a", 10, "150"), swap("b", 10, "150.2"), swap("bad", 1, "9000")]
+    assert sol_usd(Decimal(149), trades) == Decimal("150.2")
+    assert sol_usd(Decimal(149), [*trades, swap("bad", 8, "9000")]) == Decimal("150.2")
+
+
+def test_few_pools_move_it_by_two_per_cent_at_most() -> None:
+    assert sol_usd(Decimal(100), [swap("bad", 50, "9000")]) == Decimal(102)
+    assert sol_usd(Decimal(100), [swap("bad", 50, "1"), swap("b", 1, "1")]) == Decimal(98)
+
+
+def test_a_true_jump_is_followed_when_several_pools_agree() -> None:
+    trades = [swap(pool, 1, "130") for pool in "abc"]
+    assert sol_usd(Decimal(100), trades) == Decimal(130)
+
+
+def test_dust_has_no_vote() -> None:
+    assert sol_usd(Decimal(100), [swap("dust", 0.01, "101")]) == Decimal(100)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pipeline.decoding.registry import PROGRAM_IDS, VENUES
+from pipeline.ingest.subscription import LABEL, ping_request, subscribe_request
+from schemas.proto.geyser_pb2 import PROCESSED, SubscribeRequest
+
+
+def test_every_venue_is_subscribed_to() -> None:
+    asked = set(subscribe_request().transactions[LABEL].account_include)
+    for venue in VENUES:
+        assert asked.issuperset(venue.programs), venue.dex
+    assert len(asked) == len(PROGRAM_IDS)
+
+
+def test_on_the_wire() -> None:
+    request = SubscribeRequest.FromString(subscribe_request(77).SerializeToString())
+    assert request.from_slot == 77
+    assert request.commitment == PROCESSED
+    filters = request.transactions[LABEL]
+    # Unset would mean "either": the fields must be there and false.
+    assert filters.HasField("vote")
+    assert filters.HasField("failed")
+    assert not filters.vote
+    assert not filters.failed
+    assert request.slots[LABEL].interslot_updates
+    assert not request.slots[LABEL].filter_by_commitment
+    assert LABEL in request.blocks_meta
+
+
+def test_live_and_ping() -> None:
+    assert not subscribe_request().HasField("from_slot")
+    ping = ping_request()
+    assert ping.HasField("ping")
+    assert not ping.transactions
