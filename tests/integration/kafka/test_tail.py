@@ -30,13 +30,17 @@ def swap(number: int) -> Swap:
     )  # fmt: skip
 
 
+def delivered(error: object, _: object) -> None:
+    assert error is None  # raised by the flush that waits for it
+
+
 @pytest.fixture(scope="module")
 def tape(broker) -> Iterator[dict[str, str]]:
     """The environment of a `soltape` whose topics hold 100 swaps, a batch and a broken record."""
     import asyncio
 
     asyncio.run(topics.create(broker.settings))
-    producer = Producer(client.confluent_producer(broker.settings))
+    producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     for number in range(100):
         value = codec.swap_to_proto(swap(number)).SerializeToString()
         key = swap(number).mint
@@ -122,13 +126,13 @@ def test_from_now_until_interrupted(broker, tape):
     reading = subprocess.Popen(
         command(SWAPS.name, "--position"), env=tape, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    producer = Producer(client.confluent_producer(broker.settings))
+    producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     value = codec.swap_to_proto(swap(0)).SerializeToString()
     try:
         deadline = time.monotonic() + 30
         os.set_blocking(reading.stdout.fileno(), False)
         first = None
-        while not first and time.monotonic() < deadline:
+        while not first and reading.poll() is None and time.monotonic() < deadline:
             producer.produce(SWAPS.name, value, "Mint0", partition=SWAPS.partition("Mint0"))
             producer.flush(5)
             time.sleep(0.2)
@@ -138,6 +142,7 @@ def test_from_now_until_interrupted(broker, tape):
     finally:
         reading.kill()
         reading.wait()
+    assert first, said
     assert json.loads(first)["signature"] == "sig0"
     assert json.loads(first)["offset"] >= 5, "records from before must not be shown"
     assert reading.returncode == 130
