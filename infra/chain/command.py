@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -37,7 +38,7 @@ from infra.telemetry import configure_logging, host_of, serve_metrics
 
 log = structlog.get_logger(__name__)
 
-_DEFAULT_RPC_PORT: Final = 8899
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _PROBLEMS_SHOWN: Final = 5
 _SHARE: Final = click.FloatRange(0, 1)
 _COUNT: Final = click.IntRange(0)
@@ -51,12 +52,12 @@ _OPTIONS: Final = ServerOptions()
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="gRPC port; 0 is any free one  [of GEYSER_ENDPOINT]",
+    help="gRPC port; 0 is any free one  [that of GEYSER_ENDPOINT, or 10000]",
 )
 @click.option(
     "--rpc-port",
     type=click.IntRange(0, 65535),
-    help="JSON-RPC port; 0 is any free one  [of RPC_ENDPOINT, or 8899]",
+    help="JSON-RPC port; 0 is any free one  [that of RPC_ENDPOINT, or 8899]",
 )
 @click.option(
     "--rate",
@@ -221,11 +222,12 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
     getTransaction answers, which are laid onto new slots at --rate, or a recording of
     `soltape record`, which keeps its slots and its pace. Which of both is told by its content.
 
-    The address is that of GEYSER_ENDPOINT and RPC_ENDPOINT. If GEYSER_X_TOKEN is set, callers
-    must send it. Nothing is kept on disk.
+    It serves on loopback, at the ports of GEYSER_ENDPOINT and RPC_ENDPOINT if these are on this
+    machine. If GEYSER_X_TOKEN is set, callers must send it. Nothing is kept on disk.
     """
     if (source == "recorded") != (file is not None):
         raise click.UsageError("give a FILE with `recorded`, and only then")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures reach the log with their streams
     settings = soltape_settings.load()
     configure_logging(settings, "chain")
     seed = options["seed"]
@@ -273,6 +275,7 @@ def record(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise click.UsageError(f"{url}: an address like https://host:port is expected")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures are told when they happen
     settings = soltape_settings.load()
     configure_logging(settings, "record")
     token = settings.geyser_x_token.get_secret_value() if settings.geyser_x_token else None
@@ -336,12 +339,14 @@ def _recorded(file: Path, options: dict[str, Any]) -> Source:
 
 
 def _server_options(settings: Settings, options: dict[str, Any]) -> ServerOptions:
-    geyser = urlsplit(settings.geyser_endpoint)
-    rpc = urlsplit(settings.rpc_endpoint or f"http://127.0.0.1:{_DEFAULT_RPC_PORT}")
-    ports = (options["port"], options["rpc_port"])
+    grpc_port, rpc_port = options["port"], options["rpc_port"]
+    if grpc_port is None:
+        grpc_port = _port_here(settings.geyser_endpoint, _OPTIONS.grpc_port)
+    if rpc_port is None:
+        rpc_port = _port_here(settings.rpc_endpoint, _OPTIONS.rpc_port)
     return ServerOptions(
-        grpc_port=geyser.port or 0 if ports[0] is None else ports[0],
-        rpc_port=rpc.port or 0 if ports[1] is None else ports[1],
+        grpc_port=grpc_port,
+        rpc_port=rpc_port,
         x_token=settings.geyser_x_token.get_secret_value() if settings.geyser_x_token else None,
         compress=options["gzip"],
         ping_interval_s=options["ping_interval"],
@@ -359,6 +364,12 @@ def _server_options(settings: Settings, options: dict[str, Any]) -> ServerOption
             seed=options["seed"],
         ),
     )
+
+
+def _port_here(endpoint: str | None, default: int) -> int:
+    """Return the port of an endpoint on this machine; that of another one says nothing."""
+    parts = urlsplit(endpoint or "")
+    return parts.port or default if parts.hostname in _LOOPBACK else default
 
 
 async def _serve(source: Source, options: ServerOptions) -> None:

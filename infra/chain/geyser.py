@@ -36,10 +36,8 @@ from schemas.proto.geyser_pb2 import (
     IsBlockhashValidResponse,
     PingRequest,
     PongResponse,
-    SubscribeDeshredRequest,
     SubscribeReplayInfoRequest,
     SubscribeReplayInfoResponse,
-    SubscribeRequest,
 )
 
 # Shaped as a Yellowstone node answers, so that clients that look inside find what they expect.
@@ -65,17 +63,14 @@ class GeyserService:
     def handlers(self) -> grpc.GenericRpcHandler[Any, Any]:
         """Return the service's methods.
 
-        Streams have no serializer: a subscriber's updates are bytes already.
+        Streams carry bytes: updates are bytes already, and a request that cannot be parsed must
+        end its stream, where gRPC would only stop hearing.
         """
         return grpc.method_handlers_generic_handler(
             "geyser.Geyser",
             {
-                "Subscribe": grpc.stream_stream_rpc_method_handler(
-                    self._subscribe, SubscribeRequest.FromString
-                ),
-                "SubscribeDeshred": grpc.stream_stream_rpc_method_handler(
-                    self._subscribe_deshred, SubscribeDeshredRequest.FromString
-                ),
+                "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe),
+                "SubscribeDeshred": grpc.stream_stream_rpc_method_handler(self._subscribe_deshred),
                 "SubscribeReplayInfo": self._unary(
                     self._replay_info, SubscribeReplayInfoRequest, SubscribeReplayInfoResponse
                 ),
@@ -116,15 +111,13 @@ class GeyserService:
         if not hmac.compare_digest(given, self._x_token.encode()):
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "No valid auth token")
 
-    async def _subscribe(self, requests: AsyncIterable[SubscribeRequest], context: Context) -> None:
+    async def _subscribe(self, requests: AsyncIterable[bytes], context: Context) -> None:
         await self._stream(UpdateFeed(self._history), requests, context)
 
-    async def _subscribe_deshred(
-        self, requests: AsyncIterable[SubscribeDeshredRequest], context: Context
-    ) -> None:
+    async def _subscribe_deshred(self, requests: AsyncIterable[bytes], context: Context) -> None:
         await self._stream(DeshredFeed(), requests, context)
 
-    async def _stream(self, feed: Feed, requests: AsyncIterable[Any], context: Context) -> None:
+    async def _stream(self, feed: Feed, requests: AsyncIterable[bytes], context: Context) -> None:
         await self._authenticate(context)
         # At once, as a Yellowstone node does: some clients ask nothing before it.
         await context.send_initial_metadata(())

@@ -67,6 +67,7 @@ def read_transactions(path: Path) -> RecordedFile:
     """Read JSON lines; raises UnreadableFile if not one line holds a transaction."""
     found: list[tuple[int, int, ChainTransaction]] = []
     problems = []
+    signatures = set()
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -76,6 +77,10 @@ def read_transactions(path: Path) -> RecordedFile:
             except ValueError as error:
                 problems.append(f"line {number}: {error}")
                 continue
+            if read.info.signature in signatures:
+                problems.append(f"line {number}: its transaction was in an earlier line")
+                continue
+            signatures.add(read.info.signature)
             index = read.info.index
             read.info.ClearField("index")
             found.append((read.slot or 0, index, ChainTransaction.from_info(read.info)))

@@ -83,7 +83,11 @@ class LocalChain:
         self.rpc_port = 0
 
     async def __aenter__(self) -> LocalChain:
-        await self._start()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from infra.chain import metrics, updates
 from infra.chain.filters import DeshredFilters, Filters, InvalidFilter
@@ -58,6 +59,9 @@ class StreamLimits:
 class Feed(Protocol):
     """What is asked of a stream, and how it is answered."""
 
+    def parse(self, data: bytes) -> Any:
+        """Return a request; raises DecodeError."""
+
     def apply(self, request: Any) -> None:
         """Replace everything that is asked; raises InvalidFilter."""
 
@@ -77,6 +81,10 @@ class UpdateFeed:
     def __init__(self, history: History) -> None:
         self._history = history
         self._filters = Filters(SubscribeRequest())
+
+    def parse(self, data: bytes) -> SubscribeRequest:
+        """Return a request; raises DecodeError."""
+        return SubscribeRequest.FromString(data)
 
     def apply(self, request: SubscribeRequest) -> None:
         """Replace the filters; raises InvalidFilter."""
@@ -144,6 +152,10 @@ class DeshredFeed:
     def __init__(self) -> None:
         self._filters = DeshredFilters(SubscribeDeshredRequest())
 
+    def parse(self, data: bytes) -> SubscribeDeshredRequest:
+        """Return a request; raises DecodeError."""
+        return SubscribeDeshredRequest.FromString(data)
+
     def apply(self, request: SubscribeDeshredRequest) -> None:
         """Replace the filters; raises InvalidFilter."""
         self._filters = DeshredFilters(request)
@@ -189,7 +201,7 @@ class Subscriber:
         self._disconnect_at = _about(limits.disconnect_every, chance)
         self._lag_at = _about(limits.lag_every, chance)
 
-    async def run(self, requests: AsyncIterable[Any]) -> None:
+    async def run(self, requests: AsyncIterable[bytes]) -> None:
         """Serve the stream until the client leaves; raises EndStream where the server ends it."""
         reader = asyncio.create_task(self._read(requests))
         self._replay.listen(self._wake.set)
@@ -199,18 +211,22 @@ class Subscriber:
             self._replay.unlisten(self._wake.set)
             reader.cancel()
 
-    async def _read(self, requests: AsyncIterable[Any]) -> None:
+    async def _read(self, requests: AsyncIterable[bytes]) -> None:
         # A client that closes its side keeps being served: many scripts send one request only.
-        async for request in requests:
-            if request.HasField("ping"):
-                self._control.append(self._feed.pong(request.ping.id))
-            else:
-                try:
+        async for data in requests:
+            try:
+                request = self._feed.parse(data)
+                if request.HasField("ping"):
+                    self._control.append(self._feed.pong(request.ping.id))
+                else:
                     self._ask(request)
-                except InvalidFilter as error:
-                    self._failure = EndStream(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-                except EndStream as error:
-                    self._failure = error
+            except DecodeError as error:
+                details = f"failed to decode Protobuf message: {error}"
+                self._failure = EndStream(grpc.StatusCode.INTERNAL, details)
+            except InvalidFilter as error:
+                self._failure = EndStream(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            except EndStream as error:
+                self._failure = error
             self._wake.set()
 
     def _ask(self, request: Any) -> None:

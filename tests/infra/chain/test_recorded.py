@@ -64,8 +64,10 @@ def test_lines_come_in_chain_order(tmp_path: Path, lines: list[dict[str, Any]]) 
 def test_unreadable_lines_are_named_and_left_out(
     tmp_path: Path, lines: list[dict[str, Any]]
 ) -> None:
-    read = read_transactions(written(tmp_path, [lines[0], {"slot": 1}, "x", lines[1]]))
+    given = [lines[0], {"slot": 1}, "x", lines[1], lines[0]]
+    read = read_transactions(written(tmp_path, given))
     assert len(read.transactions) == 2
+    assert read.problems[2] == "line 5: its transaction was in an earlier line"
     assert read.problems[0] == "line 2: transaction: missing"
     assert read.problems[1].startswith("line 3: an object is expected")
 

@@ -349,6 +349,17 @@ async def test_an_invalid_filter_ends_the_stream_with_a_reason(serve: Serve) -> 
     assert "transactions 'mine' account_required: 'nonsense!'" in caught.value.details()
 
 
+@pytest.mark.parametrize("method", ["Subscribe", "SubscribeDeshred"])
+async def test_bytes_that_are_no_request_end_the_stream(serve: Serve, method: str) -> None:
+    chain = await serve()
+    call = chain.channel.stream_stream(f"/geyser.Geyser/{method}")()
+    await call.write(b"\xff\xff\xff")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asyncio.wait_for(call.read(), 5)
+    assert caught.value.code() == grpc.StatusCode.INTERNAL
+    assert "failed to decode Protobuf message" in caught.value.details()
+
+
 async def test_a_slow_consumer_is_dropped(serve: Serve, market_events: list[SlotEvent]) -> None:
     chain = await serve(max_lag_updates=300)
     stream = await chain.subscribe(everything())
