@@ -103,7 +103,7 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
 
 
 def _creation(tx: Transaction, position: int, venue: Venue, created: Created) -> Creation:
-    signers = [text(address) for address in tx.keys[: tx.signers]]
+    signers = tx.signer_addresses
     platform = created.platform or PLATFORMS.of_creation(
         venue.dex, created.creator, created.config, signers, created.partners
     )
@@ -170,7 +170,7 @@ def _wallet(
     ]
     if leg.user is not None:
         owners.append(text(tx.keys[leg.user]))
-    signers = [text(address) for address in tx.keys[: tx.signers]]
+    signers = tx.signer_addresses
     found = None
     if router is not None:
         named = router[0].named_user(tx, router[1])

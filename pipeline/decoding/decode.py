@@ -81,10 +81,7 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
 
 def read(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
     """Read the instructions of all venues; `undecoded` collects the rest."""
-    owners: dict[int, Venue] = {}
-    for index, address in enumerate(tx.keys):
-        if (venue := BY_PROGRAM.get(address)) is not None:
-            owners[index] = venue
+    owners = {tx.keys.index(program): BY_PROGRAM[program] for program in PROGRAMS & {*tx.keys}}
     if not owners:
         return
     size = len(tx.keys)

@@ -15,7 +15,6 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from pipeline.solana.address import (
@@ -28,6 +27,7 @@ from pipeline.solana.address import (
     text,
 )
 from pipeline.solana.layout import u64
+from pipeline.solana.lazy import lazy
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 LAMPORTS_PER_SIGNATURE: Final = 5_000
@@ -120,7 +120,7 @@ class Transaction:
         """Tell whether the transaction was rolled back: then nothing in it happened but the fee."""
         return self.meta.HasField("err")
 
-    @cached_property
+    @lazy
     def signature(self) -> str:
         """The first signature, in base58."""
         return signature_text(self.raw_signature)
@@ -130,10 +130,15 @@ class Transaction:
         """How many of the first keys signed."""
         return self.message.header.num_required_signatures
 
-    @cached_property
+    @lazy
     def fee_payer(self) -> str:
         """The first key, in base58."""
         return text(self.keys[0])
+
+    @lazy
+    def signer_addresses(self) -> list[str]:
+        """The keys that signed, in base58, the fee payer first."""
+        return [text(address) for address in self.keys[: self.signers]]
 
     def program(self, position: int) -> bytes:
         """Return the program of an instruction."""
@@ -146,20 +151,21 @@ class Transaction:
         """What the transaction paid to the validator: base and priority fee."""
         return self.meta.fee
 
-    @cached_property
+    @lazy
     def priority_fee_lamports(self) -> int:
         """The fee above the base fee of each signature, precompile signatures counted."""
         signatures = self.signers
-        for position, program in enumerate(self.programs):
-            if self.keys[program] in PRECOMPILES and self.data[position]:
-                signatures += self.data[position][0]
+        if not PRECOMPILES.isdisjoint(self.keys):
+            for position, program in enumerate(self.programs):
+                if self.keys[program] in PRECOMPILES and self.data[position]:
+                    signatures += self.data[position][0]
         return max(0, self.meta.fee - LAMPORTS_PER_SIGNATURE * signatures)
 
     def lamports_to(self, recipients: frozenset[bytes]) -> int:
         """Sum the System transfers to any of `recipients`."""
-        wanted = {index for index, address in enumerate(self.keys) if address in recipients}
-        if not wanted:
+        if recipients.isdisjoint(self.keys):
             return 0
+        wanted = {index for index, address in enumerate(self.keys) if address in recipients}
         total = 0
         for position, program in enumerate(self.programs):
             data = self.data[position]
@@ -209,7 +215,7 @@ class Transaction:
 
     # -- token accounts and transfers -----------------------------------------------------
 
-    @cached_property
+    @lazy
     def token_accounts(self) -> dict[int, TokenAccount]:
         """Token accounts with a recorded balance, by index."""
         found: dict[int, TokenAccount] = {}
@@ -244,7 +250,7 @@ class Transaction:
         account = self.token_accounts.get(index)
         return self._temporary_accounts.get(index) if account is None else account
 
-    @cached_property
+    @lazy
     def _temporary_accounts(self) -> dict[int, TokenAccount]:
         found: dict[int, TokenAccount] = {}
         for position, program_index in enumerate(self.programs):
@@ -265,7 +271,7 @@ class Transaction:
             )
         return found
 
-    @cached_property
+    @lazy
     def decimals(self) -> dict[str, int]:
         """Decimals by mint, as far as the recorded balances tell."""
         return {
@@ -395,7 +401,7 @@ class Transaction:
         """Return the texts that an instruction logged itself as `Program log:`."""
         return [line[5:] for line in self._logs.get(position, ()) if line.startswith("log: ")]
 
-    @cached_property
+    @lazy
     def _logs(self) -> dict[int, list[str]]:
         """Attribute log lines to positions: the n-th `invoke` is the n-th instruction that logs."""
         found: dict[int, list[str]] = {}
@@ -403,22 +409,25 @@ class Transaction:
         position = -1
         size = len(self.programs)
         for line in self.meta.log_messages:
-            if not line.startswith("Program "):
-                if line == "Log truncated":
-                    break
-                continue
-            if line.startswith(("data: ", "log: "), 8):
+            kind = line[8:13]
+            if kind in ("log: ", "data:") and line[:8] == "Program ":
                 if stack:
                     found.setdefault(stack[-1], []).append(line[8:])
-            elif line.endswith("]") and " invoke [" in line:
+            elif line[-8:] == " success":
+                if stack and line[:8] == "Program ":
+                    stack.pop()
+            elif line[-1:] == "]" and " invoke [" in line and line[:8] == "Program ":
                 position += 1
                 while position < size and self.program(position) in PRECOMPILES:
                     position += 1
                 if position >= size or not line.startswith(text(self.program(position)), 8):
                     break  # lines and instructions disagree: trust the instructions alone
                 stack.append(position)
-            elif stack and (line.endswith(" success") or " failed: " in line):
-                stack.pop()
+            elif " failed: " in line and line[:8] == "Program ":
+                if stack:
+                    stack.pop()
+            elif line == "Log truncated":
+                break
         return found
 
 
