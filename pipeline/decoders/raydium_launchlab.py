@@ -56,7 +56,7 @@ def _trade(ix: Instruction) -> Leg:
     event.skip(8 + 8)  # amount_in, amount_out
     leg.fee_raw = event.u64() + event.u64()  # protocol, platform
     if event.has(16):
-        leg.fee_raw += event.u64()  # creator, in builds from July 2025
+        leg.fee_raw += event.u64()  # creator, in newer builds
     leg.fee_raw += event.u64()  # share
     leg.fee_mint = leg.second_mint
     base_left = base_for_sale - base_sold
