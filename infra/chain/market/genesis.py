@@ -64,7 +64,7 @@ class World:
         self.validators = [self._validator(number) for number in range(8)]
         self.reference = self._reference_pools()
         self.coins = self._coins()
-        self.launched: dict[bytes, Mint] = {}  # by address, in the order they were created
+        self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
         """Return an address of this world."""

@@ -113,7 +113,7 @@ class Habits:
         world, random = self._world, self._random
         if world.launched and random.random() < 0.25:
             young = list(world.launched.values())
-            for coin in (random.choice(young[-200:]) for _ in range(3)):
+            for coin in (random.choice(young[-200:]).sides[0] for _ in range(3)):
                 if self._pools(coin):
                     return coin
         return random.choice(world.coins)

@@ -13,6 +13,8 @@ from infra.chain.market.genesis import World
 from infra.chain.market.ledger import Mint
 from infra.chain.market.meteora_dbc import DbcCurve
 from infra.chain.market.pump_fun import BondingCurve
+from infra.chain.market.pump_swap import PumpSwapPool
+from infra.chain.market.raydium_cpmm import CpmmPool
 from infra.chain.market.raydium_launchlab import LaunchLabCurve
 from infra.chain.market.venue import Pool, Trader
 from infra.chain.market.wallets import LAMPORTS, Signer, SwapPlan, Wallet, swap_step
@@ -26,8 +28,6 @@ _NOUNS: Final = (
     *("Ghost", "Pigeon", "Goblin", "Cactus", "Whale", "Yeti"),
 )
 PLAYED_CURVES: Final = 40  # the youngest curves get all attention
-CURVES_KEPT: Final = 400  # older ones are forgotten, with all their accounts
-POOLS_KEPT: Final = 120  # of those that curves moved to
 
 Curve = BondingCurve | LaunchLabCurve | DbcCurve
 CURVES: Final = (BondingCurve, LaunchLabCurve, DbcCurve)
@@ -61,7 +61,7 @@ class LaunchHabits:
                 urgent += [partial(self.snipe, curve)] * count
         return urgent
 
-    def retire(self) -> None:
+    def retire(self, curves_kept: int, pools_kept: int) -> None:
         """Forget the oldest coins, so that a chain can run for days."""
         directory, ledger = self._world.directory, self._world.ledger
         pools = list(directory.pools.values())
@@ -69,13 +69,14 @@ class LaunchHabits:
         launched = self._world.launched
         moved = [pool for pool in pools if not isinstance(pool, CURVES)]
         moved = [pool for pool in moved if any(side.address in launched for side in pool.sides)]
-        for pool in (*curves[:-CURVES_KEPT], *moved[:-POOLS_KEPT]):
+        for pool in (*curves[:-curves_kept], *moved[:-pools_kept]):
             pool.alive = False
             directory.remove(pool)
-            for side in pool.sides:
-                if side.address in launched:
-                    launched.pop(side.address)
-                    ledger.forget(side, *pool.vaults)
+            [coin] = (side.address for side in pool.sides if side.address in launched)
+            curve = launched.pop(coin)
+            shares = [pool.lp_mint] if isinstance(pool, CpmmPool | PumpSwapPool) else []
+            owned = (pool.address, *pool.vaults, curve.address, *curve.vaults)
+            ledger.forget(coin, *shares, *owned)
 
     # Trading curves.
 
@@ -227,7 +228,7 @@ class LaunchHabits:
         curve.born_slot = tx.slot
         launched = self._world.launched
         coin = curve.sides[0]
-        launched[coin.address] = coin
+        launched[coin.address] = curve
         tx.changes.undo.append(lambda: launched.pop(coin.address, None))
 
     def migrate(self, curve: Curve) -> Intent | None:

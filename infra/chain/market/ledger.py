@@ -133,9 +133,17 @@ class Ledger:
         mint.supply_raw += amount_raw
         return account
 
-    def forget(self, mint: Mint, *vaults: bytes) -> None:
-        """Drop a dead token with its accounts; nothing may refer to it any more."""
-        for address in (*self._associated.pop(mint.address, {}).values(), *vaults, mint.address):
-            self.tokens.pop(address, None)
-            self.lamports.pop(address, None)
-        self.mints.pop(mint.address, None)
+    def forget(self, *addresses: bytes) -> None:
+        """Drop dead mints with all their accounts, and what dead pools owned.
+
+        Nothing may refer to any of them any more.
+        """
+        for address in addresses:
+            accounts = [*self._associated.pop(address, {}).values(), address]
+            accounts += [
+                of_mint.pop(address) for of_mint in self._associated.values() if address in of_mint
+            ]
+            for account in accounts:
+                self.tokens.pop(account, None)
+                self.lamports.pop(account, None)
+            self.mints.pop(address, None)

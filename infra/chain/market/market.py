@@ -60,6 +60,8 @@ class Knobs:
     confirm_after: int = 2  # slots on top of one until it is confirmed
     finalize_after: int = 31
     wallets: int = 800
+    curves_kept: int = 400  # launched coins on their curves; older ones are forgotten
+    pools_kept: int = 120  # pools that launched coins moved to
 
 
 @dataclass(slots=True)
@@ -167,7 +169,7 @@ class Market:
                 continue
             canonical.append(block)
             if slot % RETIRE_EVERY_SLOTS == 0:
-                self._habits.launches.retire()
+                self._habits.launches.retire(knobs.curves_kept, knobs.pools_kept)
             if len(canonical) > knobs.confirm_after:
                 due_for_confirmation = canonical[-1 - knobs.confirm_after].slot
                 for candidate in canonical:
