@@ -7,6 +7,7 @@ the user did not set is taken, another is found; one that was set and is taken i
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from infra.clickhouse import embedded as clickhouse
-from infra.kafka import apache, embedded, topics
+from infra.kafka import apache, embedded, tansu, topics
 from infra.kafka.client import KafkaUnreachable
 from infra.process import NotReady, PortInUse, Process, free_port, require_free_port
 from infra.redis import embedded as redis
@@ -36,7 +37,10 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 _MAY_HOLD_KEYS: Final = frozenset({"rpc_endpoint", "clickhouse_url", "redis_url"})
 
 ChainKind = Literal["simulated", "recorded"]
-BrokerKind = Literal["embedded", "apache"]
+BrokerKind = Literal["embedded", "apache", "tansu"]
+_BROKERS: Final = {"embedded": embedded, "apache": apache, "tansu": tansu}
+# Where those that keep their log on disk keep it, below the data folder.
+_LOGS: Final[dict[str, str]] = {"embedded": "kafka", "apache": "apache-kafka/log"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +120,17 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
         return
     port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
     _change(stack, kafka_bootstrap=f"{HOST}:{port}")
-    if wishes.broker == "apache":
-        broker = apache.process(stack.settings)
-    else:
-        broker = embedded.process(stack.settings)
+    kind = wishes.broker or "embedded"
+    if kind in _LOGS and not _chain_is_elsewhere(stack, wishes):
+        # A local chain begins anew with every start, and a tape tells of one chain only.
+        shutil.rmtree(stack.settings.soltape_data / _LOGS[kind], ignore_errors=True)
+    broker = _BROKERS[kind].process(stack.settings)
     broker = replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
-    stack.parts.append(Part(broker, forgets=wishes.broker != "apache"))
+    stack.parts.append(Part(broker, forgets=kind not in _LOGS))
 
 
 async def _ready_with_topics(broker: Process, settings: Settings) -> None:
-    # Before anything asks for a topic: the embedded broker would make one of its own shape.
+    # Before anything asks for a topic: Tansu would make one of its own shape.
     await broker.ready()
     try:
         await topics.create(settings)
@@ -151,8 +156,12 @@ def _redis(stack: Stack) -> None:
     stack.parts.append(Part(redis.valkey(stack.settings.soltape_data / "redis", HOST, port)))
 
 
+def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
+    return wishes.chain is None and _is_set(stack, "geyser_endpoint")
+
+
 def _chain(stack: Stack, wishes: Wishes) -> None:
-    if wishes.chain is None and _is_set(stack, "geyser_endpoint"):
+    if _chain_is_elsewhere(stack, wishes):
         stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
         return
     geyser_port = _listen(stack, "chain", "geyser_endpoint", GEYSER_PORT)

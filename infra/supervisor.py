@@ -16,7 +16,7 @@ import structlog
 
 from infra import live_line, running
 from infra.child import Child, NeverServed
-from infra.kafka import janitor, topics
+from infra.kafka import topics
 from infra.kafka.apache import ApacheUnavailable
 from infra.kafka.client import KafkaUnreachable
 from infra.screen import Screen
@@ -40,8 +40,9 @@ _STOP_SYSTEMS_S: Final = 1.2  # of which are kept for the systems, which stop af
 )
 @click.option(
     "--broker",
-    metavar="embedded|apache|HOST:PORT,...",
-    help="Which Kafka: in memory, Apache Kafka on disk (needs Java 17 and Maven), or yours.  "
+    metavar="embedded|apache|tansu|HOST:PORT,...",
+    help="Which Kafka: our small one, Apache Kafka (needs Java 17 and Maven), Tansu in memory, "
+    "or yours.  "
     "[default: KAFKA_BOOTSTRAP if it is set, else embedded]",
 )
 @click.option("--rate", type=click.FloatRange(0, 20_000), help="Transactions a second.")
@@ -121,7 +122,7 @@ def _wishes(
     match broker:
         case None:
             pass
-        case "embedded" | "apache":
+        case "embedded" | "apache" | "tansu":
             wishes = replace(wishes, broker=broker)
         case _:
             given["kafka_bootstrap"] = broker
@@ -154,8 +155,6 @@ async def supervise(stack: Stack, screen: Screen) -> None:
     try:
         tasks += [asyncio.create_task(child.keep_running()) for child in children]
         tasks += [asyncio.create_task(_tell(stack, screen))]
-        if "kafka" in stack.forgetful:
-            tasks += [asyncio.create_task(_keep_small(stack, children))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()  # raises what went wrong
@@ -199,22 +198,6 @@ async def _tell(stack: Stack, screen: Screen) -> None:
         screen.live(live_line.describe(before, now))
         before = now
         await asyncio.sleep(1.0)
-
-
-async def _keep_small(stack: Stack, children: Sequence[Child]) -> None:
-    """Bound the memory of the embedded broker, which has no retention of its own."""
-    named = {child.name: child for child in children}
-
-    def writers() -> list[int]:
-        pid = named["ingest"].pid
-        return [] if pid is None else [pid]
-
-    while True:
-        try:
-            await janitor.keep_small(stack.settings, lambda: named["kafka"].pid, writers)
-        except Exception:  # housekeeping must not end the tape
-            log.exception("keeping the embedded broker small failed")
-        await asyncio.sleep(janitor.LOOK_EVERY_S)
 
 
 async def _stop(children: Sequence[Child], screen: Screen) -> None:

@@ -338,7 +338,7 @@ def _read_return_data(out: TransactionStatusMeta, returned: Mapping[str, Any]) -
     path = "meta.returnData"
     out.return_data.program_id = read_base58(returned.get("programId"), f"{path}.programId", 32)
     text, encoding = read_pair_of_text(returned.get("data"), f"{path}.data")
-    if encoding != "base64":
+    if encoding != "base64" and text:  # Go clients write no data as ["", ""]
         raise ValueError(f"{path}.data: encoding {encoding!r} is not base64")
     try:
         out.return_data.data = base64.b64decode(text, validate=True)

@@ -18,7 +18,7 @@ from typing import Final
 
 import structlog
 
-from infra.kafka.embedded import answers, local_address
+from infra.kafka.local import answers, local_address
 from infra.process import Process, free_port, require_free_port
 from infra.settings import Settings
 

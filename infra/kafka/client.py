@@ -17,6 +17,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from infra.settings import Settings, SettingsError
 
 EMBEDDED_CLUSTER_ID: Final = "soltape-embedded"
+TANSU_CLUSTER_ID: Final = "soltape-tansu"
 REQUEST_TIMEOUT_S: Final = 10.0
 
 # librdkafka writes every failed connection to stderr; we raise what went wrong instead.
@@ -59,13 +60,13 @@ def aiokafka_consumer(settings: Settings) -> dict[str, Any]:
 async def aiokafka_producer(settings: Settings) -> dict[str, Any]:
     """Return the configuration of an AIOKafkaProducer, idempotent where the broker allows it.
 
-    The embedded broker refuses aiokafka's InitProducerId (it takes confluent-kafka's), so
-    the broker is asked who it is. Raises KafkaUnreachable.
+    Tansu refuses aiokafka's InitProducerId (it takes confluent-kafka's), so the broker is
+    asked who it is. Raises KafkaUnreachable.
     """
     return aiokafka_client(settings) | {
         "acks": "all",
         "compression_type": "lz4",
-        "enable_idempotence": await cluster_id(settings) != EMBEDDED_CLUSTER_ID,
+        "enable_idempotence": await cluster_id(settings) != TANSU_CLUSTER_ID,
     }
 
 

@@ -238,7 +238,7 @@ async def _offsets(
         return dict(ends)
     found = await consumer.offsets_for_times(dict.fromkeys(ends, start.time_ms))
     return {
-        # No record is that late: None; the embedded broker says -1 for the time instead.
+        # No record is that late: None; some brokers say -1 for the time instead.
         place: found[place].offset
         if found.get(place) is not None and found[place].timestamp >= 0
         else end

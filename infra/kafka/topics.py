@@ -56,7 +56,7 @@ async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str
 async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
     """Return the offset after the last record of each partition.
 
-    It is read from a fetch: what the embedded broker's ListOffsets says is too low.
+    It is read from a fetch: what Tansu's ListOffsets says is too low.
     """
     places = await partitions(settings, topic)
     async with reader(settings) as consumer:
@@ -73,7 +73,7 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
     async with reader(settings, fetch_max_wait_ms=200) as consumer:
         consumer.assign(places)
         starts = await consumer.beginning_offsets(places)
-        # On the embedded broker this is the first record of the last batch, plus one.
+        # On Tansu this is the first record of the last batch, plus one.
         stops = await consumer.end_offsets(places)
         waiting = {place for place in places if stops[place] > starts[place]}
         for place in waiting:

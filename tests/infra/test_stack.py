@@ -102,10 +102,23 @@ def test_secured_kafka_cannot_be_embedded(monkeypatch):
         plan(load_own(), Wishes())
 
 
-def test_only_the_embedded_broker_forgets():
-    planned = plan(load_own(), Wishes())
+def test_only_tansu_forgets():
+    assert not any(part.forgets for part in plan(load_own(), Wishes()).parts)
+    planned = plan(load_own(), Wishes(broker="tansu"))
     assert [part.process.name for part in planned.parts if part.forgets] == ["kafka"]
     assert {part.process.name for part in planned.parts if part.restart_with} == {
         "ingest",
         "agents",
     }
+
+
+def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monkeypatch):
+    settings = load_own()
+    record = settings.soltape_data / "kafka" / "topics.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text("{}")
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
+    plan(load_own(), Wishes())
+    assert record.exists()
+    plan(load_own(), Wishes(chain="simulated"))
+    assert not record.exists()

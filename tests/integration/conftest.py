@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.kafka import apache, embedded
+from infra.kafka import apache, embedded, tansu
 from infra.process import NotReady, Process, free_port
 from infra.settings import Settings
+
+
+KINDS = {"embedded": embedded, "tansu": tansu, "apache": apache}
 
 
 class Broker:
@@ -34,8 +37,7 @@ class Broker:
         return self._child.pid
 
     def describe(self) -> Process:
-        describe = apache.process if self.kind == "apache" else embedded.process
-        return describe(self.settings)
+        return KINDS[self.kind].process(self.settings)
 
     def start(self) -> None:
         process = self.describe()
@@ -68,7 +70,10 @@ class Broker:
                 self._child.wait()
 
 
-@pytest.fixture(scope="session", params=["tansu", pytest.param("apache", marks=pytest.mark.apache)])
+@pytest.fixture(
+    scope="session",
+    params=["embedded", "tansu", pytest.param("apache", marks=pytest.mark.apache)],
+)
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
@@ -78,7 +83,7 @@ def broker(
 
 @pytest.fixture
 def fresh_tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """An embedded broker of the test's own, for what is true of that kind only."""
+    """Tansu for one test alone, for what is true of that kind only."""
     yield from started("tansu", tmp_path_factory)
 
 

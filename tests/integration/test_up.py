@@ -140,7 +140,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 def test_swaps_go_on_after_the_broker_was_killed(start):
     up = start()
     up.until(lambda: lines_with_swaps(up), within_s=60)
-    broker = next(process for process in up.processes() if process.name() == "tansu")
+    broker = next(process for process in up.processes() if "kafka" in process.cmdline())
     broker.kill()
     up.until(lambda: "kafka ended with SIGKILL" in up.said(), within_s=10)
     seen = len(lines_with_swaps(up))
