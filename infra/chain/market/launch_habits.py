@@ -13,6 +13,7 @@ from infra.chain.market.genesis import World
 from infra.chain.market.ledger import Mint
 from infra.chain.market.meteora_dbc import DbcCurve
 from infra.chain.market.pump_fun import BondingCurve
+from infra.chain.market.pump_fun_v2 import DollarCurve
 from infra.chain.market.pump_swap import PumpSwapPool
 from infra.chain.market.raydium_cpmm import CpmmPool
 from infra.chain.market.raydium_launchlab import LaunchLabCurve
@@ -113,6 +114,8 @@ class LaunchHabits:
     def _buy(self, wallet: Wallet, curve: Curve, lamports: int, hurry: float) -> Intent | None:
         ledger, random = self._world.ledger, self._random
         coin, sol = curve.sides
+        if isinstance(curve, DollarCurve):
+            return self._buy_with_dollars(wallet, curve, lamports // 10, hurry)
         quoted = curve.quote(sol, lamports)
         if quoted <= 0:
             return None
@@ -133,6 +136,26 @@ class LaunchHabits:
         steps = [lambda tx: spl.create_associated(tx, owner, owner, coin), step]
         return self._signer.sign(wallet, steps, 120_000, hurry=hurry, version=0)
 
+    def _buy_with_dollars(
+        self, wallet: Wallet, curve: DollarCurve, dollars: int, hurry: float
+    ) -> Intent | None:
+        ledger = self._world.ledger
+        coin, usdc = curve.sides
+        owner = wallet.address
+        source = ledger.associated(owner, usdc)
+        dollars = min(dollars, ledger.balance(source) // 10)
+        tokens = curve.quote(usdc, dollars)
+        # How a full curve in USDC moves on is not known: it never fills up here.
+        if tokens <= 0 or tokens * 4 > curve.tokens_raw:
+            return None
+        trader = Trader(owner, source, ledger.associated(owner, coin), owner)
+        limit = dollars // 2 if self._random.random() < self._failed else dollars * 103 // 100
+        steps: list[Step] = [
+            lambda tx: spl.create_associated(tx, owner, owner, coin),
+            partial(_buy_tokens, curve, trader, tokens, limit),
+        ]
+        return self._signer.sign(wallet, steps, 150_000, hurry=hurry, version=0)
+
     def _sell(self, wallet: Wallet, curve: Curve, held: int) -> Intent | None:
         part = held if self._random.random() < 0.5 else held // 2
         coin = curve.sides[0]
@@ -142,7 +165,10 @@ class LaunchHabits:
         if not isinstance(curve, BondingCurve):
             return self._swap(wallet, curve, coin, part, quoted, 0.2)
         owner = wallet.address
-        trader = Trader(owner, self._world.ledger.associated(owner, coin), owner, owner)
+        ledger = self._world.ledger
+        dollars = isinstance(curve, DollarCurve)
+        proceeds = ledger.associated(owner, self._world.usdc) if dollars else owner
+        trader = Trader(owner, ledger.associated(owner, coin), proceeds, owner)
         step = swap_step(curve, trader, coin, part, self._least(quoted))
         return self._signer.sign(wallet, [step], 100_000, version=0)
 
@@ -204,22 +230,26 @@ class LaunchHabits:
 
     def _launch_pump(self, creator: Wallet, address: bytes, texts: tuple[str, str, str]) -> Intent:
         world, random = self._world, self._random
-        coin = pump_launch.new_coin(address, random.random() < 0.7, *texts)
+        dollars = random.random() < 0.1
+        coin = pump_launch.new_coin(address, dollars or random.random() < 0.7, *texts)
         owner = creator.address
         curve = BondingCurve(world.ledger, coin, world.sol, owner)
+        if dollars:
+            curve = DollarCurve(world.ledger, coin, world.usdc, owner)
         lamports = random.randrange(LAMPORTS // 20, 2 * LAMPORTS)
         trader = Trader(owner, owner, world.ledger.associated(owner, coin), owner)
-        tokens = curve.quote(world.sol, lamports)
+        tokens = curve.quote(curve.sides[1], lamports)
 
         def launch(tx: Execution) -> None:
             pump_launch.create(tx, world.directory, curve, owner)
             self._born(tx, curve)
 
-        steps: list[Step] = [
-            launch,
-            lambda tx: spl.create_associated(tx, owner, owner, coin),
-            lambda tx: curve.buy(tx, trader, tokens, lamports * 2),
-        ]
+        steps: list[Step] = [launch]
+        if not dollars:
+            steps += [
+                lambda tx: spl.create_associated(tx, owner, owner, coin),
+                lambda tx: curve.buy(tx, trader, tokens, lamports * 2),
+            ]
         return self._signer.sign(
             creator, steps, 400_000, hurry=0.8, cosigners=(address,), version=0
         )

@@ -39,7 +39,6 @@ from infra.chain.market.pump_fun import (
     FOR_SALE_RAW,
     GLOBAL,
     SUPPLY_RAW,
-    VIRTUAL_LAMPORTS,
     VIRTUAL_TOKENS_RAW,
     BondingCurve,
 )
@@ -93,6 +92,9 @@ def create(tx: Execution, directory: Directory, curve: BondingCurve, user: bytes
         create_mint(tx, user, coin)
     spl.create_account(tx, user, curve.address, CURVE_RENT_LAMPORTS, 151, PUMP_FUN)
     spl.create_associated(tx, user, curve.address, coin, idempotent=False)
+    native = sol.address == WSOL
+    if not native:
+        spl.create_associated(tx, user, curve.address, sol, idempotent=False)
     if version_2:
         _describe_in_mint(tx, coin, user)
     else:
@@ -107,11 +109,16 @@ def create(tx: Execution, directory: Directory, curve: BondingCurve, user: bytes
         + user
         + curve.creator
         + pack_u64(tx.time_s)
-        + Struct("<QQQQ").pack(VIRTUAL_TOKENS_RAW, VIRTUAL_LAMPORTS, FOR_SALE_RAW, SUPPLY_RAW)
+        + Struct("<QQQQ").pack(
+            VIRTUAL_TOKENS_RAW,
+            curve.virtual_lamports if native else 0,
+            FOR_SALE_RAW,
+            SUPPLY_RAW,
+        )
         + coin.program.address
         + b"\x00\x00"  # no mayhem mode, no cashback
-        + NO_ADDRESS  # quote mint: native SOL
-        + pack_u64(VIRTUAL_LAMPORTS)
+        + (NO_ADDRESS if native else sol.address)
+        + pack_u64(curve.virtual_lamports)
     )
     tx.emit_log(event)
     tx.emit_cpi(PUMP_FUN, event)
@@ -142,7 +149,7 @@ def _enter_create_v2(tx: Execution, curve: BondingCurve, user: bytes, args: byte
         tx.ledger.associated(MAYHEM_SOL_VAULT, coin),
         PUMP_FUN.event_authority,
         PUMP_FUN.address,
-        WSOL,
+        sol.address,
         tx.ledger.associated(curve.address, sol),
         TOKEN.address,
     )

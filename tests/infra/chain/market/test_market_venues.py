@@ -14,6 +14,7 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.market import programs as known
 from infra.chain.market.programs import base58, event_tag
+from infra.chain.market.pump_fun_v2 import VIRTUAL_DOLLARS_RAW
 from infra.chain.source import SlotTransactions
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.rpc_json import transaction_from_json
@@ -42,6 +43,7 @@ SHAPES = {
     (known.PUMP_FUN.name, "38fc74089edfcd5f", 18): "buy_exact_sol_in",
     (known.PUMP_FUN.name, "66063d1201daebea", 18): "buy",
     (known.PUMP_FUN.name, "33e685a4017f83ad", 16): "sell",
+    (known.PUMP_FUN.name, "b817ee6167c5d33d", 27): "buy_v2",
     (known.PUMP_FUN.name, "181ec828051c0777", 14): "create",
     (known.PUMP_FUN.name, "9beae792ec9ea21e", 25): "migrate",
     (known.PUMP_SWAP.name, "c62e1552b4d9e870", 26): "buy_exact_quote_in",
@@ -208,6 +210,8 @@ def test_a_products_constant_never_shrinks(market):
     for row in truth:
         if row["kind"] == "swap" and row["dex"] in virtual:
             base, quote = virtual[row["dex"]]
+            if row["quote_mint"] == base58(known.USDC) and row["dex"] == "pump-fun":
+                quote = VIRTUAL_DOLLARS_RAW
             product = (int(row["reserve_raw"]) + base) * (int(row["quote_reserve_raw"]) + quote)
             assert product >= last.get(row["pool"], 0), row
             last[row["pool"]] = product
