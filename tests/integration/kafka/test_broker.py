@@ -71,7 +71,7 @@ async def test_aiokafka_produces_and_consumes_lz4(broker):
 
 async def test_aiokafka_is_idempotent_where_the_broker_allows_it(broker):
     config = await client.aiokafka_producer(broker.settings)
-    assert config["enable_idempotence"] == (broker.kind == "apache")
+    assert config["enable_idempotence"] == (broker.kind != "tansu")
 
 
 async def test_confluent_is_idempotent_and_partitions_as_the_schema_says(broker):
