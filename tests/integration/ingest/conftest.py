@@ -23,11 +23,13 @@ import grpc
 import grpc.aio
 import pytest
 from aiohttp import web
+from confluent_kafka.admin import AdminClient
 
-from infra.kafka import embedded
-from infra.process import NotReady, free_port
+from infra.kafka.client import confluent_client
+from infra.process import free_port
 from infra.settings import Settings
 from pipeline.solana.address import TOKEN_PROGRAM, USDC, WSOL, key, signature_text, text
+from schemas import topics
 from schemas.proto import geyser_pb2 as geyser
 from schemas.proto.geyser_pb2 import SubscribeUpdate, SubscribeUpdateTransactionInfo
 from schemas.rpc_json import transaction_to_json
@@ -296,6 +298,8 @@ class Role:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self.log_file.touch()
+        self._started_at = len(self.log)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "infra.cli", "ingest"],
@@ -314,26 +318,26 @@ class Role:
     def log(self) -> str:
         return self.log_file.read_text()
 
+    def has_said(self, words: str) -> bool:
+        """Whether the process that was started last has logged something."""
+        return words in self.log[self._started_at :]
+
 
 @pytest.fixture
-def kafka() -> Iterator[str]:
-    """A Tansu broker of this test's own."""
-    bootstrap = f"127.0.0.1:{free_port()}"
-    described = embedded.process(Settings(kafka_bootstrap=bootstrap))
-    process = subprocess.Popen(described.command, env=os.environ | dict(described.env))
-    try:
-        deadline = time.monotonic() + 15
-        while True:
-            try:
-                asyncio.run(described.ready())
-                break
-            except NotReady:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        yield bootstrap
-    finally:
-        process.kill()
-        process.wait()
+async def kafka(broker: Any) -> str:
+    """The address of a broker on which our topics do not exist."""
+    settings: Settings = broker.settings
+    names = [topic.name for topic in topics.ALL]
+    admin = AdminClient(confluent_client(settings))
+    existing = set(admin.list_topics(timeout=10).topics)
+    if ours := existing.intersection(names):
+        for deleted in admin.delete_topics(list(ours)).values():
+            deleted.result(timeout=10)
+    deadline = time.monotonic() + 10
+    while set(admin.list_topics(timeout=10).topics).intersection(names):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+    return settings.kafka_bootstrap
 
 
 @pytest.fixture

@@ -1,0 +1,106 @@
+"""The log is its own checkpoint: whatever a killed process left behind is continued exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from confluent_kafka import Producer
+
+from infra.kafka import topics
+from infra.kafka.client import aiokafka_consumer, confluent_producer
+from infra.settings import Settings
+from pipeline.ingest.ledger import Counts, Settled
+from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
+from pipeline.ingest.publisher import Publisher
+from schemas.proto import tape_pb2
+
+ALL = [(topic.name, number) for topic in LANES for number in range(topic.partitions)]
+
+
+def leave_behind(settings: Settings, slots_of: Callable[[int], range]) -> None:
+    """Write what a killed process may have: each partition up to another slot."""
+    producer = Producer(confluent_producer(settings))
+    for at, (topic, partition) in enumerate(ALL):
+        for slot in slots_of(at):
+            batch = tape_pb2.SlotBatch(slot=slot, block_time_ms=slot * 400, sol_usd=f"{slot}.5")
+            producer.produce(topic, value=batch.SerializeToString(), partition=partition)
+    assert producer.flush(20) == 0
+
+
+async def settle(settings: Settings, first: int, last: int) -> int | None:
+    publisher = Publisher(settings)
+    publisher.continue_from(await read_log_tail(settings))
+    running = asyncio.create_task(publisher.run())
+    try:
+        async with asyncio.timeout(20):
+            for slot in range(first, last + 1):
+                await publisher.settle(
+                    Settled(slot, slot - 1, "", slot * 400, (), Counts(), True), ""
+                )
+            while publisher.published != last:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    finally:
+        running.cancel()
+    return publisher.published
+
+
+async def slots_of_all(settings: Settings) -> list[list[int]]:
+    """The slots of every partition, in their order in the log."""
+    found: dict[tuple[str, int], list[int]] = {place: [] for place in ALL}
+    consumer = AIOKafkaConsumer(**aiokafka_consumer(settings))
+    await consumer.start()
+    try:
+        places = [TopicPartition(*place) for place in ALL]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        while batches := await consumer.getmany(timeout_ms=1000):
+            for place, records in batches.items():
+                for record in records:
+                    slot = tape_pb2.SlotBatch.FromString(record.value).slot
+                    found[place.topic, place.partition].append(slot)
+    finally:
+        await consumer.stop()
+    return list(found.values())
+
+
+async def test_an_empty_log_starts_a_new_tape(kafka: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    tail = await read_log_tail(settings)
+    assert tail.settled is None
+    assert tail.some_empty
+
+
+async def test_a_ragged_end_is_filled_up_without_doubles(kafka: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda at: range(100, 110 + at % 4))
+    tail = await read_log_tail(settings)
+    assert tail.settled == 109
+    assert tail.block_time_ms == 109 * 400
+    assert str(tail.sol_usd) == "109.5"
+    assert await settle(settings, 110, 115) == 115
+    assert await slots_of_all(settings) == [list(range(100, 116))] * len(ALL)
+
+
+async def test_killed_within_the_first_slot(kafka: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda at: range(100, 101 if at % 3 else 100))
+    tail = await read_log_tail(settings)
+    assert tail.settled == 99
+    assert await settle(settings, 100, 102) == 102
+    assert await slots_of_all(settings) == [[100, 101, 102]] * len(ALL)
+
+
+async def test_a_lane_that_ends_on_something_else_is_refused(kafka: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    producer = Producer(confluent_producer(settings))
+    producer.produce(ALL[0][0], value=b"\xff\xff", partition=ALL[0][1])
+    producer.flush(10)
+    with pytest.raises(LogUnreadable, match=r"tape-settled-by-mint\[0\] offset 0"):
+        await read_log_tail(settings)
