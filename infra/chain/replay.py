@@ -6,9 +6,19 @@ memory, and falling too far behind is a subtraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from infra.chain.updates import TransactionUpdate, Update
+
+
+class Reader(Protocol):
+    """Somebody who follows the log."""
+
+    def wake(self) -> None:
+        """Hear that there is more to read."""
+
+    def behind(self) -> int:
+        """Return how many updates are waiting to be read."""
 
 
 class ReplayLog:
@@ -21,7 +31,7 @@ class ReplayLog:
         self._base = 0  # position of the first update that is kept
         self._starts: dict[int, int] = {}  # slot -> a position before all of its updates
         self._size_bytes = 0
-        self._listeners: set[Callable[[], None]] = set()
+        self._readers: set[Reader] = set()
 
     @property
     def base(self) -> int:
@@ -56,8 +66,8 @@ class ReplayLog:
         """Append updates and wake every reader."""
         self._updates += updates
         self._size_bytes += sum(map(_size_bytes, updates))
-        for wake in self._listeners:
-            wake()
+        for reader in self._readers:
+            reader.wake()
 
     def read(self, position: int, limit: int) -> list[Update]:
         """Return up to `limit` updates from a position that is not below `base`."""
@@ -76,13 +86,17 @@ class ReplayLog:
             default=self.head,
         )
 
-    def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever there is more to read."""
-        self._listeners.add(wake)
+    def join(self, reader: Reader) -> None:
+        """Wake the reader whenever there is more to read."""
+        self._readers.add(reader)
 
-    def unlisten(self, wake: Callable[[], None]) -> None:
-        """Stop calling `wake`."""
-        self._listeners.discard(wake)
+    def leave(self, reader: Reader) -> None:
+        """Stop waking the reader."""
+        self._readers.discard(reader)
+
+    def is_awaited(self, within: int) -> bool:
+        """Tell whether a reader is about to read up to here: less than `within` updates behind."""
+        return any(0 < reader.behind() < within for reader in self._readers)
 
     def _trim(self, position: int) -> None:
         dropped = self._updates[: position - self._base]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -51,6 +52,10 @@ _GRPC_OPTIONS: Final = (
 )
 
 
+_GIVE_WAY_S: Final = 0.025
+_CLOSE_UPDATES: Final = 2_000
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How the endpoints behave."""
@@ -97,8 +102,21 @@ class LocalChain:
         """Follow the source to its end; raises BrokenSource."""
         async for event in self._source.events():
             self.publish(event)
+            if isinstance(event, SlotTransactions):
+                await self._let_subscribers_send()
         if self._disturbance is not None:
             self.replay.extend(self._disturbance.flush())
+
+    async def _let_subscribers_send(self) -> None:
+        """Give way to those who follow closely, or a busy source would starve them.
+
+        Never for long: a source keeps its own time, and slow subscribers are on their own.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + _GIVE_WAY_S
+        while self.replay.is_awaited(within=_CLOSE_UPDATES) and clock() < until:  # noqa: ASYNC110
+            # Some 25 looks at most: cheaper than an event that is set with every update sent.
+            await asyncio.sleep(0.001)
 
     def publish(self, event: SlotEvent) -> None:
         """Take in one event and let every subscriber know."""

@@ -192,7 +192,7 @@ class Subscriber:
         self._limits = limits
         self._context = context
         self._control: deque[bytes] = deque()
-        self._wake = asyncio.Event()
+        self._news = asyncio.Event()
         self._position: int | None = None  # None until something is asked for
         self._replaying_until = 0
         self._from_slot = 0
@@ -204,12 +204,20 @@ class Subscriber:
     async def run(self, requests: AsyncIterable[bytes]) -> None:
         """Serve the stream until the client leaves; raises EndStream where the server ends it."""
         reader = asyncio.create_task(self._read(requests))
-        self._replay.listen(self._wake.set)
+        self._replay.join(self)
         try:
             await self._serve()
         finally:
-            self._replay.unlisten(self._wake.set)
+            self._replay.leave(self)
             reader.cancel()
+
+    def wake(self) -> None:
+        """Look again for something to do."""
+        self._news.set()
+
+    def behind(self) -> int:
+        """Return how many updates are waiting to be read."""
+        return 0 if self._position is None else self._replay.head - self._position
 
     async def _read(self, requests: AsyncIterable[bytes]) -> None:
         # A client that closes its side keeps being served: many scripts send one request only.
@@ -227,7 +235,7 @@ class Subscriber:
                 self._failure = EndStream(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             except EndStream as error:
                 self._failure = error
-            self._wake.set()
+            self.wake()
 
     def _ask(self, request: Any) -> None:
         self._feed.apply(request)
@@ -259,9 +267,9 @@ class Subscriber:
             if self._position is not None and self._position < self._replay.head:
                 await self._send_some()
                 continue
-            self._wake.clear()
-            timer = loop.call_at(next_ping, self._wake.set)
-            await self._wake.wait()
+            self._news.clear()
+            timer = loop.call_at(next_ping, self.wake)
+            await self._news.wait()
             timer.cancel()
 
     async def _send_some(self) -> None:

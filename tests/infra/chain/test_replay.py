@@ -54,15 +54,37 @@ def test_where_a_replay_starts() -> None:
     assert ReplayLog(4, 1000).position_of(1) is None
 
 
-def test_listeners_hear_of_updates_until_they_leave() -> None:
+class Reader:
+    def __init__(self, log: ReplayLog) -> None:
+        self.log = log
+        self.woken = 0
+        self.position = log.head
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def behind(self) -> int:
+        return self.log.head - self.position
+
+
+def test_readers_hear_of_updates_until_they_leave() -> None:
     log = filled(range(10, 11))
-    heard = []
-
-    def wake() -> None:
-        heard.append(log.head)
-
-    log.listen(wake)
+    reader = Reader(log)
+    log.join(reader)
+    log.extend([update(10)] * 3)
+    log.leave(reader)
     log.extend([update(10)])
-    log.unlisten(wake)
+    assert reader.woken == 1
+
+
+def test_only_those_close_behind_are_waited_for() -> None:
+    log = filled(range(10, 11))
+    reader = Reader(log)
+    log.join(reader)
+    assert not log.is_awaited(within=5)
+    log.extend([update(10)] * 4)
+    assert log.is_awaited(within=5)
     log.extend([update(10)])
-    assert heard == [4]
+    assert not log.is_awaited(within=5)
+    reader.position = log.head
+    assert not log.is_awaited(within=5)

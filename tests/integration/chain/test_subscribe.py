@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from infra.chain.faults import Faults
 from infra.chain.source import (
+    BlockHeader,
     ChainTransaction,
     SlotCompleted,
     SlotConfirmed,
@@ -369,6 +373,37 @@ async def test_a_slow_consumer_is_dropped(serve: Serve, market_events: list[Slot
     code, details = await stream.ended()
     assert (code, details) == (grpc.StatusCode.INTERNAL, "lagged to send an update")
     assert len(infos(stream.updates)) < len(sent(market_events))
+
+
+class Breathless:
+    """A source that is always late: it never pauses."""
+
+    def __init__(self, transactions: list[ChainTransaction]) -> None:
+        self._batch = tuple(transactions[:100])
+
+    async def events(self) -> AsyncIterator[SlotEvent]:
+        for slot in itertools.count(10):
+            yield SlotStarted(slot, slot - 1)
+            for _ in range(8):
+                time.sleep(0.005)  # noqa: ASYNC251 - as if it computed
+                await asyncio.sleep(0)
+                yield SlotTransactions(slot, self._batch)
+            yield SlotCompleted(BlockHeader(slot, slot - 1, "h", "p", 1, slot))
+
+
+async def test_a_busy_source_does_not_starve_subscribers(
+    serve: Serve, market_events: list[SlotEvent]
+) -> None:
+    chain = await serve(Breathless(sent(market_events)))
+    stream = await chain.subscribe(everything())
+    running = asyncio.create_task(chain.chain.run())
+    try:
+        for _ in range(5_000):
+            newest = await stream.next()
+    finally:
+        running.cancel()
+    late_s = time.time() - newest.created_at.ToNanoseconds() / 1e9
+    assert late_s < 0.5
 
 
 @pytest.mark.parametrize("options", [{"compress": True}, {}], ids=["both ways", "requests only"])
