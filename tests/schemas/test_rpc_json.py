@@ -159,6 +159,11 @@ def test_the_envelope_and_unknown_fields_are_looked_through() -> None:
     assert transaction_from_json(enveloped) == transaction_from_json(inner)
 
 
+def test_return_data_without_data_needs_no_encoding() -> None:
+    read = transaction_info_from_json(_set("meta.returnData.data", ["", ""]))
+    assert read.meta.return_data.data == b""
+
+
 def test_a_block_entry_takes_its_index() -> None:
     entry = {key: answer(0)[key] for key in ("transaction", "meta", "version")}
     assert transaction_info_from_json(entry, index=3).index == 3
@@ -210,7 +215,7 @@ def _set(path: str, value: Any) -> dict[str, Any]:
         ("meta.postTokenBalances.0.uiTokenAmount.amount", "9" * 99, "is no 64-bit amount"),
         ("meta.rewards.0.rewardType", "Gift", "rewardType: 'Gift' is unknown"),
         ("meta.loadedAddresses", 5, "meta.loadedAddresses: an object"),
-        ("meta.returnData.data", ["", "utf8"], "returnData.data: encoding 'utf8'"),
+        ("meta.returnData.data", ["hi", "utf8"], "returnData.data: encoding 'utf8'"),
         ("meta.innerInstructions.0.index", 300, r"innerInstructions\[0\].index: 300"),
     ],
 )
