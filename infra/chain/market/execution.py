@@ -321,6 +321,12 @@ class Execution:
             step(self)
         del self.logs[logs:]
         del self.instructions[instructions + 1 :]
+        for places, end in (
+            (self.swap_instructions, instructions + 1),
+            (self.events, instructions + 1),
+            (self.data_logs, logs),
+        ):
+            places[:] = [place for place in places if place < end]
         self.frames.clear()
         self.height = 0
         self.units_left = units

@@ -26,7 +26,7 @@ from infra.chain.market.venue import Call, Pool, Trader, ceil_div, pack_two_u64,
 AUTHORITY: Final = key("HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC")
 MIN_SQRT_PRICE: Final = 4_295_048_016
 MAX_SQRT_PRICE: Final = 79_226_673_521_066_979_257_578_248_091
-FEE_IN_OUTPUT, FEE_IN_B = 0, 1
+FEE_IN_B: Final = 1  # the other collect fee mode, 0, takes it from the output
 FEE_RATE: Final = 10_000_000  # of a billion: 1 %
 PROTOCOL_PERCENT: Final = 20
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from solders.pubkey import Pubkey
 
-MAX_INVOKE_HEIGHT: Final = 5
-
 
 def key(text: str) -> bytes:
     """Return the 32 bytes of a base58 address."""
@@ -141,8 +139,6 @@ QUOTES: Final = (WSOL, USDC, USDT, USD1)
 NO_ADDRESS: Final = bytes(32)
 RENT_SYSVAR: Final = key("SysvarRent111111111111111111111111111111111")
 INSTRUCTIONS_SYSVAR: Final = key("Sysvar1nstructions1111111111111111111111111")
-CLOCK_SYSVAR: Final = key("SysvarC1ock11111111111111111111111111111111")
-SLOT_HASHES_SYSVAR: Final = key("SysvarS1otHashes111111111111111111111111111")
 
 JITO_TIP_ACCOUNTS: Final = tuple(
     key(text)

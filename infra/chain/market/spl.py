@@ -29,14 +29,6 @@ _UNITS: Final = {TOKEN: 6_200, TOKEN_2022: 2_500}
 _TWO_WRITABLE: Final = mask("ww")
 
 
-def set_compute_units(tx: Execution, limit: int, price: int) -> None:
-    """Declare limit and price, as two outer instructions."""
-    tx.enter(COMPUTE_BUDGET, (), b"\x02" + limit.to_bytes(4, "little"))
-    tx.leave_builtin()
-    tx.enter(COMPUTE_BUDGET, (), b"\x03" + _U64(price))
-    tx.leave_builtin()
-
-
 def set_unit_limit(tx: Execution) -> None:
     """Declare the intent's compute unit limit."""
     tx.enter(COMPUTE_BUDGET, (), b"\x02" + tx.intent.unit_limit.to_bytes(4, "little"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 from collections import defaultdict
 
 import pytest
@@ -199,6 +202,34 @@ def test_same_knobs_give_the_same_bytes():
     assert truth == same_truth
     other, _ = run(Knobs(seed=12, rate=400, wallets=120), 12)
     assert other != first
+
+
+DIGEST = """
+import hashlib
+from infra.chain.market import Knobs, Market
+
+digest = hashlib.sha256()
+for event in Market(Knobs(seed=3, rate=300, forks=0.2, malformed=0.05, wallets=60)).generate(8):
+    for transaction in getattr(event, "transactions", ()):
+        digest.update(transaction.info)
+print(digest.hexdigest())
+"""
+
+
+def test_bytes_do_not_depend_on_the_process():
+    """Sets and dictionaries of bytes are ordered differently in every process."""
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
 
 
 def test_slots_tell_a_lawful_life(chain):
