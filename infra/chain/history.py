@@ -126,8 +126,6 @@ class History:
         record = self._record(event.slot)
         if record.commitment is not None:
             raise BrokenSource(f"slot {event.slot} got transactions after it was completed")
-        if record.pruned:
-            return record
         record.transactions += event.transactions
         size = sum(len(transaction.info) for transaction in event.transactions)
         record.size_bytes += size
@@ -168,7 +166,8 @@ class History:
         for record in self._records.values():
             if self.size_bytes <= self._max_bytes:
                 break
-            self._prune(record)
+            if record.commitment is not None or record.dead:  # never one that still fills
+                self._prune(record)
 
     def _prune(self, record: SlotRecord) -> None:
         for transaction in record.transactions:

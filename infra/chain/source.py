@@ -69,7 +69,7 @@ class SlotStarted:
 class SlotTransactions:
     """The next transactions of a started slot, as they are executed (many of these a slot).
 
-    Indexes continue over the slot's batches: 0, 1, 2, ...
+    Indexes ascend over the slot's batches; a source that left transactions out may skip some.
     """
 
     slot: int
