@@ -63,6 +63,19 @@ class Knobs:
     curves_kept: int = 400  # launched coins on their curves; older ones are forgotten
     pools_kept: int = 120  # pools that launched coins moved to
 
+    def __post_init__(self) -> None:
+        for name in ("forks", "dead", "relanded", "skipped", "failed", "malformed"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: a share is from 0 to 1")
+        if self.skipped == 1 or self.forks == 1:
+            raise ValueError("a chain needs some slots that are neither skipped nor abandoned")
+        if self.rate < 0 or self.slot_ms < 1 or self.votes < 0:
+            raise ValueError("rate and votes are not below 0, slot_ms not below 1")
+        if not 1 <= self.confirm_after < self.finalize_after:
+            raise ValueError("a slot is confirmed after at least 1 and finalized after more slots")
+        if self.wallets < 10:
+            raise ValueError(f"wallets is {self.wallets}: a market needs 10 or more")
+
 
 @dataclass(slots=True)
 class _Block:
@@ -146,9 +159,7 @@ class Market:
             self._habits.signer.recent_blockhash = parent.hash
             self._habits.begin_slot(slot)
             count = 0
-            for number, batch in enumerate(
-                self._batches(slot, not on_branch, on_branch, journal, intents)
-            ):
+            for number, batch in enumerate(self._batches(slot, not on_branch, journal, intents)):
                 count += len(batch)
                 if batch:
                     moment = due + number * knobs.slot_ms / BATCHES_PER_SLOT
@@ -170,49 +181,37 @@ class Market:
             canonical.append(block)
             if slot % RETIRE_EVERY_SLOTS == 0:
                 self._habits.launches.retire(knobs.curves_kept, knobs.pools_kept)
-            if len(canonical) > knobs.confirm_after:
-                due_for_confirmation = canonical[-1 - knobs.confirm_after].slot
-                for candidate in canonical:
-                    if confirmed < candidate.slot <= due_for_confirmation:
-                        yield end, SlotConfirmed(candidate.slot)
-                confirmed = max(confirmed, due_for_confirmation)
+            certain = canonical[max(len(canonical) - 1 - knobs.confirm_after, 0)].slot
+            for settled in canonical:
+                if confirmed < settled.slot <= certain:
+                    yield end, SlotConfirmed(settled.slot)
+            confirmed = max(confirmed, certain)
             while len(canonical) > knobs.finalize_after:
                 final = canonical.pop(0)
                 if final is not genesis:
                     yield end, SlotFinalized(final.slot)
 
     def _batches(
-        self,
-        slot: int,
-        canonical: bool,
-        on_branch: bool,
-        journal: list[Changes],
-        intents: list[Intent],
+        self, slot: int, canonical: bool, journal: list[Changes], intents: list[Intent]
     ) -> Iterator[tuple[ChainTransaction, ...]]:
+        """Execute a slot's transactions; on a branch, keep what is needed to take them back."""
         knobs, random = self.knobs, self._random
         mean = knobs.rate * knobs.slot_ms / 1_000
         count = max(round(random.gauss(mean, mean**0.5)), 0)
         index = 0
         for number in range(BATCHES_PER_SLOT):
             share = count * (number + 1) // BATCHES_PER_SLOT - count * number // BATCHES_PER_SLOT
+            votes = knobs.votes if number == 0 else 0
             batch: list[ChainTransaction] = []
-            for _ in range(share):
-                intent = self._next_intent(canonical)
-                batch.append(
-                    self._execute(intent, slot, index, canonical, journal if on_branch else None)
-                )
-                if on_branch:
-                    intents.append(intent)
+            for position in range(share + votes):
+                intent = self._next_intent(canonical) if position < share else self._habits.vote()
+                transaction, changes = self._execute(intent, slot, index, canonical)
+                batch.append(transaction)
                 index += 1
-            if number == 0:
-                for _ in range(knobs.votes):
-                    intent = self._habits.vote()
-                    batch.append(
-                        self._execute(
-                            intent, slot, index, canonical, journal if on_branch else None
-                        )
-                    )
-                    index += 1
+                if not canonical:
+                    journal.append(changes)
+                    if not intent.is_vote:
+                        intents.append(intent)
             yield tuple(batch)
 
     def _next_intent(self, canonical: bool) -> Intent:
@@ -224,8 +223,8 @@ class Market:
         return intent
 
     def _execute(
-        self, intent: Intent, slot: int, index: int, canonical: bool, journal: list[Changes] | None
-    ) -> ChainTransaction:
+        self, intent: Intent, slot: int, index: int, canonical: bool
+    ) -> tuple[ChainTransaction, Changes]:
         time_s = self._time_ms(slot) // 1_000
         tx = Execution(self.world.ledger, intent, slot, time_s)
         tx.run()
@@ -235,9 +234,7 @@ class Market:
         transaction = encode(tx, signature, index, self._table)
         if self._truth:
             self._truth.transaction(tx, str(Signature(signature)), index, canonical, time_s * 1_000)
-        if journal is not None:
-            journal.append(tx.changes)
-        return transaction
+        return transaction, tx.changes
 
     def _abandon(self, branch: list[tuple[_Block, list[Changes], list[Intent]]]) -> None:
         for _, journal, _ in reversed(branch):

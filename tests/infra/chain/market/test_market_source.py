@@ -146,3 +146,12 @@ def test_final_balances_are_written_on_request():
     balances = [row for row in rows if row["kind"] == "balance"]
     assert len(balances) == len(market.world.ledger.tokens)
     assert all(int(row["amount_raw"]) >= 0 for row in balances)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [("forks", 1.5), ("skipped", 1), ("rate", -1), ("confirm_after", 0), ("wallets", 2)],
+)
+def test_impossible_knobs_are_refused_by_name(knob, value):
+    with pytest.raises(ValueError, match=knob.split("_")[0]):
+        Knobs(**{knob: value})
