@@ -1,0 +1,143 @@
+"""The whole way: the simulated market, badly delivered, through a killed ingest, to its truth."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from infra.kafka.topics import end_offsets
+from infra.process import free_port
+from infra.settings import Settings
+from schemas.proto import tape_pb2
+from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+
+RUN_S = 20
+FAULTS = (
+    "--forks=0.1",
+    "--skipped=0.05",
+    "--duplicates=0.1",
+    "--reorder=8",
+    "--missing-statuses=0.1",
+    "--disconnect-every=2000",
+    "--lag-every=5000",
+    "--damaged=0.01",
+    "--malformed=0.01",
+    "--failed=0.05",
+)
+
+Identity = tuple[str, int]  # signature, event_index
+
+
+def start_chain(directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "infra.cli", "chain", "--seed=11", "--rate=200"]
+    command += ["--slot-ms=100", f"--truth={directory / 'truth.jsonl'}", *FAULTS]
+    return subprocess.Popen(command, cwd=directory, env=os.environ | environment)
+
+
+def read_truth(file: Path) -> tuple[dict[int, set[Identity]], set[str]]:
+    """Canonical events by slot, and signatures of damaged transactions."""
+    events: dict[int, set[Identity]] = defaultdict(set)
+    damaged = set()
+    for line in file.read_bytes().splitlines()[:-1]:  # the last may be cut by the stop
+        record = orjson.loads(line)
+        if record["kind"] == "malformed":
+            damaged.add(record["signature"])
+        elif record["kind"] in ("swap", "creation", "migration") and record["canonical"]:
+            events[record["slot"]].add((record["signature"], record["event_index"]))
+    return events, damaged
+
+
+async def batches(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch]]:
+    ends = await end_offsets(Settings(kafka_bootstrap=kafka), topic)
+    found: dict[int, list[tape_pb2.SlotBatch]] = {number: [] for number in ends}
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka)
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic.name, number) for number in ends]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        async with asyncio.timeout(30):
+            while any(len(found[number]) < end for number, end in ends.items()):
+                for place, records in (await consumer.getmany(timeout_ms=200)).items():
+                    found[place.partition] += map(
+                        tape_pb2.SlotBatch.FromString, (record.value for record in records)
+                    )
+    finally:
+        await consumer.stop()
+    return found
+
+
+@pytest.mark.slow
+async def test_settled_lanes_are_the_markets_canonical_chain(
+    kafka: str, make_role: Callable[[dict[str, str]], Any], tmp_path: Path
+) -> None:
+    random = Random(5)
+    environment = {
+        "KAFKA_BOOTSTRAP": kafka,
+        "GEYSER_ENDPOINT": f"http://127.0.0.1:{free_port()}",
+        "RPC_ENDPOINT": f"http://127.0.0.1:{free_port()}",
+        "GEYSER_BACKOFF_MAX_S": "0.5",
+        "METRICS_PORT_CHAIN": str(free_port()),
+    }
+    chain = start_chain(tmp_path, environment)
+    role = make_role(environment)
+    try:
+        role.start()
+        kills = 0
+        async with asyncio.timeout(120):
+            deadline = asyncio.get_running_loop().time() + RUN_S
+            while asyncio.get_running_loop().time() < deadline:
+                while not role.has_said("stream open"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+                await asyncio.sleep(random.uniform(1.5, 4))
+                await asyncio.to_thread(role.stop, signal.SIGKILL)
+                kills += 1
+                role.start()
+            while not role.has_said("stream open"):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(3)
+        assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
+        assert kills >= 3
+    finally:
+        chain.terminate()
+        chain.wait(15)
+
+    truth, damaged = read_truth(tmp_path / "truth.jsonl")
+    assert damaged, "the market sent damaged swaps"
+    gaps = await end_offsets(Settings(kafka_bootstrap=kafka), GAPS)
+    assert gaps == {0: 0}, role.log
+    for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET):
+        lane = await batches(kafka, topic)
+        slots = [batch.slot for batch in lane[0]]
+        assert len(slots) > 100
+        assert sum(len(truth[slot]) for slot in slots) > 1000
+        settled: dict[int, list[Identity]] = defaultdict(list)
+        for partition in lane.values():
+            assert [batch.slot for batch in partition] == slots
+            for batch in partition:
+                assert batch.complete
+                for event in batch.events:
+                    of = getattr(event, event.WhichOneof("event"))
+                    settled[batch.slot].append((of.signature, of.event_index))
+        wanted = {slot for slot in truth if slots[0] <= slot <= slots[-1]}
+        assert wanted <= set(slots), "a canonical slot is missing"
+        for slot in slots:
+            told = [each for each in settled[slot] if each[0] not in damaged]
+            assert len(told) == len(set(told)), slot
+            expected = truth[slot]
+            if topic is SETTLED_BY_WALLET:
+                assert set(told) <= expected
+            else:
+                assert set(told) == expected, slot
