@@ -3,7 +3,8 @@
 One idempotent producer: librdkafka retries for ever and keeps each partition in order, so a
 broker's outage only makes us wait; what it calls final ends the process, and the next one
 continues from the log's tail. The live lane is at-least-once (a restart may send events
-again); in the settled lanes each partition has each slot once.
+again), and so are gaps; in the settled lanes each partition has each slot once. Only where a
+process is killed amid a slot that no node has any more, some partitions lack it: a gap says so.
 """
 
 from __future__ import annotations

@@ -78,12 +78,15 @@ async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[i
     """The settled lanes are the canonical chain, each partition ascending, each swap once."""
     by_mint = await settled(kafka, SETTLED_BY_MINT)
     by_wallet = await settled(kafka, SETTLED_BY_WALLET)
-    slots = [batch.slot for batch in by_mint[0]]
+    in_gaps = {s for gap in await gaps(kafka) for s in range(gap.first_slot, gap.last_slot + 1)}
+    partitions = [*by_mint.values(), *by_wallet.values()]
+    slots = sorted(set.intersection(*({batch.slot for batch in each} for each in partitions)))
     assert slots, "something was settled"
-    assert slots == sorted(set(slots))
-    for lane in (by_mint, by_wallet):
-        for batches in lane.values():
-            assert [batch.slot for batch in batches] == slots, "every partition has every slot"
+    for batches in partitions:
+        own = [batch.slot for batch in batches]
+        assert own == sorted(set(own))
+        # Killed in the middle of a slot that nobody has any more: a part of it is in the log.
+        assert set(own) - set(slots) <= in_gaps, "every partition has every slot"
     truth = dict(node.expected())
     if complete:
         assert slots == [slot for slot in truth if slot >= slots[0]]
@@ -92,6 +95,8 @@ async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[i
         swaps: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for partition, batches in lane.items():
             for batch in batches:
+                if batch.slot not in slots:
+                    continue
                 assert batch.complete or not complete
                 order = [(e.swap.tx_index, e.swap.event_index) for e in batch.events]
                 assert order == sorted(order)
@@ -201,7 +206,8 @@ async def test_what_nobody_has_is_a_gap(
     assert recorded
     missing = {s for gap in recorded for s in range(gap.first_slot, gap.last_slot + 1)}
     wanted = {slot.slot for slot in node.canonical if slot.slot >= slots[0]}
-    whole = {b.slot for b in (await settled(kafka, SETTLED_BY_MINT))[0] if b.complete}
+    lane = (await settled(kafka, SETTLED_BY_MINT))[0]
+    whole = {batch.slot for batch in lane if batch.complete and batch.slot in slots}
     assert wanted - whole <= missing
     assert not whole & missing
     assert "RPC_ENDPOINT" in recorded[0].reason
