@@ -49,6 +49,7 @@ class Wishes:
 
     chain: ChainKind | None = None
     recording: Path | None = None
+    loop: bool = False  # the recording again and again
     rate: float | None = None
     seed: int | None = None
     broker: BrokerKind | None = None
@@ -174,6 +175,8 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
         metrics_port_chain=metrics_port,
     )
     source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
+    if wishes.loop:
+        source.append("--loop")
     for option, value in (("--rate", wishes.rate), ("--seed", wishes.seed)):
         if value is not None:
             source += [option, str(value)]

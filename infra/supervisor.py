@@ -47,6 +47,7 @@ _STOP_SYSTEMS_S: Final = 1.2  # of which are kept for the systems, which stop af
 )
 @click.option("--rate", type=click.FloatRange(0, 20_000), help="Transactions a second.")
 @click.option("--seed", type=click.IntRange(0), help="Of the market: the same gives the same one.")
+@click.option("--loop", is_flag=True, help="Play the recording again and again.")
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -55,6 +56,7 @@ def up(
     broker: str | None,
     rate: float | None,
     seed: int | None,
+    loop: bool,
     file: Path | None,
 ) -> None:
     """Run the whole pipeline on this machine, until Ctrl-C.
@@ -68,7 +70,7 @@ def up(
       soltape up --chain recorded transactions.jsonl.zst
       soltape up --chain https://my-yellowstone:443 --broker kafka-1:9092,kafka-2:9092
     """
-    wishes, given = _wishes(chain, file, broker, rate, seed)
+    wishes, given = _wishes(chain, file, broker, rate, seed, loop=loop)
     settings = load_own(**given)
     screen = Screen()
     configure_logging(settings, "up", screen)
@@ -105,10 +107,16 @@ _REFUSALS: Final = (
 
 
 def _wishes(
-    chain: str | None, file: Path | None, broker: str | None, rate: float | None, seed: int | None
+    chain: str | None,
+    file: Path | None,
+    broker: str | None,
+    rate: float | None,
+    seed: int | None,
+    *,
+    loop: bool,
 ) -> tuple[Wishes, dict[str, str]]:
     """Return what is started here, and the settings that the command line gives instead."""
-    wishes = Wishes(recording=file, rate=rate, seed=seed)
+    wishes = Wishes(recording=file, rate=rate, seed=seed, loop=loop)
     given = {}
     match chain:
         case None:
@@ -128,6 +136,8 @@ def _wishes(
             given["kafka_bootstrap"] = broker
     if chain == "recorded" and file is None:
         raise click.UsageError("--chain recorded needs the recording: --chain recorded FILE")
+    if chain != "recorded" and loop:
+        raise click.UsageError("--loop plays a recording again: --chain recorded FILE --loop")
     if chain != "recorded" and file is not None:
         raise click.UsageError(f"{file}: a recording is played with --chain recorded FILE")
     if "geyser_endpoint" in given and (rate is not None or seed is not None):

@@ -220,7 +220,8 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
 
     SOURCE is `simulated`, a seeded market, or `recorded` with a FILE: JSON lines of
     getTransaction answers, which are laid onto new slots at --rate, or a recording of
-    `soltape record`, which keeps its slots and its pace. Which of both is told by its content.
+    `soltape record`, which keeps its slots and its pace; which of both is told by its content.
+    A recording begins when somebody subscribes.
 
     It serves on loopback, at the ports of GEYSER_ENDPOINT and RPC_ENDPOINT if these are on this
     machine. If GEYSER_X_TOKEN is set, callers must send it. Nothing is kept on disk.
@@ -238,7 +239,13 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
             chosen = _recorded(file, options) if file else _simulated(options, closing)
             serve_metrics(settings, "chain")
             log.info("starting", source=source, file=str(file) if file else None, seed=seed)
-            uvloop.run(_until_signalled(_serve(chosen, _server_options(settings, options))))
+            uvloop.run(
+                _until_signalled(
+                    _serve(
+                        chosen, _server_options(settings, options, recorded=source == "recorded")
+                    )
+                )
+            )
     except (PortInUse, UnreadableFile, BrokenSource, OSError) as error:
         click.echo(f"soltape chain: {error}", err=True)
         sys.exit(1)
@@ -338,7 +345,9 @@ def _recorded(file: Path, options: dict[str, Any]) -> Source:
     )
 
 
-def _server_options(settings: Settings, options: dict[str, Any]) -> ServerOptions:
+def _server_options(
+    settings: Settings, options: dict[str, Any], *, recorded: bool
+) -> ServerOptions:
     grpc_port, rpc_port = options["port"], options["rpc_port"]
     if grpc_port is None:
         grpc_port = _port_here(settings.geyser_endpoint, _OPTIONS.grpc_port)
@@ -348,6 +357,7 @@ def _server_options(settings: Settings, options: dict[str, Any]) -> ServerOption
         grpc_port=grpc_port,
         rpc_port=rpc_port,
         x_token=settings.geyser_x_token.get_secret_value() if settings.geyser_x_token else None,
+        await_subscriber=recorded,
         compress=options["gzip"],
         ping_interval_s=options["ping_interval"],
         max_lag_updates=options["max_lag"],

@@ -35,6 +35,8 @@ from schemas import base58
 from schemas.rpc_json import transaction_from_json
 
 SLOT_S: Final = 0.4
+# Empty, so that a follower knows the slots of the recording whole: it saw what came before.
+LEAD_IN_SLOTS: Final = 3
 CONFIRMED_AFTER_SLOTS: Final = 2
 FINALIZED_AFTER_SLOTS: Final = 31
 
@@ -92,7 +94,7 @@ def read_transactions(path: Path) -> RecordedFile:
 
 
 class RecordedTransactions:
-    """Replays transactions once, or in a loop; then the chain goes on with empty blocks."""
+    """Replays transactions once, or in a loop, between empty blocks before and after."""
 
     def __init__(
         self,
@@ -115,11 +117,12 @@ class RecordedTransactions:
         coming = self._passes()
         owed = 0.0
         for height, slot in enumerate(itertools.count(self._first_slot)):
+            rate = self._rate if height >= LEAD_IN_SLOTS else 0.0
             block_time = int(time.time())
             yield SlotStarted(slot, slot - 1)
             index = 0
             for batch_number in range(1, _BATCHES_PER_SLOT + 1):
-                owed += self._rate * SLOT_S / _BATCHES_PER_SLOT
+                owed += rate * SLOT_S / _BATCHES_PER_SLOT
                 batch = []
                 for transaction in itertools.islice(coming, int(owed)):
                     batch.append(_placed(transaction, index))

@@ -83,7 +83,9 @@ class Recorder:
             updates = aiter(subscribe(self._requests(), metadata=metadata))
             while True:
                 try:
-                    data = await asyncio.wait_for(anext(updates), _SILENCE_S)
+                    # Not wait_for: before Python 3.12 it can lose a cancellation.
+                    async with asyncio.timeout(_SILENCE_S):
+                        data = await anext(updates)
                 except StopAsyncIteration:
                     return
                 self._keep(data)

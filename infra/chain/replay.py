@@ -6,6 +6,7 @@ memory, and falling too far behind is a subtraction.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from infra.chain.updates import TransactionUpdate, Update
@@ -32,6 +33,7 @@ class ReplayLog:
         self._starts: dict[int, int] = {}  # slot -> a position before all of its updates
         self._size_bytes = 0
         self._readers: set[Reader] = set()
+        self.followed = asyncio.Event()  # somebody has asked for updates
 
     @property
     def base(self) -> int:

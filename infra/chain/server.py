@@ -64,6 +64,7 @@ class ServerOptions:
     grpc_port: int = 10_000  # 0: any free one
     rpc_port: int = 8_899  # 0: any free one
     x_token: str | None = None  # None: every caller is served
+    await_subscriber: bool = False  # the source begins when somebody subscribes
     compress: bool = False  # gzip what is sent; what comes in may always be compressed
     ping_interval_s: float = 15.0
     max_lag_updates: int = 100_000
@@ -100,6 +101,8 @@ class LocalChain:
 
     async def run(self) -> None:
         """Follow the source to its end; raises BrokenSource."""
+        if self._options.await_subscriber:
+            await self.replay.followed.wait()
         async for event in self._source.events():
             self.publish(event)
             if isinstance(event, SlotTransactions):

@@ -252,6 +252,7 @@ class Subscriber:
             self._replaying_until = self._replay.head
         elif self._position is None:
             self._position = self._replay.head
+        self._replay.followed.set()
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from confluent_kafka import KafkaError, KafkaException
@@ -15,6 +16,8 @@ from infra.kafka import client
 from infra.settings import Settings
 from schemas import topics
 from schemas.topics import Topic
+
+MAX_MESSAGE_BYTES: Final = 16 << 20  # a busy slot of a partition is one message
 
 
 class TopicsWrong(Exception):  # noqa: N818 - says what is the case
@@ -154,7 +157,11 @@ def _create(settings: Settings, wanted: Sequence[Topic]) -> tuple[list[str], lis
                 topic.name,
                 num_partitions=topic.partitions,
                 replication_factor=settings.kafka_replication,
-                config={"retention.ms": str(topic.retention_ms), "compression.type": "producer"},
+                config={
+                    "retention.ms": str(topic.retention_ms),
+                    "compression.type": "producer",
+                    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+                },
             )
             for topic in wanted
         ],

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from infra.chain.recorded import RecordedTransactions, UnreadableFile, read_transactions, slot_at
+from infra.chain.recorded import (
+    LEAD_IN_SLOTS,
+    RecordedTransactions,
+    UnreadableFile,
+    read_transactions,
+    slot_at,
+)
 from infra.chain.source import (
     ChainTransaction,
     SlotCompleted,
@@ -84,10 +90,12 @@ async def test_transactions_fill_consecutive_slots(
     tmp_path: Path, lines: list[dict[str, Any]]
 ) -> None:
     recorded = read_transactions(written(tmp_path, lines)).transactions
-    events = await slots(RecordedTransactions(recorded, rate=40, first_slot=1000), 4)
-    assert [e.slot for e in events if isinstance(e, SlotStarted)] == [1000, 1001, 1002, 1003]
+    events = await slots(RecordedTransactions(recorded, rate=40, first_slot=1000), 7)
+    assert [e.slot for e in events if isinstance(e, SlotStarted)] == list(range(1000, 1007))
     assert [t.signature for t in played(events)] == [t.signature for t in recorded]
-    for slot in (1000, 1001):
+    # Three empty slots lead in: a follower must know what came before to know a slot whole.
+    assert min(e.slot for e in events if isinstance(e, SlotTransactions)) == 1003
+    for slot in (1003, 1004):
         of_slot = played([e for e in events if isinstance(e, SlotTransactions) and e.slot == slot])
         assert [t.index for t in of_slot] == list(range(16))  # 40 a second, 0.4 s a slot
         for item in of_slot:
@@ -96,7 +104,7 @@ async def test_transactions_fill_consecutive_slots(
             assert info.SerializeToString(deterministic=True) == item.info
     headers = [e.header for e in events if isinstance(e, SlotCompleted)]
     assert all(a.blockhash == b.parent_blockhash for a, b in pairwise(headers))
-    assert [e.slot for e in events if isinstance(e, SlotConfirmed)] == [1000]
+    assert [e.slot for e in events if isinstance(e, SlotConfirmed)] == list(range(1000, 1004))
     assert not any(isinstance(e, SlotFinalized) for e in events)
 
 
@@ -105,7 +113,7 @@ async def test_a_loop_never_repeats_a_signature(
 ) -> None:
     recorded = read_transactions(written(tmp_path, lines)).transactions
     source = RecordedTransactions(recorded, rate=400, loop=True, first_slot=1000)
-    seen = played(await slots(source, 1))
+    seen = played(await slots(source, LEAD_IN_SLOTS + 1))
     assert len(seen) == 160
     assert len({t.signature for t in seen}) == 160
     first, later = (SubscribeUpdateTransactionInfo.FromString(seen[n].info) for n in (0, 40))
