@@ -55,6 +55,8 @@ class Routers:
 
     def paid(self, tx: Transaction) -> str:
         """Return the slug of the app whose fee account gained lamports, or ''."""
+        if self.by_fee_account.keys().isdisjoint(tx.keys):
+            return ""
         for index, address in enumerate(tx.keys):
             router = self.by_fee_account.get(address)
             if router is not None:

@@ -29,6 +29,7 @@ from pipeline.solana.address import (
 from pipeline.solana.layout import u64
 from pipeline.solana.lazy import lazy
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.proto.solana_storage_pb2 import CompiledInstruction, InnerInstruction
 
 LAMPORTS_PER_SIGNATURE: Final = 5_000
 CPI_EVENT_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")
@@ -95,21 +96,18 @@ class Transaction:
         self.keys: list[bytes] = keys
         self._boundaries = boundaries
 
-        programs: list[int] = []
-        accounts: list[bytes] = []
-        data: list[bytes] = []
+        instructions: list[CompiledInstruction | InnerInstruction] = []
         heights: list[int] = []
         inner = {group.index: group.instructions for group in meta.inner_instructions}
         for number, outer in enumerate(message.instructions):
-            programs.append(outer.program_id_index)
-            accounts.append(outer.accounts)
-            data.append(outer.data)
+            instructions.append(outer)
             heights.append(1)
-            for instruction in inner.get(number, ()):
-                programs.append(instruction.program_id_index)
-                accounts.append(instruction.accounts)
-                data.append(instruction.data)
-                heights.append(instruction.stack_height)  # 0: not recorded
+            if (called := inner.get(number)) is not None:
+                instructions += called
+                heights += [each.stack_height for each in called]  # 0: not recorded
+        programs = [each.program_id_index for each in instructions]
+        accounts = [each.accounts for each in instructions]
+        data = [each.data for each in instructions]
         self.programs = programs
         self.accounts = accounts
         self.data = data

@@ -1,0 +1,99 @@
+"""`soltape decode` as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from infra.chain.market import Knobs, Market
+from infra.chain.source import SlotTransactions
+from pipeline.decode import decode
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.rpc_json import transaction_to_json
+
+CORPUS = Path(__file__).parents[3] / "shared/corpus/transactions.jsonl"
+
+
+def answers(count: int, encoding: str) -> list[bytes]:
+    """getTransaction answers with swaps of the simulated market in them."""
+    found = []
+    for event in Market(Knobs(seed=5, votes=0, failed=0.0)).generate(20):
+        if isinstance(event, SlotTransactions):
+            for transaction in event.transactions:
+                info = SubscribeUpdateTransactionInfo.FromString(transaction.info)
+                answer = transaction_to_json(info, encoding)
+                found.append(orjson.dumps(answer | {"slot": event.slot, "blockTime": 1}))
+    return found[:count]
+
+
+def run(*args: str, text: bytes) -> tuple[list[dict], str, int]:
+    result = CliRunner().invoke(decode, list(args), input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    lines = [orjson.loads(line) for line in result.stdout.splitlines()]
+    return lines, result.stderr, result.exit_code
+
+
+def test_both_encodings_and_the_rpc_envelope_give_the_same_events() -> None:
+    plain, _, status = run(text=b"\n".join(answers(40, "json")))
+    assert status == 0
+    assert {event["kind"] for event in plain} >= {"swap"}
+    assert all(isinstance(e["amount_raw"], str) for e in plain if e["kind"] == "swap")
+    assert all(e["block_time_ms"] == 1000 for e in plain)
+    packed, _, _ = run("-", text=b"\n".join(answers(40, "base64")))
+    assert packed == plain
+    envelope = [
+        orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": orjson.loads(line)})
+        for line in answers(40, "json")
+    ]
+    assert run(text=b"\n".join(envelope))[0] == plain
+
+
+def test_a_line_that_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    first, second = answers(2, "json")
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(b"\n".join([first, b"{nope", b"", b'{"slot": 1}', second]))
+    events, errors, status = run(str(file), text=b"")
+    assert status == 1
+    assert "line 2: " in errors
+    assert "line 4: transaction: missing" in errors
+    assert "2 lines could not be read" in errors
+    assert {event["signature"] for event in events} == {
+        orjson.loads(line)["transaction"]["signatures"][0] for line in (first, second)
+    }
+
+
+def test_check_explains_every_swap() -> None:
+    lines, errors, status = run("--check", text=b"\n".join(answers(300, "json")))
+    report = lines[-1]
+    assert status == 0
+    assert report["kind"] == "conservation"
+    assert report["with_swaps"] > 100
+    assert (report["share"], report["differences"]) == (1.0, [])
+    assert "fully explained" in errors
+
+
+def test_check_sees_a_swap_that_does_not_add_up() -> None:
+    answer = next(
+        orjson.loads(line)
+        for line in answers(300, "json")
+        if run(text=line)[0][0]["dex"] == "raydium-amm-v4"
+    )
+    for balance in answer["meta"]["postTokenBalances"]:
+        amount = balance["uiTokenAmount"]
+        amount["amount"] = str(int(amount["amount"]) + 1)
+    report = run("--check", text=orjson.dumps(answer))[0][-1]
+    assert report["explained"] == 0
+    assert {each["role"] for each in report["differences"]} >= {"vault"}
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real transactions is not here")
+def test_real_transactions_are_fully_explained() -> None:
+    lines, _, status = run("--check", "--undecoded", str(CORPUS), text=b"")
+    report = lines[-1]
+    assert status == 0
+    assert report["with_swaps"] >= 118
+    assert report["share"] == 1.0, report["differences"]
+    assert not [line for line in lines if line["kind"] == "undecoded"]
