@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import asyncio
+import sys
 from typing import Final
 
 import click
-import faust
 import structlog
 
-from infra.kafka.client import confluent_producer
-from infra.settings import load
+from infra.kafka import topics
+from infra.kafka.client import KafkaUnreachable
+from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
-from pipeline.agents import live
-from pipeline.agents.app import create_app
-from pipeline.sinks.kafka import KafkaSink
+from pipeline.agents import library_logs, live, worker
 
 log = structlog.get_logger(__name__)
 
-Attach = Callable[[faust.App, KafkaSink, Callable[[str], None]], None]
-GROUPS: Final[dict[str, Attach]] = {"live": live.attach}
-_EXIT_LOST: Final = 70  # EX_SOFTWARE: stop before a commit that would lose events
+GROUPS: Final[dict[str, worker.Attach]] = {live.GROUP: live.attach}
+
+
+def _known(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    if unknown := sorted({*names} - {*GROUPS}):
+        raise click.BadParameter(
+            f"no group is called {', '.join(unknown)}; there are: {', '.join(sorted(GROUPS))}"
+        )
+    return names or tuple(GROUPS)
 
 
 @click.command()
-@click.argument("groups", nargs=-1, type=click.Choice(sorted(GROUPS)))
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", callback=_known)
 def agents(groups: tuple[str, ...]) -> None:
-    """Run agents; GROUPS are their names, without any all of them run.
+    """Turn the internal lanes into what users read; GROUPs are agents, all of them if
+    none is named.
 
     \b
-    live    events of the live lane -> solana-dex-swaps, solana-token-creations,
-            solana-slot-status: one message an event, keyed by mint
+      live   tape-live -> solana-dex-swaps, solana-token-creations, solana-slot-status:
+             one Protobuf message an event, keyed by mint (by slot), within milliseconds
 
-    Start more processes of a group to share its partitions. Stop with Ctrl-C.
+    A message of a lane that cannot be read goes to tape-undecoded with the reason, and the rest
+    goes on. Delivery is at least once: after a crash events may come again, none is lost; a
+    swap's identity is (signature, event_index).
+
+    \b
+    Examples:
+      soltape agents                 every group in this process
+      soltape agents live            this one; start it again elsewhere to share its partitions
+      soltape tail solana-dex-swaps  see what comes out
+
+    Each group is the consumer group soltape-<name> on KAFKA_BOOTSTRAP; a process that dies hands
+    its partitions to the others within twice KAFKA_SESSION_TIMEOUT_S. Topics that are missing are
+    created. Metrics are on METRICS_HOST:METRICS_PORT_AGENTS/metrics. Ctrl-C stops within three
+    seconds; status 70 says that a group could not go on, and the log why.
     """
     settings = load()
     configure_logging(settings, "agents")
+    library_logs.quieten()
     serve_metrics(settings, "agents")
-    sink = KafkaSink(confluent_producer(settings))
-    apps = []
-    for group in groups or tuple(GROUPS):
-        app = create_app(settings, group)
-        GROUPS[group](app, sink, _die)
-        apps.append(app)
-        log.info("starting", group=group, broker=settings.kafka_bootstrap)
-    worker = faust.Worker(*apps, override_logging=False, redirect_stdouts=False, quiet=True)
     try:
-        worker.execute_from_commandline()  # stops on SIGINT and SIGTERM, and ends the process
-    finally:
-        sink.close()
-        log.info("stopped")
+        asyncio.run(_run(settings, groups))
+    except (KafkaUnreachable, topics.TopicsWrong) as error:
+        log.error("not started", cause=type(error).__name__, detail=str(error))
+        sys.exit(1)
 
 
-def _die(reason: str) -> None:
-    log.error("stopping before a commit", reason=reason)
-    os._exit(_EXIT_LOST)
+async def _run(settings: Settings, groups: tuple[str, ...]) -> None:
+    log.info("starting", groups=", ".join(groups), kafka=settings.kafka_bootstrap)
+    await topics.create(settings)
+    await worker.run(settings, {name: GROUPS[name] for name in groups})

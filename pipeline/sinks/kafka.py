@@ -1,23 +1,35 @@
-"""Messages to Kafka: a batch is written when the broker has acknowledged all of it."""
+"""Messages to Kafka in order, each batch told of when the broker has acknowledged all of it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, Producer
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
+log = structlog.get_logger(__name__)
+
+MAX_UNACKED_MESSAGES: Final = 20_000
 _POLL_S: Final = 0.05
-_FULL_PAUSE_S: Final = 0.005
-_FLUSH_S: Final = 3.0
+_SILENT: Final = logging.getLogger(f"{__name__}.librdkafka")
+_SILENT.disabled = True  # it writes every attempt to connect; we say when Kafka goes and comes
+
+PRODUCER: Final[dict[str, Any]] = {
+    "logger": _SILENT,
+    "linger.ms": 1,
+    "message.timeout.ms": 0,  # for ever: giving up would be a hole in the topic
+    "queue.buffering.max.messages": 0,  # unbounded there: `send` keeps the bound
+}
 
 
 class SinkError(Exception):
-    """The broker refused a message for good; the text gives its reason."""
+    """The broker refused a message for good; the text gives the topic and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,76 +38,117 @@ class Message:
 
     topic: str
     partition: int
-    key: bytes
+    key: bytes | None
     value: bytes
 
 
 class KafkaSink:
-    """A producer whose `write` returns once everything is acknowledged, in order.
+    """A producer that keeps the order of each partition and waits out an outage of the broker.
 
-    An outage of the broker is waited for: librdkafka retries without limit and without
-    changing the order (idempotence), so the caller holds and nothing is lost.
+    librdkafka retries without limit and without changing the order (idempotence), so nothing is
+    lost while the process lives; what it calls final is handed to `failed`, once.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self._producer = Producer({**config, "message.timeout.ms": 0})
-        self._stopping = threading.Event()
-        self._poller = threading.Thread(target=self._poll, name="kafka-sink", daemon=True)
-        self._poller.start()
+    def __init__(self, config: Mapping[str, Any], failed: Callable[[SinkError], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._failed = failed
+        self._unacked = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._down = False
+        self._broken = False
+        self._closing = False
+        self._producer = Producer({**config, **PRODUCER, "error_cb": self._on_error})
+        threading.Thread(target=self._poll, name="kafka-sink", daemon=True).start()
 
-    async def write(self, messages: Sequence[Message]) -> None:
-        """Send messages and wait until the broker has them all.
+    async def send(self, messages: Sequence[Message], acked: Callable[[], None]) -> None:
+        """Hand messages over; `acked` is called in the event loop when the broker has them all.
 
-        Raises SinkError where the broker refuses one (too large, no rights, no such topic).
+        Returns as soon as there is room for more. Raises SinkError for a message that cannot be
+        sent at all (too large), and then `acked` is never called.
         """
+        batch = _Batch(len(messages), acked, self._settled)
         if not messages:
+            acked()
             return
-        batch = _Batch(asyncio.get_running_loop(), len(messages))
+        self._unacked += len(messages)
         for message in messages:
-            while True:
-                try:
-                    self._producer.produce(
-                        message.topic,
-                        message.value,
-                        message.key,
-                        message.partition,
-                        on_delivery=batch.delivered,
-                    )
-                    break
-                except BufferError:  # the local queue is full: the broker is behind
-                    await asyncio.sleep(_FULL_PAUSE_S)
-        await batch.done
+            try:
+                self._producer.produce(
+                    message.topic,
+                    message.value,
+                    message.key,
+                    message.partition,
+                    on_delivery=batch.delivered,
+                )
+            except KafkaException as error:
+                raise SinkError(f"{message.topic}: {error.args[0].str()}") from None
+        if self._unacked >= MAX_UNACKED_MESSAGES:
+            self._room.clear()
+        await self._room.wait()
 
-    def close(self) -> None:
-        """Send what is left and stop; what the broker does not take within 3 s is given up."""
-        self._producer.flush(_FLUSH_S)
-        self._stopping.set()
-        self._poller.join()
+    async def close(self, within_s: float) -> int:
+        """Take no more, and return how many messages were not acknowledged in time.
+
+        `send` does not return from here on: its callers wait for the end of the process.
+        """
+        self._closing = True
+        self._room.clear()
+        await asyncio.to_thread(self._producer.flush, within_s)
+        await asyncio.sleep(0.01)  # what the polling thread has heard reaches the event loop
+        return self._unacked
 
     def _poll(self) -> None:
-        while not self._stopping.is_set():
+        while True:
             self._producer.poll(_POLL_S)
+
+    def _settled(self, batch: _Batch) -> None:
+        """Hear from the polling thread that all of a batch has an answer."""
+        self._loop.call_soon_threadsafe(self._settle, batch)
+
+    def _settle(self, batch: _Batch) -> None:
+        self._unacked -= batch.size
+        if self._unacked < MAX_UNACKED_MESSAGES and not self._closing:
+            self._room.set()
+        if batch.error is not None:
+            self._fail(SinkError(batch.error))
+            return
+        if self._down:
+            self._down = False
+            log.info("Kafka is back")
+        batch.acked()
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Hear of librdkafka's state from the polling thread."""
+        if error.fatal():
+            self._loop.call_soon_threadsafe(self._fail, SinkError(error.str()))
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN and not self._down:
+            self._down = True
+            log.warning("Kafka is not reachable: holding what is unacknowledged, retrying")
+
+    def _fail(self, error: SinkError) -> None:
+        if not self._broken:
+            self._broken = True
+            self._failed(error)
 
 
 class _Batch:
-    """Counts acknowledgements in the polling thread; tells the event loop once."""
+    """Counts the answers to its messages, in the polling thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, size: int) -> None:
-        self.done: asyncio.Future[None] = loop.create_future()
-        self._loop = loop
-        self._open = size
-        self._error: KafkaError | None = None
+    __slots__ = ("_left", "_settled", "acked", "error", "size")
+
+    def __init__(
+        self, size: int, acked: Callable[[], None], settled: Callable[[_Batch], None]
+    ) -> None:
+        self.size = size
+        self.acked = acked
+        self.error: str | None = None
+        self._left = size
+        self._settled = settled
 
     def delivered(self, error: KafkaError | None, message: Delivered) -> None:
-        self._open -= 1
-        self._error = self._error or error
-        if not self._open:
-            self._loop.call_soon_threadsafe(self._settle)
-
-    def _settle(self) -> None:
-        if self.done.done():  # the caller was cancelled meanwhile
-            return
-        if self._error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(SinkError(self._error.str()))
+        if error is not None and self.error is None:
+            self.error = f"{message.topic()}: {error.str()}"
+        self._left -= 1
+        if not self._left:
+            self._settled(self)

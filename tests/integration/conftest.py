@@ -59,6 +59,11 @@ class Broker:
             return missing
         return None
 
+    def kill(self) -> None:
+        assert self._child
+        self._child.kill()
+        self._child.wait()
+
     def stop(self) -> None:
         if self._child:
             self._child.terminate()
@@ -85,6 +90,12 @@ def broker(
 def fresh_tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Tansu for one test alone, for what is true of that kind only."""
     yield from started("tansu", tmp_path_factory)
+
+
+@pytest.fixture
+def fresh_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The embedded broker for one test alone, which may kill it and start it again."""
+    yield from started("embedded", tmp_path_factory)
 
 
 def started(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:

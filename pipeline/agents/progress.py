@@ -1,0 +1,160 @@
+"""How far a group has come on each partition, and the commit of it.
+
+Faust's own commits are not used (its topics are made with `acks=False`): they acknowledge what
+an agent was cancelled or failed in, messages it skipped in a rebalance, and may pass a message
+in flight (faust-streaming 0.15.3). Here an offset is committed when everything up to it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import faust
+import structlog
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from faust.transport.consumer import ThreadDelegateConsumer
+
+from pipeline.agents import metrics
+
+log = structlog.get_logger(__name__)
+
+COMMIT_EVERY_S: Final = 1.0
+NEXT_TO_NOTHING_BATCHES: Final = 64
+_HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken away
+
+
+class Partition:
+    """The messages of one partition that are in flight, and the offset after those done."""
+
+    __slots__ = ("_flight", "next_offset")
+
+    def __init__(self) -> None:
+        self.next_offset: int | None = None  # none done yet
+        self._flight: deque[list[Any]] = deque()  # [offset, done] ascending
+
+    @property
+    def at(self) -> int | None:
+        """The first offset that is not done, None before the first message."""
+        return self._flight[0][0] if self._flight else self.next_offset
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._flight
+
+    def begin(self, offset: int) -> Callable[[], None]:
+        """Note that a message is being worked on; return what to call when it is done."""
+        entry = [offset, False]
+        self._flight.append(entry)
+
+        def done() -> None:
+            entry[1] = True
+            while self._flight and self._flight[0][1]:
+                self.next_offset = self._flight.popleft()[0] + 1
+
+        return done
+
+
+class Progress:
+    """The partitions of one app; commits them every second and before they are taken away."""
+
+    def __init__(self, app: faust.App, group: str) -> None:
+        self._app = app
+        self._group = group
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        app.on_partitions_revoked.connect(self._on_revoked)  # type: ignore[arg-type]
+
+    def begin(self, message: Any) -> Callable[[], None]:
+        """Note that a message is being worked on; return what to call when it is done."""
+        partition = self._partitions.get(message.tp)
+        if partition is None:
+            partition = self._partitions[message.tp] = Partition()
+        return partition.begin(message.offset)
+
+    async def run(self) -> None:
+        """Commit, and tell how far behind we are, every second until cancelled."""
+        while True:
+            await asyncio.sleep(COMMIT_EVERY_S)
+            await self.commit()
+            await self._measure()
+
+    async def commit(self) -> bool:
+        """Commit what is done; a broker that refuses is asked again next time."""
+        offsets = {
+            tp: partition.next_offset
+            for tp, partition in self._partitions.items()
+            if partition.next_offset is not None
+            and partition.next_offset != self._committed.get(tp)
+        }
+        if not offsets:
+            return True
+        thread = self._thread
+
+        async def commit_there() -> None:  # not Faust's: that ends the app when it fails
+            consumer = thread._ensure_consumer()
+            ours = consumer.assignment()
+            await consumer.commit(
+                {
+                    TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
+                    for tp, offset in offsets.items()
+                    if tp in ours
+                }
+            )
+
+        try:
+            await thread.call_thread(commit_there)
+        except KafkaError as error:
+            log.warning("offsets not committed", reason=type(error).__name__)
+            return False
+        self._committed |= offsets
+        return True
+
+    @property
+    def _thread(self) -> Any:
+        """The thread in which Faust runs aiokafka's consumer."""
+        return cast(ThreadDelegateConsumer, self._app.consumer)._thread
+
+    async def _measure(self) -> None:
+        thread = self._thread
+
+        async def ends_there() -> dict[TopicPartition, tuple[int, int]]:
+            consumer = thread._ensure_consumer()
+            ends = {}
+            for tp in consumer.assignment():
+                if (end := consumer.highwater(tp)) is not None:  # fetched from once
+                    ends[tp] = (end, await consumer.position(tp))
+            return ends
+
+        try:
+            async with asyncio.timeout(COMMIT_EVERY_S):
+                ends = await thread.call_thread(ends_there)
+        except (KafkaError, TimeoutError):  # a rebalance is under way, or the broker has gone
+            metrics.CAUGHT_UP.labels(self._group).set(0)
+            return
+        lag = 0
+        for tp, (end, position) in ends.items():
+            partition = self._partitions.get(tp)
+            at = None if partition is None else partition.at
+            lag += max(0, end - (position if at is None else at))
+        metrics.LAG_BATCHES.labels(self._group).set(lag)
+        metrics.PARTITIONS.labels(self._group).set(len(ends))
+        caught_up = bool(ends) and lag <= NEXT_TO_NOTHING_BATCHES
+        metrics.CAUGHT_UP.labels(self._group).set(caught_up)
+
+    async def _on_revoked(self, app: faust.App, revoked: Any, **_: Any) -> None:
+        """Finish what is in flight before others begin at what we have committed."""
+        try:
+            async with asyncio.timeout(_HAND_OVER_S):
+                while not all(part.idle for part in self._partitions.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            pass  # the next owner does it again
+        await self.commit()
+        # All of them: Faust reads those that stay from the committed offset again.
+        self._partitions.clear()
+        self._committed.clear()

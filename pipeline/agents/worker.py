@@ -1,0 +1,118 @@
+"""Runs Faust apps until a signal, and ends the process in time whatever Faust is waiting for.
+
+faust.Worker is not used: it draws on the terminal, takes a second to go, and after an outage of
+the broker its stop may wait for longer than any supervisor does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import faust
+import structlog
+
+from infra.kafka.client import confluent_producer
+from infra.settings import Settings
+from pipeline.agents.app import create_app
+from pipeline.agents.progress import Progress
+from pipeline.sinks.kafka import KafkaSink, SinkError
+
+log = structlog.get_logger(__name__)
+
+Stop = Callable[[str], None]
+Attach = Callable[[faust.App, KafkaSink, Progress, Stop], None]
+
+DEADLINE_S: Final = 2.5  # from the signal to the end of the process
+FLUSH_S: Final = 1.0
+LEAVE_S: Final = 0.7  # for each of: the last commit, leaving the consumer group
+EX_SOFTWARE: Final = 70
+
+
+async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
+    """Run groups until SIGINT or SIGTERM, then end the process: status 0.
+
+    Where a group cannot go on the reason is logged, nothing unfinished is committed, and the
+    status is 70: whoever supervises us starts us again, at the last commit.
+    """
+    loop = asyncio.get_running_loop()
+    ending: asyncio.Future[str | None] = loop.create_future()  # why, None for a signal
+
+    def stop(reason: str | None) -> None:
+        if not ending.done():
+            threading.Timer(DEADLINE_S, _exit, [EX_SOFTWARE if reason else 0]).start()
+            ending.set_result(reason)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, None)
+
+    def sink_failed(error: SinkError) -> None:
+        stop(str(error))
+
+    sink = KafkaSink(confluent_producer(settings), sink_failed)
+    running = [Group(settings, name, attach, sink, stop) for name, attach in groups.items()]
+    for group in running:
+        group.start()
+    reason = await ending
+    if reason is not None:
+        log.error("stopping, to start again at the last commit", reason=reason)
+    left = await sink.close(FLUSH_S)
+    if left:
+        log.warning("not acknowledged in time, the next start sends them again", messages=left)
+    await asyncio.gather(*(group.end() for group in running))
+    log.info("stopped")
+    _exit(EX_SOFTWARE if reason else 0)
+
+
+class Group:
+    """One group: its app, what runs it, and what commits for it."""
+
+    def __init__(
+        self, settings: Settings, name: str, attach: Attach, sink: KafkaSink, stop: Stop
+    ) -> None:
+        self._name = name
+        self._stop = stop
+        self._app = create_app(settings, name)
+        self._progress = Progress(self._app, name)
+        attach(self._app, sink, self._progress, stop)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start in the background; a crash is told to `stop`."""
+        self._tasks.append(asyncio.create_task(self._run()))
+
+    async def end(self) -> None:
+        """Commit what is done and leave the consumer group, as far as there is time."""
+        for task in self._tasks:
+            task.cancel()
+        for step in (self._progress.commit, self._app.stop):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await step()
+
+    async def _run(self) -> None:
+        try:
+            await self._app.start()
+            log.info("started", group=self._name)
+            self._tasks.append(asyncio.create_task(self._progress.run()))
+            await self._app.wait_until_stopped()
+            crash = self._app.crash_reason
+        except Exception as error:
+            crash = error
+        reason = f"{type(crash).__name__}: {crash}" if crash else "Faust has stopped"
+        self._stop(f"{self._name}: {reason}")
+
+
+def _exit(status: int) -> NoReturn:
+    """End the process at once: what Faust's threads wait for is of no use any more."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
