@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -50,12 +50,16 @@ class Lane:
         async with topics.reader(self.settings) as consumer:
             self._ends = await topics.ends(consumer, places)
         lane = await topics.end_offsets(self.settings, LIVE)
-        consumer = AIOKafkaConsumer(**client.aiokafka_consumer(self.settings), group_id=GROUP)
+        # As a member of the group: Tansu lets no other commit. A killed one must expire first.
+        consumer = AIOKafkaConsumer(
+            LIVE.name, **client.aiokafka_consumer(self.settings), group_id=GROUP
+        )
         await consumer.start()
         try:
-            places = [TopicPartition(LIVE.name, number) for number in lane]
-            consumer.assign(places)
-            await consumer.commit({place: lane[place.partition] for place in places})
+            async with asyncio.timeout(4 * self.settings.kafka_session_timeout_s):
+                while len(owned := consumer.assignment()) < LIVE.partitions:
+                    await consumer.getmany(timeout_ms=100)
+            await consumer.commit({place: lane[place.partition] for place in owned})
         finally:
             await consumer.stop()
 
@@ -195,6 +199,14 @@ class Agent:
             self.process.kill()
             self.process.wait()
 
+    def leave(self) -> None:
+        """End, and leave the consumer group: the next test need not wait for the session."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(4)
+        self.kill()
+
     @property
     def log(self) -> str:
         return self.log_file.read_text()
@@ -257,7 +269,7 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[[Settings], Agent]]:
 
     yield make
     for agent in made:
-        agent.kill()
+        agent.leave()
 
 
 @pytest.fixture
