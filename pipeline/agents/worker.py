@@ -32,6 +32,7 @@ Attach = Callable[[faust.App, KafkaSink, Progress, Stop], None]
 
 DEADLINE_S: Final = 2.5  # from the signal to the end of the process
 FLUSH_S: Final = 1.0
+START_S: Final = 120.0  # to join the consumer group: where that fails for good, Faust waits on
 LEAVE_S: Final = 0.7  # for each of: the last commit, leaving the consumer group
 EX_SOFTWARE: Final = 70
 
@@ -99,11 +100,14 @@ class Group:
 
     async def _run(self) -> None:
         try:
-            await self._app.start()
+            async with asyncio.timeout(START_S):
+                await self._app.start()
             log.info("started", group=self._name)
             self._tasks.append(asyncio.create_task(self._progress.run()))
             await self._app.wait_until_stopped()
             crash = self._app.crash_reason
+        except TimeoutError:
+            crash = TimeoutError(f"not a member of the consumer group after {START_S:g} s")
         except Exception as error:
             crash = error
         reason = f"{type(crash).__name__}: {crash}" if crash else "Faust has stopped"
