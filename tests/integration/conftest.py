@@ -13,7 +13,6 @@ from infra.kafka import apache, embedded, tansu
 from infra.process import NotReady, Process, free_port
 from infra.settings import Settings
 
-
 KINDS = {"embedded": embedded, "tansu": tansu, "apache": apache}
 
 
