@@ -1,8 +1,8 @@
 """The Faust app of one agent group: raw bytes in, state elsewhere.
 
-No Faust tables, no exactly_once, concurrency 1: what Faust promises of these does not hold
-after a crash (README, decisions). A group is its own consumer group, partitions are the
-unit of scale.
+No Faust tables, no exactly_once, no acks, concurrency 1: what Faust promises of these does not
+hold after a crash. `progress` commits; a group is its own consumer group, partitions are the unit
+of scale.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ def create_app(settings: Settings, group: str) -> faust.App:
         broker_session_timeout=settings.kafka_session_timeout_s,
         broker_heartbeat_interval=settings.kafka_session_timeout_s / 3,
         broker_request_timeout=max(30.0, settings.kafka_session_timeout_s * 3),
-        broker_commit_interval=1.0,
         consumer_auto_offset_reset="earliest",
         key_serializer="raw",
         value_serializer="raw",

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Final, NoReturn
 
 import faust
@@ -94,18 +93,25 @@ class Group:
         for task in self._tasks:
             task.cancel()
         for step in (self._progress.commit, self._app.stop):
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LEAVE_S):
                     await step()
+            except TimeoutError:
+                pass  # the broker has gone, or Faust waits for something
+            except Exception as error:  # Faust in whatever state it was: we are leaving anyway
+                log.warning("while stopping", group=self._name, reason=repr(error))
 
     async def _run(self) -> None:
+        crash: BaseException | None
         try:
             async with asyncio.timeout(START_S):
                 await self._app.start()
             log.info("started", group=self._name)
-            self._tasks.append(asyncio.create_task(self._progress.run()))
-            await self._app.wait_until_stopped()
-            crash = self._app.crash_reason
+            committing = asyncio.create_task(self._progress.run())
+            stopped = asyncio.create_task(self._app.wait_until_stopped())
+            self._tasks += [committing, stopped]
+            done, _ = await asyncio.wait({committing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            crash = committing.exception() if committing in done else self._app.crash_reason
         except TimeoutError:
             crash = TimeoutError(f"not a member of the consumer group after {START_S:g} s")
         except Exception as error:
