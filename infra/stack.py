@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from infra import folder_lock
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, tansu, topics
 from infra.kafka.client import KafkaUnreachable
@@ -104,7 +105,8 @@ class Stack:
 def plan(settings: Settings, wishes: Wishes) -> Stack:
     """Decide what is started here and where.
 
-    Raises PortInUse where the user chose the port, SettingsError where a setting contradicts.
+    Raises PortInUse where the user chose the port, SettingsError where a setting contradicts,
+    FolderInUse where another broker works on the log that would begin anew.
     """
     stack = Stack(settings, frozenset(settings.model_fields_set))
     _kafka(stack, wishes)
@@ -124,10 +126,16 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
     kind = wishes.broker or "embedded"
     if kind in _LOGS and not _chain_is_elsewhere(stack, wishes):
         # A local chain begins anew with every start, and a tape tells of one chain only.
-        shutil.rmtree(stack.settings.soltape_data / _LOGS[kind], ignore_errors=True)
+        _remove(stack.settings.soltape_data / _LOGS[kind])
     broker = _BROKERS[kind].process(stack.settings)
     broker = replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
     stack.parts.append(Part(broker, forgets=kind not in _LOGS))
+
+
+def _remove(log: Path) -> None:
+    if pid := folder_lock.holder(log / "lock"):  # `soltape kafka`, on another port
+        raise folder_lock.FolderInUse(log, pid)
+    shutil.rmtree(log, ignore_errors=True)
 
 
 async def _ready_with_topics(broker: Process, settings: Settings) -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from infra import live_line, running
 from infra.child import Child, NeverServed
+from infra.folder_lock import FolderInUse
 from infra.kafka import topics
 from infra.kafka.apache import ApacheUnavailable
 from infra.kafka.client import KafkaUnreachable
@@ -101,6 +102,7 @@ _REFUSALS: Final = (
     running.AlreadyRunning,
     running.FolderUnusable,
     ApacheUnavailable,
+    FolderInUse,
     KafkaUnreachable,
     topics.TopicsWrong,
 )

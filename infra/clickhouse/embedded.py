@@ -18,7 +18,7 @@ import uvloop
 from aiohttp import web
 
 from infra.clickhouse.client import ClickHouseUnavailable, ping
-from infra.clickhouse.lock import DirectoryInUse, hold
+from infra.folder_lock import FolderInUse, hold
 from infra.process import NotReady, PortInUse, Process, require_free_port
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging
@@ -79,10 +79,10 @@ def clickhouse(port: int | None, data: Path | None) -> None:
     port = port or urlsplit(settings.clickhouse_url).port or 8123
     data = data or settings.soltape_data / "clickhouse"
     try:
-        with hold(data):
+        with hold(data / "lock"):
             require_free_port(HOST, port, "CLICKHOUSE_URL")
             _run(settings, data, port)
-    except (DirectoryInUse, PortInUse, OSError) as error:
+    except (FolderInUse, PortInUse, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -1,10 +1,11 @@
 """What `soltape up` decides to start, and where."""
 
+import os
 import socket
 
 import pytest
 
-from infra import stack
+from infra import folder_lock, stack
 from infra.process import PortInUse, free_port
 from infra.settings import Settings, SettingsError, load_own
 from infra.stack import Wishes, plan
@@ -122,3 +123,12 @@ def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monke
     assert record.exists()
     plan(load_own(), Wishes(chain="simulated"))
     assert not record.exists()
+
+
+def test_a_log_that_a_broker_works_on_is_not_removed():
+    data = load_own().soltape_data
+    with (
+        folder_lock.hold(data / "kafka" / "lock"),
+        pytest.raises(folder_lock.FolderInUse, match=f"process {os.getpid()}"),
+    ):
+        plan(load_own(), Wishes())

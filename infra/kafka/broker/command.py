@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import uvloop
 
+from infra.folder_lock import FolderInUse, hold
 from infra.kafka.broker.server import serve
 from infra.kafka.client import EMBEDDED_CLUSTER_ID
 from infra.process import require_free_port
@@ -33,4 +34,8 @@ def kafka(port: int, retention_mib: int) -> None:
     configure_logging(settings, "kafka")
     require_free_port("127.0.0.1", port, "--port")
     folder = settings.soltape_data / "kafka"
-    uvloop.run(serve("127.0.0.1", port, folder, retention_mib << 20, EMBEDDED_CLUSTER_ID))
+    try:
+        with hold(folder / "lock"):
+            uvloop.run(serve("127.0.0.1", port, folder, retention_mib << 20, EMBEDDED_CLUSTER_ID))
+    except (FolderInUse, OSError) as error:
+        raise click.ClickException(str(error)) from None

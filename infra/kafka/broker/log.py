@@ -11,6 +11,7 @@ from array import array
 from asyncio import Future
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,8 +51,8 @@ class Segment:
             raise OSError(f"{self.path.name}: the disk took part of a batch")
         self._index(batch)
 
-    def recover(self) -> None:
-        """Index what the file holds; what a crash left half written is cut off."""
+    def recover(self) -> Iterator[tuple[int, Batch]]:
+        """Index what the file holds and yield it by offset; what a crash left half is cut off."""
         data = self.path.read_bytes()
         while self.size < len(data):
             try:
@@ -59,7 +60,9 @@ class Segment:
             except CorruptBatch:
                 os.truncate(self._fd, self.size)
                 break
+            offset = self.next_offset
             self._index(batch)
+            yield offset, batch
 
     def _index(self, batch: Batch) -> None:
         self.offsets.append(self.next_offset)
@@ -96,7 +99,9 @@ class _Producer:
     """What an idempotent producer last wrote here."""
 
     epoch: int
-    next_sequence: int
+    next_sequence: int = 0
+    last_offset: int = 0
+    # (sequence, offset) of what it may send again
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
@@ -111,7 +116,8 @@ class PartitionLog:
         self._waiters: list[Future[None]] = []
         for path in sorted(folder.glob("*.log")):
             segment = Segment(path, int(path.stem))
-            segment.recover()
+            for offset, batch in segment.recover():
+                self._remember(batch, offset)
             self._segments.append(segment)
         if not self._segments:
             self._roll(0)
@@ -130,30 +136,27 @@ class PartitionLog:
     def append(self, batch: Batch) -> int:
         """Write a batch and return its base offset; a batch sent twice is written once.
 
-        Raises OutOfOrderSequence.
+        That holds across a restart too. Raises OutOfOrderSequence, and OSError where the disk does
+        not take the batch, which may be sent again then.
         """
-        if batch.producer_id != NO_PRODUCER:
-            duplicate = self._check_sequence(batch)
-            if duplicate is not None:
-                return duplicate
+        duplicate = self._duplicate(batch)
+        if duplicate is not None:
+            return duplicate
         if self._segments[-1].size >= SEGMENT_BYTES:
             self._roll(self.end_offset)
         offset = self.end_offset
         self._segments[-1].append(batch)
-        if batch.producer_id != NO_PRODUCER:
-            self._producers[batch.producer_id].recent.append((batch.base_sequence, offset))
+        self._remember(batch, offset)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
         return offset
 
-    def _check_sequence(self, batch: Batch) -> int | None:
-        """Return the offset of a duplicate; otherwise note that the batch comes next."""
-        following = (batch.base_sequence + batch.last_offset_delta + 1) & 0x7FFFFFFF
+    def _duplicate(self, batch: Batch) -> int | None:
+        """Return the offset of a batch that is here already; raises OutOfOrderSequence."""
         known = self._producers.get(batch.producer_id)
         if known is None or batch.producer_epoch > known.epoch:
-            self._producers[batch.producer_id] = _Producer(batch.producer_epoch, following)
             return None
         for sequence, offset in known.recent:
             if sequence == batch.base_sequence:
@@ -162,8 +165,18 @@ class PartitionLog:
             raise OutOfOrderSequence(
                 f"sequence {batch.base_sequence} where {known.next_sequence} comes next"
             )
-        known.next_sequence = following
         return None
+
+    def _remember(self, batch: Batch, offset: int) -> None:
+        """Note what an idempotent producer has written."""
+        if batch.producer_id == NO_PRODUCER:
+            return
+        producer = self._producers.get(batch.producer_id)
+        if producer is None or batch.producer_epoch > producer.epoch:
+            producer = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
+        producer.next_sequence = (batch.base_sequence + batch.last_offset_delta + 1) & 0x7FFFFFFF
+        producer.last_offset = offset
+        producer.recent.append((batch.base_sequence, offset))
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds `offset`; nothing at the end.
@@ -215,6 +228,11 @@ class PartitionLog:
             size -= oldest.size
             self._segments.pop(0).delete()
         self.start_offset = max(self.start_offset, self._segments[0].base_offset)
+        self._producers = {
+            number: producer
+            for number, producer in self._producers.items()
+            if producer.last_offset >= self.start_offset
+        }
 
     def close(self) -> None:
         """Close the files."""

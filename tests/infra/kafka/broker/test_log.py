@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,46 @@ def test_a_batch_sent_twice_is_written_once(tmp_path: Path) -> None:
         append(log, batch(1, producer=7, sequence=9))
     assert append(log, batch(1, producer=7, epoch=1, sequence=0)) == 5, "a new epoch begins anew"
     assert append(log, batch(1, producer=8, sequence=0)) == 6
+
+
+def test_a_restart_remembers_what_a_producer_has_written(tmp_path: Path) -> None:
+    log = PartitionLog(tmp_path / "0")
+    append(log, batch(2, producer=7, sequence=0))
+    unanswered = batch(3, producer=7, sequence=2)
+    append(log, unanswered)
+    log.close()
+    again = PartitionLog(tmp_path / "0")
+    assert append(again, unanswered) == 2, "sent again, as its answer was lost"
+    with pytest.raises(OutOfOrderSequence):
+        append(again, batch(1, producer=7, sequence=9))
+    assert append(again, batch(1, producer=7, sequence=5)) == 5
+    assert again.end_offset == 6
+
+
+def test_a_batch_that_the_disk_did_not_take_can_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = PartitionLog(tmp_path / "0")
+    append(log, batch(1, producer=7, sequence=0))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:20]))
+    with pytest.raises(OSError, match="the disk took part"):
+        append(log, batch(1, producer=7, sequence=1))
+    monkeypatch.undo()
+    assert append(log, batch(1, producer=7, sequence=1)) == 1
+    assert offsets(log.read(0, 1 << 20)) == [0, 1]
+
+
+def test_a_producer_is_forgotten_with_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 300)
+    log = PartitionLog(tmp_path / "0")
+    for producer in range(50):
+        append(log, batch(body=b"y" * 100, producer=producer, sequence=0))
+    log.retain(oldest_ms=0, max_bytes=1000)
+    assert 0 < len(log._producers) < 12
+    assert append(log, batch(producer=49, sequence=1)) == 50
 
 
 def test_a_time_finds_its_batch(tmp_path: Path) -> None:
