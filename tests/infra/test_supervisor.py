@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.process import free_port
+
 # A stack of small children; what they do is told by each one's source.
 SUPERVISE = """
 import asyncio, sys
@@ -77,6 +79,8 @@ class Supervisor:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
+                # Not the default ports: another stack may be running on this machine.
+                env=os.environ | {"METRICS_PORT_INGEST": str(free_port())},
             )
 
     def said(self) -> str:
