@@ -1,28 +1,21 @@
-"""The requests of Kafka's protocol that the broker answers, one handler each.
-
-`kio` reads and writes them; a handler builds its answer with the fields that the version
-asked for has, so one handler serves all versions of its request.
-"""
+"""The requests of Kafka's protocol that the broker answers, one handler each."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from itertools import count
-from types import ModuleType
 from typing import Any, Final
 
-from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
-from kio.static.constants import EntityType
 
 from infra.kafka.broker import frames
+from infra.kafka.broker.answers import Client, answer, build, response_module
 from infra.kafka.broker.batch import CorruptBatch, split
-from infra.kafka.broker.groups import Groups, Member
+from infra.kafka.broker.group_api import GroupApi
+from infra.kafka.broker.groups import Groups
 from infra.kafka.broker.log import OutOfOrderSequence, OutOfRange
 from infra.kafka.broker.store import Shape, Store, TopicExists
 
@@ -57,33 +50,6 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
-_EMPTY_BATCH: Final = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """Who asks."""
-
-    id: str
-    host: str
-
-
-@cache
-def response_module(api_key: int, version: int) -> ModuleType:
-    """Return the data types of a response."""
-    return load_payload_module(api_key, version, EntityType.response)
-
-
-def build(entity: Any, /, **values: Any) -> Any:
-    """Return an entity with those of the values that its version has."""
-    fields = entity.__dataclass_fields__
-    return entity(**{name: value for name, value in values.items() if name in fields})
-
-
-def _answer(request: Any, entity: str, /, **values: Any) -> Any:
-    """Return the response (or a part of it) that belongs to a request."""
-    module = response_module(request.__api_key__, request.__version__)
-    return build(getattr(module, entity), throttle_time=timedelta(), **values)
 
 
 class Broker:
@@ -92,29 +58,20 @@ class Broker:
     def __init__(self, store: Store, host: str, port: int, cluster_id: str) -> None:
         self.store = store
         self.groups = Groups()
-        self._host = host
-        self._port = port
+        self._node = {"node_id": NODE_ID, "host": host, "port": port}
         self._cluster_id = cluster_id
         # Unique across restarts: a producer's id must not come again with sequence 0.
         self._producer_ids = count(int(time.time()) << 20)
         self._handlers: dict[int, Callable[[Any, Client], Awaitable[Any]]] = {
             2: self._list_offsets,
             3: self._metadata,
-            8: self._offset_commit,
-            9: self._offset_fetch,
-            10: self._find_coordinator,
-            11: self._join_group,
-            12: self._heartbeat,
-            13: self._leave_group,
-            14: self._sync_group,
-            15: self._describe_groups,
-            16: self._list_groups,
             API_VERSIONS: self._api_versions,
             19: self._create_topics,
             20: self._delete_topics,
             21: self._delete_records,
             22: self._init_producer_id,
             32: self._describe_configs,
+            **GroupApi(self.groups, store, self._node).handlers,
         }
 
     async def handle(self, api_key: int, request: Any, client: Client) -> Any:
@@ -212,15 +169,13 @@ class Broker:
         # Version 0 has no null: an empty list means all.
         everything = wanted is None or (not wanted and request.__version__ == 0)
         names = list(self.store.shapes) if everything else [topic.name for topic in wanted]
-        broker = _answer(
+        broker = answer(
             request,
             "MetadataResponseBroker",
-            node_id=NODE_ID,
-            host=self._host,
-            port=self._port,
+            **self._node,
             rack=None,
         )
-        return _answer(
+        return answer(
             request,
             "MetadataResponse",
             brokers=(broker,),
@@ -233,11 +188,11 @@ class Broker:
         shape = self.store.shapes.get(name)
         if shape is None:
             error = ErrorCode.unknown_topic_or_partition
-            return _answer(
+            return answer(
                 request, "MetadataResponseTopic", error_code=error, name=name, partitions=()
             )
         partitions = tuple(
-            _answer(
+            answer(
                 request,
                 "MetadataResponsePartition",
                 error_code=ErrorCode.none,
@@ -250,7 +205,7 @@ class Broker:
             )
             for partition in range(shape.partitions)
         )
-        return _answer(
+        return answer(
             request,
             "MetadataResponseTopic",
             error_code=ErrorCode.none,
@@ -261,7 +216,7 @@ class Broker:
 
     async def _list_offsets(self, request: Any, client: Client) -> Any:
         topics = tuple(
-            _answer(
+            answer(
                 request,
                 "ListOffsetsTopicResponse",
                 name=topic.name,
@@ -271,7 +226,7 @@ class Broker:
             )
             for topic in request.topics
         )
-        return _answer(request, "ListOffsetsResponse", topics=topics)
+        return answer(request, "ListOffsetsResponse", topics=topics)
 
     def _offset(self, request: Any, topic: str, wanted: Any) -> Any:
         log = self.store.logs.get((topic, wanted.partition_index))
@@ -284,7 +239,7 @@ class Broker:
             offset = log.start_offset
         elif (found := log.offset_at(wanted.timestamp)) is not None:
             offset, timestamp = found
-        return _answer(
+        return answer(
             request,
             "ListOffsetsPartitionResponse",
             partition_index=wanted.partition_index,
@@ -301,7 +256,7 @@ class Broker:
         for wanted in request.topics:
             error, message = self._create_topic(wanted, validate_only=request.validate_only)
             topics.append(
-                _answer(
+                answer(
                     request,
                     "CreatableTopicResult",
                     name=wanted.name,
@@ -309,7 +264,7 @@ class Broker:
                     error_message=message,
                 )
             )
-        return _answer(request, "CreateTopicsResponse", topics=tuple(topics))
+        return answer(request, "CreateTopicsResponse", topics=tuple(topics))
 
     def _create_topic(self, wanted: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
         name = wanted.name
@@ -327,7 +282,10 @@ class Broker:
         shape = Shape(partitions)
         for config in wanted.configs:
             if config.name == "retention.ms" and config.value:
-                retention_ms = int(config.value)
+                try:
+                    retention_ms = int(config.value)
+                except ValueError:
+                    return ErrorCode.invalid_config, f"retention.ms={config.value}: no number"
                 shape.retention_ms = retention_ms if retention_ms >= 0 else 1 << 60
         if not validate_only:
             try:
@@ -344,8 +302,8 @@ class Broker:
                 self.store.delete(name)
             else:
                 error = ErrorCode.unknown_topic_or_partition
-            answers.append(_answer(request, "DeletableTopicResult", name=name, error_code=error))
-        return _answer(request, "DeleteTopicsResponse", responses=tuple(answers))
+            answers.append(answer(request, "DeletableTopicResult", name=name, error_code=error))
+        return answer(request, "DeleteTopicsResponse", responses=tuple(answers))
 
     async def _delete_records(self, request: Any, client: Client) -> Any:
         topics = []
@@ -363,7 +321,7 @@ class Broker:
                     except OutOfRange:
                         error = ErrorCode.offset_out_of_range
                 partitions.append(
-                    _answer(
+                    answer(
                         request,
                         "DeleteRecordsPartitionResult",
                         partition_index=wanted.partition_index,
@@ -372,14 +330,14 @@ class Broker:
                     )
                 )
             topics.append(
-                _answer(
+                answer(
                     request,
                     "DeleteRecordsTopicResult",
                     name=topic.name,
                     partitions=tuple(partitions),
                 )
             )
-        return _answer(request, "DeleteRecordsResponse", topics=tuple(topics))
+        return answer(request, "DeleteRecordsResponse", topics=tuple(topics))
 
     async def _describe_configs(self, request: Any, client: Client) -> Any:
         results = []
@@ -393,7 +351,7 @@ class Broker:
                 values = {"retention.ms": str(shape.retention_ms), "cleanup.policy": "delete"}
                 asked = resource.configuration_keys
                 configs = tuple(
-                    _answer(
+                    answer(
                         request,
                         "DescribeConfigsResourceResult",
                         name=name,
@@ -409,7 +367,7 @@ class Broker:
                     if asked is None or name in asked
                 )
             results.append(
-                _answer(
+                answer(
                     request,
                     "DescribeConfigsResult",
                     error_code=error,
@@ -419,11 +377,11 @@ class Broker:
                     configs=configs,
                 )
             )
-        return _answer(request, "DescribeConfigsResponse", results=tuple(results))
+        return answer(request, "DescribeConfigsResponse", results=tuple(results))
 
     async def _init_producer_id(self, request: Any, client: Client) -> Any:
         transactional = request.transactional_id is not None
-        return _answer(
+        return answer(
             request,
             "InitProducerIdResponse",
             error_code=(
@@ -433,205 +391,12 @@ class Broker:
             producer_epoch=-1 if transactional else 0,
         )
 
-    # -- groups ----------------------------------------------------------------------------
-
-    async def _find_coordinator(self, request: Any, client: Client) -> Any:
-        transactional = getattr(request, "key_type", 0) != 0
-        error = ErrorCode.coordinator_not_available if transactional else ErrorCode.none
-        return _answer(
-            request,
-            "FindCoordinatorResponse",
-            error_code=error,
-            error_message=None,
-            node_id=NODE_ID,
-            host=self._host,
-            port=self._port,
-        )
-
-    async def _join_group(self, request: Any, client: Client) -> Any:
-        session_s = request.session_timeout.total_seconds()
-        rebalance = getattr(request, "rebalance_timeout", None)
-        member = Member(
-            id=request.member_id,
-            client_id=client.id,
-            client_host=client.host,
-            session_timeout_s=session_s,
-            rebalance_timeout_s=rebalance.total_seconds() if rebalance else session_s,
-            protocol_type=request.protocol_type,
-            protocols=[(each.name, each.metadata) for each in request.protocols],
-        )
-        joined = await self.groups.join(request.group_id, member, needs_id=request.__version__ >= 4)
-        return _answer(
-            request,
-            "JoinGroupResponse",
-            error_code=joined.error,
-            generation_id=joined.generation,
-            protocol_name=joined.protocol,
-            leader=joined.leader,
-            member_id=joined.member_id,
-            members=tuple(
-                _answer(request, "JoinGroupResponseMember", member_id=name, metadata=metadata)
-                for name, metadata in joined.members
-            ),
-        )
-
-    async def _sync_group(self, request: Any, client: Client) -> Any:
-        assignments = {each.member_id: each.assignment for each in request.assignments}
-        synced = await self.groups.sync(
-            request.group_id, request.member_id, request.generation_id, assignments
-        )
-        return _answer(
-            request,
-            "SyncGroupResponse",
-            error_code=synced.error,
-            assignment=synced.assignment,
-        )
-
-    async def _heartbeat(self, request: Any, client: Client) -> Any:
-        error = self.groups.heartbeat(request.group_id, request.member_id, request.generation_id)
-        return _answer(request, "HeartbeatResponse", error_code=error)
-
-    async def _leave_group(self, request: Any, client: Client) -> Any:
-        if request.__version__ < 3:
-            error = self.groups.leave(request.group_id, request.member_id)
-            return _answer(request, "LeaveGroupResponse", error_code=error)
-        members = tuple(
-            _answer(
-                request,
-                "MemberResponse",
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                error_code=self.groups.leave(request.group_id, member.member_id),
-            )
-            for member in request.members
-        )
-        return _answer(request, "LeaveGroupResponse", error_code=ErrorCode.none, members=members)
-
-    async def _offset_commit(self, request: Any, client: Client) -> Any:
-        error = ErrorCode.none
-        generation = getattr(request, "generation_id_or_member_epoch", -1)
-        if generation >= 0:
-            error = self.groups.group(request.group_id).check(request.member_id, generation)
-        topics = []
-        for topic in request.topics:
-            partitions = []
-            for each in topic.partitions:
-                partition_error = error
-                if (topic.name, each.partition_index) not in self.store.logs:
-                    partition_error = ErrorCode.unknown_topic_or_partition
-                if partition_error is ErrorCode.none:
-                    note = each.committed_metadata or ""
-                    self.store.commit(
-                        request.group_id,
-                        topic.name,
-                        each.partition_index,
-                        each.committed_offset,
-                        note,
-                    )
-                partitions.append(
-                    _answer(
-                        request,
-                        "OffsetCommitResponsePartition",
-                        partition_index=each.partition_index,
-                        error_code=partition_error,
-                    )
-                )
-            topics.append(
-                _answer(
-                    request,
-                    "OffsetCommitResponseTopic",
-                    name=topic.name,
-                    partitions=tuple(partitions),
-                )
-            )
-        return _answer(request, "OffsetCommitResponse", topics=tuple(topics))
-
-    async def _offset_fetch(self, request: Any, client: Client) -> Any:
-        group = request.group_id
-        wanted: dict[str, Iterable[int]]
-        if request.topics is None:
-            wanted = {}
-            for topic, partition in self.store.committed_partitions(group):
-                wanted.setdefault(topic, []).append(partition)  # type: ignore[attr-defined]
-        else:
-            wanted = {topic.name: topic.partition_indexes for topic in request.topics}
-        topics = tuple(
-            _answer(
-                request,
-                "OffsetFetchResponseTopic",
-                name=topic,
-                partitions=tuple(
-                    self._committed(request, group, topic, partition) for partition in partitions
-                ),
-            )
-            for topic, partitions in wanted.items()
-        )
-        return _answer(request, "OffsetFetchResponse", topics=topics, error_code=ErrorCode.none)
-
-    def _committed(self, request: Any, group: str, topic: str, partition: int) -> Any:
-        offset, note = self.store.committed(group, topic, partition)
-        return _answer(
-            request,
-            "OffsetFetchResponsePartition",
-            partition_index=partition,
-            committed_offset=offset,
-            committed_leader_epoch=-1,
-            metadata=note,
-            error_code=ErrorCode.none,
-        )
-
-    async def _describe_groups(self, request: Any, client: Client) -> Any:
-        groups = []
-        for name in request.groups:
-            group = self.groups.by_name.get(name)
-            members: tuple[Any, ...] = ()
-            if group is not None:
-                members = tuple(
-                    _answer(
-                        request,
-                        "DescribedGroupMember",
-                        member_id=member.id,
-                        group_instance_id=None,
-                        client_id=member.client_id,
-                        client_host=member.client_host,
-                        member_metadata=dict(member.protocols).get(group.protocol, b""),
-                        member_assignment=member.assignment,
-                    )
-                    for member in group.members.values()
-                )
-            groups.append(
-                _answer(
-                    request,
-                    "DescribedGroup",
-                    error_code=ErrorCode.none,
-                    group_id=name,
-                    group_state=group.state.value if group else "Dead",
-                    protocol_type=group.protocol_type if group else "",
-                    protocol_data=group.protocol if group else "",
-                    members=members,
-                )
-            )
-        return _answer(request, "DescribeGroupsResponse", groups=tuple(groups))
-
-    async def _list_groups(self, request: Any, client: Client) -> Any:
-        names = sorted({*self.groups.by_name, *self.store.groups()})
-        groups = tuple(
-            _answer(
-                request,
-                "ListedGroup",
-                group_id=name,
-                protocol_type=self.groups.group(name).protocol_type,
-            )
-            for name in names
-        )
-        return _answer(request, "ListGroupsResponse", error_code=ErrorCode.none, groups=groups)
-
 
 def _enough(answers: Iterable[frames.Fetched], min_bytes: int) -> bool:
     """Tell whether a fetch can be answered: enough to read, or an error to tell."""
     size = 0
-    for answer in answers:
-        if answer.error:
+    for partition in answers:
+        if partition.error:
             return True
-        size += len(answer.records)
+        size += len(partition.records)
     return size >= min_bytes

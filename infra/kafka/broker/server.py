@@ -19,7 +19,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from infra.kafka.broker import frames
-from infra.kafka.broker.api import API_VERSIONS, FETCH, PRODUCE, VERSIONS, Broker, Client
+from infra.kafka.broker.answers import Client
+from infra.kafka.broker.api import API_VERSIONS, FETCH, PRODUCE, VERSIONS, Broker
 from infra.kafka.broker.store import Store
 
 log = structlog.get_logger(__name__)

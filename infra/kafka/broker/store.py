@@ -13,6 +13,7 @@ import orjson
 from infra.kafka.broker.log import PartitionLog
 
 DEFAULT_RETENTION_MS: Final = 7 * 24 * 3_600_000
+MAX_COMMIT_LINES: Final = 20_000  # a megabyte or two; then they are written anew
 
 
 class TopicExists(Exception):  # noqa: N818 - Kafka's word
@@ -43,7 +44,7 @@ class Store:
             for name, shape in orjson.loads(topics.read_bytes()).items():
                 self._open(name, Shape(**shape))
         self._recover_commits()
-        self._commits_file = self._commits_path.open("ab", buffering=0)
+        self._rewrite_commits()
 
     def create(self, name: str, shape: Shape) -> None:
         """Create a topic; raises TopicExists."""
@@ -71,6 +72,10 @@ class Store:
         self._commits.setdefault(group, {})[topic, partition] = offset, note
         line = orjson.dumps([group, topic, partition, offset, note])
         self._commits_file.write(line + b"\n")
+        self._commit_lines += 1
+        if self._commit_lines > MAX_COMMIT_LINES:
+            self._commits_file.close()
+            self._rewrite_commits()
 
     def committed(self, group: str, topic: str, partition: int) -> tuple[int, str]:
         """Return the committed offset and its note; -1 where there is none."""
@@ -100,20 +105,26 @@ class Store:
         self._replace(self._folder / "topics.json", orjson.dumps(shapes))
 
     def _recover_commits(self) -> None:
-        """Read the commits, the last one of a partition wins, and write them back as few lines."""
-        if self._commits_path.exists():
-            for line in self._commits_path.read_bytes().splitlines():
-                try:
-                    group, topic, partition, offset, note = orjson.loads(line)
-                except ValueError:
-                    break  # the line a crash left half written
-                self._commits.setdefault(group, {})[topic, partition] = offset, note
+        """Read the commits; the last one of a partition wins."""
+        if not self._commits_path.exists():
+            return
+        for line in self._commits_path.read_bytes().splitlines():
+            try:
+                group, topic, partition, offset, note = orjson.loads(line)
+            except ValueError:
+                break  # the line a crash left half written
+            self._commits.setdefault(group, {})[topic, partition] = offset, note
+
+    def _rewrite_commits(self) -> None:
+        """Write one line a partition, and open the file for what follows."""
         lines = [
             orjson.dumps([group, topic, partition, offset, note])
             for group, offsets in self._commits.items()
             for (topic, partition), (offset, note) in offsets.items()
         ]
         self._replace(self._commits_path, b"".join(line + b"\n" for line in lines))
+        self._commits_file = self._commits_path.open("ab", buffering=0)
+        self._commit_lines = 0
 
     @staticmethod
     def _replace(path: Path, data: bytes) -> None:
