@@ -18,13 +18,6 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value below which `percent` of the values lie (nearest rank)."""
-    ordered = sorted(values)
-    rank = max(0, min(len(ordered) - 1, round(percent / 100 * len(ordered) + 0.5) - 1))
-    return ordered[rank]
-
-
 def median(values: Sequence[float]) -> float:
     """Return the median."""
     return statistics.median(values)

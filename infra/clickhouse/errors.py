@@ -10,7 +10,6 @@ from typing import Final
 class Code(IntEnum):
     """The errors the front raises itself; names and numbers are the server's."""
 
-    CANNOT_READ_ALL_DATA = 33
     BAD_ARGUMENTS = 36
     NOT_IMPLEMENTED = 48
     SYNTAX_ERROR = 62
@@ -21,7 +20,6 @@ class Code(IntEnum):
     SOCKET_TIMEOUT = 209
     QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING = 216
     QUERY_IS_TOO_LARGE = 229
-    ABORTED = 236
     CANNOT_DECOMPRESS = 271
     LIMIT_EXCEEDED = 290
     SESSION_NOT_FOUND = 372

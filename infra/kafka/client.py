@@ -17,7 +17,6 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from infra.settings import Settings, SettingsError
 
 EMBEDDED_CLUSTER_ID: Final = "soltape-embedded"
-TANSU_CLUSTER_ID: Final = "soltape-tansu"
 REQUEST_TIMEOUT_S: Final = 10.0
 
 # librdkafka writes every failed connection to stderr; we raise what went wrong instead.
@@ -57,19 +56,6 @@ def aiokafka_consumer(settings: Settings) -> dict[str, Any]:
     }
 
 
-async def aiokafka_producer(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of an AIOKafkaProducer, idempotent where the broker allows it.
-
-    Tansu refuses aiokafka's InitProducerId (it takes confluent-kafka's), so the broker is
-    asked who it is. Raises KafkaUnreachable.
-    """
-    return aiokafka_client(settings) | {
-        "acks": "all",
-        "compression_type": "lz4",
-        "enable_idempotence": await cluster_id(settings) != TANSU_CLUSTER_ID,
-    }
-
-
 def confluent_client(settings: Settings) -> dict[str, Any]:
     """Return what every confluent-kafka client needs to connect."""
     config: dict[str, Any] = {
@@ -98,18 +84,6 @@ def confluent_producer(settings: Settings) -> dict[str, Any]:
     }
 
 
-def confluent_consumer(settings: Settings, group: str) -> dict[str, Any]:
-    """Return the configuration of a confluent_kafka Consumer; the caller commits."""
-    return confluent_client(settings) | {
-        "group.id": group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "session.timeout.ms": int(settings.kafka_session_timeout_s * 1000),
-        "heartbeat.interval.ms": int(settings.kafka_session_timeout_s * 1000 / 3),
-        "fetch.wait.max.ms": settings.kafka_fetch_wait_ms,
-    }
-
-
 def admin(settings: Settings, **config: Any) -> AdminClient:
     """Return an administration client; its calls block, so run them in a thread."""
     return AdminClient(confluent_client(settings) | {"logger": _SILENT} | config)
@@ -133,11 +107,6 @@ def _metadata(settings: Settings, timeout_s: float) -> ClusterMetadata:
             f"Kafka at {settings.kafka_bootstrap} does not answer within {timeout_s:g} s: {cause}. "
             "Is `soltape up` running? If Kafka is elsewhere, set KAFKA_BOOTSTRAP"
         ) from None
-
-
-async def cluster_id(settings: Settings) -> str:
-    """Return the id of the cluster; raises KafkaUnreachable."""
-    return str((await metadata(settings)).cluster_id)
 
 
 def _tls(settings: Settings) -> ssl.SSLContext:

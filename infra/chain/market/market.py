@@ -94,7 +94,6 @@ class Market:
         self.world = World(self.knobs.seed, self._random, self.knobs.wallets)
         self._habits = Habits(self.world, self._random, self.knobs.failed)
         self._relanding: list[Intent] = []
-        self._landed_again: set[int] = set()
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
 

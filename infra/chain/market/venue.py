@@ -10,7 +10,6 @@ from infra.chain.market.ledger import Ledger, Mint
 from infra.chain.market.programs import Program
 from infra.chain.market.truth import Leg
 
-U64_MAX: Final = (1 << 64) - 1
 pack_u64: Final = Struct("<Q").pack
 pack_two_u64: Final = Struct("<QQ").pack
 
