@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from infra.credentials import HIDDEN, hide
 from infra.running import addresses
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -158,7 +159,7 @@ def _explain(error: ValidationError) -> str:
         name = str(item["loc"][0])
         field = Settings.model_fields.get(name)
         secret = name.endswith(("_password", "_x_token"))
-        value = "(hidden)" if secret else repr(item["input"])
+        value = HIDDEN if secret else hide(repr(item["input"]))
         about = f" ({field.description})" if field and field.description else ""
         lines.append(f"{name.upper()}={value}: {item['msg']}{about}")
     return "\n".join(lines)

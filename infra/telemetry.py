@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import re
 import sys
 from io import TextIOBase
 from typing import Final, Literal
@@ -19,6 +18,7 @@ import structlog
 from prometheus_client import start_http_server
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from infra.credentials import HIDDEN, hide
 from infra.process import PortInUse
 from infra.settings import Settings
 
@@ -28,12 +28,6 @@ _SECRET_KEYS: Final = frozenset(
     {"token", "password", "secret", "authorization", "cookie", "api_key", "apikey", "x_api_key"}
 )
 _SECRET_ENDINGS: Final = ("_password", "_secret", "_api_key", "x_token", "auth_token")
-_HIDDEN: Final = "(hidden)"
-# Credentials also travel inside addresses: user:password@host and ?api-key=...
-_IN_ADDRESS: Final = (
-    (re.compile(r"(?<=://)[^/@\s]+@"), f"{_HIDDEN}@"),
-    (re.compile(r"((?:api[-_]?key|token|password)=)[^&\s]+", re.IGNORECASE), rf"\1{_HIDDEN}"),
-)
 
 
 def configure_logging(settings: Settings, role: str, stream: TextIOBase | None = None) -> None:
@@ -90,11 +84,9 @@ def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     for key, value in event.items():
         name = key.lower().replace("-", "_")
         if name in _SECRET_KEYS or name.endswith(_SECRET_ENDINGS):
-            event[key] = _HIDDEN
+            event[key] = HIDDEN
         elif isinstance(value, str):
-            for pattern, replacement in _IN_ADDRESS:
-                value = pattern.sub(replacement, value)
-            event[key] = value
+            event[key] = hide(value)
     return event
 
 

@@ -69,7 +69,9 @@ _OPTIONS: Final = ServerOptions()
 @click.option(
     "--seed", type=click.IntRange(0), help="of the market and the faults  [a new one each time]"
 )
-@click.option("--loop", is_flag=True, help="recorded: start again at the end, under new signatures")
+@click.option(
+    "--loop", is_flag=True, help="recorded answers: start again at the end, under new signatures"
+)
 @click.option(
     "--speed",
     type=click.FloatRange(0.01, 1000),
@@ -330,6 +332,8 @@ def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
 
 def _recorded(file: Path, options: dict[str, Any]) -> Source:
     if is_recording(file):
+        if options["loop"]:
+            raise click.UsageError(f"--loop: {file} is a stream with slots of its own, told once")
         return RecordedStream(file, speed=options["speed"])
     read = read_transactions(file)
     for problem in read.problems[:_PROBLEMS_SHOWN]:

@@ -63,6 +63,16 @@ def test_secrets_show_neither_in_repr_nor_in_errors(monkeypatch):
     assert settings.geyser_x_token.get_secret_value() == "s3cret"
 
 
+def test_credentials_in_an_address_show_not_in_errors(monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "http://me:s3cret@redis.example.com")
+    monkeypatch.setenv("RPC_ENDPOINT", "ws://rpc.example.com/?api-key=s3cret")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert "s3cret" not in str(raised.value)
+    assert "redis.example.com" in str(raised.value)
+    assert "rpc.example.com" in str(raised.value)
+
+
 def test_a_blank_value_is_no_value(monkeypatch):
     monkeypatch.setenv("GEYSER_X_TOKEN", "")
     monkeypatch.setenv("KAFKA_BOOTSTRAP", "")
