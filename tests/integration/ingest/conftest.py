@@ -257,7 +257,9 @@ class Node:
         return web.json_response({"jsonrpc": "2.0", "id": 1, "result": result})
 
     @asynccontextmanager
-    async def serve(self) -> AsyncIterator[dict[str, str]]:
+    async def serve(
+        self, tls: grpc.ServerCredentials | None = None
+    ) -> AsyncIterator[dict[str, str]]:
         """Serve gRPC and RPC; yields the settings that lead here."""
         server = grpc.aio.server(compression=grpc.Compression.Gzip)
         handler = grpc.stream_stream_rpc_method_handler(
@@ -270,7 +272,8 @@ class Node:
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("geyser.Geyser", {"Subscribe": handler}),)
         )
-        port = server.add_insecure_port("127.0.0.1:0")
+        here = "127.0.0.1:0"
+        port = server.add_secure_port(here, tls) if tls else server.add_insecure_port(here)
         await server.start()
         app = web.Application()
         app.router.add_post("/", self.rpc)
@@ -280,7 +283,7 @@ class Node:
         await web.TCPSite(runner, "127.0.0.1", rpc_port).start()
         try:
             yield {
-                "GEYSER_ENDPOINT": f"http://127.0.0.1:{port}",
+                "GEYSER_ENDPOINT": f"{'https' if tls else 'http'}://127.0.0.1:{port}",
                 "GEYSER_BACKOFF_MAX_S": "0.5",
                 "RPC_ENDPOINT": f"http://127.0.0.1:{rpc_port}" if self.rpc_serves else "",
             }

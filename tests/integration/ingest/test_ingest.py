@@ -8,10 +8,13 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import grpc
 import pytest
+import trustme
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from infra.kafka.topics import end_offsets
@@ -264,6 +267,35 @@ async def test_it_speaks_as_a_node_expects_and_survives_garbage(
     first = min(confirmed)
     assert {slot for slot in seen if slot >= first} <= confirmed | orphaned
     assert confirmed == {slot.slot for slot in node.canonical if slot.slot >= first}
+
+
+@pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+async def test_the_stream_over_tls(
+    kafka: str, make_node: MakeNode, make_role: MakeRole, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    chain = b"".join(each.bytes() for each in issued.cert_chain_pems)
+    roots = tmp_path / "roots.pem"
+    authority.cert_pem.write_to_path(str(roots))
+    node = make_node(seed=7, slots=30)
+    pair = (issued.private_key_pem.bytes(), chain)
+    async with node.serve(grpc.ssl_server_credentials([pair])) as environment:
+        role = make_role(
+            environment
+            | {
+                "KAFKA_BOOTSTRAP": kafka,
+                "GEYSER_X_TOKEN": "over-tls",
+                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(roots),
+            }
+        )
+        live = asyncio.create_task(node.live())
+        role.start()
+        await live
+        await until_settled(kafka, node.canonical[-1].slot)
+        assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
+    await check_lanes(kafka, node)
+    assert node.tokens == ["over-tls"]
 
 
 @pytest.mark.slow
