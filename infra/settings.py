@@ -6,10 +6,13 @@ production changes these values and no code. `.env.example` explains each one.
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.credentials import HIDDEN, hide
@@ -24,6 +27,39 @@ def _blank_is_none(value: object) -> object:
 
 OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_blank_is_none)]
 OptionalText = Annotated[str | None, BeforeValidator(_blank_is_none)]
+
+
+def check_url(text: str, schemes: tuple[str, ...], *, path: bool = True) -> str:
+    """Return the address; raises ValueError, which says what is accepted instead."""
+    wanted = f"{' or '.join(f'{scheme}://' for scheme in schemes)}host:port is expected"
+    try:
+        parts = urlsplit(text)
+        found = parts.hostname or (parts.scheme == "unix" and parts.path)
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        raise ValueError(f"{wanted}, with a port from 1 to 65535") from None
+    if parts.scheme not in schemes or not found or re.search(r"\s", text):
+        raise ValueError(wanted)
+    if not path and (parts.path.strip("/") or parts.query):
+        raise ValueError(f"{wanted}, and nothing behind it")
+    return text
+
+
+def _check_brokers(text: str) -> str:
+    for broker in text.split(","):
+        host, _, port = broker.rpartition(":")
+        if not host or re.search(r"[\s/]", host) or not port.isdecimal():
+            raise ValueError("host:port is expected, or several with commas between them")
+        if not 1 <= int(port) <= 65535:
+            raise ValueError("a port from 1 to 65535 is expected")
+    return text
+
+
+_HTTP: Final = ("http", "https")
+HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
+GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
+RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
+Brokers = Annotated[str, AfterValidator(_check_brokers)]
 
 
 class Settings(BaseSettings):
@@ -42,15 +78,12 @@ class Settings(BaseSettings):
     )
 
     # Chain: a Yellowstone endpoint and, for backfill, an RPC endpoint.
-    geyser_endpoint: str = Field(
-        "http://127.0.0.1:10000",
-        pattern=r"^https?://[^/\s]+/?$",
-        description="Yellowstone gRPC; https:// means TLS",
+    geyser_endpoint: GrpcUrl = Field(
+        "http://127.0.0.1:10000", description="Yellowstone gRPC; https:// means TLS"
     )
     geyser_x_token: OptionalSecret = Field(None, description="sent as metadata x-token")
-    rpc_endpoint: OptionalText = Field(
+    rpc_endpoint: Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)] = Field(
         None,
-        pattern=r"^https?://\S+$",
         description="JSON-RPC for backfill by getBlock; empty: gaps are recorded, not filled",
     )
     geyser_ping_interval_s: float = Field(
@@ -76,11 +109,7 @@ class Settings(BaseSettings):
     )
 
     # Kafka.
-    kafka_bootstrap: str = Field(
-        "127.0.0.1:9092",
-        pattern=r"^[^\s,]+:\d+(,[^\s,]+:\d+)*$",
-        description="host:port[,host:port]",
-    )
+    kafka_bootstrap: Brokers = Field("127.0.0.1:9092", description="host:port[,host:port]")
     kafka_security: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
         "plaintext", description="protocol"
     )
@@ -101,17 +130,13 @@ class Settings(BaseSettings):
     )
 
     # Stores.
-    clickhouse_url: str = Field(
-        "http://127.0.0.1:8123", pattern=r"^https?://\S+$", description="HTTP interface"
-    )
+    clickhouse_url: HttpUrl = Field("http://127.0.0.1:8123", description="HTTP interface")
     clickhouse_user: str = Field("default", description="writer")
     clickhouse_password: OptionalSecret = Field(None, description="of the writer")
     clickhouse_database: str = Field(
         "soltape", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="our database"
     )
-    redis_url: str = Field(
-        "redis://127.0.0.1:6379/0", pattern=r"^(rediss?|unix)://\S+$", description="Redis or Valkey"
-    )
+    redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey")
 
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
@@ -151,6 +176,8 @@ def load_own(**given: str) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f".env cannot be read: {error}") from None
 
 
 def _explain(error: ValidationError) -> str:
@@ -158,8 +185,19 @@ def _explain(error: ValidationError) -> str:
     for item in error.errors():
         name = str(item["loc"][0])
         field = Settings.model_fields.get(name)
-        secret = name.endswith(("_password", "_x_token"))
-        value = HIDDEN if secret else hide(repr(item["input"]))
+        value = _shown(name, str(item["input"]))
         about = f" ({field.description})" if field and field.description else ""
-        lines.append(f"{name.upper()}={value}: {item['msg']}{about}")
+        reason = item["msg"].removeprefix("Value error, ")
+        lines.append(f"{name.upper()}={value}: {reason}{about}")
     return "\n".join(lines)
+
+
+def _shown(name: str, value: str) -> str:
+    """Return what of a value may be shown; of an address no more than the host."""
+    if name.endswith(("_password", "_x_token")):
+        return HIDDEN
+    if name.endswith(("_endpoint", "_url")):  # providers put keys into the path, too
+        scheme, between, rest = value.rpartition("://")
+        host, *behind = re.split(r"[/?#]", rest.rpartition("@")[2], maxsplit=1)
+        value = f"{scheme}{between}{host}" + (f"/{HIDDEN}" if any(behind) else "")
+    return hide(repr(value))

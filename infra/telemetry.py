@@ -20,7 +20,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from infra.credentials import HIDDEN, hide
 from infra.process import PortInUse
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 MetricsRole = Literal["ingest", "agents", "chain"]
 
@@ -101,7 +101,8 @@ def host_of(address: str) -> str:
 def serve_metrics(settings: Settings, role: MetricsRole) -> None:
     """Serve /metrics of this process in a thread of its own.
 
-    Raises PortInUse, which names the setting `METRICS_PORT_<ROLE>`.
+    Raises PortInUse, which names the setting `METRICS_PORT_<ROLE>`, and SettingsError where this
+    machine has no such address or does not grant the port.
     """
     setting = f"metrics_port_{role}"
     port: int = getattr(settings, setting)
@@ -110,4 +111,7 @@ def serve_metrics(settings: Settings, role: MetricsRole) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(settings.metrics_host, port, setting.upper()) from None
-        raise
+        raise SettingsError(
+            f"METRICS_HOST={settings.metrics_host!r}, {setting.upper()}={port}: "
+            f"/metrics cannot be served there ({error.strerror})"
+        ) from None

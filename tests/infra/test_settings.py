@@ -29,6 +29,11 @@ def empty_folder(tmp_path, monkeypatch):
         ("GEYSER_ENDPOINT", "grpc.example.com", "https:// means TLS"),
         ("KAFKA_SESSION_TIMEOUT_S", "soon", "number"),
         ("CLICKHOUSE_DATABASE", "a-b", "A-Za-z"),
+        ("KAFKA_BOOTSTRAP", "a:1,b:99999", "from 1 to 65535"),
+        ("KAFKA_BOOTSTRAP", "kafka://a:1", "host:port"),
+        ("GEYSER_ENDPOINT", "http://a:b", "from 1 to 65535"),
+        ("CLICKHOUSE_URL", "clickhouse://a:9000", "http:// or https://"),
+        ("REDIS_URL", "redis://", "redis:// or rediss://"),
     ],
 )
 def test_a_wrong_value_names_variable_value_and_what_is_accepted(
@@ -71,6 +76,43 @@ def test_credentials_in_an_address_show_not_in_errors(monkeypatch):
     assert "s3cret" not in str(raised.value)
     assert "redis.example.com" in str(raised.value)
     assert "rpc.example.com" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("GEYSER_ENDPOINT", "https://provider.example/s3cret", "https://provider.example/(hidden)"),
+        ("RPC_ENDPOINT", "htps://provider.example?api-key=s3cret", "htps://provider.example/(hid"),
+        ("REDIS_URL", "redis://me:s3/cret@host:port/0", "redis://host:port/(hidden)"),
+    ],
+)
+def test_a_wrong_address_does_not_show_its_key(monkeypatch, name, value, shown):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert f"{name}='{shown}" in str(raised.value)
+    assert "cret" not in str(raised.value).replace("X_TOKEN", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GEYSER_ENDPOINT", "https://provider.example/"),
+        ("RPC_ENDPOINT", "https://provider.example/?api-key=1"),
+        ("REDIS_URL", "unix:///run/valkey.sock"),
+        ("CLICKHOUSE_URL", "http://[::1]:8123"),
+        ("KAFKA_BOOTSTRAP", "a:1,[::1]:65535"),
+    ],
+)
+def test_addresses_as_people_write_them_are_accepted(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert getattr(load(), name.lower()) == value
+
+
+def test_a_dotenv_that_is_no_text_is_named(empty_folder):
+    (empty_folder / ".env").write_bytes(b"LOG_LEVEL=\xff\n")
+    with pytest.raises(SettingsError, match=r"\.env cannot be read"):
+        load()
 
 
 def test_a_blank_value_is_no_value(monkeypatch):
