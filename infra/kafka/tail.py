@@ -7,7 +7,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -53,7 +54,8 @@ class StartType(click.ParamType):
         if value.isdecimal():
             return Start(offset=int(value))
         if ago := re.fullmatch(r"(\d+)(ms|s|m|h|d)", value):
-            return Start(time_ms=int(time.time() * 1000) - int(ago[1]) * _UNITS_MS[ago[2]])
+            began_ms = int(time.time() * 1000) - int(ago[1]) * _UNITS_MS[ago[2]]
+            return Start(time_ms=max(began_ms, 0))
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
@@ -65,7 +67,7 @@ class StartType(click.ParamType):
             )
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return Start(time_ms=int(moment.timestamp() * 1000))
+        return Start(time_ms=max(int(moment.timestamp() * 1000), 0))
 
 
 class TopicType(click.ParamType):
@@ -159,28 +161,30 @@ async def _print(
 ) -> int:
     """Write the lines; return how many records could not be read."""
     written = unreadable = 0
-    async for record in _records(settings, topic, start, partitions, follow):
-        try:
-            values = codec.message_to_json(codec.parse(topic, record.value))
-        except ValueError as error:
-            unreadable += 1
-            place = f"partition {record.partition} offset {record.offset}"
-            click.echo(f"{place}: {error}", err=True)
-            continue
-        if key is not None and not _concerns(values, topic, key):
-            continue
-        if position:
-            values = {
-                "partition": record.partition,
-                "offset": record.offset,
-                "timestamp_ms": record.timestamp,
-                **values,
-            }
-        sys.stdout.buffer.write(orjson.dumps(values) + b"\n")
-        sys.stdout.buffer.flush()
-        written += 1
-        if written == limit:
-            break
+    # Left to the garbage collector, the consumer would not be closed.
+    async with aclosing(_records(settings, topic, start, partitions, follow)) as records:
+        async for record in records:
+            try:
+                values = codec.message_to_json(codec.parse(topic, record.value))
+            except ValueError as error:
+                unreadable += 1
+                place = f"partition {record.partition} offset {record.offset}"
+                click.echo(f"{place}: {error}", err=True)
+                continue
+            if key is not None and not _concerns(values, topic, key):
+                continue
+            if position:
+                values = {
+                    "partition": record.partition,
+                    "offset": record.offset,
+                    "timestamp_ms": record.timestamp,
+                    **values,
+                }
+            sys.stdout.buffer.write(orjson.dumps(values) + b"\n")
+            sys.stdout.buffer.flush()
+            written += 1
+            if written == limit:
+                break
     return unreadable
 
 
@@ -194,7 +198,7 @@ def _concerns(values: dict[str, Any], topic: Topic, key: str) -> bool:
 
 async def _records(
     settings: Settings, topic: Topic, start: Start, partitions: list[int], follow: bool
-) -> AsyncIterator[ConsumerRecord]:
+) -> AsyncGenerator[ConsumerRecord, None]:
     every_end = await end_offsets(settings, topic)
     if beyond := [number for number in partitions if number not in every_end]:
         raise TopicsWrong(f"{topic.name} on this broker has no partition {beyond[0]}")
