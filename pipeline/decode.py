@@ -16,6 +16,7 @@ from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.codec import event_to_json
 from schemas.events import Event, Swap
+from schemas.json_lines import numbered_lines, parse_line
 from schemas.rpc_json import RpcTransaction, transaction_from_json
 
 
@@ -68,12 +69,10 @@ class Conservation:
 
 def transactions(lines: IO[bytes]) -> Iterator[RpcTransaction | UnreadableLine]:
     """Read JSON lines; one that cannot be read is yielded as what is wrong with it."""
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(lines):
         try:
-            yield transaction_from_json(orjson.loads(line))
-        except ValueError as error:  # orjson's error is one, too
+            yield transaction_from_json(parse_line(line))
+        except ValueError as error:
             yield UnreadableLine(f"line {number}: {error}")
 
 

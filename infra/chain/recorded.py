@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from infra.chain.source import (
     Account,
     BlockHeader,
@@ -32,6 +30,7 @@ from infra.chain.source import (
 )
 from infra.chain.updates import varint
 from schemas import base58
+from schemas.json_lines import numbered_lines, parse_line
 from schemas.rpc_json import transaction_from_json
 
 SLOT_S: Final = 0.4
@@ -71,11 +70,9 @@ def read_transactions(path: Path) -> RecordedFile:
     problems = []
     signatures = set()
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
+        for number, line in numbered_lines(lines):
             try:
-                read = transaction_from_json(orjson.loads(line))
+                read = transaction_from_json(parse_line(line))
             except ValueError as error:
                 problems.append(f"line {number}: {error}")
                 continue
