@@ -106,7 +106,8 @@ class Child:
             _keep_bounded(self.log)
             await asyncio.sleep(_LOOK_EVERY_S)
         self.kill()  # what it may have started itself
-        last = self._last_line()
+        # The last line tells the reason, unless it was killed from outside amid its work.
+        last = "" if popen.returncode == -signal.SIGKILL else self._last_line()
         return f"ended with {_how(popen.returncode)}" + (f": {last}" if last else "")
 
     def _start(self) -> subprocess.Popen[bytes]:

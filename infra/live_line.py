@@ -13,6 +13,7 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 _TIMEOUT_S: Final = 0.8
+_STILL_S: Final = 3.0  # several slots long
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,17 @@ def _get(url: str) -> str:
         return text
 
 
-def describe(before: Reading | None, now: Reading | None) -> str:
-    """Return the line; rates are those between the two readings."""
+def describe(before: Reading | None, now: Reading | None, still_s: float = 0.0) -> str:
+    """Return the line; rates are those between the two readings.
+
+    `still_s` is how long the slot has been the same: then lag is that of long ago.
+    """
     if now is None:
         return "waiting for ingest"
     if now.slot == 0:
         return "waiting for the first slot"
+    if still_s >= _STILL_S:
+        return f"slot {now.slot:,} | no new slot for {still_s:.0f} s"
     if before is None or now.transactions < before.transactions:  # ingest has just started
         before = now
     seconds = max(now.at_s - before.at_s, 0.001)

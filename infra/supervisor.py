@@ -205,9 +205,12 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
 async def _tell(stack: Stack, screen: Screen) -> None:
     url = f"http://{stack.settings.metrics_host}:{stack.settings.metrics_port_ingest}/metrics"
     before = None
+    moved_s = time.monotonic()
     while True:
         now = await live_line.read(url)
-        screen.live(live_line.describe(before, now))
+        if now is None or before is None or now.slot != before.slot:
+            moved_s = time.monotonic()
+        screen.live(live_line.describe(before, now, time.monotonic() - moved_s))
         before = now
         await asyncio.sleep(1.0)
 

@@ -25,6 +25,12 @@ def test_what_is_missing_is_said():
     assert describe(None, nothing) == "waiting for the first slot"
 
 
+def test_a_chain_that_stands_still_shows_no_lag_of_long_ago():
+    now = Reading(at_s=10.0, slot=5_000, transactions=7, swaps=3, lag_ms=4)
+    assert describe(now, now, still_s=2.0) == "slot 5,000 | 0 tx/s | 0 swaps/s | lag 4 ms"
+    assert describe(now, now, still_s=12.3) == "slot 5,000 | no new slot for 12 s"
+
+
 async def test_it_reads_the_names_that_ingest_uses():
     port = free_port()
     server, thread = start_http_server(port, addr="127.0.0.1")
