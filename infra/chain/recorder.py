@@ -62,14 +62,14 @@ class Recorder:
                 if error.code() in _FATAL:
                     raise RecordingFailed(f"{host_of(self.url)} refused: {reason}") from None
                 if error.code() == grpc.StatusCode.OUT_OF_RANGE:
-                    log.warning("recording_has_a_gap", after_slot=self.newest_slot)
+                    log.warning("recording has a gap", after_slot=self.newest_slot)
                     self.newest_slot = 0
             except TimeoutError:
                 reason = f"nothing came for {_SILENCE_S:.0f} s"
             pause = _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
             self.reconnects += 1
-            log.warning("stream_ended", reason=reason, retry_in_s=pause)
+            log.warning("stream ended", reason=reason, retry_in_s=pause)
             await asyncio.sleep(pause)
 
     async def _follow(self) -> None:

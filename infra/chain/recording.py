@@ -118,7 +118,7 @@ def read_recording(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield received_ms, update
                 count += 1
         except (EOFError, zstandard.ZstdError):
-            log.warning("recording_cut_off", file=str(path), updates=count)
+            log.warning("recording cut off", file=str(path), updates=count)
 
 
 def _read(stream: zstandard.ZstdDecompressionReader, size: int) -> bytes:
@@ -157,7 +157,7 @@ class RecordedStream:
                 await asyncio.sleep(wait)
             for event in assembler.feed(data):
                 yield event
-        log.info("recording_replayed", file=str(self._path), left_out=assembler.left_out)
+        log.info("recording replayed", file=str(self._path), left_out=assembler.left_out)
 
     def account(self, _: bytes) -> Account | None:
         """Return None: a recording has no account data."""

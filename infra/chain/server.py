@@ -182,7 +182,7 @@ class LocalChain:
         site = web.TCPSite(self._rpc, options.host, options.rpc_port)
         await site.start()
         self.rpc_port = site.port
-        log.info("chain_serving", geyser_port=self.grpc_port, rpc_port=self.rpc_port)
+        log.info("serving", geyser_port=self.grpc_port, rpc_port=self.rpc_port)
 
     async def _stop(self) -> None:
         if self._grpc is not None:

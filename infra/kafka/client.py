@@ -19,7 +19,7 @@ from infra.settings import Settings, SettingsError
 EMBEDDED_CLUSTER_ID: Final = "soltape-embedded"
 REQUEST_TIMEOUT_S: Final = 10.0
 
-# librdkafka writes every failed connection to stderr; we raise what went wrong instead.
+# librdkafka logs every failed connection, several a second; we say once what went wrong.
 _SILENT: Final = logging.getLogger(f"{__name__}.librdkafka")
 _SILENT.disabled = True
 
@@ -77,6 +77,7 @@ def confluent_client(settings: Settings) -> dict[str, Any]:
 def confluent_producer(settings: Settings) -> dict[str, Any]:
     """Return the configuration of a confluent_kafka Producer: idempotent on every broker."""
     return confluent_client(settings) | {
+        "logger": _SILENT,
         "acks": "all",
         "compression.type": "lz4",
         "enable.idempotence": True,

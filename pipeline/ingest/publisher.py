@@ -10,7 +10,6 @@ process is killed amid a slot that no node has any more, some partitions lack it
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -39,7 +38,6 @@ EVENTS_BEFORE_YIELD: Final = 200  # a large slot must not hold up the live lane
 MAX_UNDECODED_BYTES: Final = 256 << 10
 
 PRODUCER: Final[dict[str, Any]] = {
-    "logger": logging.getLogger("librdkafka"),
     "linger.ms": 1,
     "message.timeout.ms": 0,  # for ever: giving up would be a hole in the lane
     # Above our own limits, so that `produce` always finds room.
@@ -74,6 +72,7 @@ class Publisher:
         self._unacked_bytes = 0
         self._delivered = asyncio.Event()
         self._down = False
+        self._trouble = ""  # what librdkafka said last of a connection
 
     def continue_from(self, tail: LogTail) -> None:
         """Leave out what the settled lanes already have."""
@@ -276,10 +275,15 @@ class Publisher:
         """Hear of librdkafka's state; it retries whatever is not fatal."""
         if error.fatal():
             self._fail(error.str())
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN and not self._down:
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = error.str()
+        elif not self._down:
             self._down = True
             metrics.KAFKA_DOWN.set(1)
-            log.warning("Kafka is not reachable: holding what is unacknowledged, retrying")
+            log.warning(
+                "Kafka is not reachable: holding what is unacknowledged, retrying",
+                cause=self._trouble,
+            )
 
     def _fail(self, text: str) -> None:
         if self._failure is None:

@@ -125,7 +125,7 @@ def answers(path: Path) -> Path:
 
 def test_a_market_is_recorded_and_replayed(run: Run, tmp_path: Path) -> None:
     market = run("chain", "simulated", *ANY_PORT, "--seed", "5", "--truth", "truth.jsonl")
-    port = market.wait_for("chain_serving")["geyser_port"]
+    port = market.wait_for("serving")["geyser_port"]
     recorder = run("record", f"http://127.0.0.1:{port}", "tape.zst")
     time.sleep(4)
     assert recorder.stop() == 0
@@ -144,7 +144,7 @@ def test_a_market_is_recorded_and_replayed(run: Run, tmp_path: Path) -> None:
     ]
     assert len(expected) > 200
     replay = run("chain", "recorded", "tape.zst", *ANY_PORT, "--speed", "2")
-    seen = signatures(replay.wait_for("chain_serving")["geyser_port"], 100)
+    seen = signatures(replay.wait_for("serving")["geyser_port"], 100)
     assert expected.index(seen[0]) < len(expected) / 2
     assert set(seen) <= set(expected)
     assert replay.stop() == 0
@@ -157,7 +157,7 @@ def test_answers_are_replayed_in_a_loop(run: Run, tmp_path: Path) -> None:
     file = answers(tmp_path)
     total = len(file.read_text().splitlines()) - 1
     chain = run("chain", "recorded", str(file), *ANY_PORT, "--loop", "--rate", "1000")
-    port = chain.wait_for("chain_serving")["geyser_port"]
+    port = chain.wait_for("serving")["geyser_port"]
     assert len(set(signatures(port, 2 * total))) == 2 * total
     assert f"left out line {total + 1}: " in chain.log.read_text()
     assert chain.stop() == 0
@@ -171,7 +171,7 @@ def test_the_settings_name_ports_and_token(run: Run, tmp_path: Path) -> None:
         "GEYSER_X_TOKEN": "hush-hush",
     }
     chain = run("chain", **settings)
-    served = chain.wait_for("chain_serving")
+    served = chain.wait_for("serving")
     assert (served["geyser_port"], served["rpc_port"]) == (grpc_port, rpc_port)
     with pytest.raises(grpc.RpcError) as caught:
         signatures(grpc_port, 1)
@@ -193,7 +193,7 @@ def test_the_settings_name_ports_and_token(run: Run, tmp_path: Path) -> None:
 
 def test_a_recording_goes_on_after_the_stream_broke(run: Run, tmp_path: Path) -> None:
     chain = run("chain", *ANY_PORT, "--disconnect-every", "400", "--seed", "8")
-    url = f"http://127.0.0.1:{chain.wait_for('chain_serving')['geyser_port']}"
+    url = f"http://127.0.0.1:{chain.wait_for('serving')['geyser_port']}"
     done = finished(tmp_path, "record", url, "tape.zst", "--seconds", "7")
     assert done.returncode == 0
     assert "connection reset (injected)" in done.stderr
