@@ -276,14 +276,16 @@ def record(
     votes: bool,
     seconds: float | None,
 ) -> None:
-    """Keep the stream of the Yellowstone endpoint URL in a new compressed FILE.
+    """Keep a Yellowstone stream in a file.
 
-    `soltape chain recorded FILE` replays it. GEYSER_X_TOKEN is sent if it is set. A broken
-    stream is taken up again where it ended. Ctrl-C ends the recording and closes the file.
+    What the endpoint at URL sends goes into a new compressed FILE, which
+    `soltape chain recorded FILE` replays. GEYSER_X_TOKEN is sent if it is set. A broken stream
+    is taken up again where it ended. Ctrl-C ends the recording and closes the file.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError(f"{url}: an address like https://host:port is expected")
+    try:
+        soltape_settings.check_url(url, ("http", "https"), path=False)
+    except ValueError as error:
+        raise click.UsageError(f"URL: {error}") from None
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures are told when they happen
     settings = soltape_settings.load()
     configure_logging(settings, "record")
@@ -303,6 +305,10 @@ def record(
         failure = f"{file}: {error.strerror}"
     if failure is not None:
         click.echo(f"soltape record: {failure}", err=True)
+        sys.exit(1)
+    if not writer.updates:
+        file.unlink()
+        click.echo(f"soltape record: {host_of(url)} sent no update; nothing is kept", err=True)
         sys.exit(1)
     size_mb = file.stat().st_size / 1e6
     click.echo(f"{file}: {writer.updates} updates, {size_mb:.1f} MB", err=True)
@@ -408,7 +414,7 @@ async def _record(recorder: Recorder, seconds: float | None) -> None:
                 nl=False,
             )
 
-    progress = asyncio.create_task(tell())
+    progress = asyncio.create_task(tell()) if sys.stderr.isatty() else None
     try:
         async with asyncio.timeout(seconds) as limit:
             await recorder.run()
@@ -416,8 +422,9 @@ async def _record(recorder: Recorder, seconds: float | None) -> None:
         if not limit.expired():
             raise
     finally:
-        progress.cancel()
-        click.echo(err=True)
+        if progress:
+            progress.cancel()
+            click.echo(err=True)
 
 
 async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:

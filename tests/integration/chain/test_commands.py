@@ -212,6 +212,13 @@ def test_a_recording_goes_on_after_the_stream_broke(run: Run, tmp_path: Path) ->
     assert not gaps
 
 
+def test_an_endpoint_that_sends_nothing_leaves_no_file(tmp_path: Path) -> None:
+    done = finished(tmp_path, "record", "http://127.0.0.1:1", "tape.zst", "--seconds", "1")
+    assert "http://127.0.0.1:1 sent no update; nothing is kept" in done.stderr
+    assert done.returncode == 1
+    assert not (tmp_path / "tape.zst").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -220,7 +227,8 @@ def test_a_recording_goes_on_after_the_stream_broke(run: Run, tmp_path: Path) ->
         (("chain", "recorded", "empty", *ANY_PORT), 1, "empty: no getTransaction answer in it"),
         (("chain", "recorded", "other.zst", *ANY_PORT), 1, "other.zst: not a recording"),
         (("chain", "--duplicates", "2"), 2, "2.0 is not in the range"),
-        (("record", "nonsense", "x"), 2, "nonsense: an address like https://host:port"),
+        (("record", "nonsense", "x"), 2, "http:// or https://host:port is expected"),
+        (("record", "http://host:port", "x"), 2, "a port from 1 to 65535"),
         (("record", "http://127.0.0.1:1", "empty"), 1, "empty exists: choose another name"),
         (("record", "http://127.0.0.1:1", "no/such/folder"), 1, "no/such/folder: No such file"),
     ],
