@@ -9,11 +9,14 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
+from dotenv import dotenv_values
 
 from infra import running
 from infra.process import PortInUse, require_free_port
@@ -49,9 +52,10 @@ class Finding:
 
 @click.command()
 def doctor() -> None:
-    """Check every system that is configured; exit with 1 if one fails.
+    """Check every configured system.
 
-    Takes the settings of this folder: environment, .env, and what runs here as `soltape up`.
+    Says of each whether it answers, and what to do if not; exits with 1 if one does not. Takes
+    the settings of this folder: environment, .env, and what runs here as `soltape up`.
     """
     settings = load()
     pid = running.holder(settings.soltape_data)
@@ -91,6 +95,7 @@ async def _find(check: Check) -> Finding:
 def checks(settings: Settings) -> list[Check]:
     """Return the checks of a configuration."""
     return [
+        Check("settings", _dotenv),
         Check("data", partial(_data, settings)),
         Check("kafka", partial(_kafka, settings)),
         Check("clickhouse", partial(_clickhouse, settings)),
@@ -102,6 +107,19 @@ def checks(settings: Settings) -> list[Check]:
             for role in ("ingest", "agents", "chain")
         ),
     ]
+
+
+async def _dotenv() -> str:
+    """Other programs may share .env, so only a name that looks like one of ours is a mistake."""
+    path = Path(str(Settings.model_config["env_file"]))
+    if not path.is_file():  # noqa: ASYNC240 - an instant
+        return "no .env here: environment and defaults (.env.example explains each)"
+    ours = [name.upper() for name in Settings.model_fields]
+    names = [name for name, value in dotenv_values(path).items() if value]
+    for name in names:
+        if name.upper() not in ours and (near := get_close_matches(name.upper(), ours, 1, 0.85)):
+            raise Unwell(f"{path} sets {name}, which is no setting; {near[0]} is one")
+    return f"{path} sets {sum(name.upper() in ours for name in names)} of {len(ours)}"
 
 
 async def _data(settings: Settings) -> str:

@@ -21,6 +21,20 @@ def short_wait(monkeypatch):
     monkeypatch.setattr(doctor, "TIMEOUT_S", 2.0)
 
 
+@pytest.mark.parametrize(
+    ("line", "well", "told"),
+    [
+        ("GEYSER_ENDPONT=http://a:1", False, "GEYSER_ENDPOINT is one"),
+        ("COMPOSE_PROJECT_NAME=a\nLOG_LEVEL=info\n#LOG_FORMAT=json", True, "sets 1 of"),
+    ],
+)
+async def test_a_misspelt_setting_is_found(tmp_path, monkeypatch, line, well, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(line)
+    found = await finding("settings")
+    assert (found.well, told in found.text) == (well, True)
+
+
 async def finding(name, **settings):
     settings = Settings(_env_file=None, **settings)
     wanted = [check for check in doctor.checks(settings) if check.name == name]
