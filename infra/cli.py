@@ -42,9 +42,9 @@ HELP = """Solana's tape: from a Yellowstone stream to Kafka topics.
 
 \b
 First time here?
-  soltape up                 everything on this machine, on a simulated chain
-  soltape tail solana-dex-swaps    watch the swaps go by
-  soltape doctor             is what I configured reachable?
+  soltape up                     everything on this machine, on a simulated chain
+  soltape tail solana-dex-swaps  watch the swaps go by
+  soltape doctor                 is what I configured reachable?
 
 Settings come from the environment and .env; .env.example explains each.
 """
@@ -60,7 +60,8 @@ cli.add_command(
     EntryPointGroup(
         "soltape.benches",
         name="bench",
-        help="Measure, and print one JSON line with the figures (progress goes to stderr).",
+        help="Measure, and print one JSON line.\n\n"
+        "The line has the figures; progress goes to stderr.",
     )
 )
 

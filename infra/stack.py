@@ -185,6 +185,8 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
     source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
     if wishes.loop:
         source.append("--loop")
+    elif wishes.recording:
+        stack.notes.append(f"{wishes.recording} is played once; the chain is quiet after it")
     for option, value in (("--rate", wishes.rate), ("--seed", wishes.seed)):
         if value is not None:
             source += [option, str(value)]

@@ -46,7 +46,11 @@ _STOP_SYSTEMS_S: Final = 1.2  # of which are kept for the systems, which stop af
     "or yours.  "
     "[default: KAFKA_BOOTSTRAP if it is set, else embedded]",
 )
-@click.option("--rate", type=click.FloatRange(0, 20_000), help="Transactions a second.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, 20_000),
+    help="Transactions a second of a local chain.  [default: 300]",
+)
 @click.option("--seed", type=click.IntRange(0), help="Of the market: the same gives the same one.")
 @click.option("--loop", is_flag=True, help="Play the recording again and again.")
 @click.argument(
@@ -68,7 +72,7 @@ def up(
 
     \b
       soltape up
-      soltape up --chain recorded transactions.jsonl.zst
+      soltape up --chain recorded transactions.jsonl --loop
       soltape up --chain https://my-yellowstone:443 --broker kafka-1:9092,kafka-2:9092
     """
     wishes, given = _wishes(chain, file, broker, rate, seed, loop=loop)

@@ -117,10 +117,11 @@ def tail(
     no_follow: bool,
     position: bool,
 ) -> None:
-    """Print a topic as JSON lines: what comes from now on, or from an earlier point.
+    """Print a topic as JSON lines.
 
-    Order holds within a partition. A record that cannot be read is reported on stderr with its
-    place, the rest goes on, and the exit status is 1.
+    Prints what comes from now on, or from an earlier point with --from, until Ctrl-C. Order
+    holds within a partition. A record that cannot be read is reported on stderr with its place,
+    the rest goes on, and the exit status is 1.
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we say ourselves what is the case
     reading = _print(
