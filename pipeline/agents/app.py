@@ -27,6 +27,8 @@ def create_app(settings: Settings, group: str) -> faust.App:
         broker_heartbeat_interval=settings.kafka_session_timeout_s / 3,
         broker_request_timeout=max(30.0, settings.kafka_session_timeout_s * 3),
         consumer_auto_offset_reset="earliest",
+        # A group assigned while its client had lost the topics owns nothing until it looks again.
+        consumer_metadata_max_age_ms=2_000,
         key_serializer="raw",
         value_serializer="raw",
         store="memory://",

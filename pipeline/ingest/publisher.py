@@ -282,7 +282,7 @@ class Publisher:
             metrics.KAFKA_DOWN.set(1)
             log.warning(
                 "Kafka is not reachable: holding what is unacknowledged, retrying",
-                cause=self._trouble,
+                cause=self._trouble or error.str(),
             )
 
     def _fail(self, text: str) -> None:
