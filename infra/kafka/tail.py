@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -230,7 +230,8 @@ async def _records(
                 heard = time.monotonic()
     finally:
         await asyncio.sleep(0)  # aiokafka's stop fails on a task of its own that has not begun
-        await consumer.stop()
+        with suppress(asyncio.CancelledError):  # of its own task, if the broker has gone
+            await consumer.stop()
 
 
 async def _offsets(
