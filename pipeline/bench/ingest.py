@@ -335,6 +335,7 @@ def ingest(quick: bool, rate: tuple[float, ...], seconds: float | None) -> None:
         "tx/s",
         p50_ms=round(first.p50_ms, 1),
         p99_ms=round(first.p99_ms, 1),
+        latency_at=f"{first.phase.rate:.0f} tx/s",
         counts={
             "events": sum(outcome.events for outcome in outcomes),
             "missing": sum(outcome.missing for outcome in outcomes),
