@@ -4,13 +4,14 @@ An instruction of these programs is a swap where the trader's authority and the 
 moved a token; quotes, deposits and withdrawals are not. The places below come from mainnet
 transactions (2024-11 to 2026-04) and hold in every one seen:
 
-- the pool: the account that owns both vaults (SolFi, HumidiFi, BisonFi, GoonFi, Obric), or,
+- the pool: the account that owns both vaults (SolFi, HumidiFi, BisonFi, GoonFi, Obric, and a
+  program only known by its address, exa6gyh), or,
   where vaults own themselves or have one owner for all pools, the one account of the program
   that goes with the pair (AlphaQ, ZeroFi, Tessera). Aquifer's is the `dex_instance` that its
   coin accounts are derived from: ["coin", dex_instance, mint] gives each vault's owner.
 - `sides`: whether the vaults stand in one order whichever way the swap goes; the later one is
-  then the pool's second side. ZeroFi lists input before output; for Aquifer and Scorch too
-  few swaps were seen to tell.
+  then the pool's second side. ZeroFi and exa6gyh list input before output; for Aquifer and
+  Scorch too few swaps were seen to tell.
 
 Scorch's pool and ZeroFi's instruction 16 follow public tables of account layouts alone. Fees are
 inside the quoted price and nowhere told.
@@ -79,6 +80,7 @@ VENUES: Final = (
     _venue("alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", pool=1, user=0),
     _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", pool=9, user=1, sides=False),
     _venue("bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", pool=1, user=0),
+    _venue("exa6gyh", "ExA6GYhHAeRNMWVNLrDir1SKPJZcZA2oaPq6uriSmxfJ", pool=1, user=0, sides=False),
     _venue("goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", pool=1, user=0),
     _venue("goonfi-v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", pool=1, user=0),
     _venue("humidifi", "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp", pool=1, user=0),

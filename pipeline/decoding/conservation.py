@@ -23,6 +23,7 @@ _MINT_TO: Final = (7, 14)
 _BURN: Final = (8, 15)
 _CLOSE: Final = 9
 _SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"
+_SYSTEM_CREATE_WITH_SEED: Final = b"\x03\x00\x00\x00"
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
@@ -110,10 +111,29 @@ def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[i
                 moved[accounts[1]] += u64(data, 1)
             elif data[0] in _BURN:
                 moved[accounts[0]] -= u64(data, 1)
-        elif program == SYSTEM_PROGRAM and data[:4] in (_SYSTEM_CREATE, _SYSTEM_TRANSFER):
-            moved[accounts[0]] -= u64(data, 4)
-            account = tx.token_account(accounts[1])
-            # The rent of a token account is none of its tokens; a transfer may be SOL to wrap.
-            if account is None or (account.mint == WSOL and data[:4] == _SYSTEM_TRANSFER):
-                moved[accounts[1]] += u64(data, 4)
+        elif program == SYSTEM_PROGRAM:
+            lamports = _lamports(data)
+            if lamports:
+                moved[accounts[0]] -= lamports
+                moved[accounts[1]] += _as_tokens(tx, accounts[1], lamports, data)
     return closed, moved
+
+
+def _lamports(data: bytes) -> int:
+    """Return what a System instruction moves from its first account to its second."""
+    if data[:4] in (_SYSTEM_CREATE, _SYSTEM_TRANSFER):
+        return u64(data, 4)
+    if data[:4] == _SYSTEM_CREATE_WITH_SEED:
+        return u64(data, 44 + u64(data, 36))  # base 32, the seed's length 8, seed
+    return 0
+
+
+def _as_tokens(tx: Transaction, index: int, lamports: int, data: bytes) -> int:
+    """Return what lamports add to an account that is compared in tokens, or in lamports."""
+    account = tx.token_account(index)
+    if account is None or (account.mint == WSOL and data[:4] == _SYSTEM_TRANSFER):
+        return lamports  # a transfer may be SOL to wrap
+    after = tx.meta.post_balances
+    if account.mint != WSOL or index >= len(after):
+        return 0  # the rent of a token account is none of its tokens
+    return lamports - (after[index] - account.post_raw)

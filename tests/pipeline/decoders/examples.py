@@ -85,8 +85,18 @@ EXAMPLES = {
         "x pool x x v1 v2 u1 u2 trader x x x auth x tokens x x",
     ),
     "byreal": _clmm("REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2"),
+    "cropper": Example(
+        "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt",
+        SWAP,
+        "tokens trader pool u1 v1 u2 v2 x x x x",
+    ),
     "dexlab": _token_swap("DSwpgjMvXhtGn6BsbqmacdBZyfLj6jSWf3HJpdJtmg6N"),
     "dooar": _token_swap("Dooar9JkhdZ7J3LHN3A7YCuoGRUggXhQaG4kijfLGU2j"),
+    "exa6gyh": _prop(
+        "ExA6GYhHAeRNMWVNLrDir1SKPJZcZA2oaPq6uriSmxfJ",
+        "trader pool v1 v2 u1 u2 tokens x",
+        sides=False,
+    ),
     "fluxbeam": _token_swap("FLUXubRmkEi2q6K3Y9kBPg9248ggaZVsoSFhtJHSrm1X"),
     "fusion-amm": Example(
         "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9",

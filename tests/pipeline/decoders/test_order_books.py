@@ -10,6 +10,7 @@ from pipeline.decoding.decode import Reason, decode_update
 from schemas.events import Swap
 
 BOOKS = ["manifest", "openbook-v2", "phoenix"]
+PHOENIX = "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY"
 
 
 @pytest.mark.parametrize("dex", BOOKS)
@@ -55,11 +56,68 @@ def test_manifest_swap_v2(builder: ModuleType, examples: ModuleType) -> None:
     assert swap.wallet == builder.address("trader")
 
 
-def test_phoenix_orders_on_deposited_funds_are_counted_as_unknown(
-    builder: ModuleType, examples: ModuleType
+# Phoenix: the market's log, by which an order on the book tells whether it met another.
+
+
+def market_log(*events: bytes) -> bytes:
+    """Return the data of instruction 15: tag, header, events."""
+    header = bytes([1, 0]) + bytes(8 * 3 + 32 * 2)
+    return bytes([15]) + header + len(events).to_bytes(2, "little") + b"".join(events)
+
+
+FILL, PLACED, TIMED = bytes([2]) + bytes(66), bytes([3]) + bytes(42), bytes([8]) + bytes(26)
+
+
+def summary(base_lots: int, quote_lots: int, fee_lots: int) -> bytes:
+    lots = (base_lots, quote_lots, fee_lots)
+    return bytes([6]) + bytes(2 + 16) + b"".join(lot.to_bytes(8, "little") for lot in lots)
+
+
+@pytest.mark.parametrize("heights", [True, False])
+@pytest.mark.parametrize("buys", [True, False])
+def test_phoenix_fee_in_the_markets_lots(
+    buys: bool, heights: bool, builder: ModuleType, examples: ModuleType
 ) -> None:
+    """A quote lot is what was paid or received for one: a thousand here."""
+    tx, call = examples.swap(builder, examples.EXAMPLES["phoenix"], buys=buys, routed=True)
+    log = market_log(FILL, FILL, summary(7, examples.USDC_RAW // 1_000, 2))
+    tx.call(call.program, "log", log, under=call)
+    (swap,) = decode_update(tx.info(heights=heights), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.pool_fee_raw, swap.pool_fee_mint) == (2_000, examples.USDC)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (examples.TOKEN_RAW, examples.USDC_RAW)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (FILL, summary(7, 3, 2)),
+        (FILL, summary(7, 1_000, 1_001)),
+        (b"\xff" + bytes(9), summary(7, 1_000, 2)),
+        (FILL,),
+        (b"\x06",),
+    ],
+)
+def test_phoenix_log_that_does_not_fit_tells_no_fee(
+    events: tuple[bytes, ...], builder: ModuleType, examples: ModuleType
+) -> None:
+    """Lots that do not divide the amount, too high a fee, unknown kinds, none, a torn one."""
+    tx, call = examples.swap(builder, examples.EXAMPLES["phoenix"])
+    tx.call(call.program, "log", market_log(*events), under=call)
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert swap.pool_fee_raw is None
+    assert swap.amount_raw == examples.TOKEN_RAW
+
+
+def test_phoenix_orders_on_the_book(builder: ModuleType) -> None:
+    """One that waits is no trade; one that met another is, of amounts that nothing tells."""
     for tag in (1, 2, 3):
-        tx, call = examples.swap(builder, examples.EXAMPLES["phoenix"])
-        call.data = bytes([tag]) + call.data[1:]
-        decoded = decode_update(tx.info(), 1, 2)
-        assert [item.reason for item in decoded.undecoded] == [Reason.UNKNOWN]
+        for filled, reasons in ((0, []), (9, [Reason.MALFORMED])):
+            tx = builder.TransactionBuilder("trader")
+            order = tx.call(PHOENIX, "x x pool trader seat u1 u2 v1 v2 tokens", bytes([tag, 1]))
+            log = market_log(summary(filled, filled * 3, 0), PLACED, TIMED)
+            tx.call(PHOENIX, "log", log, under=order)
+            decoded = decode_update(tx.info(), 1, 2)
+            assert not decoded.events
+            assert [item.reason for item in decoded.undecoded] == reasons

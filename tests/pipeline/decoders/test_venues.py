@@ -167,6 +167,7 @@ def test_examples_are_like_recorded_swaps(corpus: Any, examples: ModuleType) -> 
     without = examples.EXAMPLES.keys() - seen
     assert without == {
         "bonkswap",
+        "cropper",
         "dexlab",
         "dooar",
         "goosefx-gamma",
