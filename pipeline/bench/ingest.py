@@ -39,7 +39,7 @@ READY_S: Final = 30.0
 WARM_UP_S: Final = 5.0
 DRAIN_S: Final = 30.0
 # Of what the market does, some fails and some touches no venue: neither is subscribed to.
-OFFERED: Final = 1.2
+OFFERED: Final = 1.25
 LATENCY: Final = "soltape_ingest_live_latency_ms"
 
 Identity = tuple[str, int]
