@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -31,7 +32,7 @@ class Call(NamedTuple):
     data: bytes
 
 
-class Pool(Stateful):
+class Pool(Stateful, ABC):
     """A market between two mints. `sides` and `vaults` are in the venue's own order."""
 
     __slots__ = ("address", "alive", "ledger", "sides", "vaults")
@@ -50,19 +51,19 @@ class Pool(Stateful):
         self.vaults = vaults
         self.alive = True
 
+    @abstractmethod
     def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
         """Return what a trader who sends `amount_in_raw` would receive, after all fees."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int) -> Call:
         """Return the swap instruction."""
-        raise NotImplementedError
 
+    @abstractmethod
     def swap(
         self, tx: Execution, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int
     ) -> int:
         """Execute the swap instruction; returns what the trader received."""
-        raise NotImplementedError
 
     def other(self, mint: Mint) -> Mint:
         """Return the other side."""
