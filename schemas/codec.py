@@ -67,6 +67,8 @@ def _swap_fields(swap: Swap) -> dict[str, Any]:
         "quote_reserve_raw": swap.quote_reserve_raw,
         "liquidity": "" if liquidity is None else str(liquidity),
         "sqrt_price_x64": "" if sqrt_price_x64 is None else str(sqrt_price_x64),
+        "sol_value_lamports": swap.sol_value_lamports,
+        "usd_value_micros": swap.usd_value_micros,
     }
 
 
@@ -114,7 +116,7 @@ def _migration_fields(migration: Migration) -> dict[str, Any]:
 
 
 def swap_to_proto(swap: Swap) -> tape_pb2.Swap:
-    """Return the message of a swap; its SOL and USD values stay unset."""
+    """Return the message of a swap; prices in SOL and USD are the publisher's to set."""
     return tape_pb2.Swap(**_swap_fields(swap))
 
 
@@ -201,6 +203,8 @@ def swap_from_proto(message: tape_pb2.Swap) -> Swap:
             int(message.liquidity) if message.liquidity else None,
             int(message.sqrt_price_x64) if message.sqrt_price_x64 else None,
             _COMMITMENTS[message.commitment],
+            message.sol_value_lamports if message.HasField("sol_value_lamports") else None,
+            message.usd_value_micros if message.HasField("usd_value_micros") else None,
         )
     except KeyError as error:
         raise CodecError(
@@ -383,6 +387,8 @@ def event_from_json(values: dict[str, Any]) -> Event:
     given = {}
     for field in dataclasses.fields(event):
         if field.name not in values:
+            if field.default is None:
+                continue
             raise CodecError(f"{field.name}: missing")
         given[field.name] = _from_json(field, values[field.name])
     return event(**given)

@@ -1,4 +1,4 @@
-"""The events of the tape as values: a swap, a creation, a migration.
+"""The events of the tape as values: a swap, a creation, a migration; and what balances did.
 
 Amounts are integers in the token's smallest unit, addresses and signatures base58 text,
 times milliseconds since the Unix epoch. `schemas.codec` turns them into Protobuf and JSON.
@@ -65,6 +65,8 @@ class Swap:
     liquidity: int | None
     sqrt_price_x64: int | None
     commitment: Commitment = Commitment.PROCESSED
+    sol_value_lamports: int | None = None  # of `quote_amount_raw`; None while its price is unknown
+    usd_value_micros: int | None = None  # millionths of a dollar
 
     @property
     def price(self) -> float:
@@ -122,3 +124,34 @@ class Migration:
 
 
 Event = Swap | Creation | Migration
+
+
+@dataclass(slots=True, frozen=True)
+class TokenBalance:
+    """What a token account holds after a transaction that changed it.
+
+    A wallet's own SOL is told likewise: its account is the wallet itself, its mint wrapped SOL's.
+    """
+
+    account: bytes
+    owner: str
+    mint: str
+    decimals: int
+    amount_raw: int
+    is_vault: bool  # a pool or curve was seen to pay from or into it
+    is_token_2022: bool
+    tx_index: int
+
+
+@dataclass(slots=True, frozen=True)
+class Movement:
+    """What became of a wallet's tokens in one transaction beside its swaps; amounts are net."""
+
+    signature: str
+    tx_index: int
+    wallet: str
+    mint: str
+    decimals: int
+    received_raw: int
+    sent_raw: int
+    burned_raw: int

@@ -26,7 +26,7 @@ CONFIRMED: Commitment
 FINALIZED: Commitment
 
 class Swap(_message.Message):
-    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool", "wallet", "fee_payer", "mint", "quote_mint", "side", "amount_raw", "decimals", "quote_amount_raw", "quote_decimals", "wallet_amount_raw", "wallet_quote_amount_raw", "price", "price_sol", "price_usd", "sol_value", "usd_value", "pool_fee_raw", "pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router", "platform", "commitment", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64")
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool", "wallet", "fee_payer", "mint", "quote_mint", "side", "amount_raw", "decimals", "quote_amount_raw", "quote_decimals", "wallet_amount_raw", "wallet_quote_amount_raw", "price", "price_sol", "price_usd", "sol_value", "usd_value", "pool_fee_raw", "pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router", "platform", "commitment", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64", "sol_value_lamports", "usd_value_micros")
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     TX_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,8 @@ class Swap(_message.Message):
     QUOTE_RESERVE_RAW_FIELD_NUMBER: _ClassVar[int]
     LIQUIDITY_FIELD_NUMBER: _ClassVar[int]
     SQRT_PRICE_X64_FIELD_NUMBER: _ClassVar[int]
+    SOL_VALUE_LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    USD_VALUE_MICROS_FIELD_NUMBER: _ClassVar[int]
     signature: str
     slot: int
     tx_index: int
@@ -99,7 +101,9 @@ class Swap(_message.Message):
     quote_reserve_raw: int
     liquidity: str
     sqrt_price_x64: str
-    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., pool: _Optional[str] = ..., wallet: _Optional[str] = ..., fee_payer: _Optional[str] = ..., mint: _Optional[str] = ..., quote_mint: _Optional[str] = ..., side: _Optional[_Union[Side, str]] = ..., amount_raw: _Optional[int] = ..., decimals: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., quote_decimals: _Optional[int] = ..., wallet_amount_raw: _Optional[int] = ..., wallet_quote_amount_raw: _Optional[int] = ..., price: _Optional[float] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., sol_value: _Optional[float] = ..., usd_value: _Optional[float] = ..., pool_fee_raw: _Optional[int] = ..., pool_fee_mint: _Optional[str] = ..., fee_lamports: _Optional[int] = ..., priority_fee_lamports: _Optional[int] = ..., tip_lamports: _Optional[int] = ..., router: _Optional[str] = ..., platform: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ..., reserve_raw: _Optional[int] = ..., quote_reserve_raw: _Optional[int] = ..., liquidity: _Optional[str] = ..., sqrt_price_x64: _Optional[str] = ...) -> None: ...
+    sol_value_lamports: int
+    usd_value_micros: int
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., pool: _Optional[str] = ..., wallet: _Optional[str] = ..., fee_payer: _Optional[str] = ..., mint: _Optional[str] = ..., quote_mint: _Optional[str] = ..., side: _Optional[_Union[Side, str]] = ..., amount_raw: _Optional[int] = ..., decimals: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., quote_decimals: _Optional[int] = ..., wallet_amount_raw: _Optional[int] = ..., wallet_quote_amount_raw: _Optional[int] = ..., price: _Optional[float] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., sol_value: _Optional[float] = ..., usd_value: _Optional[float] = ..., pool_fee_raw: _Optional[int] = ..., pool_fee_mint: _Optional[str] = ..., fee_lamports: _Optional[int] = ..., priority_fee_lamports: _Optional[int] = ..., tip_lamports: _Optional[int] = ..., router: _Optional[str] = ..., platform: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ..., reserve_raw: _Optional[int] = ..., quote_reserve_raw: _Optional[int] = ..., liquidity: _Optional[str] = ..., sqrt_price_x64: _Optional[str] = ..., sol_value_lamports: _Optional[int] = ..., usd_value_micros: _Optional[int] = ...) -> None: ...
 
 class Creation(_message.Message):
     __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "mint", "name", "symbol", "uri", "creator", "platform", "dex", "pool", "quote_mint", "decimals", "supply_raw", "token_program", "commitment")
@@ -256,15 +260,67 @@ class TapeEvent(_message.Message):
     def __init__(self, swap: _Optional[_Union[Swap, _Mapping]] = ..., creation: _Optional[_Union[Creation, _Mapping]] = ..., migration: _Optional[_Union[Migration, _Mapping]] = ..., slot_status: _Optional[_Union[SlotStatus, _Mapping]] = ..., slot_gap: _Optional[_Union[SlotGap, _Mapping]] = ...) -> None: ...
 
 class LiveBatch(_message.Message):
-    __slots__ = ("events", "sent_ms")
+    __slots__ = ("events", "sent_ms", "sol_usd")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     SENT_MS_FIELD_NUMBER: _ClassVar[int]
+    SOL_USD_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[TapeEvent]
     sent_ms: int
-    def __init__(self, events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., sent_ms: _Optional[int] = ...) -> None: ...
+    sol_usd: str
+    def __init__(self, events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., sent_ms: _Optional[int] = ..., sol_usd: _Optional[str] = ...) -> None: ...
+
+class TokenBalance(_message.Message):
+    __slots__ = ("account", "owner", "mint", "decimals", "amount_raw", "is_vault", "is_token_2022", "tx_index")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    DECIMALS_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    IS_VAULT_FIELD_NUMBER: _ClassVar[int]
+    IS_TOKEN_2022_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    account: bytes
+    owner: str
+    mint: str
+    decimals: int
+    amount_raw: int
+    is_vault: bool
+    is_token_2022: bool
+    tx_index: int
+    def __init__(self, account: _Optional[bytes] = ..., owner: _Optional[str] = ..., mint: _Optional[str] = ..., decimals: _Optional[int] = ..., amount_raw: _Optional[int] = ..., is_vault: _Optional[bool] = ..., is_token_2022: _Optional[bool] = ..., tx_index: _Optional[int] = ...) -> None: ...
+
+class Movement(_message.Message):
+    __slots__ = ("signature", "tx_index", "wallet", "mint", "decimals", "received_raw", "sent_raw", "burned_raw")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    WALLET_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    DECIMALS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_RAW_FIELD_NUMBER: _ClassVar[int]
+    SENT_RAW_FIELD_NUMBER: _ClassVar[int]
+    BURNED_RAW_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    tx_index: int
+    wallet: str
+    mint: str
+    decimals: int
+    received_raw: int
+    sent_raw: int
+    burned_raw: int
+    def __init__(self, signature: _Optional[str] = ..., tx_index: _Optional[int] = ..., wallet: _Optional[str] = ..., mint: _Optional[str] = ..., decimals: _Optional[int] = ..., received_raw: _Optional[int] = ..., sent_raw: _Optional[int] = ..., burned_raw: _Optional[int] = ...) -> None: ...
+
+class QuotePrice(_message.Message):
+    __slots__ = ("mint", "lamports", "amount_raw")
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_RAW_FIELD_NUMBER: _ClassVar[int]
+    mint: str
+    lamports: int
+    amount_raw: int
+    def __init__(self, mint: _Optional[str] = ..., lamports: _Optional[int] = ..., amount_raw: _Optional[int] = ...) -> None: ...
 
 class SlotBatch(_message.Message):
-    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions")
+    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     BLOCKHASH_FIELD_NUMBER: _ClassVar[int]
@@ -274,6 +330,9 @@ class SlotBatch(_message.Message):
     SOL_USD_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    BALANCES_FIELD_NUMBER: _ClassVar[int]
+    MOVEMENTS_FIELD_NUMBER: _ClassVar[int]
+    QUOTES_FIELD_NUMBER: _ClassVar[int]
     slot: int
     parent: int
     blockhash: str
@@ -283,7 +342,10 @@ class SlotBatch(_message.Message):
     sol_usd: str
     complete: bool
     transactions: int
-    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ...) -> None: ...
+    balances: _containers.RepeatedCompositeFieldContainer[TokenBalance]
+    movements: _containers.RepeatedCompositeFieldContainer[Movement]
+    quotes: _containers.RepeatedCompositeFieldContainer[QuotePrice]
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ...) -> None: ...
 
 class Undecoded(_message.Message):
     __slots__ = ("slot", "signature", "program_id", "dex", "event_index", "reason", "detail", "data")
