@@ -106,12 +106,12 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     """Decide what is started here and where.
 
     Raises PortInUse where the user chose the port, SettingsError where a setting contradicts,
-    FolderInUse where another broker works on the log that would begin anew.
+    FolderInUse where another process works in a folder that would begin anew.
     """
     stack = Stack(settings, frozenset(settings.model_fields_set))
     _kafka(stack, wishes)
-    _clickhouse(stack)
-    _redis(stack)
+    _clickhouse(stack, wishes)
+    _redis(stack, wishes)
     _chain(stack, wishes)
     _roles(stack)
     return stack
@@ -124,18 +124,22 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
     port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
     _change(stack, kafka_bootstrap=f"{HOST}:{port}")
     kind = wishes.broker or "embedded"
-    if kind in _LOGS and not _chain_is_elsewhere(stack, wishes):
-        # A local chain begins anew with every start, and a tape tells of one chain only.
-        _remove(stack.settings.soltape_data / _LOGS[kind])
+    if kind in _LOGS:
+        _begin_anew(stack, wishes, _LOGS[kind])
     broker = _BROKERS[kind].process(stack.settings)
     broker = replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
     stack.parts.append(Part(broker, forgets=kind not in _LOGS))
 
 
-def _remove(log: Path) -> None:
-    if pid := folder_lock.holder(log / "lock"):  # `soltape kafka`, on another port
-        raise folder_lock.FolderInUse(log, pid)
-    shutil.rmtree(log, ignore_errors=True)
+def _begin_anew(stack: Stack, wishes: Wishes, name: str) -> None:
+    """Empty a data folder if the chain is local: that begins anew with every start, and what we
+    keep tells of one chain only."""
+    if _chain_is_elsewhere(stack, wishes):
+        return
+    folder = stack.settings.soltape_data / name
+    if pid := folder_lock.holder(folder / "lock"):  # `soltape kafka`, say, on another port
+        raise folder_lock.FolderInUse(folder, pid)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _ready_with_topics(broker: Process, settings: Settings) -> None:
@@ -147,21 +151,23 @@ async def _ready_with_topics(broker: Process, settings: Settings) -> None:
         raise NotReady(str(error)) from None
 
 
-def _clickhouse(stack: Stack) -> None:
+def _clickhouse(stack: Stack, wishes: Wishes) -> None:
     if _is_set(stack, "clickhouse_url"):
         stack.elsewhere["clickhouse"] = host_of(stack.settings.clickhouse_url)
         return
     port = _listen(stack, "clickhouse", "clickhouse_url", CLICKHOUSE_PORT)
     _change(stack, clickhouse_url=f"http://{HOST}:{port}")
+    _begin_anew(stack, wishes, "clickhouse")
     stack.parts.append(Part(clickhouse.server(stack.settings.soltape_data / "clickhouse", port)))
 
 
-def _redis(stack: Stack) -> None:
+def _redis(stack: Stack, wishes: Wishes) -> None:
     if _is_set(stack, "redis_url"):
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
         return
     port = _listen(stack, "redis", "redis_url", REDIS_PORT)
     _change(stack, redis_url=f"redis://{HOST}:{port}/0")
+    _begin_anew(stack, wishes, "redis")
     stack.parts.append(Part(redis.valkey(stack.settings.soltape_data / "redis", HOST, port)))
 
 
@@ -201,7 +207,10 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
 
 def _roles(stack: Stack) -> None:
     here = {part.process.name for part in stack.parts}
-    for name, needs in (("ingest", ("kafka", "chain")), ("agents", ("kafka", "redis"))):
+    for name, needs in (
+        ("ingest", ("kafka", "chain")),
+        ("agents", ("kafka", "clickhouse", "redis")),
+    ):
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)
         _change(stack, **{setting: port})

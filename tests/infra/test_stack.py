@@ -114,21 +114,23 @@ def test_only_tansu_forgets():
 
 
 def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monkeypatch):
-    settings = load_own()
-    record = settings.soltape_data / "kafka" / "topics.json"
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text("{}")
+    data = load_own().soltape_data
+    kept = [data / system / "kept" for system in ("kafka", "clickhouse", "redis")]
+    for file in kept:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("of the last start")
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
     plan(load_own(), Wishes())
-    assert record.exists()
+    assert all(file.exists() for file in kept)
     plan(load_own(), Wishes(chain="simulated"))
-    assert not record.exists()
+    assert not any(file.exists() for file in kept)
 
 
-def test_a_log_that_a_broker_works_on_is_not_removed():
+@pytest.mark.parametrize("system", ["kafka", "clickhouse"])
+def test_a_folder_that_a_process_works_in_is_not_emptied(system):
     data = load_own().soltape_data
     with (
-        folder_lock.hold(data / "kafka" / "lock"),
+        folder_lock.hold(data / system / "lock"),
         pytest.raises(folder_lock.FolderInUse, match=f"process {os.getpid()}"),
     ):
         plan(load_own(), Wishes())
