@@ -8,34 +8,34 @@ really happened: nothing may be missing, nothing may be there twice.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
-from urllib.request import urlopen
+from typing import Final
 
 import click
 import orjson
-import psutil
-from prometheus_client.parser import text_string_to_metric_families
 
 from infra.bench import progress, report
 from infra.kafka import embedded, topics
-from infra.process import NotReady, free_port
+from infra.process import free_port
 from infra.settings import Settings
+from pipeline.bench.roles import (
+    cpu_seconds,
+    quantile,
+    role,
+    scrape,
+    value,
+    wait_ready,
+    wait_until,
+)
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT
 
 HOST: Final = "127.0.0.1"
-READY_S: Final = 30.0
 WARM_UP_S: Final = 5.0
 DRAIN_S: Final = 30.0
 # Of what the market does, some fails and some touches no venue: neither is subscribed to.
@@ -68,59 +68,6 @@ class Outcome:
     cpu_seconds: dict[str, float]  # of each process, over the phase
 
 
-class BenchFailed(click.ClickException):
-    """A process of the bench did not do its part; the text ends with its last log lines."""
-
-
-@dataclass(slots=True)
-class Role:
-    """A running process of the bench."""
-
-    name: str
-    child: subprocess.Popen[bytes]
-    log: Path
-
-    def check(self) -> None:
-        """Raise BenchFailed if it has ended."""
-        if self.child.poll() is not None:
-            said = self.log.read_text(errors="replace")[-600:]
-            raise BenchFailed(f"{self.name} ended with {self.child.returncode}: {said}")
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time it has used."""
-        times = psutil.Process(self.child.pid).cpu_times()
-        return float(times.user + times.system)
-
-    def stop(self, within_s: float = 15.0) -> None:
-        """End it."""
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGTERM)
-            try:
-                self.child.wait(within_s)
-            except subprocess.TimeoutExpired:
-                self.child.kill()
-                self.child.wait()
-
-
-@contextmanager
-def role(name: str, folder: Path, command: Sequence[str], **env: str) -> Iterator[Role]:
-    """Run a process, its log in the folder."""
-    log = folder / f"{name}.log"
-    out: IO[bytes]
-    with log.open("wb") as out:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "infra.cli", *command],
-            stdout=out,
-            stderr=out,
-            env={**os.environ, **env},
-        )
-        running = Role(name, child, log)
-        try:
-            yield running
-        finally:
-            running.stop()
-
-
 def run_phase(phase: Phase, folder: Path) -> Outcome:
     """Run one phase in an empty folder."""
     ports = {name: free_port() for name in ("kafka", "geyser", "rpc", "chain", "ingest")}
@@ -147,20 +94,20 @@ def run_phase(phase: Phase, folder: Path) -> Outcome:
     with ExitStack() as stack:
         kafka = embedded.process(settings)
         broker = stack.enter_context(role("kafka", folder, kafka.command[3:], **env))
-        _wait_ready(broker, kafka.ready)
+        wait_ready(broker, kafka.ready)
         chain = stack.enter_context(role("chain", folder, market, **env))
         ingest = stack.enter_context(role("ingest", folder, ["ingest"], **env))
         roles = (broker, chain, ingest)
         url = f"http://{HOST}:{ports['ingest']}/metrics"
-        _wait_until(lambda: _value(_scrape(url), "soltape_ingest_published_slot") > 0, roles)
+        wait_until(lambda: value(scrape(url), "soltape_ingest_published_slot") > 0, roles)
         time.sleep(WARM_UP_S)
-        before, cpu_before, began = _scrape(url), _cpu(roles), time.monotonic()
+        before, cpu_before, began = scrape(url), cpu_seconds(roles), time.monotonic()
         while (elapsed := time.monotonic() - began) < phase.seconds:
             for each in roles:
                 each.check()
             progress(f"{phase.rate:.0f} tx/s: {elapsed:.0f} of {phase.seconds:.0f} s")
             time.sleep(min(5.0, phase.seconds - elapsed))
-        after, cpu_after, took = _scrape(url), _cpu(roles), time.monotonic() - began
+        after, cpu_after, took = scrape(url), cpu_seconds(roles), time.monotonic() - began
         progress("draining ...")
         chain.stop()
         _drain(url)
@@ -168,17 +115,17 @@ def run_phase(phase: Phase, folder: Path) -> Outcome:
         lane = asyncio.run(read_lane(settings))
         broker.check()
     events, missing, double = compare(truth, lane)
-    moved = _value(after, "soltape_ingest_transactions_total", novelty="new") - _value(
+    moved = value(after, "soltape_ingest_transactions_total", novelty="new") - value(
         before, "soltape_ingest_transactions_total", novelty="new"
     )
-    p50, p99 = (_quantile(before, after, LATENCY, q) for q in (0.5, 0.99))
+    p50, p99 = (quantile(before, after, LATENCY, q) for q in (0.5, 0.99))
     return Outcome(
         phase=phase,
         transactions_per_second=moved / took,
         events=events,
         missing=missing,
         double=double,
-        gaps=int(_value(after, "soltape_ingest_gap_slots_total")),
+        gaps=int(value(after, "soltape_ingest_gap_slots_total")),
         p50_ms=p50,
         p99_ms=p99,
         cpu_seconds={name: cpu_after[name] - cpu_before[name] for name in cpu_before},
@@ -232,81 +179,16 @@ async def read_lane(settings: Settings) -> Lane:
     return lane
 
 
-def _wait_ready(broker: Role, ready: Any) -> None:
-    def serves() -> bool:
-        try:
-            asyncio.run(ready())
-        except NotReady:
-            return False
-        return True
-
-    _wait_until(serves, (broker,))
-
-
-def _wait_until(done: Any, roles: Sequence[Role]) -> None:
-    deadline = time.monotonic() + READY_S
-    while not done():
-        for each in roles:
-            each.check()
-        if time.monotonic() > deadline:
-            said = roles[-1].log.read_text(errors="replace")[-600:]
-            raise BenchFailed(f"{roles[-1].name} was not ready within {READY_S:.0f} s: {said}")
-        time.sleep(0.2)
-
-
 def _drain(url: str) -> None:
     """Wait until nothing moves any more: all that was confirmed is published."""
     deadline = time.monotonic() + DRAIN_S
     before = -1.0
     while time.monotonic() < deadline:
-        now = _value(_scrape(url), "soltape_ingest_published_slot")
+        now = value(scrape(url), "soltape_ingest_published_slot")
         if now == before:
             return
         before = now
         time.sleep(2.0)
-
-
-def _cpu(roles: Sequence[Role]) -> dict[str, float]:
-    return {each.name: each.cpu_seconds() for each in roles}
-
-
-Metrics = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def _scrape(url: str) -> Metrics:
-    try:
-        with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own loopback address
-            text = answer.read().decode()
-    except OSError:
-        return {}
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def _value(metrics: Metrics, name: str, **labels: str) -> float:
-    return metrics.get((name, tuple(sorted(labels.items()))), 0.0)
-
-
-def _quantile(before: Metrics, after: Metrics, name: str, quantile: float) -> float:
-    """Return a quantile of what a histogram saw between two scrapes, linear within a bucket."""
-    buckets = sorted(
-        (float(dict(labels)["le"]), count - before.get((sample, labels), 0.0))
-        for (sample, labels), count in after.items()
-        if sample == f"{name}_bucket"
-    )
-    if not buckets or not buckets[-1][1]:
-        return float("nan")
-    rank = quantile * buckets[-1][1]
-    low, below = 0.0, 0.0
-    for bound, count in buckets:
-        if count >= rank:
-            share = (rank - below) / (count - below) if count > below else 1.0
-            return low if bound == float("inf") else low + (bound - low) * share
-        low, below = bound, count
-    return low
 
 
 @click.command()

@@ -1,0 +1,148 @@
+"""The processes of a benchmark: real roles on this machine, their metrics and their CPU time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+from urllib.request import urlopen
+
+import click
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from infra.process import NotReady
+
+READY_S: Final = 30.0
+
+
+class BenchFailed(click.ClickException):
+    """A process of the bench did not do its part; the text ends with its last log lines."""
+
+
+@dataclass(slots=True)
+class Role:
+    """A running process of the bench."""
+
+    name: str
+    child: subprocess.Popen[bytes]
+    log: Path
+
+    def check(self) -> None:
+        """Raise BenchFailed if it has ended."""
+        if self.child.poll() is not None:
+            said = self.log.read_text(errors="replace")[-600:]
+            raise BenchFailed(f"{self.name} ended with {self.child.returncode}: {said}")
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time it has used."""
+        times = psutil.Process(self.child.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def stop(self, within_s: float = 15.0) -> None:
+        """End it."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGTERM)
+            try:
+                self.child.wait(within_s)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+
+
+@contextmanager
+def role(name: str, folder: Path, command: Sequence[str], **env: str) -> Iterator[Role]:
+    """Run a process, its log in the folder."""
+    log = folder / f"{name}.log"
+    out: IO[bytes]
+    with log.open("wb") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "infra.cli", *command],
+            stdout=out,
+            stderr=out,
+            env={**os.environ, **env},
+        )
+        running = Role(name, child, log)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+def wait_ready(role: Role, ready: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a process serves; raises BenchFailed."""
+
+    def serves() -> bool:
+        try:
+            asyncio.run(ready())
+        except NotReady:
+            return False
+        return True
+
+    wait_until(serves, (role,))
+
+
+def wait_until(done: Callable[[], bool], roles: Sequence[Role]) -> None:
+    """Wait for something that the roles bring about; raises BenchFailed if one of them ends."""
+    deadline = time.monotonic() + READY_S
+    while not done():
+        for each in roles:
+            each.check()
+        if time.monotonic() > deadline:
+            said = roles[-1].log.read_text(errors="replace")[-600:]
+            raise BenchFailed(f"{roles[-1].name} was not ready within {READY_S:.0f} s: {said}")
+        time.sleep(0.2)
+
+
+def cpu_seconds(roles: Sequence[Role]) -> dict[str, float]:
+    """Return the CPU time that each has used."""
+    return {each.name: each.cpu_seconds() for each in roles}
+
+
+Metrics = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scrape(url: str) -> Metrics:
+    """Read a Prometheus endpoint; empty while it does not answer."""
+    try:
+        with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own loopback address
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    """Return one sample, 0 where it is missing."""
+    return metrics.get((name, tuple(sorted(labels.items()))), 0.0)
+
+
+def quantile(before: Metrics, after: Metrics, name: str, quantile: float) -> float:
+    """Return a quantile of what a histogram saw between two scrapes, linear within a bucket."""
+    buckets = sorted(
+        (float(dict(labels)["le"]), count - before.get((sample, labels), 0.0))
+        for (sample, labels), count in after.items()
+        if sample == f"{name}_bucket"
+    )
+    if not buckets or not buckets[-1][1]:
+        return float("nan")
+    rank = quantile * buckets[-1][1]
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if count >= rank:
+            share = (rank - below) / (count - below) if count > below else 1.0
+            return low if bound == float("inf") else low + (bound - low) * share
+        low, below = bound, count
+    return low
