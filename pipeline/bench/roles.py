@@ -80,9 +80,12 @@ def role(name: str, folder: Path, command: Sequence[str], **env: str) -> Iterato
 def wait_ready(role: Role, ready: Callable[[], Awaitable[None]]) -> None:
     """Wait until a process serves; raises BenchFailed."""
 
+    async def ask() -> None:
+        await ready()
+
     def serves() -> bool:
         try:
-            asyncio.run(ready())
+            asyncio.run(ask())
         except NotReady:
             return False
         return True
