@@ -141,8 +141,9 @@ class Settings(BaseSettings):
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
     metrics_port_ingest: Port = Field(9101, description="of `soltape ingest`")
-    metrics_port_agents: Port = Field(9102, description="of `soltape agents`")
+    metrics_port_agents: Port = Field(9102, description="of `soltape agents` with live")
     metrics_port_chain: Port = Field(9103, description="of `soltape chain`")
+    metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")
 
 
 class SettingsError(Exception):

@@ -92,6 +92,7 @@ class Stack:
             "REDIS_URL": settings.redis_url,
             "METRICS_PORT_INGEST": str(settings.metrics_port_ingest),
             "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
+            "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
         }
         return {name: value for name, value in values.items() if value}
@@ -205,18 +206,22 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
     stack.parts.append(Part(process))
 
 
+# Roles in starting order: name, command, which systems serve before it.
+_ROLES: Final = (
+    ("ingest", ("ingest",), ("kafka", "chain")),
+    ("agents", ("agents",), ("kafka", "clickhouse", "redis")),
+)
+
+
 def _roles(stack: Stack) -> None:
     here = {part.process.name for part in stack.parts}
-    for name, needs in (
-        ("ingest", ("kafka", "chain")),
-        ("agents", ("kafka", "clickhouse", "redis")),
-    ):
+    for name, command, needs in _ROLES:
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)
         _change(stack, **{setting: port})
         process = Process(
             name=name,
-            command=[*_SOLTAPE, name],
+            command=[*_SOLTAPE, *command],
             address=f"http://{stack.settings.metrics_host}:{port}/metrics",
             ready=partial(_listens, port, stack.settings.metrics_host),
         )

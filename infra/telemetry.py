@@ -22,7 +22,7 @@ from infra.credentials import HIDDEN, hide
 from infra.process import PortInUse
 from infra.settings import Settings, SettingsError
 
-MetricsRole = Literal["ingest", "agents", "chain"]
+MetricsRole = Literal["ingest", "agents", "books", "chain"]
 
 _SECRET_KEYS: Final = frozenset(
     {"token", "password", "secret", "authorization", "cookie", "api_key", "apikey", "x_api_key"}

@@ -1,0 +1,205 @@
+"""`soltape bench pipeline`: a simulated market through everything, into the stores.
+
+What is measured is `soltape up` itself, in an empty folder, every part a process of its own. Lag
+is told in slots: from the newest slot of the settled lanes to the lowest watermark in Redis of
+any partition of any group that writes the stores. First one rate is held for long, then rates
+rise until the stores fall behind.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import psutil
+import redis
+
+from infra import running
+from infra.bench import progress, report
+from infra.redis.client import RedisError
+from pipeline.bench.roles import BenchFailed, Role, scrape, value, wait_until
+from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+
+LAG_SLOTS: Final = 5
+WARM_UP_S: Final = 10.0
+LOOK_EVERY_S: Final = 0.5
+RATES: Final = (1_250, 1_500, 1_750, 2_000, 2_500, 3_000)
+# Of what the market does some fails, some touches no venue, and some swaps twice or more.
+SWAPS_PER_TRANSACTION: Final = 0.97
+
+_WATERMARKS: Final = [
+    *(
+        WATERMARK.make(tag=tag_of_wallets(partition), group="pnl")
+        for partition in range(SETTLED_BY_WALLET.partitions)
+    ),
+    *(
+        WATERMARK.make(tag=tag_of_mints(partition), group=group)
+        for group in ("market", "store")
+        for partition in range(SETTLED_BY_MINT.partitions)
+    ),
+]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What holding one rate showed."""
+
+    swaps_per_second: float
+    lags_slots: list[int]
+    cores: dict[str, float] = field(default_factory=dict)  # of each part, on average
+    redis_bytes: int = 0
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether the lag stayed under the limit, but for a look in a hundred."""
+        return _quantile(self.lags_slots, 0.99) < LAG_SLOTS
+
+    def figures(self) -> dict[str, Any]:
+        """Return it for the JSON line."""
+        return {
+            "swaps_per_s": round(self.swaps_per_second),
+            "lag_slots_p50": _quantile(self.lags_slots, 0.5),
+            "lag_slots_p99": _quantile(self.lags_slots, 0.99),
+            "lag_slots_max": max(self.lags_slots),
+            "cores": {name: round(cores, 2) for name, cores in self.cores.items()},
+            "redis_bytes": self.redis_bytes,
+        }
+
+
+def hold(rate: float, seconds: float, folder: Path) -> Outcome:
+    """Run the whole pipeline at a rate of swaps a second."""
+    with _up(rate / SWAPS_PER_TRANSACTION, folder) as up:
+        addresses = running.addresses(folder)
+        url = f"http://127.0.0.1:{addresses['METRICS_PORT_INGEST']}/metrics"
+        store = redis.Redis.from_url(addresses["REDIS_URL"])
+        wait_until(lambda: _lag_slots(store, url) is not None, (up,))
+        time.sleep(WARM_UP_S)
+        outcome = Outcome(0.0, [])
+        swaps, cpu, began = _swaps(url), _cpu(up), time.monotonic()
+        told = began
+        while (now := time.monotonic()) - began < seconds:
+            up.check()
+            lag = _lag_slots(store, url)
+            outcome.lags_slots.append(10**6 if lag is None else lag)
+            if now - told > 5:
+                told = now
+                progress(
+                    f"{rate:.0f} swaps/s: {now - began:.0f} of {seconds:.0f} s, "
+                    f"lag {outcome.lags_slots[-1]} slots"
+                )
+            time.sleep(LOOK_EVERY_S)
+        took = time.monotonic() - began
+        outcome.swaps_per_second = (_swaps(url) - swaps) / took
+        outcome.cores = {
+            name: (spent - cpu.get(name, 0.0)) / took for name, spent in _cpu(up).items()
+        }
+        outcome.redis_bytes = int(store.info("memory")["used_memory"])
+    return outcome
+
+
+@contextmanager
+def _up(rate: float, folder: Path) -> Iterator[Role]:
+    log = folder / "up.log"
+    command = [sys.executable, "-m", "infra.cli", "up", "--chain", "simulated", "--broker"]
+    command += ["embedded", "--rate", str(rate), "--seed", "1"]
+    environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
+    for system in ("CLICKHOUSE_URL", "REDIS_URL"):
+        environment.pop(system, None)
+    with log.open("wb") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        up = Role("up", child, log)
+        try:
+            wait_until(lambda: bool(running.addresses(folder)), (up,))
+            yield up
+        finally:
+            up.stop()
+
+
+def _lag_slots(store: redis.Redis, url: str) -> int | None:
+    """Return how far the lowest watermark is behind what ingest has published."""
+    try:
+        marks = [store.hget(key, "slot") for key in _WATERMARKS]
+    except RedisError:
+        return None
+    published = int(value(scrape(url), "soltape_ingest_published_slot"))
+    if not published or None in marks:
+        return None
+    return max(published - min(int(mark) for mark in marks), 0)  # type: ignore[arg-type]
+
+
+def _swaps(url: str) -> float:
+    return value(scrape(url), "soltape_ingest_events_total", kind="swap")
+
+
+def _cpu(up: Role) -> dict[str, float]:
+    """Return the CPU seconds of each part of a running stack."""
+    spent: dict[str, float] = {}
+    for child in psutil.Process(up.child.pid).children(recursive=True):
+        try:
+            words = child.cmdline()
+            times = child.cpu_times()
+        except psutil.Error:
+            continue
+        spent[_part(words)] = spent.get(_part(words), 0.0) + times.user + times.system
+    return spent
+
+
+def _part(words: list[str]) -> str:
+    if "infra.cli" not in words:
+        return Path(words[0]).name if words else "?"
+    rest = words[words.index("infra.cli") + 1 :]
+    return " ".join(rest if rest[:1] == ["agents"] else rest[:1])
+
+
+def _quantile(values: list[int], share: float) -> int:
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+@click.command("pipeline")
+@click.option("--quick", is_flag=True, help="15 s at the first rate, no other: within a minute.")
+@click.option("--rate", type=float, default=1_000.0, show_default=True, help="Swaps a second.")
+@click.option(
+    "--seconds", type=float, default=600.0, show_default=True, help="How long it is held."
+)
+@click.option(
+    "--step-seconds", type=float, default=40.0, show_default=True, help="Of higher rates."
+)
+def pipeline(quick: bool, rate: float, seconds: float, step_seconds: float) -> None:
+    """Measure the whole pipeline: 1,000 swaps/s for ten minutes, then more until it falls behind.
+
+    The rate is told as it arrived. Lag is that of the slowest partition of the stores.
+    """
+    with tempfile.TemporaryDirectory(prefix="soltape-bench-") as folder:
+        held = hold(rate, 15.0 if quick else seconds, Path(folder))
+    steps: list[Outcome] = []
+    for higher in () if quick else [each for each in RATES if each > rate]:
+        with tempfile.TemporaryDirectory(prefix="soltape-bench-") as folder:
+            steps.append(hold(higher, step_seconds, Path(folder)))
+        if not steps[-1].keeps_up:
+            break
+    behind = next((step.swaps_per_second for step in steps if not step.keeps_up), None)
+    report(
+        "pipeline",
+        round(held.swaps_per_second),
+        "swaps/s",
+        seconds=15.0 if quick else seconds,
+        keeps_up=held.keeps_up,
+        lag_limit_slots=LAG_SLOTS,
+        falls_behind_at=None if behind is None else round(behind),
+        held=held.figures(),
+        steps=[step.figures() for step in steps],
+        runs=1,
+    )
+    if not held.keeps_up:
+        raise BenchFailed(f"at {held.swaps_per_second:.0f} swaps/s the stores fell behind")
