@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from decimal import Context, Decimal
 from typing import Final
 
-from pipeline.solana.address import SOL_DECIMALS, USD1, USDC, USDT, WSOL
+from pipeline.solana.address import DOLLARS, SOL_DECIMALS, WSOL
 from schemas.events import Event, Swap
 
-DOLLARS: Final = frozenset({USDC, USDT, USD1})
 LEAST_VOLUME_LAMPORTS: Final = 100_000_000  # of a pool in a slot: below, rounding shows
 TRUSTED_POOLS: Final = 3
 MAX_STEP: Final = Decimal("0.02")

@@ -48,4 +48,6 @@ WSOL: Final = "So11111111111111111111111111111111111111112"
 USDC: Final = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 USDT: Final = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 USD1: Final = "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB"
+DOLLARS: Final = frozenset({USDC, USDT, USD1})  # a coin counts one dollar
+MONEY: Final = DOLLARS | {WSOL}
 SOL_DECIMALS: Final = 9

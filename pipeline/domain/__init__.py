@@ -1,0 +1,1 @@
+"""Facts from events by arithmetic alone: values in, values out."""

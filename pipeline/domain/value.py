@@ -1,0 +1,150 @@
+"""What the swaps of one transaction are worth in SOL and in dollars: exact integers.
+
+A leg's value is that of its `quote_amount_raw`, in lamports and in micros (millionths of a
+dollar). The first rule that tells a value gives it; either part is None where none does.
+
+1. Quoted in SOL: lamports as they are, micros = floor(lamports * SOL/USD / 1000). Quoted in a
+   dollar coin, which counts one dollar: micros as they are, lamports = floor(micros * 1000 /
+   SOL/USD).
+2. Quoted in a token: from the other legs of the transaction. All legs that have a value price
+   both their tokens, at sum of values / sum of quantities over these legs. A leg without a value
+   takes floor(quantity * sum of values / sum of quantities) of its quote, or else of its traded
+   token, where that is priced. So it goes from leg to leg, all legs that can be valued at once
+   in each round; a token priced in one round keeps that price in the later ones. Hence equal
+   quantities have equal values along a route.
+3. Else lamports = floor(quantity * price) by the quote's last price in the book of quotes, and
+   micros of these lamports as in 1; then rule 2 again from there.
+
+Rules 2 and 3 are applied to lamports and to micros apart. A value that does not fit 64 bits is
+none: no real amount comes near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from pipeline.solana.address import DOLLARS, MONEY, WSOL
+from schemas.events import Swap
+
+U64_MAX: Final = 2**64 - 1
+
+Price = tuple[int, int]  # value / amount_raw: an exact ratio
+
+
+@dataclass(slots=True, frozen=True)
+class SolUsd:
+    """Dollars for a SOL, as an exact ratio of positive integers."""
+
+    numerator: int
+    denominator: int
+
+    @classmethod
+    def of(cls, price: Decimal | None) -> SolUsd | None:
+        """Return the ratio of a reference price; None where there is none above zero."""
+        return None if price is None or price <= 0 else cls(*price.as_integer_ratio())
+
+    def micros(self, lamports: int) -> int:
+        """Return what lamports are in millionths of a dollar, rounded down."""
+        return lamports * self.numerator // (self.denominator * 1000)
+
+    def lamports(self, micros: int) -> int:
+        """Return what millionths of a dollar are in lamports, rounded down."""
+        return micros * 1000 * self.denominator // self.numerator
+
+
+def value_swaps(swaps: Sequence[Swap], sol_usd: SolUsd | None, quotes: Mapping[str, Price]) -> None:
+    """Set the values of all swaps of one transaction.
+
+    `quotes` has the last prices of tokens that others are quoted in, as lamports / amount_raw.
+    """
+    open_legs = False
+    for swap in swaps:
+        lamports = micros = None
+        if swap.quote_mint == WSOL:
+            lamports = swap.quote_amount_raw
+            micros = sol_usd.micros(lamports) if sol_usd else None
+        elif swap.quote_mint in DOLLARS:
+            micros = swap.quote_amount_raw
+            lamports = sol_usd.lamports(micros) if sol_usd else None
+        else:
+            open_legs = True
+        swap.sol_value_lamports, swap.usd_value_micros = _within(lamports), _within(micros)
+    if open_legs:
+        _value_by_route(swaps, sol_usd, quotes)
+
+
+def _within(value: int | None) -> int | None:
+    return value if value is not None and value <= U64_MAX else None
+
+
+def _value_by_route(
+    swaps: Sequence[Swap], sol_usd: SolUsd | None, quotes: Mapping[str, Price]
+) -> None:
+    lamports = [swap.sol_value_lamports for swap in swaps]
+    micros = [swap.usd_value_micros for swap in swaps]
+    _spread(swaps, lamports)
+    _spread(swaps, micros)
+    if None in lamports or None in micros:
+        for at, swap in enumerate(swaps):
+            if swap.quote_mint in MONEY or (price := quotes.get(swap.quote_mint)) is None:
+                continue
+            worth = _share(price, swap.quote_amount_raw)
+            if lamports[at] is None:
+                lamports[at] = worth
+            if micros[at] is None and sol_usd is not None and worth is not None:
+                micros[at] = _within(sol_usd.micros(worth))
+        _spread(swaps, lamports)
+        _spread(swaps, micros)
+    for at, swap in enumerate(swaps):
+        swap.sol_value_lamports, swap.usd_value_micros = lamports[at], micros[at]
+
+
+def _spread(swaps: Sequence[Swap], values: list[int | None]) -> None:
+    """Value the legs that valued ones price, from leg to leg."""
+    prices: dict[str, Price] = {}
+    while None in values:
+        prices = _priced(swaps, values) | prices
+        told = [
+            (at, value)
+            for at, swap in enumerate(swaps)
+            if values[at] is None and (value := _told(swap, prices)) is not None
+        ]
+        if not told:
+            return
+        for at, value in told:
+            values[at] = value
+
+
+def _priced(swaps: Sequence[Swap], values: Sequence[int | None]) -> dict[str, Price]:
+    """Return the prices of all tokens that valued legs have on one of their sides."""
+    prices: dict[str, Price] = {}
+    for swap, value in zip(swaps, values, strict=True):
+        if value is None:
+            continue
+        for mint, amount_raw in (
+            (swap.mint, swap.amount_raw),
+            (swap.quote_mint, swap.quote_amount_raw),
+        ):
+            if amount_raw and mint not in MONEY:
+                total, quantity = prices.get(mint, (0, 0))
+                prices[mint] = total + value, quantity + amount_raw
+    return prices
+
+
+def _told(swap: Swap, prices: Mapping[str, Price]) -> int | None:
+    """Return a leg's value by the price of its quote, else of its traded token."""
+    if swap.quote_mint in MONEY:
+        return None  # without a reference price
+    if (price := prices.get(swap.quote_mint)) is not None:
+        return _share(price, swap.quote_amount_raw)
+    if (price := prices.get(swap.mint)) is not None:
+        return _share(price, swap.amount_raw)
+    return None
+
+
+def _share(price: Price, amount_raw: int) -> int | None:
+    value, quantity = price
+    return _within(amount_raw * value // quantity)
