@@ -84,6 +84,7 @@ _OPTIONS: Final = ServerOptions()
     type=click.Path(dir_okay=False, path_type=Path),
     help="simulated: write what really happened, as JSON lines",
 )
+@click.option("--truth-flows", is_flag=True, help="simulated: into it, what every account did")
 @click.option("--start-slot", type=click.IntRange(1), help="first slot  [about mainnet's now]")
 @click.option(
     "--start-time-ms",
@@ -332,7 +333,8 @@ def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
     )
     truth = None
     if options["truth"] is not None:
-        truth = Truth(closing.enter_context(options["truth"].open("wb")))
+        sink = closing.enter_context(options["truth"].open("wb"))
+        truth = Truth(sink, flows=options["truth_flows"])
     return Market(knobs, truth)
 
 

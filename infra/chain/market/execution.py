@@ -126,6 +126,7 @@ class Execution:
     """The running transaction."""
 
     __slots__ = (
+        "burns",
         "changes",
         "data_logs",
         "err_code",
@@ -172,6 +173,7 @@ class Execution:
         self.legs: list[Leg] = []
         self.launches: list[Launch] = []
         self.moves: list[Move] = []
+        self.burns: list[tuple[TokenAccount, int]] = []
         self.tip_lamports = 0
 
     # Instructions and logs.
@@ -311,6 +313,7 @@ class Execution:
         self.legs.clear()
         self.launches.clear()
         self.moves.clear()
+        self.burns.clear()
         self.tip_lamports = 0
 
     def _declare(self, step: Step) -> None:

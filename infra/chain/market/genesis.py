@@ -29,6 +29,7 @@ from infra.chain.market.venue import Pool
 from infra.chain.market.wallets import LAMPORTS, Validator, Wallet
 
 SOL_PRICE_USDC: Final = 150
+STAKED_SOL_PERCENT: Final = 118  # of SOL
 OLD_COINS: Final = 24
 EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 
@@ -48,6 +49,9 @@ class World:
         self.sol = self.ledger.add_mint(Mint(WSOL, 9, 0, name="Wrapped SOL", symbol="SOL"))
         self.usdc = self.ledger.add_mint(Mint(USDC, 6, 0, name="USD Coin", symbol="USDC"))
         self.usdt = self.ledger.add_mint(Mint(USDT, 6, 0, name="USDT", symbol="USDT"))
+        self.staked_sol = self.ledger.add_mint(
+            Mint(self.address("staked-sol"), 9, 0, name="Staked SOL", symbol="stSOL")
+        )
         self.exchange = self._wallet("exchange", EXCHANGE_LAMPORTS)
         self.holders = [
             self._wallet(f"holder-{n}", random.randrange(20, 2_000) * LAMPORTS)
@@ -76,9 +80,10 @@ class World:
         if keeps_wsol:
             account = self.ledger.associated(wallet.address, self.sol)
             self.ledger.endow(account, self.sol, wallet.address, lamports)
-        usdc = self.ledger.associated(wallet.address, self.usdc)
-        amount = lamports * SOL_PRICE_USDC // 1_000
-        self.ledger.endow(usdc, self.usdc, wallet.address, amount)
+        dollars = lamports * SOL_PRICE_USDC // 1_000
+        for mint, amount in ((self.usdc, dollars), (self.staked_sol, lamports // 4)):
+            account = self.ledger.associated(wallet.address, mint)
+            self.ledger.endow(account, mint, wallet.address, amount)
         return wallet
 
     def _validator(self, number: int) -> Validator:
@@ -127,7 +132,31 @@ class World:
             amounts = (self.random.randrange(10**5, 10**8) * coin.unit, depth)
             for pool in self._pools_of(number, coin, amounts):
                 self.directory.add(pool)
-        return coins
+        for pool in self._staked_sol_pools(coins):
+            self.directory.add(pool)
+        return [*coins, self.staked_sol]
+
+    def _staked_sol_pools(self, coins: list[Mint]) -> Iterator[Pool]:
+        """Yield pools of staked SOL: against SOL, and as the quote of coins, on several venues.
+
+        Where the venue orders its sides by address, the coin may as well be the quote.
+        """
+        ledger, staked = self.ledger, self.staked_sol
+        depth = 30_000 * LAMPORTS
+        sides = (staked, self.sol)
+        amounts = (depth, depth * STAKED_SOL_PERCENT // 100)
+        yield Whirlpool(ledger, self.address("orca", "staked-sol"), sides, amounts, 100)
+        yield DlmmPool(ledger, self.address("dlmm", "staked-sol"), sides, amounts, 25)
+        for number, coin in enumerate(coins):
+            if number % 4 == 2 or coin.transfer_fee_bps:
+                depth = self.random.randrange(100, 2_000) * LAMPORTS
+                amounts = (self.random.randrange(10**5, 10**8) * coin.unit, depth)
+                ordered = sorted_sides(coin, staked)
+                straight = ordered[0] is coin
+                yield CpmmPool(ledger, ordered, amounts if straight else amounts[::-1])
+                if number % 8 < 4:
+                    address = self.address("orca", "staked", number)
+                    yield Whirlpool(ledger, address, (coin, staked), amounts)
 
     def _pools_of(self, number: int, coin: Mint, amounts: tuple[int, int]) -> Iterator[Pool]:
         """Yield a coin's pools: every venue gets some, taxed coins only where they can trade."""

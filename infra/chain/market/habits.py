@@ -10,6 +10,7 @@ from typing import Final
 from infra.chain.market import spl
 from infra.chain.market.execution import Execution, Intent, Step
 from infra.chain.market.genesis import SOL_PRICE_USDC, World
+from infra.chain.market.holder_habits import HolderHabits
 from infra.chain.market.launch_habits import CURVES, LaunchHabits
 from infra.chain.market.ledger import Mint
 from infra.chain.market.orca_two_hop import two_hop_step
@@ -34,6 +35,7 @@ class Habits:
         self._failed = failed
         self.signer = Signer(random)
         self.launches = LaunchHabits(world, random, self.signer, failed, self._refill)
+        holders = HolderHabits(world, random, self.signer, self._coin_and_pools, self._swap)
         self._target_price = float(SOL_PRICE_USDC)
         self._urgent: deque[Habit] = deque()
         self._mix: list[tuple[float, Habit]] = []
@@ -47,6 +49,11 @@ class Habits:
             (0.01, self._two_hop),
             (0.06, self._transfer),
             (0.004, self.launches.launch),
+            (0.01, holders.buy_and_hand_on),
+            (0.006, holders.airdrop),
+            (0.008, holders.burn),
+            (0.004, holders.wrap),
+            (0.004, holders.provide),
         ):
             self._total += weight
             self._mix.append((self._total, habit))
@@ -121,6 +128,10 @@ class Habits:
     def _pools(self, coin: Mint) -> list[Pool]:
         return [pool for pool in self._world.directory.of(coin) if not isinstance(pool, CURVES)]
 
+    def _coin_and_pools(self) -> tuple[Mint, list[Pool]]:
+        coin = self._coin()
+        return coin, self._pools(coin)
+
     def _trade_pool(self) -> Intent | None:
         world, random = self._world, self._random
         coin = self._coin()
@@ -137,7 +148,15 @@ class Habits:
         reserve = pool.reserves()[pool.sides.index(asset)]
         return self._swap(wallet, pool, asset, self._amount(reserve))
 
-    def _swap(self, wallet: Wallet, pool: Pool, mint_in: Mint, amount: int) -> Intent | None:
+    def _swap(
+        self,
+        wallet: Wallet,
+        pool: Pool,
+        mint_in: Mint,
+        amount: int,
+        then: Callable[[int], list[Step]] | None = None,
+    ) -> Intent | None:
+        """Swap; `then` gives what follows it, from the least that comes out."""
         world, random = self._world, self._random
         quoted = pool.quote(mint_in, amount)
         if quoted <= 0:
@@ -152,8 +171,9 @@ class Habits:
             plan.with_seed_account(sol, random)
         else:
             plan.with_associated(sol)
-        step = swap_step(pool, plan.trader(), mint_in, amount, self._least(quoted))
-        steps = [*plan.before, step, *plan.after]
+        least = self._least(quoted)
+        step = swap_step(pool, plan.trader(), mint_in, amount, least)
+        steps = [*plan.before, step, *plan.after, *(then(least) if then else ())]
         return self._sign_swap(wallet, steps, SWAP_UNITS)
 
     def _sign_swap(self, wallet: Wallet, steps: list[Step], units: int, tag: str = "") -> Intent:
@@ -179,7 +199,7 @@ class Habits:
     def _hops(self) -> list[Hop]:
         """Return a route: into a coin, out of one, or from one to another, over SOL or USDC."""
         world, random = self._world, self._random
-        first = random.choice((world.sol, world.usdc, self._coin()))
+        first = random.choice((world.sol, world.usdc, world.staked_sol, self._coin()))
         length = random.choice((1, 1, 2, 2, 3))
         hops: list[Hop] = []
         mint, seen = first, {first.address}
@@ -193,7 +213,7 @@ class Habits:
                 break
             last = len(hops) + 1 == length
             if not last:  # go on over something liquid
-                liquid = (world.sol, world.usdc)
+                liquid = (world.sol, world.usdc, world.staked_sol)
                 choices = [pool for pool in choices if pool.other(mint) in liquid] or choices
             pool = random.choice(choices)
             hops.append(Hop(pool, mint))

@@ -100,6 +100,7 @@ class Ledger:
         self.lamports: dict[bytes, int] = {}
         self.tokens: dict[bytes, TokenAccount] = {}
         self.mints: dict[bytes, Mint] = {}
+        self.vaults: dict[bytes, bytes] = {}  # what pools and curves hold, by account: whose it is
         self._associated: dict[bytes, dict[bytes, bytes]] = {}  # mint -> owner -> address
 
     def add_mint(self, mint: Mint, lamports: int = 1_461_600) -> Mint:
@@ -146,4 +147,5 @@ class Ledger:
             for account in accounts:
                 self.tokens.pop(account, None)
                 self.lamports.pop(account, None)
+                self.vaults.pop(account, None)
             self.mints.pop(address, None)

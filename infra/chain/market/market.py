@@ -169,7 +169,7 @@ class Market:
             else:
                 yield end, SlotCompleted(self._header(block, parent))
             if self._truth:
-                self._truth.slot(slot, parent.slot, not on_branch, count)
+                self._truth.slot(self._header(block, parent), not on_branch, count)
             if on_branch:
                 branch.append((block, journal, intents))
                 branch_left -= 1
@@ -232,7 +232,8 @@ class Market:
         signature = self._signature(intent.serial)
         transaction = encode(tx, signature, index, self._table)
         if self._truth:
-            self._truth.transaction(tx, str(Signature(signature)), index, canonical, time_s * 1_000)
+            text, time_ms = str(Signature(signature)), time_s * 1_000
+            self._truth.transaction(tx, text, index, canonical, time_ms, transaction.accounts)
         return transaction, tx.changes
 
     def _abandon(self, branch: list[tuple[_Block, list[Changes], list[Intent]]]) -> None:

@@ -51,6 +51,7 @@ class DollarCurve(BondingCurve):
     def __init__(self, ledger: Ledger, mint: Mint, usdc: Mint, creator: bytes) -> None:
         super().__init__(ledger, mint, usdc, creator)
         self.vaults = (self.vaults[0], ledger.associated(self.address, usdc))
+        ledger.vaults[self.vaults[1]] = self.address
         self._sharing = derived("sharing-config", mint.address)
 
     @property

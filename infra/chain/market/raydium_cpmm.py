@@ -45,7 +45,7 @@ LOCKED_LP: Final = 100
 _SWAP: Final = anchor_tag("swap_base_input")
 _INITIALIZE: Final = anchor_tag("initialize_with_permission")
 _SWAP_EVENT: Final = event_tag("SwapEvent")
-_LP_EVENT: Final = event_tag("LpChangeEvent")
+LP_EVENT: Final = event_tag("LpChangeEvent")
 _AMOUNTS: Final = Struct("<6Q?").pack
 _SWAP_WRITABLE: Final = mask("---wwwww----w")
 
@@ -87,11 +87,18 @@ class CpmmPool(Pool):
         if amounts is not None:
             for vault, mint, amount in zip(vaults, sides, amounts, strict=True):
                 ledger.endow(vault, mint, AUTHORITY, amount)
+            lp = ledger.add_mint(Mint(self.lp_mint, 9, 0, authority=AUTHORITY))
+            ledger.endow(
+                ledger.associated(address, lp), lp, address, isqrt(amounts[0] * amounts[1])
+            )
+
+    def reserves_without_fees(self) -> tuple[int, int]:
+        """Return what the price is made of: the vaults without the fees that wait in them."""
+        reserve_0, reserve_1 = self.reserves()
+        return reserve_0 - self.fees_0_raw, reserve_1 - self.fees_1_raw
 
     def _tradable(self, from_0: bool) -> tuple[int, int]:
-        reserve_0, reserve_1 = self.reserves()
-        reserve_0 -= self.fees_0_raw
-        reserve_1 -= self.fees_1_raw
+        reserve_0, reserve_1 = self.reserves_without_fees()
         return (reserve_0, reserve_1) if from_0 else (reserve_1, reserve_0)
 
     def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
@@ -222,7 +229,7 @@ def initialize_with_permission(
         spl.transfer_checked(tx, source, side, vault, creator, amount)
     liquidity = isqrt(amounts[0] * amounts[1]) - LOCKED_LP
     spl.mint_to(tx, lp, lp_account, AUTHORITY, liquidity)
-    tx.emit_log(_LP_EVENT + pool.address + Struct("<7QB").pack(0, 0, 0, *amounts, 0, 0, 0))
+    tx.emit_log(LP_EVENT + pool.address + Struct("<7QB").pack(0, 0, 0, *amounts, 0, 0, 0))
     directory.open(tx, pool)
     tx.leave(90_000)
     return lp_account, liquidity

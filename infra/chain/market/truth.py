@@ -5,16 +5,19 @@ Tests compare a pipeline's output with these records; nothing here is read from 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from infra.chain.market.flows import flow
 from infra.chain.market.programs import QUOTES, base58
 
 if TYPE_CHECKING:
     from infra.chain.market.execution import Execution
     from infra.chain.market.ledger import Ledger, Mint
+    from infra.chain.source import BlockHeader
 
 
 @dataclass(slots=True)
@@ -86,18 +89,29 @@ def base_and_quote(sides: tuple[Mint, Mint]) -> tuple[Mint, Mint]:
 
 
 class Truth:
-    """Writes the ground truth as JSON lines, one record an event; raw amounts are strings."""
+    """Writes the ground truth as JSON lines, one record an event; raw amounts are strings.
 
-    def __init__(self, sink: IO[bytes]) -> None:
+    With `flows` also one record a transaction of what it moved: see `infra.chain.market.flows`;
+    raw amounts are numbers there.
+    """
+
+    def __init__(self, sink: IO[bytes], *, flows: bool = False) -> None:
         self._sink = sink
+        self._flows = flows
 
     def _write(self, record: dict[str, Any]) -> None:
         self._sink.write(orjson.dumps(record) + b"\n")
 
     def transaction(
-        self, tx: Execution, signature: str, index: int, canonical: bool, time_ms: int
+        self,
+        tx: Execution,
+        signature: str,
+        index: int,
+        canonical: bool,
+        time_ms: int,
+        accounts: Iterable[bytes],
     ) -> None:
-        """Write all events of an executed transaction."""
+        """Write all events of an executed transaction; `accounts` are all that it names."""
         if tx.err_code is not None:
             return
         intent = tx.intent
@@ -128,14 +142,18 @@ class Truth:
             write("creation", _creation_fields(launch))
         for move in tx.moves:
             write("migration", _migration_fields(move))
+        if self._flows and not intent.is_vote:
+            self._write({"kind": "flow", **common, **flow(tx, accounts)})
 
-    def slot(self, slot: int, parent: int, canonical: bool, transactions: int) -> None:
-        """Write what became of a slot."""
+    def slot(self, header: BlockHeader, canonical: bool, transactions: int) -> None:
+        """Write what became of a slot; a dead one has the header it would have had."""
         self._write(
             {
                 "kind": "slot",
-                "slot": slot,
-                "parent": parent,
+                "slot": header.slot,
+                "parent": header.parent_slot,
+                "blockhash": header.blockhash,
+                "block_time_ms": header.block_time * 1_000,
                 "canonical": canonical,
                 "transactions": transactions,
             }

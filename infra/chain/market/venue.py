@@ -49,6 +49,7 @@ class Pool(Stateful, ABC):
         self.address = address
         self.sides = sides
         self.vaults = vaults
+        ledger.vaults.update(dict.fromkeys(vaults, address))
         self.alive = True
 
     @abstractmethod
