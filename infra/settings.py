@@ -136,6 +136,13 @@ class Settings(BaseSettings):
     clickhouse_database: str = Field(
         "soltape", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="our database"
     )
+    clickhouse_reader_user: str = Field(
+        "reader", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="who may only read"
+    )
+    clickhouse_reader_password: OptionalSecret = Field(None, description="of the reader")
+    clickhouse_swaps_days: int = Field(
+        90, ge=0, le=36_500, description="days a swap is kept after it was written; 0: for ever"
+    )
     redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey")
 
     # Prometheus, one loopback port a role.

@@ -93,6 +93,22 @@ def verb_of(text: bytes) -> str:
     return _first_word(_tokens(text))
 
 
+def split(text: bytes) -> list[bytes]:
+    """Return the statements of a file of SQL, without the semicolons that end them."""
+    statements = []
+    start: int | None = None
+    for token in _tokens(text):
+        if token["mark"] == b";":
+            if start is not None:
+                statements.append(text[start : token.start()].rstrip())
+            start = None
+        elif start is None:
+            start = token.start()
+    if start is not None:
+        statements.append(text[start:].rstrip())
+    return statements
+
+
 def _first_word(tokens: Iterator[re.Match[bytes]]) -> str:
     first = next((token for token in tokens if token.group() != b"("), None)
     return first["word"].decode().upper() if first and first["word"] else ""

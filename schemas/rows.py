@@ -1,0 +1,133 @@
+"""What is written to ClickHouse: each table's columns in insert order, with their types.
+
+A row is a tuple of these columns. Values are as they travel on the tape:
+- addresses and signatures are base58 text (after compression as small as raw bytes, and a
+  WHERE on them uses the index as it stands);
+- times are integers, milliseconds since the Unix epoch, and dates `datetime.date`;
+- amounts are integers in the smallest unit; money is `*_lamports` and `*_usd_micros`;
+- what is not known is None.
+The migrations in infra/clickhouse create the tables; a test holds them against this page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as its writers see it."""
+
+    name: str
+    columns: dict[str, str]  # name -> ClickHouse type, in insert order
+
+
+_U64: Final = "UInt64"
+_TEXT: Final = "String"
+_SLUG: Final = "LowCardinality(String)"
+_TIME: Final = "DateTime64(3, 'UTC')"
+
+_PLACE: Final = {
+    "signature": _TEXT,
+    "slot": _U64,
+    "tx_index": "UInt32",
+    "event_index": "UInt32",
+    "block_time": _TIME,
+}
+
+# The tape (agent `store`).
+
+SWAPS: Final = Table(
+    "swaps",
+    {
+        **_PLACE,
+        "dex": _SLUG,
+        "program_id": _SLUG,
+        "pool": _TEXT,
+        "wallet": _TEXT,
+        "other_fee_payer": _TEXT,
+        "mint": _TEXT,
+        "quote_mint": _TEXT,
+        "side": "Enum8('buy' = 1, 'sell' = 2)",
+        "amount_raw": _U64,
+        "decimals": "UInt8",
+        "quote_amount_raw": _U64,
+        "quote_decimals": "UInt8",
+        "wallet_amount_diff_raw": "Int64",
+        "wallet_quote_amount_diff_raw": "Int64",
+        "sol_value_unlike_quote_lamports": "Nullable(UInt64)",
+        "usd_value_micros": "Nullable(UInt64)",
+        "pool_fee_raw": "Nullable(UInt64)",
+        "pool_fee_mint": _TEXT,
+        "base_fee_lamports": _U64,
+        "priority_fee_lamports": _U64,
+        "tip_lamports": _U64,
+        "router": _SLUG,
+        "platform": _SLUG,
+        "reserve_raw": "Nullable(UInt64)",
+        "quote_reserve_raw": "Nullable(UInt64)",
+        "liquidity": "Nullable(UInt128)",
+        "sqrt_price_x64": "Nullable(UInt128)",
+    },
+)
+CREATIONS: Final = Table(
+    "creations",
+    {
+        **_PLACE,
+        "mint": _TEXT,
+        "name": _TEXT,
+        "symbol": _TEXT,
+        "uri": _TEXT,
+        "creator": _TEXT,
+        "platform": _SLUG,
+        "dex": _SLUG,
+        "pool": _TEXT,
+        "quote_mint": _TEXT,
+        "decimals": "Nullable(UInt8)",
+        "supply_raw": "Nullable(UInt64)",
+        "token_program": _SLUG,
+    },
+)
+MIGRATIONS: Final = Table(
+    "migrations",
+    {
+        **_PLACE,
+        "mint": _TEXT,
+        "platform": _SLUG,
+        "from_dex": _SLUG,
+        "from_pool": _TEXT,
+        "dex": _SLUG,
+        "pool": _TEXT,
+        "quote_mint": _TEXT,
+        "amount_raw": "Nullable(UInt64)",
+        "quote_amount_raw": "Nullable(UInt64)",
+    },
+)
+SLOTS: Final = Table(
+    "slots",
+    {
+        "slot": _U64,
+        "parent": "Nullable(UInt64)",
+        "blockhash": _TEXT,
+        "block_time": _TIME,
+        "transactions": "UInt32",
+        "decoded": "UInt32",
+        "unknown": "UInt32",
+        "malformed": "UInt32",
+        "complete": "Bool",
+        "sol_usd": "Nullable(Decimal(38, 18))",
+    },
+)
+GAPS: Final = Table(
+    "gaps",
+    {"first_slot": _U64, "last_slot": _U64, "reason": _SLUG, "detected_at": _TIME},
+)
+
+# Books of wallets (agent `pnl`).
+
+# Markets of mints (agent `market`).
+
+TABLES: Final = {table.name: table for table in (SWAPS, CREATIONS, MIGRATIONS, SLOTS, GAPS)}
