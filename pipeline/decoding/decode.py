@@ -8,11 +8,12 @@ from enum import IntEnum
 from operator import attrgetter
 
 from pipeline.decoding.assemble import assemble
-from pipeline.decoding.contract import UNREADABLE, Fact, Instruction, Venue
+from pipeline.decoding.balances import changes
+from pipeline.decoding.contract import UNREADABLE, Fact, Instruction, Leg, Venue
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
 from pipeline.solana.address import text
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
-from schemas.events import Event
+from schemas.events import Event, Movement, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 
@@ -55,6 +56,8 @@ class Decoded:
     events: list[Event] = field(default_factory=list)  # in execution order
     undecoded: list[Undecoded] = field(default_factory=list)
     decoded_by_dex: dict[str, int] = field(default_factory=dict)  # instructions that gave events
+    balances: list[TokenBalance] = field(default_factory=list)  # that it changed
+    movements: list[Movement] = field(default_factory=list)  # beside its swaps
 
 
 def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms: int) -> Decoded:
@@ -70,12 +73,21 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
         )
         return result
     if not result.failed:
+        legs = []
         for reading in read(tx, result.undecoded):
             result.events += reading.events
+            legs += [(reading.position, fact) for fact in reading.facts if isinstance(fact, Leg)]
             dex = reading.venue.dex
             result.decoded_by_dex[dex] = result.decoded_by_dex.get(dex, 0) + 1
         if len(result.events) > 1:  # a second hop may come after what it called
             result.events.sort(key=attrgetter("event_index"))
+        try:
+            result.balances, result.movements = changes(tx, legs, result.events)
+        except UNREADABLE as error:
+            detail = f"balances: {error}"
+            result.undecoded.append(
+                Undecoded(Reason.MALFORMED, "", "", 0, detail, info.SerializeToString())
+            )
     return result
 
 

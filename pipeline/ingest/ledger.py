@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from schemas.events import Event
+from schemas.events import Event, Movement, TokenBalance
 
 REMEMBERED: Final = 64  # settled slots whose signatures are kept to tell a duplicate from a loss
 
@@ -51,7 +51,7 @@ class Novelty(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Transaction:
-    """What the decoders made of one transaction."""
+    """What the decoders made of one transaction; events ascend by event_index."""
 
     tx_index: int
     signature: bytes
@@ -59,6 +59,8 @@ class Transaction:
     decoded: int = 0
     unknown: int = 0
     malformed: int = 0
+    balances: Sequence[TokenBalance] = ()
+    movements: Sequence[Movement] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,7 +86,7 @@ class Processed:
 
 @dataclass(slots=True, frozen=True)
 class Settled:
-    """The next slot of the canonical chain; events ascend by (tx_index, event_index).
+    """The next slot of the canonical chain; transactions ascend by tx_index.
 
     Where the meta was never had, `parent` may be None, `blockhash` is empty and
     `block_time_ms` is that of the slot settled before.
@@ -94,9 +96,14 @@ class Settled:
     parent: int | None
     blockhash: str
     block_time_ms: int
-    events: tuple[Event, ...]
+    transactions: tuple[Transaction, ...]
     counts: Counts
     complete: bool
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events, ascending by (tx_index, event_index)."""
+        for transaction in self.transactions:
+            yield from transaction.events
 
 
 @dataclass(slots=True, frozen=True)
@@ -161,10 +168,9 @@ class _Slot:
             malformed=sum(each.malformed for each in held),
         )
 
-    def events(self) -> tuple[Event, ...]:
-        held = [event for each in self.transactions.values() for event in each.events]
-        held.sort(key=lambda event: (event.tx_index, event.event_index))
-        return tuple(held)
+    def in_order(self) -> tuple[Transaction, ...]:
+        held = self.transactions.values()
+        return tuple(sorted(held, key=lambda each: (each.tx_index, each.signature)))
 
 
 @dataclass(slots=True, frozen=True)
@@ -426,7 +432,7 @@ class Ledger:
                 parent=held.parent,
                 blockhash=held.blockhash,
                 block_time_ms=self._block_time_ms,
-                events=held.events(),
+                transactions=held.in_order(),
                 counts=counts,
                 complete=complete,
             )

@@ -9,6 +9,7 @@ from typing import Final
 
 from infra.kafka.topics import last_records
 from infra.settings import Settings
+from pipeline.domain.quote_book import Entry
 from schemas.codec import CodecError, parse
 from schemas.proto import tape_pb2
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
@@ -33,6 +34,7 @@ class LogTail:
     settled: int | None = None  # all partitions have it and everything before
     block_time_ms: int = 0  # of that slot
     sol_usd: Decimal | None = None  # of that slot
+    quotes: tuple[Entry, ...] = ()  # the book of quotes after that slot
     last: dict[Partition, int] = field(default_factory=dict)
     some_empty: bool = True  # partitions without any slot: a new tape, or one just begun
 
@@ -72,6 +74,7 @@ async def read_log_tail(settings: Settings) -> LogTail:
         settled=least.slot,
         block_time_ms=least.block_time_ms,
         sol_usd=Decimal(least.sol_usd) if least.sol_usd else None,
+        quotes=tuple((each.mint, each.lamports, each.amount_raw) for each in least.quotes),
         last=last,
         some_empty=False,
     )

@@ -22,19 +22,20 @@ from confluent_kafka import KafkaError, Message, Producer
 from infra.kafka.client import confluent_producer
 from infra.settings import Settings
 from pipeline.ingest import metrics
+from pipeline.ingest.lanes import batches_of, outcomes_of
 from pipeline.ingest.ledger import Counts, Gap, Settled
 from pipeline.ingest.log_tail import LogTail
+from pipeline.ingest.valuation import Reference, decimal_text
 from schemas.codec import add_event
-from schemas.events import Commitment, Event, Swap
+from schemas.events import Event
 from schemas.proto import tape_pb2
-from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
+from schemas.topics import GAPS, LIVE, UNDECODED, Topic
 
 log = structlog.get_logger(__name__)
 
 FLUSH_S: Final = 0.008  # the live lane waits at most this long for company
 MAX_UNACKED_MESSAGES: Final = 50_000
 MAX_UNACKED_BYTES: Final = 128 << 20
-EVENTS_BEFORE_YIELD: Final = 200  # a large slot must not hold up the live lane
 MAX_UNDECODED_BYTES: Final = 256 << 10
 
 PRODUCER: Final[dict[str, Any]] = {
@@ -66,6 +67,7 @@ class Publisher:
         )
         self._failure: PublishFailed | None = None
         self._live = [tape_pb2.LiveBatch() for _ in range(LIVE.partitions)]
+        self._sol_usd = ""  # that the live lane's events are valued with
         self._live_created_ms: list[list[int]] = [[] for _ in range(LIVE.partitions)]
         self._unacked: OrderedDict[int, int] = OrderedDict()  # slot -> messages
         self._first_slot_acked = asyncio.Event()
@@ -78,6 +80,7 @@ class Publisher:
         """Leave out what the settled lanes already have."""
         self._tail = tail
         self.published = tail.settled
+        self._sol_usd = decimal_text(tail.sol_usd)
 
     async def run(self) -> None:
         """Flush the live lane and take acknowledgements until cancelled.
@@ -114,7 +117,7 @@ class Publisher:
                 block_time_ms=block_time_ms,
                 transactions=counts.transactions,
                 events=counts.events,
-                outcomes=_outcomes(counts),
+                outcomes=outcomes_of(counts),
             )
         )
 
@@ -144,26 +147,16 @@ class Publisher:
         )
         await acked.wait()
 
-    async def settle(self, settled: Settled, sol_usd: str) -> None:
+    async def settle(self, settled: Settled, reference: Reference) -> None:
         """Publish a settled slot, one batch a partition; slots must come in ascending order.
 
-        By mint go all events, by wallet swaps only: they are what a wallet's books are made of.
+        `reference` is the slot's, and the live lane's from now on.
         """
-        by_mint = self._batches(SETTLED_BY_MINT, settled, sol_usd)
-        by_wallet = self._batches(SETTLED_BY_WALLET, settled, sol_usd)
-        for count, event in enumerate(settled.events, start=1):
-            event.block_time_ms = settled.block_time_ms
-            event.commitment = Commitment.CONFIRMED
-            events = by_mint[SETTLED_BY_MINT.partition(event.mint)].events
-            add_event(events, event)
-            if isinstance(event, Swap):
-                wallet = SETTLED_BY_WALLET.partition(event.wallet)
-                by_wallet[wallet].events.append(events[-1])
-            if count % EVENTS_BEFORE_YIELD == 0:
-                await asyncio.sleep(0)
+        self._sol_usd = reference.sol_usd
+        lanes = await batches_of(settled, reference)
         on_ack = partial(self._slot_acked, settled.slot)
         self._unacked[settled.slot] = 1  # held until all its messages are produced
-        for topic, batches in ((SETTLED_BY_MINT, by_mint), (SETTLED_BY_WALLET, by_wallet)):
+        for topic, batches in lanes:
             for partition, batch in enumerate(batches):
                 if not self._tail.has((topic.name, partition), settled.slot):
                     self._unacked[settled.slot] += 1
@@ -200,26 +193,11 @@ class Publisher:
         for partition, batch in enumerate(self._live):
             if batch.events:
                 batch.sent_ms = now_ms
+                batch.sol_usd = self._sol_usd
                 on_ack = partial(self._live_acked, self._live_created_ms[partition])
                 self._produce(LIVE, partition, batch.SerializeToString(), on_ack)
                 self._live[partition] = tape_pb2.LiveBatch()
                 self._live_created_ms[partition] = []
-
-    @staticmethod
-    def _batches(topic: Topic, settled: Settled, sol_usd: str) -> list[tape_pb2.SlotBatch]:
-        return [
-            tape_pb2.SlotBatch(
-                slot=settled.slot,
-                parent=settled.parent,
-                blockhash=settled.blockhash,
-                block_time_ms=settled.block_time_ms,
-                outcomes=_outcomes(settled.counts),
-                sol_usd=sol_usd,
-                complete=settled.complete,
-                transactions=settled.counts.transactions,
-            )
-            for _ in range(topic.partitions)
-        ]
 
     def _has_room(self) -> bool:
         return (
@@ -309,9 +287,3 @@ class Publisher:
             self.published = first
             self._first_slot_acked.set()
             metrics.PUBLISHED_SLOT.set(first)
-
-
-def _outcomes(counts: Counts) -> tape_pb2.Outcomes:
-    return tape_pb2.Outcomes(
-        decoded=counts.decoded, unknown=counts.unknown, malformed=counts.malformed
-    )

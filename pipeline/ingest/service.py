@@ -36,7 +36,7 @@ from pipeline.ingest.ledger import (
 )
 from pipeline.ingest.log_tail import LogTail, read_log_tail
 from pipeline.ingest.publisher import Publisher
-from pipeline.ingest.reference import sol_usd
+from pipeline.ingest.valuation import Valuation
 from schemas.events import Commitment, Creation, Event, Migration, Swap
 from schemas.proto import geyser_pb2, tape_pb2
 
@@ -96,7 +96,7 @@ class Ingest:
             block_time_ms=tail.block_time_ms,
             max_slots=settings.ledger_max_slots,
         )
-        self._sol_usd = tail.sol_usd
+        self._valuation = Valuation(tail.sol_usd, tail.quotes)
         self._intake = Intake(settings.geyser_queue_size)
         self._client = GeyserClient(settings, self._intake, self._resume)
         self._backfill = Backfill(settings, self)
@@ -188,6 +188,7 @@ class Ingest:
                 log.warning("transaction after its slot was settled", slot=slot)
             return
         decoded = decode_update(info, slot, created_ms)
+        self._valuation.value(decoded.events)
         for event in decoded.events:
             self._publisher.event(event, created_ms)
         self._decide(self._ledger.transaction(slot, self._account(info.signature, decoded, slot)))
@@ -223,6 +224,8 @@ class Ingest:
             decoded=count,
             unknown=unknown,
             malformed=len(decoded.undecoded) - unknown,
+            balances=decoded.balances,
+            movements=decoded.movements,
         )
 
     # Answers of backfill.
@@ -253,6 +256,7 @@ class Ingest:
         self._decide(self._ledger.unavailable(first, last, reason))
 
     def _publish_late(self, events: list[Event]) -> None:
+        self._valuation.value(events)
         for event in events:
             event.commitment = Commitment.CONFIRMED
             self._publisher.event(event)
@@ -275,14 +279,13 @@ class Ingest:
             case Processed(slot, parent, block_time_ms, counts):
                 publisher.slot_status(slot, parent, status.PROCESSED, block_time_ms, counts)
                 metrics.SLOTS.labels("processed").inc()
-            case Settled(slot, parent, _, block_time_ms, events, counts):
-                self._sol_usd = sol_usd(self._sol_usd, events)
-                reference = "" if self._sol_usd is None else f"{self._sol_usd:f}"
+            case Settled(slot, parent, _, block_time_ms, _, counts):
+                await self._valuation.settle(decision)
                 await publisher.room()
-                await publisher.settle(decision, reference)
+                await publisher.settle(decision, self._valuation.reference)
                 publisher.slot_status(slot, parent, status.CONFIRMED, block_time_ms, counts)
                 metrics.SLOTS.labels("confirmed").inc()
-                metrics.SOL_USD.set(float(self._sol_usd or 0))
+                metrics.SOL_USD.set(float(self._valuation.sol_usd or 0))
             case Finalized(slot, parent, block_time_ms, counts):
                 publisher.slot_status(slot, parent, status.FINALIZED, block_time_ms, counts)
                 metrics.SLOTS.labels("finalized").inc()

@@ -94,6 +94,9 @@ class Transaction:
         keys += meta.loaded_writable_addresses
         keys += meta.loaded_readonly_addresses
         self.keys: list[bytes] = keys
+        # Of token accounts that changed hands, or were opened anew for another mint: who held
+        # them before. Known once `token_accounts` is.
+        self.former_holders: dict[int, TokenAccount] = {}
         self._boundaries = boundaries
 
         instructions: list[CompiledInstruction | InnerInstruction] = []
@@ -241,6 +244,15 @@ class Transaction:
                 )
             else:
                 account.pre_raw = int(amount.amount or 0)
+                if balance.owner != account.owner or balance.mint != account.mint:
+                    self.former_holders[balance.account_index] = TokenAccount(
+                        balance.mint,
+                        balance.owner,
+                        amount.decimals,
+                        balance.program_id,
+                        account.pre_raw,
+                        0,
+                    )
         return found
 
     def token_account(self, index: int) -> TokenAccount | None:

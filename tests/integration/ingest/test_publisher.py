@@ -15,6 +15,7 @@ from infra.settings import Settings
 from pipeline.ingest.ledger import Counts, Settled
 from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
+from pipeline.ingest.valuation import Reference
 from schemas.proto import tape_pb2
 
 ALL = [(topic.name, number) for topic in LANES for number in range(topic.partitions)]
@@ -38,7 +39,7 @@ async def settle(settings: Settings, first: int, last: int) -> int | None:
         async with asyncio.timeout(20):
             for slot in range(first, last + 1):
                 await publisher.settle(
-                    Settled(slot, slot - 1, "", slot * 400, (), Counts(), True), ""
+                    Settled(slot, slot - 1, "", slot * 400, (), Counts(), True), Reference()
                 )
             while publisher.published != last:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)

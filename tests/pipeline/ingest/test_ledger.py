@@ -191,7 +191,7 @@ class Tape:
         assert set(self.finalized) <= set(slots)
         for each in self.settled:
             block = self.world.blocks[each.slot]
-            told = [(e.slot, e.tx_index, e.event_index) for e in each.events]
+            told = [(e.slot, e.tx_index, e.event_index) for e in each.events()]
             if each.complete:
                 assert told == block.events(), "a complete slot has each event once, in order"
                 assert each.parent == block.parent

@@ -1,0 +1,248 @@
+"""What a transaction did to balances, and what moved beside its swaps.
+
+Balances are told of accounts that changed: of a wallet's accounts all, of vaults those that
+hold other tokens than money. An account is a vault where a leg moved its pool's side of the
+swap there, or where its owner is itself a pool or curve that the transaction's events name.
+SOL that is not wrapped is told of the signers, as far as they are wallets.
+
+A movement is what the recorded change of a wallet's accounts of one mint leaves over, once its
+swaps (`wallet_amount_raw`, `wallet_quote_amount_raw`) and burns are taken off:
+
+    received - sent = change - swapped + burned
+
+So it is exact whatever the route: a swap whose wallet does not own the accounts that moved is
+the wallet sending, and the owner receiving, what was swapped; a Token-2022 fee is no one's; an
+account opened or closed begins or ends with nothing. Tokens that a venue itself burns out of
+the seller's account are sold.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from pipeline.decoding.contract import Leg, Malformed
+from pipeline.solana.address import (
+    MONEY,
+    SOL_DECIMALS,
+    SYSTEM_PROGRAM,
+    TOKEN_2022_PROGRAM,
+    TOKEN_PROGRAM,
+    WSOL,
+    text,
+)
+from pipeline.solana.layout import u64
+from pipeline.solana.transaction import Transaction
+from schemas.events import Event, Migration, Movement, Side, Swap, TokenBalance
+
+_BURN: Final = frozenset({b"\x08", b"\x0f"})  # Burn, BurnChecked: account first
+_TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
+_TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
+_SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"  # CreateAccount: payer, account
+_SYSTEM_ASSIGN: Final = b"\x01\x00\x00\x00"
+_U64_MAX: Final = 2**64 - 1
+
+Legs = Sequence[tuple[int, Leg]]  # with the position of the instruction that is the swap
+Holding = tuple[str, str]  # owner, mint
+
+
+def changes(
+    tx: Transaction, legs: Legs, events: Sequence[Event]
+) -> tuple[list[TokenBalance], list[Movement]]:
+    """Return the balances that a successful transaction changed, and the movements in it.
+
+    Raises one of contract.UNREADABLE where its bytes cannot be.
+    """
+    accounts, keys, place = tx.token_accounts, tx.keys, tx.index
+    vaults = _vaults(tx, legs, events)
+    balances: list[TokenBalance] = []
+    moved: defaultdict[Holding, int] = defaultdict(int)
+    if tx.former_holders:
+        _take_from_former_holders(tx, vaults, balances, moved)
+    for index, account in accounts.items():
+        amount_raw, mint, owner = account.post_raw, account.mint, account.owner
+        if amount_raw == account.pre_raw and index not in tx.former_holders:
+            continue
+        is_vault = index in vaults
+        if mint not in MONEY:
+            if not is_vault:
+                moved[owner, mint] += amount_raw - account.pre_raw
+        elif is_vault:
+            continue
+        balances.append(
+            TokenBalance(
+                _address(keys[index]),
+                owner,
+                mint,
+                account.decimals or 0,
+                _amount(amount_raw),
+                is_vault,
+                account.program == _TOKEN_2022,
+                place,
+            )
+        )
+    _add_native(tx, balances)
+    burned = _burned(tx, legs, vaults)
+    _take_off_swaps(events, moved)
+    return balances, _movements(tx, events, moved, burned)
+
+
+def _vaults(tx: Transaction, legs: Legs, events: Sequence[Event]) -> set[int]:
+    vaults: set[int] = set()
+    for _, leg in legs:
+        if leg.vault_in is not None:
+            vaults.add(leg.vault_in)
+        if leg.vault_out is not None:
+            vaults.add(leg.vault_out)
+    if events:
+        pools = {event.pool for event in events}
+        pools.update(event.from_pool for event in events if isinstance(event, Migration))
+        vaults.update(
+            index for index, account in tx.token_accounts.items() if account.owner in pools
+        )
+    return vaults
+
+
+def _take_from_former_holders(
+    tx: Transaction,
+    vaults: set[int],
+    balances: list[TokenBalance],
+    moved: defaultdict[Holding, int],
+) -> None:
+    """Let accounts that changed hands leave their former holders with nothing."""
+    for index, former in tx.former_holders.items():
+        account, is_vault = tx.token_accounts[index], index in vaults
+        if not is_vault:
+            if former.mint not in MONEY:
+                moved[former.owner, former.mint] -= former.pre_raw
+            if account.mint not in MONEY:
+                moved[account.owner, account.mint] += former.pre_raw  # it begins with nothing
+        elif former.mint in MONEY:
+            continue
+        balances.append(
+            TokenBalance(
+                _address(tx.keys[index]),
+                former.owner,
+                former.mint,
+                former.decimals or 0,
+                0,
+                is_vault,
+                former.program == _TOKEN_2022,
+                tx.index,
+            )
+        )
+
+
+def _add_native(tx: Transaction, balances: list[TokenBalance]) -> None:
+    """Add the signers' own SOL."""
+    before, after = tx.meta.pre_balances, tx.meta.post_balances
+    for index in range(min(tx.signers, len(before), len(after))):
+        lamports = after[index]
+        if lamports == before[index] or (index and not _is_wallet(tx, index, before[index])):
+            continue
+        owner = tx.signer_addresses[index]
+        balances.append(
+            TokenBalance(
+                tx.keys[index], owner, WSOL, SOL_DECIMALS, lamports, False, False, tx.index
+            )
+        )
+
+
+def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
+    """Tell a cosigning wallet from a mint, token account or other account that signs once, new."""
+    if tx.token_account(index) is not None:
+        return False
+    if lamports_before:
+        return True
+    for position, data in enumerate(tx.data):
+        if data[:4] == _SYSTEM_CREATE:
+            created, owner = tx.accounts[position][1:2], data[20:52]
+        elif data[:4] == _SYSTEM_ASSIGN:
+            created, owner = tx.accounts[position][:1], data[4:36]
+        else:
+            continue
+        if (
+            created == bytes([index])
+            and owner != SYSTEM_PROGRAM
+            and tx.program(position) == SYSTEM_PROGRAM
+        ):
+            return False
+    return True
+
+
+def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]:
+    """Sum what was burnt out of wallets' accounts, but for what a leg burnt of its source."""
+    burned: defaultdict[Holding, int] = defaultdict(int)
+    for position, data in enumerate(tx.data):
+        if data[:1] not in _BURN or tx.program(position) not in _TOKEN_PROGRAMS:
+            continue
+        source = tx.accounts[position][0]
+        account = tx.token_account(source)
+        if account is None or source in vaults or account.mint in MONEY:
+            continue
+        if not any(
+            leg.source == source and start < position < tx.subtree_end(start) for start, leg in legs
+        ):
+            burned[account.owner, account.mint] += u64(data, 1)
+    return burned
+
+
+def _take_off_swaps(events: Sequence[Event], moved: defaultdict[Holding, int]) -> None:
+    for event in events:
+        if not isinstance(event, Swap):
+            continue
+        sign = -1 if event.side is Side.BUY else 1
+        if event.mint not in MONEY:
+            moved[event.wallet, event.mint] += sign * event.wallet_amount_raw
+        if event.quote_mint not in MONEY:
+            moved[event.wallet, event.quote_mint] -= sign * event.wallet_quote_amount_raw
+
+
+def _movements(
+    tx: Transaction,
+    events: Sequence[Event],
+    moved: dict[Holding, int],
+    burned: dict[Holding, int],
+) -> list[Movement]:
+    movements = []
+    for holding in moved | burned:
+        burned_raw = burned.get(holding, 0)
+        net = moved.get(holding, 0) + burned_raw
+        if net or burned_raw:
+            owner, mint = holding
+            movements.append(
+                Movement(
+                    signature=tx.signature,
+                    tx_index=tx.index,
+                    wallet=owner,
+                    mint=mint,
+                    decimals=_decimals(tx, events, mint),
+                    received_raw=_amount(max(net, 0)),
+                    sent_raw=_amount(max(-net, 0)),
+                    burned_raw=_amount(burned_raw),
+                )
+            )
+    return movements
+
+
+def _decimals(tx: Transaction, events: Sequence[Event], mint: str) -> int:
+    """Return what the recorded balances tell, else a swap."""
+    found = tx.decimals.get(mint)
+    if found is None:
+        for event in events:
+            if isinstance(event, Swap) and mint in (event.mint, event.quote_mint):
+                return event.decimals if mint == event.mint else event.quote_decimals
+    return found or 0
+
+
+def _address(address: bytes) -> bytes:
+    if len(address) != 32:
+        raise Malformed(f"an account's address has {len(address)} bytes")
+    return address
+
+
+def _amount(amount_raw: int) -> int:
+    if not 0 <= amount_raw <= _U64_MAX:
+        raise Malformed(f"balance {amount_raw} is not an unsigned 64-bit integer")
+    return amount_raw
