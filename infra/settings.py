@@ -144,6 +144,12 @@ class Settings(BaseSettings):
         90, ge=0, le=36_500, description="days a swap is kept after it was written; 0: for ever"
     )
     redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey")
+    live_stream_mib: int = Field(
+        64, ge=1, le=100_000, description="history that Redis keeps of each live stream"
+    )
+    live_hold_mib: int = Field(
+        32, ge=1, le=10_000, description="live frames held in memory while Redis is away"
+    )
 
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")

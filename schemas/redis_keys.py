@@ -59,7 +59,29 @@ WATERMARK: Final = Key(
     "slot: the last applied; offset: of its message; time_ms: of its block; at_ms: when written",
 )
 
-# Prices and live frames (agent `live`).
+# Prices and live frames (agent `live`). The streams are `schemas.channels`.
+
+PRICE: Final = Key(
+    "price:{tag}:{mint}",
+    "hash",
+    "live",
+    3 * 86_400,
+    "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state: the writer's own",
+)
+LIVE_EPOCH: Final = Key(
+    "live:epoch",
+    "string",
+    "live",
+    None,
+    "changes whenever the live streams may have a hole",
+)
+LIVE_FENCE: Final = Key(
+    "live:fence",
+    "hash",
+    "live",
+    None,
+    "partition of tape-live: offset and sent_ms of the last batch whose frames are in the streams",
+)
 
 # Books of wallets (agent `pnl`).
 

@@ -1,0 +1,188 @@
+"""Live events in Redis Streams, as frames ready to be sent to WebSocket clients.
+
+An entry of a stream holds what was published within some 20 ms, in order:
+
+    epoch    text; another one than before: something may be missing in between
+    index    JSON, an array an event: the values of the stream's `index`, to filter by
+    frames   the frames, each one line of JSON, newlines between them
+
+One entry for many events costs the writer a fifth of one entry each, and Redis and the reader
+less as well. A frame is {"type": ..., "channel": ..., "data": {...}}; an event's id is its entry's
+and its place there, "1732170000000-0-7", and `with_id` adds it to the frame. Delivery into the
+streams is once while Redis keeps what it has acknowledged; `signature` and `event_index` tell
+a swap or creation for good.
+
+Missed something? The epoch (key `live:epoch`, and in each entry) changes whenever the streams may
+have a hole: Redis lost data, a writer had to drop frames or could not write what it had read.
+What was trimmed is told by the first entry of a stream being younger than the id last seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from schemas.codec import message_to_json
+from schemas.proto import tape_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A stream, what its frames are called, and what the index tells of each."""
+
+    stream: str
+    channel: str
+    type: str
+    index: tuple[str, ...]
+
+    def frame(self, data: Mapping[str, Any]) -> bytes:
+        """Return the frame of an event."""
+        return orjson.dumps({"type": self.type, "channel": self.channel, "data": data})
+
+
+_IDENTITY: Final = ("signature", "event_index")
+
+SWAPS: Final = Channel(
+    "live:swaps", "swaps", "swap", ("dex", "mint", "wallet", "platform", *_IDENTITY)
+)
+CREATIONS: Final = Channel(
+    "live:creations", "creations", "creation", ("dex", "mint", "creator", "platform", *_IDENTITY)
+)
+PRICES: Final = Channel("live:prices", "prices", "price", ("mint",))
+STATUS: Final = Channel("live:status", "status", "status", ("slot", "status"))
+TRENDING: Final = Channel("live:trending", "trending-pairs", "trending", ("mint", "dex"))
+
+ALL: Final = (SWAPS, CREATIONS, PRICES, STATUS, TRENDING)
+
+TRENDING_FIELDS: Final = (
+    "mint",
+    "name",
+    "symbol",
+    "dex",  # the launch platform
+    "creator",
+    "price_usd",
+    "market_cap",
+    "liquidity_usd",
+    "buy_count",
+    "sell_count",
+    "buy_volume_24h",
+    "sell_volume_24h",
+    "total_volume_24h",
+    "holder_count",
+    "top10_holders_pct",
+    "dev_holding_pct",
+    "bonding_curve_pct",
+    "is_migrated",
+    "supply",
+    "decimals",
+)
+"""The data of a trending frame, all of them, in this order; what is not known is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """An event as it waits in a stream: the values of the index, and the frame."""
+
+    index: Sequence[Any]
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an entry of a stream holds."""
+
+    epoch: str
+    events: list[LiveEvent]
+
+
+def swap_event(swap: tape_pb2.Swap) -> LiveEvent:
+    """Return a swap for its stream: the fields of tape.proto, and human amounts beside the raw."""
+    data = message_to_json(swap)
+    del data["kind"]
+    data["amount"] = swap.amount_raw / 10**swap.decimals
+    data["quote_amount"] = swap.quote_amount_raw / 10**swap.quote_decimals
+    index = (
+        swap.dex,
+        swap.mint,
+        swap.wallet,
+        swap.platform,
+        swap.signature,
+        swap.event_index,
+    )
+    return LiveEvent(index, SWAPS.frame(data))
+
+
+def creation_event(creation: tape_pb2.Creation) -> LiveEvent:
+    """Return a creation for its stream: the fields of tape.proto."""
+    data = message_to_json(creation)
+    del data["kind"]
+    index = (
+        creation.dex,
+        creation.mint,
+        creation.creator,
+        creation.platform,
+        creation.signature,
+        creation.event_index,
+    )
+    return LiveEvent(index, CREATIONS.frame(data))
+
+
+def price_event(price: tape_pb2.PriceUpdate) -> LiveEvent:
+    """Return a price for its stream; `price_usd` is null while SOL's own price is not known."""
+    data = {
+        "mint": price.mint,
+        "price_sol": price.price_sol,
+        "price_usd": price.price_usd or None,
+        "timestamp": price.timestamp,
+        "slot": price.slot,
+        "pool": price.pool,
+    }
+    return LiveEvent((price.mint,), PRICES.frame(data))
+
+
+def status_event(status: tape_pb2.SlotStatus) -> LiveEvent:
+    """Return what became of a slot for its stream: the fields of tape.proto."""
+    data = message_to_json(status)
+    del data["kind"]
+    return LiveEvent((status.slot, data["status"]), STATUS.frame(data))
+
+
+def pack(epoch: str, events: Sequence[LiveEvent]) -> dict[str, str | bytes]:
+    """Return the fields of one entry."""
+    return {
+        "epoch": epoch,
+        "index": orjson.dumps([event.index for event in events]),
+        "frames": b"\n".join([event.frame for event in events]),
+    }
+
+
+def unpack(fields: Mapping[bytes, bytes]) -> Entry:
+    """Return what an entry holds; raises ValueError for one of another form."""
+    try:
+        index = orjson.loads(fields[b"index"])
+        frames = fields[b"frames"].split(b"\n")
+        events = [LiveEvent(*both) for both in zip(index, frames, strict=True)]
+        return Entry(fields[b"epoch"].decode(), events)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no entry of a live stream: {error}") from None
+
+
+def event_id(entry_id: str, place: int) -> str:
+    """Return the id of an event: where a client that saw it goes on."""
+    return f"{entry_id}-{place}"
+
+
+def parse_event_id(text: str) -> tuple[str, int]:
+    """Return the id of the entry and the place in it; raises ValueError."""
+    parts = text.split("-")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
+        raise ValueError("an event's id is three numbers with hyphens between them")
+    return f"{parts[0]}-{parts[1]}", int(parts[2])
+
+
+def with_id(frame: bytes, identity: str) -> bytes:
+    """Return the frame with `id` as its last field."""
+    return b'%s,"id":"%s"}' % (frame[:-1], identity.encode())
