@@ -126,7 +126,92 @@ GAPS: Final = Table(
     {"first_slot": _U64, "last_slot": _U64, "reason": _SLUG, "detected_at": _TIME},
 )
 
-# Books of wallets (agent `pnl`).
+# Books of wallets (agent `pnl`). Sums may exceed 64 bits: a column `*_low` has the lower 64, and
+# `overflow` the upper 64 of all of them in their order, or is empty where they are all 0.
+
+LOT_MATCHES: Final = Table(
+    "lot_matches",
+    {
+        "wallet": _TEXT,
+        "mint": _TEXT,
+        **_PLACE,
+        "kind": "Enum8('sale' = 1, 'transfer' = 2, 'burn' = 3)",
+        "lot_number": "Nullable(UInt32)",
+        "lot_slot": _U64,
+        "lot_tx_index": "UInt32",
+        "lot_time": _TIME,
+        "quantity_raw": _U64,
+        "cost_lamports": "Nullable(UInt64)",
+        "cost_usd_micros": "Nullable(UInt64)",
+        "proceeds_lamports": "Nullable(UInt64)",
+        "proceeds_usd_micros": "Nullable(UInt64)",
+    },
+)
+_OUTCOME: Final = {
+    "bought_lamports_low": _U64,
+    "bought_usd_micros_low": _U64,
+    "sold_lamports_low": _U64,
+    "sold_usd_micros_low": _U64,
+    "matched_proceeds_lamports_low": _U64,
+    "matched_proceeds_usd_micros_low": _U64,
+    "matched_cost_lamports_low": _U64,
+    "matched_cost_usd_micros_low": _U64,
+}
+_PAID: Final = {"fee_lamports": _U64, "priority_fee_lamports": _U64, "tip_lamports": _U64}
+_COUNTS: Final = {"buys": "UInt32", "sells": "UInt32", "wins": "UInt32", "losses": "UInt32"}
+POSITIONS: Final = Table(
+    "positions",
+    {
+        "wallet": _TEXT,
+        "mint": _TEXT,
+        "day": "Date",
+        "held_raw_low": _U64,
+        "held_known_raw_low": _U64,
+        "bought_raw_low": _U64,
+        "sold_raw_low": _U64,
+        "received_raw_low": _U64,
+        "sent_raw_low": _U64,
+        "burned_raw_low": _U64,
+        "unmatched_raw_low": _U64,
+        **_OUTCOME,
+        "held_cost_lamports_low": _U64,
+        "held_cost_usd_micros_low": _U64,
+        **_PAID,
+        **_COUNTS,
+        "lots_opened": "UInt32",
+        "lots_closed": "UInt32",
+        "first_trade_slot": _U64,
+        "first_trade_time": _TIME,
+        "last_trade_slot": _U64,
+        "last_trade_time": _TIME,
+        "slot": _U64,
+        "overflow": "Array(UInt64)",
+    },
+)
+WALLET_DAYS: Final = Table(
+    "wallet_days",
+    {
+        "wallet": _TEXT,
+        "day": "Date",
+        **_OUTCOME,
+        **_PAID,
+        **_COUNTS,
+        "unmatched_sales": "UInt32",
+        "slot": _U64,
+        "overflow": "Array(UInt64)",
+    },
+)
+COLD_POSITIONS: Final = Table(
+    "cold_positions",
+    {
+        "mint": _TEXT,
+        "partition": "UInt8",
+        "wallet": _TEXT,
+        "position": _TEXT,
+        "chunks": "Array(String)",
+        "slot": _U64,
+    },
+)
 
 # Markets of mints (agent `market`).
 

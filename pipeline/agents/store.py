@@ -1,0 +1,104 @@
+"""Agent `store`: the tape itself to ClickHouse: swaps, creations, migrations, slots, gaps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import faust
+import structlog
+from google.protobuf.message import DecodeError
+
+from pipeline.agents import metrics
+from pipeline.agents.context import Context
+from pipeline.agents.live import undecoded
+from pipeline.agents.settled import Books, Writes
+from pipeline.agents.settled import attach as attach_settled
+from schemas import rows, tape_rows, topics
+from schemas.codec import CodecError
+from schemas.proto.tape_pb2 import SlotBatch, SlotGap
+
+log = structlog.get_logger(__name__)
+
+GROUP: Final = "store"
+
+
+class TapeBooks:
+    """The rows of one partition. They have no state: a slot's rows are of that slot alone."""
+
+    def __init__(self, partition: int) -> None:
+        # Every partition carries every slot; one of them tells of it.
+        self._tells_slots = partition == 0
+        self._rows: dict[str, list[rows.Row]] = {}
+
+    async def load(self, batches: Sequence[SlotBatch]) -> None:
+        """Nothing: a row needs no other."""
+
+    def apply(self, batch: SlotBatch) -> None:
+        """Make the rows of a slot; raises CodecError, and then keeps none of it."""
+        swaps: list[rows.Row] = []
+        creations: list[rows.Row] = []
+        migrations: list[rows.Row] = []
+        for event in batch.events:
+            match event.WhichOneof("event"):
+                case "swap":
+                    swaps.append(tape_rows.swap_row(event.swap))
+                case "creation":
+                    creations.append(tape_rows.creation_row(event.creation))
+                case "migration":
+                    migrations.append(tape_rows.migration_row(event.migration))
+        slots = [tape_rows.slot_row(batch)] if self._tells_slots else []
+        for table, made in (
+            (rows.SWAPS, swaps),
+            (rows.CREATIONS, creations),
+            (rows.MIGRATIONS, migrations),
+            (rows.SLOTS, slots),
+        ):
+            if made:
+                self._rows.setdefault(table.name, []).extend(made)
+
+    def take(self) -> Writes:
+        """Return the rows made since the last time."""
+        taken, self._rows = self._rows, {}
+        return Writes(rows=taken)
+
+    def written(self) -> None:
+        """Nothing to forget."""
+
+
+async def open_books(partition: int) -> Books:
+    """Open the books of a partition."""
+    return TapeBooks(partition)
+
+
+def attach(app: faust.App, context: Context) -> None:
+    """Put the agent on an app: the lane by mint, and beside it the gaps."""
+    attach_settled(app, context, GROUP, topics.SETTLED_BY_MINT, open_books)
+    # acks=False: `progress` commits, not Faust.
+    source = app.topic(topics.GAPS.name, key_serializer="raw", value_serializer="raw", acks=False)
+
+    @app.agent(source, name=f"{GROUP}-gaps", concurrency=1)
+    async def gaps(stream: Any) -> None:
+        async for event in stream.events():
+            done = context.progress.begin(event.message)
+            try:
+                await _store_gap(context, event.message, event.value, done)
+            except Exception as error:
+                context.stop(f"{GROUP}: {type(error).__name__}: {error}")
+                await asyncio.get_running_loop().create_future()  # no next message, until the end
+
+
+async def _store_gap(
+    context: Context, source: Any, value: bytes | None, done: Callable[[], None]
+) -> None:
+    place = f"{source.topic}[{source.partition}]@{source.offset}"
+    try:
+        row = tape_rows.gap_row(SlotGap.FromString(value or b""))
+    except (CodecError, DecodeError) as error:
+        metrics.POISON.labels(source.topic).inc()
+        log.warning("poison message put aside", place=place, reason=str(error))
+        await context.kafka.send([undecoded(value, place, str(error))], done)
+        return
+    await context.clickhouse.insert(rows.GAPS.name, [row], place)
+    done()
