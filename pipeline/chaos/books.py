@@ -1,0 +1,280 @@
+"""The oracle's books of wallets: netting, lots first in first out, positions and days.
+
+Written from the rules as `pipeline.domain.netting`, `pipeline.domain.lots` and
+`schemas.positions` state them: fractions, and lists that are walked from their beginning.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import Any, NamedTuple
+
+from pipeline.chaos.movements import Movement, movements
+from pipeline.chaos.truth import Slot, Tx
+from pipeline.chaos.values import MONEY
+
+DAY_MS = 86_400_000
+Swap = dict[str, Any]
+Money = tuple[int, int]  # lamports, millionths of a dollar
+
+
+class Trade(NamedTuple):
+    """A wallet's net purchase or sale of a token in one transaction."""
+
+    is_buy: bool
+    quantity_raw: int
+    value: Money | None
+    event_index: int
+
+
+@dataclass(slots=True)
+class Lot:
+    """What was bought or received at once."""
+
+    number: int
+    quantity_raw: int
+    cost: Money | None
+    slot: int
+    tx_index: int
+    time_ms: int
+    taken_raw: int = 0
+
+    def take(self, quantity_raw: int) -> Money | None:
+        """Take a quantity, which it has, and return the cost of it."""
+        before, after = self.taken_raw, self.taken_raw + quantity_raw
+        self.taken_raw = after
+        if self.cost is None:
+            return None
+        lamports, micros = (piece(c, before, after, self.quantity_raw) for c in self.cost)
+        return lamports, micros
+
+
+class At(NamedTuple):
+    """Where something happened, and to what."""
+
+    wallet: str
+    mint: str
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int  # of the first leg that the wallet has in this token; 0 where there is none
+    time_ms: int
+
+    @property
+    def day(self) -> int:
+        """Days since the Unix epoch, UTC."""
+        return self.time_ms // DAY_MS
+
+
+class Match(NamedTuple):
+    """What a disposal took of one lot; without a lot what was more than they hold."""
+
+    at: At
+    kind: str  # sale, transfer, burn
+    lot: Lot | None
+    quantity_raw: int
+    cost: Money | None
+    proceeds: Money | None
+
+
+@dataclass(slots=True)
+class Position:
+    """A wallet's dealings in one token; `sums` has the fields of schemas.positions.Position."""
+
+    lots: list[Lot] = field(default_factory=list)  # open ones, oldest first
+    sums: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class Books:
+    """All wallets' books, slot after slot."""
+
+    def __init__(self) -> None:
+        self.positions: defaultdict[tuple[str, str], Position] = defaultdict(Position)
+        self.matches: list[Match] = []
+        # By wallet, mint and day, and for all mints together by wallet, "" and day: sums by the
+        # names of schemas.positions.WalletDay.
+        self.days: defaultdict[tuple[str, str, int], defaultdict[str, int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
+
+    def slot(self, slot: Slot) -> None:
+        """Take the next slot; its swaps have been valued."""
+        for tx in slot.transactions:
+            moved = movements(tx)
+            traded = net_trades(tx.swaps)
+            for wallet, mint in sorted(moved.keys() | traded.keys()):
+                trade = traded.get((wallet, mint))
+                first_leg = trade.event_index if trade else 0
+                at = At(
+                    wallet,
+                    mint,
+                    tx.signature,
+                    slot.slot,
+                    tx.tx_index,
+                    first_leg,
+                    slot.block_time_ms,
+                )
+                self._apply(at, trade, moved.get((wallet, mint), Movement(0, 0, 0)))
+            self._pay(slot, tx, traded)
+
+    def _apply(self, at: At, trade: Trade | None, moved: Movement) -> None:
+        position = self.positions[at.wallet, at.mint]
+        sums = position.sums
+        sums["changed_slot"] = at.slot
+        for name, raw in moved._asdict().items():
+            sums[name] += raw
+        if moved.received_raw:
+            open_lot(position, at, moved.received_raw, None)
+        if trade:
+            self._trade(position, at, trade)
+        for lot, quantity_raw in dispose(position, moved.sent_raw):
+            if lot is not None:
+                cost = lot.take(quantity_raw)
+                self.matches.append(Match(at, "transfer", lot, quantity_raw, cost, None))
+        if moved.burned_raw:
+            self._realise(position, at, "burn", moved.burned_raw, (0, 0))
+
+    def _trade(self, position: Position, at: At, trade: Trade) -> None:
+        sums = position.sums
+        if not sums["buys"] + sums["sells"]:
+            sums["first_trade_slot"], sums["first_trade_ms"] = at.slot, at.time_ms
+        sums["last_trade_slot"], sums["last_trade_ms"] = at.slot, at.time_ms
+        name, count = ("bought", "buys") if trade.is_buy else ("sold", "sells")
+        sums[f"{name}_raw"] += trade.quantity_raw
+        for total in (sums, *self._days(at)):
+            total[count] += 1
+            if trade.value is not None:
+                total[f"{name}_lamports"] += trade.value[0]
+                total[f"{name}_usd_micros"] += trade.value[1]
+        if trade.is_buy:
+            open_lot(position, at, trade.quantity_raw, trade.value)
+        else:
+            self._realise(position, at, "sale", trade.quantity_raw, trade.value)
+
+    def _realise(
+        self, position: Position, at: At, kind: str, quantity_raw: int, proceeds: Money | None
+    ) -> None:
+        done = gain = unmatched_raw = 0
+        days = self._days(at)
+        for lot, taken_raw in dispose(position, quantity_raw):
+            cost = lot.take(taken_raw) if lot is not None else None
+            part: Money | None = None
+            if proceeds is not None:
+                lamports, micros = (
+                    piece(total, done, done + taken_raw, quantity_raw) for total in proceeds
+                )
+                part = lamports, micros
+            done += taken_raw
+            self.matches.append(Match(at, kind, lot, taken_raw, cost, part))
+            if cost is None or part is None:
+                unmatched_raw += taken_raw
+                continue
+            gain += part[1] - cost[1]
+            for total in (position.sums, *days):
+                total["matched_proceeds_lamports"] += part[0]
+                total["matched_proceeds_usd_micros"] += part[1]
+                total["matched_cost_lamports"] += cost[0]
+                total["matched_cost_usd_micros"] += cost[1]
+        position.sums["unmatched_raw"] += unmatched_raw
+        if kind == "sale":
+            for total in (position.sums, *days):
+                total["wins"] += gain > 0
+                total["losses"] += gain < 0
+            for day in days:
+                day["unmatched_sales"] += unmatched_raw > 0
+
+    def _days(self, at: At) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
+        of_mint, of_all = self.days[at.wallet, at.mint, at.day], self.days[at.wallet, "", at.day]
+        of_mint["changed_slot"] = of_all["changed_slot"] = at.slot
+        return of_mint, of_all
+
+    def _pay(self, slot: Slot, tx: Tx, traded: dict[tuple[str, str], Trade]) -> None:
+        """Put fee and tip to the fee payer's first net trade, else to the day alone."""
+        if not any(swap["wallet"] == swap["fee_payer"] for swap in tx.swaps):
+            return
+        payer, day = tx.swaps[0]["fee_payer"], slot.block_time_ms // DAY_MS
+        targets = [self.days[payer, "", day]]
+        first = next((mint for wallet, mint in traded if wallet == payer), None)
+        if first is not None:
+            targets += [self.days[payer, first, day], self.positions[payer, first].sums]
+        for target in targets:
+            target["changed_slot"] = slot.slot
+            for name in ("fee_lamports", "priority_fee_lamports", "tip_lamports"):
+                target[name] += tx.swaps[0][name]
+
+
+def open_lot(position: Position, at: At, quantity_raw: int, cost: Money | None) -> None:
+    """Append what was bought, or received without a cost."""
+    number = position.sums["lots_opened"]
+    position.sums["lots_opened"] += 1
+    position.lots.append(Lot(number, quantity_raw, cost, at.slot, at.tx_index, at.time_ms))
+
+
+def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
+    """Return the net trades of a transaction, in the order in which their tokens come up."""
+    legs: defaultdict[tuple[str, str], list[tuple[bool, int, Money | None, int]]]
+    legs = defaultdict(list)
+    for swap in swaps:
+        worth = value_for_wallet(swap)
+        for is_in, mint, quantity_raw in (
+            (swap["side"] == "buy", swap["mint"], swap["wallet_amount_raw"]),
+            (swap["side"] == "sell", swap["quote_mint"], swap["wallet_quote_amount_raw"]),
+        ):
+            if mint not in MONEY:
+                legs[swap["wallet"], mint].append((is_in, quantity_raw, worth, swap["event_index"]))
+    found = {}
+    for key, moved in legs.items():
+        came_in = sum(raw for is_in, raw, _, _ in moved if is_in)
+        went_out = sum(raw for is_in, raw, _, _ in moved if not is_in)
+        if came_in == went_out:
+            continue
+        is_buy = came_in > went_out
+        values = [worth for is_in, _, worth, _ in moved if is_in == is_buy]
+        net = abs(came_in - went_out)
+        value: Money | None = None
+        if None not in values:
+            share = Fraction(net, max(came_in, went_out))
+            value = (
+                floor(share * sum(worth[0] for worth in values if worth)),
+                floor(share * sum(worth[1] for worth in values if worth)),
+            )
+        found[key] = Trade(is_buy, net, value, moved[0][3])
+    return found
+
+
+def value_for_wallet(swap: Swap) -> Money | None:
+    """Return what a leg was worth to its wallet."""
+    lamports, micros = swap["sol_value_lamports"], swap["usd_value_micros"]
+    if lamports is None or micros is None:
+        return None
+    if not swap["quote_amount_raw"]:
+        return lamports, micros
+    part = Fraction(swap["wallet_quote_amount_raw"], swap["quote_amount_raw"])
+    return floor(lamports * part), floor(micros * part)
+
+
+def dispose(position: Position, quantity_raw: int) -> list[tuple[Lot | None, int]]:
+    """Return which lots a quantity is taken from, and how much of each; None: of no lot."""
+    found: list[tuple[Lot | None, int]] = []
+    left = quantity_raw
+    while left and position.lots:
+        lot = position.lots[0]
+        rest = lot.quantity_raw - lot.taken_raw
+        taken = min(left, rest)
+        found.append((lot, taken))
+        left -= taken
+        if taken < rest:
+            break
+        position.lots.pop(0)
+        position.sums["lots_closed"] += 1
+    if left:
+        found.append((None, left))
+    return found
+
+
+def piece(total: int, start: int, end: int, whole: int) -> int:
+    """Return what falls to a piece of a total that is spread over a whole: floors, conserved."""
+    return floor(Fraction(total * end, whole)) - floor(Fraction(total * start, whole))

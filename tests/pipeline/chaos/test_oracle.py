@@ -1,0 +1,92 @@
+"""The oracle and the pipeline agree on a short chain, event by event and balance by balance.
+
+Neither knows the other: one reads the market's own notes, the other the transactions' bytes.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from pipeline.chaos.movements import Movement, balances, movements, of_mints, of_wallets
+from pipeline.chaos.values import Valuer
+from schemas.base58 import encode
+from schemas.proto.tape_pb2 import SlotBatch
+
+
+def swaps(batches: list[SlotBatch]) -> dict[tuple[str, int], Any]:
+    events = [event.swap for batch in batches for event in batch.events if event.HasField("swap")]
+    return {(swap.signature, swap.event_index): swap for swap in events}
+
+
+def test_every_swap_has_the_same_value(chain):
+    valuer = Valuer()
+    valued = by_token = 0
+    for slot in chain.truth:
+        valuer.slot(slot)
+        found = swaps(chain.by_mint[slot.slot])
+        wanted = {
+            (tx.signature, swap["event_index"]): swap
+            for tx in slot.transactions
+            for swap in tx.swaps
+        }
+        assert found.keys() == wanted.keys()
+        for key, swap in wanted.items():
+            got = found[key]
+            for name in ("sol_value_lamports", "usd_value_micros"):
+                value = getattr(got, name) if got.HasField(name) else None
+                assert value == swap[name], (slot.slot, key, name, swap)
+            valued += swap["usd_value_micros"] is not None
+            by_token += swap["quote_decimals"] != 6 and swap["quote_mint"][:4] != "So11"
+        reference = chain.by_mint[slot.slot][0].sol_usd
+        assert (Fraction(reference) if reference else None) == valuer.of_slot[slot.slot]
+    assert valued > 5_000
+    assert by_token > 100
+
+
+def test_every_movement_is_the_same(chain):
+    kinds = [0, 0, 0]
+    for slot in chain.truth:
+        found = {
+            (move.signature, move.wallet, move.mint): Movement(
+                move.received_raw, move.sent_raw, move.burned_raw
+            )
+            for batch in chain.by_wallet[slot.slot]
+            for move in batch.movements
+        }
+        wanted = {
+            (tx.signature, *key): move
+            for tx in slot.transactions
+            for key, move in movements(tx).items()
+        }
+        assert found == wanted, slot.slot
+        for move in wanted.values():
+            for at, raw in enumerate(move):
+                kinds[at] += raw > 0
+    assert min(kinds) > 10
+
+
+def test_every_balance_is_the_same(chain):
+    vaults = 0
+    for slot in chain.truth:
+        changed = balances(slot)
+        for wanted, batches in (
+            (of_mints(changed), chain.by_mint[slot.slot]),
+            (of_wallets(changed), chain.by_wallet[slot.slot]),
+        ):
+            found = {
+                (
+                    encode(balance.account),
+                    balance.owner,
+                    balance.mint,
+                    balance.decimals,
+                    balance.amount_raw,
+                    balance.is_vault,
+                    balance.is_token_2022,
+                )
+                for batch in batches
+                for balance in batch.balances
+            }
+            assert found == set(map(tuple, wanted)), slot.slot
+        vaults += sum(balance.is_vault for balance in changed)
+    assert vaults > 500
