@@ -201,7 +201,7 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
         name="chain",
         command=[*_SOLTAPE, "chain", *source],
         address=f"{stack.settings.geyser_endpoint} rpc {stack.settings.rpc_endpoint}",
-        ready=partial(_listens, geyser_port),
+        ready=partial(listens, geyser_port),
     )
     stack.parts.append(Part(process))
 
@@ -223,7 +223,7 @@ def _roles(stack: Stack) -> None:
             name=name,
             command=[*_SOLTAPE, *command],
             address=f"http://{stack.settings.metrics_host}:{port}/metrics",
-            ready=partial(_listens, port, stack.settings.metrics_host),
+            ready=partial(listens, port, stack.settings.metrics_host),
         )
         stack.parts.append(Part(process, tuple(n for n in needs if n in here), stack.forgetful))
 
@@ -270,7 +270,7 @@ def _local_port(value: object) -> int | None:
         return None
 
 
-async def _listens(port: int, host: str = HOST) -> None:
+async def listens(port: int, host: str = HOST) -> None:
     """Raise NotReady until something accepts connections there."""
     try:
         _, writer = await asyncio.open_connection(host, port)
