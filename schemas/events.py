@@ -126,7 +126,7 @@ class Migration:
 Event = Swap | Creation | Migration
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class TokenBalance:
     """What a token account holds after a transaction that changed it.
 

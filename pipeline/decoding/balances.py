@@ -54,38 +54,45 @@ def changes(
 
     Raises one of contract.UNREADABLE where its bytes cannot be.
     """
-    accounts, keys, place = tx.token_accounts, tx.keys, tx.index
+    accounts, former_holders, keys, place = tx.token_accounts, tx.former_holders, tx.keys, tx.index
     vaults = _vaults(tx, legs, events)
     balances: list[TokenBalance] = []
     moved: defaultdict[Holding, int] = defaultdict(int)
-    if tx.former_holders:
+    if former_holders:
         _take_from_former_holders(tx, vaults, balances, moved)
     for index, account in accounts.items():
-        amount_raw, mint, owner = account.post_raw, account.mint, account.owner
-        if amount_raw == account.pre_raw and index not in tx.former_holders:
+        amount_raw, mint = account.post_raw, account.mint
+        gained = amount_raw - account.pre_raw
+        if not gained and index not in former_holders:
             continue
         is_vault = index in vaults
         if mint not in MONEY:
             if not is_vault:
-                moved[owner, mint] += amount_raw - account.pre_raw
+                moved[account.owner, mint] += gained
         elif is_vault:
             continue
+        if not 0 <= amount_raw <= _U64_MAX:
+            raise Malformed(f"balance {amount_raw} is not an unsigned 64-bit integer")
         balances.append(
             TokenBalance(
                 _address(keys[index]),
-                owner,
+                account.owner,
                 mint,
                 account.decimals or 0,
-                _amount(amount_raw),
+                amount_raw,
                 is_vault,
                 account.program == _TOKEN_2022,
                 place,
             )
         )
     _add_native(tx, balances)
+    for event in events:
+        if isinstance(event, Swap):
+            _take_off(event, moved)
     burned = _burned(tx, legs, vaults)
-    _take_off_swaps(events, moved)
-    return balances, _movements(tx, events, moved, burned)
+    if burned or any(moved.values()):
+        return balances, _movements(tx, events, moved, burned)
+    return balances, []
 
 
 def _vaults(tx: Transaction, legs: Legs, events: Sequence[Event]) -> set[int]:
@@ -97,10 +104,12 @@ def _vaults(tx: Transaction, legs: Legs, events: Sequence[Event]) -> set[int]:
             vaults.add(leg.vault_out)
     if events:
         pools = {event.pool for event in events}
-        pools.update(event.from_pool for event in events if isinstance(event, Migration))
-        vaults.update(
-            index for index, account in tx.token_accounts.items() if account.owner in pools
-        )
+        for event in events:
+            if isinstance(event, Migration):
+                pools.add(event.from_pool)
+        for index, account in tx.token_accounts.items():
+            if account.owner in pools:
+                vaults.add(index)
     return vaults
 
 
@@ -137,16 +146,16 @@ def _take_from_former_holders(
 def _add_native(tx: Transaction, balances: list[TokenBalance]) -> None:
     """Add the signers' own SOL."""
     before, after = tx.meta.pre_balances, tx.meta.post_balances
-    for index in range(min(tx.signers, len(before), len(after))):
+    for index, owner in enumerate(tx.signer_addresses):
+        if index >= len(before) or index >= len(after):
+            return
         lamports = after[index]
-        if lamports == before[index] or (index and not _is_wallet(tx, index, before[index])):
-            continue
-        owner = tx.signer_addresses[index]
-        balances.append(
-            TokenBalance(
-                tx.keys[index], owner, WSOL, SOL_DECIMALS, lamports, False, False, tx.index
+        if lamports != before[index] and (not index or _is_wallet(tx, index, before[index])):
+            balances.append(
+                TokenBalance(
+                    tx.keys[index], owner, WSOL, SOL_DECIMALS, lamports, False, False, tx.index
+                )
             )
-        )
 
 
 def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
@@ -174,8 +183,8 @@ def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
 def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]:
     """Sum what was burnt out of wallets' accounts, but for what a leg burnt of its source."""
     burned: defaultdict[Holding, int] = defaultdict(int)
-    for position, data in enumerate(tx.data):
-        if data[:1] not in _BURN or tx.program(position) not in _TOKEN_PROGRAMS:
+    for position in [at for at, data in enumerate(tx.data) if data[:1] in _BURN]:
+        if tx.program(position) not in _TOKEN_PROGRAMS:
             continue
         source = tx.accounts[position][0]
         account = tx.token_account(source)
@@ -184,19 +193,19 @@ def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]
         if not any(
             leg.source == source and start < position < tx.subtree_end(start) for start, leg in legs
         ):
-            burned[account.owner, account.mint] += u64(data, 1)
+            burned[account.owner, account.mint] += u64(tx.data[position], 1)
     return burned
 
 
-def _take_off_swaps(events: Sequence[Event], moved: defaultdict[Holding, int]) -> None:
-    for event in events:
-        if not isinstance(event, Swap):
-            continue
-        sign = -1 if event.side is Side.BUY else 1
-        if event.mint not in MONEY:
-            moved[event.wallet, event.mint] += sign * event.wallet_amount_raw
-        if event.quote_mint not in MONEY:
-            moved[event.wallet, event.quote_mint] -= sign * event.wallet_quote_amount_raw
+def _take_off(swap: Swap, moved: defaultdict[Holding, int]) -> None:
+    """Take off what a swap gave its wallet and took from it."""
+    buys = swap.side is Side.BUY
+    if swap.mint not in MONEY:
+        raw = swap.wallet_amount_raw
+        moved[swap.wallet, swap.mint] -= raw if buys else -raw
+    if swap.quote_mint not in MONEY:
+        raw = swap.wallet_quote_amount_raw
+        moved[swap.wallet, swap.quote_mint] += raw if buys else -raw
 
 
 def _movements(
