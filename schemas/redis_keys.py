@@ -83,6 +83,111 @@ LIVE_FENCE: Final = Key(
     "partition of tape-live: offset and sent_ms of the last batch whose frames are in the streams",
 )
 
-# Books of wallets (agent `pnl`).
+# Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
+
+POSITIONS: Final = Key(
+    "pos:{tag}:{wallet}",
+    "hash",
+    "pnl",
+    None,
+    "raw mint -> Position with the open lots of its last chunk; cold ones are in ClickHouse",
+)
+LOTS: Final = Key(
+    "lots:{tag}:{wallet}:{mint}:{chunk}",
+    "string",
+    "pnl",
+    None,
+    "a full chunk of a position's lots, written once, gone when they are all closed",
+)
+BALANCES: Final = Key(
+    "bal:{tag}:{wallet}",
+    "hash",
+    "pnl",
+    None,
+    "raw token account -> Balance; the wallet's own SOL under its own address; empty ones are gone",
+)
+WALLET_TOTALS: Final = Key(
+    "wallets:{tag}", "hash", "pnl", None, "raw wallet -> WalletDay of all days together"
+)
+WALLET_DAYS: Final = Key(
+    "days:{tag}:{day}",
+    "hash",
+    "pnl",
+    None,
+    "raw wallet -> WalletDay; day: days since the Unix epoch; gone after 35 days of the chain",
+)
+TOP_OF_MINT: Final = Key(
+    "top:{tag}:{mint}",
+    "zset",
+    "pnl",
+    None,
+    "raw wallet, realised micros of a dollar: all wallets of the partition with a position in it",
+)
+TOP_WALLETS: Final = Key(
+    "top:{tag}", "zset", "pnl", None, "raw wallet, realised micros of a dollar over all its tokens"
+)
+TRADED: Final = Key(
+    "traded:{tag}", "zset", "pnl", None, "raw mint, hour (since the Unix epoch) it last moved"
+)
+COLD_MINTS: Final = Key(
+    "cold:{tag}", "set", "pnl", None, "raw mint whose positions are in ClickHouse, cold_positions"
+)
+BOOKS_CLOCK: Final = Key(
+    "clock:{tag}", "string", "pnl", None, "latest block time that the books have seen, ms"
+)
 
 # Markets of mints (agent `market`).
+
+MARKETS: Final = Key(
+    "markets:{tag}",
+    "hash",
+    "market",
+    None,
+    "of a partition: slot and time_ms of the last slot applied; chain time, never the clock's",
+)
+MARKET: Final = Key(
+    "market:{tag}:{mint}",
+    "hash",
+    "market",
+    None,
+    "head, candles, minutes, quarters, pool:<address>: `schemas.markets`; token: JSON of what the "
+    "chain's events told; price: the writer's own",
+)
+TRADERS: Final = Key(
+    "traders:{tag}:{mint}",
+    "zset",
+    "market",
+    None,
+    "raw wallet, or 8 raw bytes of a pool and the wallet -> minute of the last trade and volume",
+)
+ACCOUNTS: Final = Key(
+    "accounts:{tag}:{mint}",
+    "hash",
+    "market",
+    None,
+    "raw token account -> owner, balance, vault; '=' + raw owner -> balance of 2**53 and more",
+)
+HOLDERS: Final = Key(
+    "holders:{tag}:{mint}",
+    "zset",
+    "market",
+    None,
+    "raw owner -> balance of all accounts; pools, curves and burn addresses left out",
+)
+ACTIVE: Final = Key(
+    "markets:{tag}:active", "zset", "market", None, "mint -> time_ms of its last event or balance"
+)
+TRENDING: Final = Key(
+    "trending:{tag}", "zset", "market", None, "mint -> score; the best of the partition"
+)
+TRENDING_RECORDS: Final = Key(
+    "trending:{tag}:records", "hash", "market", None, "mint -> JSON, fields of `schemas.channels`"
+)
+METADATA: Final = Key(
+    "metadata:{tag}:{mint}",
+    "string",
+    "market",
+    None,
+    "JSON of what RPC said of a mint: name, symbol, uri, decimals, supply_raw, token_program; "
+    "status found or absent, asked_ms; beside the deterministic state",
+)

@@ -207,12 +207,92 @@ COLD_POSITIONS: Final = Table(
         "mint": _TEXT,
         "partition": "UInt8",
         "wallet": _TEXT,
-        "position": _TEXT,
-        "chunks": "Array(String)",
+        "packed": _TEXT,
         "slot": _U64,
     },
 )
 
 # Markets of mints (agent `market`).
 
-TABLES: Final = {table.name: table for table in (SWAPS, CREATIONS, MIGRATIONS, SLOTS, GAPS)}
+_PRICE: Final = "Float64"
+
+CANDLES: Final = Table(
+    "candles",
+    {
+        "mint": _TEXT,
+        "interval_s": "UInt32",
+        "start": _TIME,
+        "open_sol": _PRICE,
+        "high_sol": _PRICE,
+        "low_sol": _PRICE,
+        "close_sol": _PRICE,
+        "open_usd": _PRICE,
+        "high_usd": _PRICE,
+        "low_usd": _PRICE,
+        "close_usd": _PRICE,
+        "amount_raw": "UInt128",
+        "volume_lamports": _U64,
+        "volume_usd_micros": _U64,
+        "buys": "UInt32",
+        "sells": "UInt32",
+        "slot": _U64,
+    },
+)
+TOKENS: Final = Table(
+    "tokens",
+    {
+        "mint": _TEXT,
+        "name": _TEXT,
+        "symbol": _TEXT,
+        "uri": _TEXT,
+        "decimals": "Nullable(UInt8)",
+        "supply_raw": "Nullable(UInt64)",
+        "creator": _TEXT,
+        "platform": _SLUG,
+        "dex": _SLUG,
+        "pool": _TEXT,
+        "quote_mint": _TEXT,
+        "token_program": _SLUG,
+        "created_slot": "Nullable(UInt64)",
+        "created_at": "Nullable(DateTime64(3, 'UTC'))",
+        "migrated_slot": "Nullable(UInt64)",
+        "migrated_at": "Nullable(DateTime64(3, 'UTC'))",
+        "migrated_dex": _SLUG,
+        "migrated_pool": _TEXT,
+        "slot": _U64,
+    },
+)
+TOKEN_METADATA: Final = Table(
+    "token_metadata",
+    {
+        "mint": _TEXT,
+        "name": _TEXT,
+        "symbol": _TEXT,
+        "uri": _TEXT,
+        "decimals": "Nullable(UInt8)",
+        "supply_raw": "Nullable(UInt64)",
+        "token_program": _SLUG,
+        "asked_at": _TIME,
+    },
+)
+HOLDER_SNAPSHOTS: Final = Table(
+    "holder_snapshots",
+    {
+        "mint": _TEXT,
+        "block_time": _TIME,
+        "holders": "UInt32",
+        "creator_raw": _U64,
+        "top_owners": "Array(String)",
+        "top_amounts_raw": "Array(UInt64)",
+        "slot": _U64,
+    },
+)
+
+TABLES: Final = {
+    table.name: table
+    for table in (
+        *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, GAPS),
+        *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
+        *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS),
+    )
+}

@@ -1,0 +1,428 @@
+"""The books of one partition's wallets: positions, days, balances, leaderboards.
+
+Transactions become flows (`domain.netting`), flows change holdings (`domain.lots`); what changed
+is written as absolute values. All of it is a function of the slots applied, however they are cut
+into flushes.
+
+In memory is what was used lately. A value that Redis does not have yet is never forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
+
+from pipeline.agents.pnl_rows import Row, match_row, position_row, wallet_day_row
+from pipeline.agents.pnl_store import Store
+from pipeline.agents.settled import Writes
+from pipeline.domain.lots import Holding, Match, Realised
+from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
+from pipeline.solana import address
+from schemas.codec import CodecError
+from schemas.positions import (
+    DAY_MS,
+    PackedError,
+    WalletDay,
+    full_chunks,
+    pack_balance,
+    pack_wallet_day,
+    unpack_wallet_day,
+)
+from schemas.proto.tape_pb2 import SlotBatch
+from schemas.rows import LOT_MATCHES, POSITIONS, WALLET_DAYS
+
+DAYS_KEPT: Final = 35
+RECENT: Final = 8_000  # positions, and wallets, that are kept in memory at the least
+_CHUNKS_IN_MEMORY: Final = 8
+_FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
+
+Place = tuple[str, str]  # wallet, mint
+V = TypeVar("V")
+K = TypeVar("K")
+
+
+class Wallet:
+    """What is counted per wallet: all days together, and its latest day."""
+
+    __slots__ = ("address", "day", "figures", "raw", "score", "total")
+
+    def __init__(
+        self, wallet: str, raw: bytes, total: WalletDay, day: int, figures: WalletDay
+    ) -> None:
+        self.address = wallet
+        self.raw = raw
+        self.total = total
+        self.day = day
+        self.figures = figures
+        self.score = total.realised_usd_micros  # as the leaderboard has it
+
+
+class Entry:
+    """A holding, whose it is, and the day of its last change."""
+
+    __slots__ = ("day", "holding", "mint", "mint_raw", "score", "wallet", "wallet_raw")
+
+    def __init__(
+        self, wallet: str, wallet_raw: bytes, mint: str, mint_raw: bytes, holding: Holding
+    ) -> None:
+        self.wallet = wallet
+        self.wallet_raw = wallet_raw
+        self.mint = mint
+        self.mint_raw = mint_raw
+        self.holding = holding
+        self.day = 0
+        self.score: int | None = None  # as the leaderboard has it; None: not there
+
+
+class Recent(Generic[K, V]):
+    """A map that forgets: two generations, the elder goes when the younger is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """Return the value, which is used by that."""
+        value = self._young.get(key)
+        if value is None and self._old:
+            value = self._old.pop(key, None)
+            if value is not None:
+                self._young[key] = value
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Add a value."""
+        self._young[key] = value
+
+    def drop(self, key: K) -> None:
+        """Forget a value."""
+        self._young.pop(key, None)
+        self._old.pop(key, None)
+
+    def forget(self, keep: Iterable[K]) -> None:
+        """Forget the elder generation if it is time, but for some keys."""
+        if len(self._young) < self._size:
+            return
+        kept = {key: value for key in keep if (value := self.get(key)) is not None}
+        self._old, self._young = self._young, kept
+        for key in kept:
+            self._old.pop(key, None)
+
+
+class PnlBooks:
+    """`pipeline.agents.settled.Books` of the wallets of one partition."""
+
+    def __init__(self, store: Store, clock_ms: int, recent: int = RECENT) -> None:
+        self._store = store
+        self._clock_ms = clock_ms  # the latest block time
+        self._entries: Recent[Place, Entry] = Recent(recent)
+        self._wallets: Recent[str, Wallet] = Recent(recent)
+        self._flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
+        # What the next `take` returns.
+        self._dirty: dict[Place, Entry] = {}
+        self._dirty_wallets: dict[str, Wallet] = {}
+        self._balances: defaultdict[str, dict[bytes, bytes | None]] = defaultdict(dict)
+        self._rows: defaultdict[str, list[Row]] = defaultdict(list)
+        self._commands: list[tuple[Any, ...]] = []
+        # What the last one did.
+        self._writing: dict[Place, Entry] = {}
+        self._writing_wallets: dict[str, Wallet] = {}
+
+    async def load(self, batches: Sequence[SlotBatch]) -> None:
+        """Read the positions and wallets of the batches that are not in memory."""
+        self._flows = {batch.slot: flows(batch) for batch in batches}
+        entries, wallets = self._entries, self._wallets
+        new_places: dict[Place, None] = {}
+        new_wallets: dict[str, None] = {}
+        for slot_flows in self._flows.values():
+            for flow in slot_flows:
+                place = (flow.wallet, flow.mint)
+                if entries.get(place) is None:
+                    new_places[place] = None
+                if wallets.get(flow.wallet) is None:
+                    new_wallets[flow.wallet] = None
+        if new_wallets:
+            now_ms = max(self._clock_ms, batches[0].block_time_ms)
+            await self._load_wallets(list(new_wallets), now_ms // DAY_MS)
+        if new_places:
+            await self._load_entries([place for place in new_places if place[1] != NO_TOKEN])
+        await self._load_lots()
+
+    def apply(self, batch: SlotBatch) -> None:
+        """Do the work of one slot."""
+        slot = batch.slot
+        time_ms = batch.block_time_ms
+        if time_ms > self._clock_ms:
+            self._turn(time_ms)
+        day = self._clock_ms // DAY_MS
+        for flow in self._flows.pop(slot):
+            self._apply(flow, slot, time_ms, day)
+        balances = self._balances
+        for balance in batch.balances:
+            amount_raw = balance.amount_raw
+            balances[balance.owner][balance.account] = (
+                pack_balance(
+                    _raw(balance.mint), amount_raw, balance.decimals, balance.is_token_2022
+                )
+                if amount_raw
+                else None
+            )
+
+    def take(self) -> Writes:
+        """Return what changed since the last take."""
+        store, rows, commands = self._store, self._rows, self._commands
+        hashes: dict[str, list[bytes]] = {}
+        tops: defaultdict[str, list[int | bytes]] = defaultdict(list)
+        positions = rows[POSITIONS.name]
+        for entry in self._dirty.values():
+            name, holding = entry.wallet, entry.holding
+            position = holding.position
+            fields = hashes.get(name)
+            if fields is None:
+                fields = hashes[name] = []
+            fields += (entry.mint_raw, holding.pack())
+            if holding.filled or holding.emptied:
+                filled, emptied = holding.changed_chunks()
+                for number, chunk in filled.items():
+                    commands.append(("SET", store.lots(name, entry.mint, number), chunk))
+                if emptied:
+                    commands.append(
+                        ("UNLINK", *(store.lots(name, entry.mint, number) for number in emptied))
+                    )
+            score = position.realised_usd_micros
+            if score != entry.score:
+                entry.score = score
+                tops[entry.mint] += (score, entry.wallet_raw)
+            positions.append(position_row(position, name, entry.mint, entry.day))
+        commands += [("HSET", store.positions(name), *fields) for name, fields in hashes.items()]
+        commands += [("ZADD", store.top(mint), *members) for mint, members in tops.items()]
+        self._take_wallets(commands)
+        self._take_balances(commands)
+        commands.append(("SET", store.clock, self._clock_ms))
+        self._rows, self._commands = defaultdict(list), []
+        self._writing, self._dirty = self._dirty, {}
+        self._writing_wallets, self._dirty_wallets = self._dirty_wallets, {}
+        return Writes({name: table for name, table in rows.items() if table}, commands)
+
+    def written(self) -> None:
+        """Hear that the last take is in the stores."""
+        for entry in self._writing.values():
+            if len(entry.holding.chunks) > _CHUNKS_IN_MEMORY:
+                entry.holding.forget_chunks(_CHUNKS_IN_MEMORY)
+        self._writing, self._writing_wallets = {}, {}
+        self._entries.forget(self._dirty)
+        self._wallets.forget(self._dirty_wallets)
+
+    # Reading.
+
+    async def _load_wallets(self, names: list[str], day: int) -> None:
+        raws = [_raw(name) for name in names]
+        totals, figures = await self._store.read_wallets(raws, day)
+        for name, raw, total, of_day in zip(names, raws, totals, figures, strict=True):
+            self._wallets.put(
+                name,
+                Wallet(
+                    name,
+                    raw,
+                    unpack_wallet_day(total) if total else WalletDay(),
+                    day,
+                    unpack_wallet_day(of_day) if of_day else WalletDay(),
+                ),
+            )
+
+    async def _load_entries(self, places: list[Place]) -> None:
+        mints = [_raw(mint) for _, mint in places]
+        found = await self._store.read_positions(
+            [(place[0], mint) for place, mint in zip(places, mints, strict=True)]
+        )
+        for place, mint_raw, packed in zip(places, mints, found, strict=True):
+            holding = Holding.unpack(packed) if packed else Holding.empty()
+            entry = Entry(place[0], _raw(place[0]), place[1], mint_raw, holding)
+            if packed:
+                entry.score = holding.position.realised_usd_micros
+            self._entries.put(place, entry)
+
+    async def _load_lots(self) -> None:
+        """Read the full chunks that the flows loaded may dispose of."""
+        wanted: defaultdict[Place, int] = defaultdict(int)
+        for slot_flows in self._flows.values():
+            for flow in slot_flows:
+                if flow.side == SELL or flow.sent_raw or flow.burned_raw:
+                    entry = self._entries.get((flow.wallet, flow.mint))
+                    if entry is not None and full_chunks(entry.holding.position):
+                        sold_raw = flow.quantity_raw if flow.side == SELL else 0
+                        wanted[flow.wallet, flow.mint] += sold_raw + flow.sent_raw + flow.burned_raw
+        at_once = _FIRST_READ_CHUNKS
+        while wanted:
+            keys: list[str] = []
+            targets: list[tuple[Holding, int]] = []
+            for place in [*wanted]:
+                entry = self._entries.get(place)
+                assert entry is not None
+                holding = entry.holding
+                missing = holding.missing_chunk(wanted[place])
+                if missing is None:
+                    del wanted[place]
+                    continue
+                end = min(missing + at_once, full_chunks(holding.position).stop)
+                for number in range(missing, end):
+                    if number not in holding.chunks:
+                        keys.append(self._store.lots(*place, number))
+                        targets.append((holding, number))
+            for (holding, number), chunk, name in zip(
+                targets, await self._store.read_lots(keys), keys, strict=True
+            ):
+                if chunk is None:
+                    raise PackedError(f"{name} is not in Redis, as its position says")
+                holding.add(number, chunk)
+            at_once *= 4
+
+    # Applying.
+
+    def _turn(self, time_ms: int) -> None:
+        """Move the clock on; a new day takes the oldest one's figures away."""
+        before, self._clock_ms = self._clock_ms, time_ms
+        today, gone = time_ms // DAY_MS, before // DAY_MS - DAYS_KEPT
+        if before and today > before // DAY_MS:
+            days = range(max(gone, today - 2 * DAYS_KEPT) + 1, today - DAYS_KEPT + 1)
+            self._commands.append(("UNLINK", *(self._store.days(day) for day in days)))
+
+    def _apply(self, flow: Flow, slot: int, time_ms: int, day: int) -> None:
+        name = flow.wallet
+        wallet = self._wallets.get(name)
+        assert wallet is not None
+        if wallet.day != day:
+            if name in self._dirty_wallets:
+                self._write_day(wallet)
+            wallet.day, wallet.figures = day, WalletDay()
+        self._dirty_wallets[name] = wallet
+        total, figures = wallet.total, wallet.figures
+        total.changed_slot = figures.changed_slot = slot
+        if flow.mint == NO_TOKEN:
+            _pay(total, flow)
+            _pay(figures, flow)
+            return
+        place = (name, flow.mint)
+        entry = self._entries.get(place)
+        assert entry is not None
+        if entry.day != day:
+            if place in self._dirty:
+                self._rows[POSITIONS.name].append(
+                    position_row(entry.holding.position, name, entry.mint, entry.day)
+                )
+            entry.day = day
+        self._dirty[place] = entry
+        holding = entry.holding
+        matches: list[Match] = []
+        if flow.received_raw:
+            holding.receive(flow.received_raw, slot, flow.tx_index, time_ms)
+        if flow.side == BUY:
+            lamports, usd_micros = flow.lamports, flow.usd_micros
+            holding.buy(flow.quantity_raw, lamports, usd_micros, slot, flow.tx_index, time_ms)
+            for each in (total, figures):
+                each.buys += 1
+                if lamports is not None and usd_micros is not None:
+                    each.bought_lamports += lamports
+                    each.bought_usd_micros += usd_micros
+        elif flow.side == SELL:
+            lamports, usd_micros = flow.lamports, flow.usd_micros
+            realised = holding.sell(flow.quantity_raw, lamports, usd_micros, slot, time_ms, matches)
+            for each in (total, figures):
+                each.sells += 1
+                if lamports is not None and usd_micros is not None:
+                    each.sold_lamports += lamports
+                    each.sold_usd_micros += usd_micros
+                _realise(each, realised, is_sale=True)
+        if flow.sent_raw:
+            holding.send(flow.sent_raw, slot, matches)
+        if flow.burned_raw:
+            realised = holding.burn(flow.burned_raw, slot, matches)
+            _realise(total, realised, is_sale=False)
+            _realise(figures, realised, is_sale=False)
+        if flow.fee_lamports or flow.tip_lamports:
+            holding.pay(flow.fee_lamports, flow.priority_fee_lamports, flow.tip_lamports)
+            _pay(total, flow)
+            _pay(figures, flow)
+        if matches:
+            self._rows[LOT_MATCHES.name] += [
+                match_row(match, flow, slot, time_ms) for match in matches
+            ]
+
+    # Writing.
+
+    def _write_day(self, wallet: Wallet) -> None:
+        """Put a day that is over for a wallet among the writes."""
+        figures = wallet.figures
+        self._commands.append(
+            ("HSET", self._store.days(wallet.day), wallet.raw, pack_wallet_day(figures))
+        )
+        self._rows[WALLET_DAYS.name].append(wallet_day_row(figures, wallet.address, wallet.day))
+
+    def _take_wallets(self, commands: list[tuple[Any, ...]]) -> None:
+        totals: list[bytes] = []
+        days: defaultdict[int, list[bytes]] = defaultdict(list)
+        tops: list[int | bytes] = []
+        rows = self._rows[WALLET_DAYS.name]
+        for wallet in self._dirty_wallets.values():
+            raw, total, figures = wallet.raw, wallet.total, wallet.figures
+            totals += (raw, pack_wallet_day(total))
+            days[wallet.day] += (raw, pack_wallet_day(figures))
+            rows.append(wallet_day_row(figures, wallet.address, wallet.day))
+            score = total.realised_usd_micros
+            if score != wallet.score:
+                wallet.score = score
+                tops += (score, raw)
+        if totals:
+            commands.append(("HSET", self._store.totals, *totals))
+        for day, of_day in days.items():
+            commands.append(("HSET", self._store.days(day), *of_day))
+        if tops:
+            commands.append(("ZADD", self._store.top_wallets, *tops))
+
+    def _take_balances(self, commands: list[tuple[Any, ...]]) -> None:
+        for wallet, accounts in self._balances.items():
+            held: list[bytes] = []
+            empty: list[bytes] = []
+            for account, packed in accounts.items():
+                if packed is None:
+                    empty.append(account)
+                else:
+                    held += (account, packed)
+            if held:
+                commands.append(("HSET", self._store.balances(wallet), *held))
+            if empty:
+                commands.append(("HDEL", self._store.balances(wallet), *empty))
+        self._balances = defaultdict(dict)
+
+
+@lru_cache(1 << 16)
+def _raw(text: str) -> bytes:
+    """Return the bytes of an address; raises CodecError."""
+    try:
+        return address.key(text)
+    except ValueError as error:
+        raise CodecError(f"address {text!r}: {error}") from None
+
+
+def _pay(day: WalletDay, flow: Flow) -> None:
+    day.fee_lamports += flow.fee_lamports
+    day.priority_fee_lamports += flow.priority_fee_lamports
+    day.tip_lamports += flow.tip_lamports
+
+
+def _realise(day: WalletDay, realised: Realised, is_sale: bool) -> None:
+    day.matched_proceeds_lamports += realised.proceeds_lamports
+    day.matched_proceeds_usd_micros += realised.proceeds_usd_micros
+    day.matched_cost_lamports += realised.cost_lamports
+    day.matched_cost_usd_micros += realised.cost_usd_micros
+    if is_sale:
+        gain = realised.proceeds_usd_micros - realised.cost_usd_micros
+        if gain > 0:
+            day.wins += 1
+        elif gain < 0:
+            day.losses += 1
+        if realised.unmatched_raw:
+            day.unmatched_sales += 1

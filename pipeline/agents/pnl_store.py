@@ -1,0 +1,108 @@
+"""Where the books of one partition's wallets are kept in Redis: names of keys, and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, cast
+
+from redis.asyncio import Redis
+
+from schemas import redis_keys
+from schemas.redis_keys import tag_of_wallets
+
+# One answer for many hashes: HGET by HGET costs the client six times as much.
+_HGET_MANY: Final = """
+local found = {}
+for i, key in ipairs(KEYS) do found[i] = redis.call('HGET', key, ARGV[i]) end
+return found
+"""
+_AT_ONCE: Final = 2_000  # keys a script is given: Redis does nothing else meanwhile
+
+
+class Store:
+    """Reads of one partition, each one trip for many values. All raise RedisError."""
+
+    def __init__(self, redis: Redis, partition: int) -> None:
+        self._redis = redis
+        self._tag = tag_of_wallets(partition)
+        self._hget_many = redis.register_script(_HGET_MANY)
+        self.totals = redis_keys.WALLET_TOTALS.make(tag=self._tag)
+        self.top_wallets = redis_keys.TOP_WALLETS.make(tag=self._tag)
+        self.traded = redis_keys.TRADED.make(tag=self._tag)
+        self.cold = redis_keys.COLD_MINTS.make(tag=self._tag)
+        self.clock = redis_keys.BOOKS_CLOCK.make(tag=self._tag)
+        self._positions = redis_keys.POSITIONS.make(tag=self._tag, wallet="")
+        self._balances = redis_keys.BALANCES.make(tag=self._tag, wallet="")
+
+    # Names.
+
+    def positions(self, wallet: str) -> str:
+        """Return the key of a wallet's positions."""
+        return self._positions + wallet
+
+    def balances(self, wallet: str) -> str:
+        """Return the key of a wallet's balances."""
+        return self._balances + wallet
+
+    def lots(self, wallet: str, mint: str, chunk: int) -> str:
+        """Return the key of a full chunk of lots."""
+        return redis_keys.LOTS.make(tag=self._tag, wallet=wallet, mint=mint, chunk=chunk)
+
+    def days(self, day: int) -> str:
+        """Return the key of a day's figures."""
+        return redis_keys.WALLET_DAYS.make(tag=self._tag, day=day)
+
+    def top(self, mint: str) -> str:
+        """Return the key of a token's leaderboard."""
+        return redis_keys.TOP_OF_MINT.make(tag=self._tag, mint=mint)
+
+    # Reads.
+
+    async def read_clock_ms(self) -> int:
+        """Return the latest block time of the books; 0 for new ones."""
+        return int(await self._redis.get(self.clock) or 0)
+
+    async def read_positions(self, places: Sequence[tuple[str, bytes]]) -> list[bytes | None]:
+        """Return the packed positions of (wallet, raw mint), None where there is none."""
+        found: list[bytes | None] = []
+        for start in range(0, len(places), _AT_ONCE):
+            part = places[start : start + _AT_ONCE]
+            keys = [self._positions + wallet for wallet, _ in part]
+            found += await self._hget_many(keys=keys, args=[mint for _, mint in part])
+        return found
+
+    async def read_wallets(
+        self, wallets: Sequence[bytes], day: int
+    ) -> tuple[list[bytes | None], list[bytes | None]]:
+        """Return the packed totals of raw wallets, and their figures of a day."""
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.hmget(self.totals, wallets)
+        pipe.hmget(self.days(day), wallets)
+        totals, days = await pipe.execute()
+        return totals, days
+
+    async def read_lots(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return full chunks of lots by their keys."""
+        return await _answer(self._redis.mget(keys)) if keys else []
+
+    async def read_cold(self, mints: Sequence[bytes]) -> list[bool]:
+        """Return which of the raw mints have their positions in ClickHouse."""
+        return [
+            bool(is_cold) for is_cold in await _answer(self._redis.smismember(self.cold, [*mints]))
+        ]
+
+    async def read_idle(self, hour: int) -> list[bytes]:
+        """Return the raw mints that have not moved since an hour, that one included."""
+        idle: list[bytes] = await _answer(self._redis.zrangebyscore(self.traded, "-inf", hour))
+        return idle
+
+    async def read_holders(self, mints: Sequence[str]) -> list[list[bytes]]:
+        """Return the raw wallets with a position in each of the mints."""
+        pipe = self._redis.pipeline(transaction=False)
+        for mint in mints:
+            pipe.zrange(self.top(mint), 0, -1)
+        return await pipe.execute()
+
+
+async def _answer(command: Any) -> Any:
+    return await cast(Awaitable[Any], command)

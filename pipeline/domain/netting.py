@@ -1,0 +1,200 @@
+"""What the transactions of a slot did to wallets: one net trade per wallet and token.
+
+- The legs of a transaction are added up per wallet and token: what came in and what it was worth,
+  what went out likewise. More in than out: a purchase of the difference, at the value of what
+  came in, cut to the same share (floor). More out than in: a sale likewise. As much out as in:
+  no trade. So a route A -> B -> C is a sale of A and a purchase of C.
+- A leg moves what the wallet gave or received, and is worth the leg's value cut to the wallet's
+  part of the quote: floor(value * wallet_quote_amount_raw / quote_amount_raw). A token that serves
+  as the quote takes part on the other side of the leg at the same value.
+- SOL and dollar coins are money: they have no lots, and changing one into the other is no trade.
+- A leg whose value is not known in SOL or in dollars makes its side of the sum not known; so does
+  a value beyond 64 bits. A net quantity beyond 64 bits is more than any token's supply: no trade.
+- Fee and tip belong to the fee payer, with its first net trade of the transaction, or alone where
+  it traded without a net trade. A wallet whose transaction somebody else pays for (sponsored) has
+  paid none: its partition cannot know whether the payer traded too, and a fee counts once.
+- What moved beside the swaps comes in the order received, traded, sent, burned.
+
+The messages are read field by field where they lie: this runs for every swap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from pipeline.solana.address import MONEY
+from schemas.proto.tape_pb2 import Movement, SlotBatch, Swap
+
+BUY: Final = 1
+SELL: Final = 2  # as Side in tape.proto
+NO_TOKEN: Final = ""
+U64_MAX: Final = 2**64 - 1
+
+
+@dataclass(slots=True)
+class Flow:
+    """What one transaction did to a wallet's holding of one token."""
+
+    tx_index: int
+    event_index: int  # of the first leg; 0 where there is none
+    signature: str
+    wallet: str
+    mint: str  # NO_TOKEN: only a fee
+    side: int = 0  # BUY, SELL, or 0: no trade
+    quantity_raw: int = 0
+    lamports: int | None = None  # what was paid or taken in; None where it is not known
+    usd_micros: int | None = None
+    received_raw: int = 0
+    sent_raw: int = 0
+    burned_raw: int = 0
+    fee_lamports: int = 0  # base + priority
+    priority_fee_lamports: int = 0
+    tip_lamports: int = 0
+
+
+def flows(batch: SlotBatch) -> list[Flow]:
+    """Return the flows of a slot's wallets, ascending by transaction."""
+    swaps = [event.swap for event in batch.events if event.HasField("swap")]
+    found: list[Flow] = []
+    first, count = 0, len(swaps)
+    while first < count:
+        swap = swaps[first]
+        tx_index = swap.tx_index
+        end = first + 1
+        while end < count and swaps[end].tx_index == tx_index:
+            end += 1
+        if end - first == 1 and swap.quote_mint in MONEY:
+            _single(swap, tx_index, found)
+        else:
+            _net(swaps[first:end], tx_index, found)
+        first = end
+    if batch.movements:
+        return _with_movements(found, batch)
+    return found
+
+
+def value(swap: Swap) -> tuple[int | None, int | None]:
+    """Return what a leg was worth to its wallet, in lamports and in millionths of a dollar."""
+    lamports, usd_micros = swap.sol_value_lamports, swap.usd_value_micros
+    if not (lamports and usd_micros) and not (
+        swap.HasField("sol_value_lamports") and swap.HasField("usd_value_micros")
+    ):
+        return None, None
+    whole, part = swap.quote_amount_raw, swap.wallet_quote_amount_raw
+    if part != whole and whole:
+        lamports, usd_micros = lamports * part // whole, usd_micros * part // whole
+        if lamports > U64_MAX or usd_micros > U64_MAX:
+            return None, None
+    return lamports, usd_micros
+
+
+def _single(swap: Swap, tx_index: int, found: list[Flow]) -> None:
+    """The common case: one leg, a token for money."""
+    wallet, mint, quantity_raw = swap.wallet, swap.mint, swap.wallet_amount_raw
+    flow = Flow(tx_index, swap.event_index, swap.signature, wallet, mint)
+    if quantity_raw and mint not in MONEY:
+        flow.side = swap.side
+        flow.quantity_raw = quantity_raw
+        flow.lamports, flow.usd_micros = value(swap)
+        found.append(flow)
+        if wallet != swap.fee_payer:
+            return
+    elif wallet == swap.fee_payer:
+        flow.mint = NO_TOKEN
+        found.append(flow)
+    else:
+        return
+    flow.fee_lamports = swap.fee_lamports
+    flow.priority_fee_lamports = swap.priority_fee_lamports
+    flow.tip_lamports = swap.tip_lamports
+
+
+class _Sum:
+    """What came in and what went out of one token for one wallet; a value of None stays None."""
+
+    __slots__ = ("event_index", "quantities", "values")
+
+    def __init__(self, event_index: int) -> None:
+        self.event_index = event_index
+        self.quantities = [0, 0]  # in, out
+        self.values: list[tuple[int, int] | None] = [(0, 0), (0, 0)]
+
+    def add(
+        self, goes_out: bool, quantity_raw: int, lamports: int | None, usd_micros: int | None
+    ) -> None:
+        self.quantities[goes_out] += quantity_raw
+        before = self.values[goes_out]
+        if lamports is None or usd_micros is None or before is None:
+            self.values[goes_out] = None
+        else:
+            self.values[goes_out] = (before[0] + lamports, before[1] + usd_micros)
+
+
+def _net(legs: list[Swap], tx_index: int, found: list[Flow]) -> None:
+    sums: dict[tuple[str, str], _Sum] = {}
+    for leg in legs:
+        lamports, usd_micros = value(leg)
+        wallet, event_index, sells = leg.wallet, leg.event_index, leg.side == SELL
+        for mint, quantity_raw, goes_out in (
+            (leg.mint, leg.wallet_amount_raw, sells),
+            (leg.quote_mint, leg.wallet_quote_amount_raw, not sells),
+        ):
+            if mint not in MONEY:
+                total = sums.get((wallet, mint))
+                if total is None:
+                    total = sums[wallet, mint] = _Sum(event_index)
+                total.add(goes_out, quantity_raw, lamports, usd_micros)
+    first = legs[0]
+    signature = first.signature
+    paying: Flow | None = None
+    for (wallet, mint), total in sums.items():
+        came_in, went_out = total.quantities
+        if came_in == went_out or abs(came_in - went_out) > U64_MAX:
+            continue
+        goes_out = went_out > came_in
+        net, gross = abs(came_in - went_out), max(came_in, went_out)
+        flow = Flow(tx_index, total.event_index, signature, wallet, mint)
+        flow.side = SELL if goes_out else BUY
+        flow.quantity_raw = net
+        if (worth := total.values[goes_out]) is not None:
+            lamports, usd_micros = worth[0] * net // gross, worth[1] * net // gross
+            if lamports <= U64_MAX and usd_micros <= U64_MAX:
+                flow.lamports, flow.usd_micros = lamports, usd_micros
+        found.append(flow)
+        if paying is None and wallet == first.fee_payer:
+            paying = flow
+    if paying is None:
+        if all(leg.wallet != first.fee_payer for leg in legs):
+            return
+        paying = Flow(tx_index, first.event_index, signature, first.fee_payer, NO_TOKEN)
+        found.append(paying)
+    paying.fee_lamports = first.fee_lamports
+    paying.priority_fee_lamports = first.priority_fee_lamports
+    paying.tip_lamports = first.tip_lamports
+
+
+def _with_movements(trades: list[Flow], batch: SlotBatch) -> list[Flow]:
+    moved: dict[tuple[int, str, str], Movement] = {
+        (movement.tx_index, movement.wallet, movement.mint): movement
+        for movement in batch.movements
+    }
+    for flow in trades:
+        if (movement := moved.pop((flow.tx_index, flow.wallet, flow.mint), None)) is not None:
+            _move(flow, movement)
+    if not moved:
+        return trades
+    merged = trades
+    for (tx_index, wallet, mint), movement in moved.items():
+        flow = Flow(tx_index, 0, movement.signature, wallet, mint)
+        _move(flow, movement)
+        merged.append(flow)
+    merged.sort(key=attrgetter("tx_index"))
+    return merged
+
+
+def _move(flow: Flow, movement: Movement) -> None:
+    flow.received_raw = movement.received_raw
+    flow.sent_raw = movement.sent_raw
+    flow.burned_raw = movement.burned_raw

@@ -1,0 +1,266 @@
+"""FIFO lots: what is conserved, what a cut changes (nothing), what is never a gain."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.domain.lots import Holding, Kind, LotsMissing, Match
+from schemas.positions import CHUNK_LOTS, full_chunks
+
+U64 = 2**64 - 1
+AMOUNT = st.one_of(st.integers(1, 20), st.integers(1, U64))
+VALUE = st.one_of(st.integers(0, 20), st.integers(0, U64))
+KNOWN = st.tuples(VALUE, VALUE)
+WORTH = st.one_of(st.none(), KNOWN, KNOWN, KNOWN)
+
+
+class Op(NamedTuple):
+    what: str
+    quantity: int
+    worth: tuple[int, int] | None = None
+
+
+ANY_OP = st.one_of(
+    st.builds(Op, st.just("buy"), AMOUNT, WORTH),
+    st.builds(Op, st.just("buy"), AMOUNT, WORTH),
+    st.builds(Op, st.just("sell"), AMOUNT, WORTH),
+    st.builds(Op, st.sampled_from(["receive", "send", "burn"]), AMOUNT, st.none()),
+)
+OPS = st.lists(ANY_OP, max_size=60)
+
+
+def do(holding: Holding, op: Op, slot: int) -> list[Match]:
+    matches: list[Match] = []
+    lamports, usd_micros = op.worth or (None, None)
+    if op.what == "buy":
+        holding.buy(op.quantity, lamports, usd_micros, slot, 7, slot * 400)
+    elif op.what == "sell":
+        holding.sell(op.quantity, lamports, usd_micros, slot, slot * 400, matches)
+    elif op.what == "receive":
+        holding.receive(op.quantity, slot, 7, slot * 400)
+    elif op.what == "send":
+        holding.send(op.quantity, slot, matches)
+    else:
+        holding.burn(op.quantity, slot, matches)
+    return matches
+
+
+def play(ops: list[Op]) -> tuple[Holding, list[Match]]:
+    holding = Holding.empty()
+    return holding, [match for slot, op in enumerate(ops, 1) for match in do(holding, op, slot)]
+
+
+class OracleLot:
+    def __init__(self, quantity: int, worth: tuple[int, int] | None, slot: int) -> None:
+        self.quantity, self.worth, self.slot, self.taken = quantity, worth, slot, 0
+
+    def take(self, wanted: int) -> tuple[int, tuple[int, int] | None]:
+        piece = min(wanted, self.quantity - self.taken)
+        cost = self.worth and tuple(
+            floor(Fraction(c, self.quantity) * (self.taken + piece))
+            - floor(Fraction(c, self.quantity) * self.taken)
+            for c in self.worth
+        )
+        self.taken += piece
+        return piece, cost  # type: ignore[return-value]
+
+
+def oracle(ops: list[Op]) -> dict[str, int]:
+    """The same, slow and plain: a list of lots, fractions, sums at the end."""
+    lots: list[OracleLot] = []
+    total = dict.fromkeys(
+        ("unmatched", "proceeds", "cost", "proceeds_usd", "cost_usd", "held", "held_cost"), 0
+    )
+    for slot, op in enumerate(ops, 1):
+        if op.what in ("buy", "receive"):
+            lots.append(OracleLot(op.quantity, op.worth, slot))
+            continue
+        worth = {"sell": op.worth, "burn": (0, 0), "send": None}[op.what]
+        done = 0
+        for lot in lots:
+            piece, cost = lot.take(op.quantity - done)
+            if op.what != "send" and worth and cost:
+                for name, part in (("", 0), ("_usd", 1)):
+                    share = Fraction(worth[part], op.quantity)
+                    total["proceeds" + name] += floor(share * (done + piece)) - floor(share * done)
+                    total["cost" + name] += cost[part]
+            elif op.what != "send":
+                total["unmatched"] += piece
+            done += piece
+        if op.what != "send":
+            total["unmatched"] += op.quantity - done
+    total["held"] = sum(lot.quantity - lot.taken for lot in lots)
+    total["held_cost"] = sum(
+        lot.worth[0] - floor(Fraction(lot.worth[0], lot.quantity) * lot.taken)
+        for lot in lots
+        if lot.worth
+    )
+    return total
+
+
+@given(OPS)
+def test_it_is_what_a_slow_and_plain_account_says(ops: list[Op]) -> None:
+    position = play(ops)[0].position
+    assert oracle(ops) == {
+        "unmatched": position.unmatched_raw,
+        "proceeds": position.matched_proceeds_lamports,
+        "proceeds_usd": position.matched_proceeds_usd_micros,
+        "cost": position.matched_cost_lamports,
+        "cost_usd": position.matched_cost_usd_micros,
+        "held": position.held_raw,
+        "held_cost": position.held_cost_lamports,
+    }
+
+
+@given(OPS)
+def test_quantity_and_cost_are_conserved_to_the_last_unit(ops: list[Op]) -> None:
+    holding, matches = play(ops)
+    position = holding.position
+    from_lots = sum(match.quantity_raw for match in matches if match.lot_number is not None)
+    assert position.held_raw == position.bought_raw + position.received_raw - from_lots
+    gone = [match for match in matches if match.cost_lamports is not None]
+    assert position.bought_lamports == position.held_cost_lamports + sum(
+        match.cost_lamports or 0 for match in gone
+    )
+    assert position.bought_usd_micros == position.held_cost_usd_micros + sum(
+        match.cost_usd_micros or 0 for match in gone
+    )
+    sold = [match for match in matches if match.kind is Kind.SALE]
+    assert position.sold_raw == sum(match.quantity_raw for match in sold)
+    assert position.sold_lamports == sum(match.proceeds_lamports or 0 for match in sold)
+    assert position.realised_lamports == sum(
+        match.proceeds_lamports - match.cost_lamports
+        for match in matches
+        if match.proceeds_lamports is not None and match.cost_lamports is not None
+    )
+
+
+@given(st.lists(st.builds(Op, st.just("buy"), AMOUNT, KNOWN), min_size=1, max_size=40), KNOWN)
+def test_a_closed_position_realises_proceeds_minus_cost(
+    ops: list[Op], worth: tuple[int, int]
+) -> None:
+    held = sum(op.quantity for op in ops)
+    position = play([*ops, Op("sell", held, worth)])[0].position
+    assert position.held_raw == position.held_cost_lamports == position.held_cost_usd_micros == 0
+    assert position.realised_lamports == worth[0] - sum(op.worth[0] for op in ops if op.worth)
+    assert position.realised_usd_micros == worth[1] - sum(op.worth[1] for op in ops if op.worth)
+    assert position.lots_opened == position.lots_closed == len(ops)
+
+
+@given(OPS, st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(0, 1000))
+def test_one_sale_of_n_equals_n_sales(ops: list[Op], parts: list[int], each: int) -> None:
+    whole, cut = play(ops)[0], play(ops)[0]
+    do(whole, Op("sell", sum(parts), (each * sum(parts), 3 * each * sum(parts))), 99)
+    for part in parts:
+        do(cut, Op("sell", part, (each * part, 3 * each * part)), 99)
+    for name in ("sells", "wins", "losses", "first_trade_slot", "first_trade_ms"):
+        setattr(whole.position, name, 0)
+        setattr(cut.position, name, 0)
+    assert whole.pack() == cut.pack()
+
+
+@given(OPS, st.lists(st.booleans(), min_size=60, max_size=60))
+def test_packing_in_between_changes_nothing(ops: list[Op], stops: list[bool]) -> None:
+    straight, wanted = play(ops)
+    holding, stored, matches = Holding.empty(), {}, []
+    for slot, (op, stop) in enumerate(zip(ops, stops, strict=False), 1):
+        if stop:
+            filled, emptied = holding.changed_chunks()
+            stored.update(filled)
+            for number in emptied:
+                stored.pop(number, None)
+            holding = Holding.unpack(holding.pack())
+        if op.what in ("sell", "send", "burn"):
+            while (number := holding.missing_chunk(op.quantity)) is not None:
+                holding.add(number, stored[number])
+        matches += do(holding, op, slot)
+    assert matches == wanted
+    assert holding.pack() == straight.pack()
+    filled, emptied = holding.changed_chunks()
+    stored.update(filled)
+    for number in emptied:
+        stored.pop(number, None)
+    assert stored == {
+        number: chunk
+        for number, chunk in straight.chunks.items()
+        if number in full_chunks(straight.position)
+    }
+    assert [*full_chunks(straight.position)] == sorted(stored)
+
+
+def test_unmatched_is_never_a_gain() -> None:
+    holding = Holding.empty()
+    do(holding, Op("receive", 10), 1)
+    do(holding, Op("buy", 10, None), 2)
+    matches = do(holding, Op("sell", 25, (1000, 2000)), 3)
+    position = holding.position
+    assert [(match.lot_number, match.quantity_raw) for match in matches] == [
+        (0, 10),
+        (1, 10),
+        (None, 5),
+    ]
+    assert [match.proceeds_lamports for match in matches] == [400, 400, 200]
+    assert all(match.cost_lamports is None for match in matches)
+    assert position.unmatched_raw == 25
+    assert position.realised_lamports == position.realised_usd_micros == 0
+    assert position.wins == position.losses == 0
+    assert position.sold_lamports == 1000
+
+
+def test_a_sale_at_an_unknown_value_uses_up_lots_without_gain_or_loss() -> None:
+    holding, matches = play([Op("buy", 10, (100, 200)), Op("sell", 4, None)])
+    assert matches == [Match(Kind.SALE, 0, 1, 7, 400, 4, 40, 80, None, None)]
+    position = holding.position
+    assert (position.held_raw, position.held_cost_lamports) == (6, 60)
+    assert position.unmatched_raw == 4
+    assert position.realised_lamports == position.sold_lamports == 0
+
+
+def test_what_is_sent_takes_its_cost_along_and_gains_nothing() -> None:
+    holding, matches = play([Op("buy", 10, (100, 200)), Op("buy", 10, (300, 500)), Op("send", 15)])
+    assert [(m.kind, m.quantity_raw, m.cost_lamports, m.proceeds_lamports) for m in matches] == [
+        (Kind.TRANSFER, 10, 100, None),
+        (Kind.TRANSFER, 5, 150, None),
+    ]
+    position = holding.position
+    assert (position.held_raw, position.held_cost_lamports, position.held_cost_usd_micros) == (
+        5,
+        150,
+        250,
+    )
+    assert position.realised_lamports == position.unmatched_raw == 0
+
+
+def test_what_is_burned_is_sold_for_nothing() -> None:
+    holding, matches = play([Op("buy", 10, (100, 200)), Op("burn", 4)])
+    assert [(m.kind, m.cost_lamports, m.proceeds_lamports) for m in matches] == [(Kind.BURN, 40, 0)]
+    position = holding.position
+    assert (position.realised_lamports, position.realised_usd_micros) == (-40, -80)
+    assert (position.burned_raw, position.sold_raw, position.sells, position.losses) == (4, 0, 0, 0)
+
+
+def test_a_sale_beyond_what_was_read_is_refused() -> None:
+    holding, _ = play([Op("buy", 1, (1, 1))] * (CHUNK_LOTS + 1))
+    holding = Holding.unpack(holding.pack())
+    with pytest.raises(LotsMissing):
+        do(holding, Op("sell", 1, (1, 1)), 99)
+
+
+def test_of_a_hundred_thousand_lots_a_sale_reads_one_chunk() -> None:
+    holding, _ = play([Op("buy", 2, (3, 3))] * 100_000)
+    chunks = holding.changed_chunks()[0]
+    packed = holding.pack()
+    assert len(packed) < 1000
+    holding = Holding.unpack(packed)
+    read = []
+    while (number := holding.missing_chunk(5)) is not None:
+        read.append(number)
+        holding.add(number, chunks[number])
+    assert read == [0]
+    assert [match.cost_lamports for match in do(holding, Op("sell", 5, (9, 9)), 1)] == [3, 3, 1]
