@@ -15,19 +15,21 @@ ANSWER_TIMEOUT_S = 10.0
 __all__ = ["RedisError", "check", "connect"]
 
 
-def connect(settings: Settings) -> redis.Redis:
+def connect(
+    settings: Settings, *, answer_timeout_s: float = ANSWER_TIMEOUT_S, retries: int = 2
+) -> redis.Redis:
     """Return a client; it connects on first use, and again when a connection is lost.
 
-    A command raises RedisError after three attempts. Repeating is safe for what we send: state is
-    written in MULTI blocks of absolute values.
+    A command raises RedisError after three attempts. Repeating is safe for state that is written
+    in MULTI blocks of absolute values; who sends anything else asks for no retries.
     """
     return redis.Redis.from_url(
         settings.redis_url,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_timeout=ANSWER_TIMEOUT_S,
+        socket_connect_timeout=min(CONNECT_TIMEOUT_S, answer_timeout_s),
+        socket_timeout=answer_timeout_s,
         socket_keepalive=True,
         health_check_interval=30,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=2),
+        retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=retries),
         client_name="soltape",
     )
 

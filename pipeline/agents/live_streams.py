@@ -1,0 +1,285 @@
+"""The live streams and last prices in Redis: written in flushes, each event once, holes told.
+
+A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
+of the prices that changed; and the fence, the offset of the last batch of each partition. What
+Redis has by its fence is not written again, so a restart or an answer that got lost repeats
+nothing. An offset that does not follow the fence is a hole, and the epoch changes with it.
+
+Redis being away stops nothing here: Kafka is served on, batches do not wait for Redis, and frames
+and prices are held until it is back, LIVE_HOLD_MIB of frames at most. Beyond, the oldest go, and
+the epoch changes when Redis is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import structlog
+from redis.asyncio import Redis
+
+from infra.redis.client import RedisError
+from pipeline.agents import live_metrics as metrics
+from pipeline.agents.receipt import Receipt
+from schemas import channels
+from schemas.channels import Channel, LiveEvent
+from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE
+
+log = structlog.get_logger(__name__)
+
+PAUSE_S: Final = 0.01  # between flushes: what comes meanwhile shares the next
+RETRY_S: Final = 0.5
+MAX_FLUSH_BYTES: Final = 4 << 20
+LEAST_ENTRIES: Final = 100
+_ENTRY_BYTES: Final = 200  # of Redis and of the index, beside the frames
+
+Commands = Callable[[], Iterable[tuple[Any, ...]]]
+
+
+class Place(NamedTuple):
+    """Where a batch stands in tape-live."""
+
+    partition: int
+    offset: int
+    sent_ms: int
+
+
+class Fence(NamedTuple):
+    """The last batch of a partition that is in the streams.
+
+    `sent_ms` tells a topic that was made anew, in which offsets begin again, from a repetition.
+    """
+
+    offset: int
+    sent_ms: int
+
+    def holds(self, place: Place) -> bool:
+        """Whether the batch is in the streams."""
+        return place.offset <= self.offset and place.sent_ms <= self.sent_ms
+
+
+@dataclass(slots=True)
+class _Batch:
+    place: Place | None  # None: prices
+    events: Sequence[tuple[Channel, LiveEvent]]
+    receipts: Sequence[Receipt]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = sum(len(event.frame) for _, event in self.events)
+
+
+class LiveStreams:
+    """The writer of the live streams, and of whatever state goes with them."""
+
+    def __init__(self, redis: Redis, *, stream_bytes: int, hold_bytes: int) -> None:
+        self._redis = redis
+        self._stream_bytes = stream_bytes
+        self._hold_bytes = hold_bytes
+        self._waiting: deque[_Batch] = deque()
+        self._held_bytes = 0
+        self._changed: dict[str, Commands] = {}  # key -> what writes its state as of then
+        self._fences: dict[int, Fence] | None = None  # None: to be read
+        self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
+        self._epoch = ""
+        self._hole: str | None = None  # why the next flush begins an epoch
+        self._mean_bytes: dict[str, float] = defaultdict(lambda: 2000.0)
+        self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self.away = False
+
+    def add(
+        self,
+        place: Place | None,
+        events: Sequence[tuple[Channel, LiveEvent]],
+        receipts: Sequence[Receipt],
+    ) -> None:
+        """Take the frames of a batch, or of prices; its receipts are released when they are in.
+
+        While Redis is away they are released at once.
+        """
+        for receipt in receipts:
+            receipt.hold()
+        batch = _Batch(place, events, receipts)
+        self._waiting.append(batch)
+        self._held_bytes += batch.size
+        if self.away:
+            self._release(batch)
+        while self._held_bytes > self._hold_bytes and len(self._waiting) > 1:
+            self._drop()
+        self._wake.set()
+
+    def state(self, key: str, commands: Commands) -> None:
+        """Note that a key's state has changed; the next flush asks what to write."""
+        self._changed[key] = commands
+        self._wake.set()
+
+    def will_write(self, key: str) -> bool:
+        """Return whether a key's state waits for the next flush."""
+        return key in self._changed
+
+    def lost_touch(self, error: Exception) -> None:
+        """Hear that Redis did not answer."""
+        if not self.away:
+            self.away = True
+            metrics.REDIS_AWAY.set(1)
+            log.warning(
+                "Redis is away: live frames and last prices wait, Kafka goes on",
+                reason=f"{type(error).__name__}: {error}",
+            )
+        for batch in self._waiting:
+            self._release(batch)
+        self._wake.set()
+
+    def handed_over(self) -> None:
+        """Hear that others may write for our partitions from here on."""
+        self._fences = None
+        self._ours.clear()
+        self._changed.clear()
+
+    async def run(self) -> None:
+        """Flush whenever there is something, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if not await self.flush():
+                self._wake.set()
+                await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(PAUSE_S)
+
+    async def flush(self) -> bool:
+        """Write what waits; False where Redis is away."""
+        try:
+            async with self._writing:
+                await self._recall()
+                while self._waiting or self._changed:
+                    await self._write()
+                    await self._recall()
+        except (RedisError, OSError) as error:
+            self._fences = None  # it may have been written, or Redis may have lost something
+            self.lost_touch(error)
+            return False
+        if self.away:
+            self.away = False
+            metrics.REDIS_AWAY.set(0)
+            log.info("Redis is back")
+        return True
+
+    async def _recall(self) -> None:
+        """Read how far the streams are, and whether Redis has lost what it acknowledged."""
+        if self._fences is not None:
+            return
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.get(LIVE_EPOCH.make())
+            pipeline.hgetall(LIVE_FENCE.make())
+            epoch, stored = await pipeline.execute()
+        fences = {}
+        for partition, text in stored.items():
+            offset, _, sent_ms = text.partition(b" ")
+            fences[int(partition)] = Fence(int(offset), int(sent_ms))
+        if epoch is None:
+            self._hole = self._hole or "Redis knows of no epoch"
+        else:
+            self._epoch = epoch.decode()
+        for partition, ours in self._ours.items():
+            if fences.get(partition, Fence(-1, 0)) < ours:
+                self._hole = f"Redis has lost what it held of partition {partition}"
+        self._fences = fences
+
+    async def _write(self) -> None:
+        assert self._fences is not None
+        fences, batches = dict(self._fences), self._next()
+        events: dict[Channel, list[LiveEvent]] = defaultdict(list)
+        for batch in batches:
+            if self._is_new(batch.place, fences):
+                for channel, event in batch.events:
+                    events[channel].append(event)
+        changed, self._changed = self._changed, {}
+        hole, self._hole = self._hole, None
+        if hole is not None:
+            self._epoch = f"{int(time.time() * 1000)}-{secrets.token_hex(4)}"
+        try:
+            async with self._redis.pipeline(transaction=True) as pipeline:
+                if hole is not None:
+                    pipeline.set(LIVE_EPOCH.make(), self._epoch)
+                for channel, some in events.items():
+                    pipeline.execute_command(*self._entry(channel, some))
+                ours = {place.partition for batch in batches if (place := batch.place)}
+                if ours:
+                    told = [part for p in ours for part in (p, f"{fences[p][0]} {fences[p][1]}")]
+                    pipeline.execute_command("HSET", LIVE_FENCE.make(), *told)
+                for commands in changed.values():
+                    for command in commands():
+                        pipeline.execute_command(*command)
+                pipeline.get(LIVE_EPOCH.make())
+                *_, epoch = await pipeline.execute()
+        except BaseException:
+            self._waiting.extendleft(reversed(batches))
+            self._held_bytes += sum(batch.size for batch in batches)
+            self._changed = changed | self._changed
+            self._hole = self._hole or hole
+            raise
+        self._fences = fences
+        self._ours |= {partition: fences[partition] for partition in ours}
+        if epoch is None:  # emptied while we were connected
+            self._fences = None
+        else:
+            self._epoch = epoch.decode()  # another writer's may be newer
+        for channel, some in events.items():
+            metrics.FRAMES.labels(channel.stream).inc(len(some))
+        if hole is not None:
+            metrics.EPOCHS.inc()
+            log.warning("a new epoch of the live streams", epoch=self._epoch, reason=hole)
+        metrics.HELD_BYTES.set(self._held_bytes)
+        for batch in batches:
+            self._release(batch)
+
+    def _next(self) -> list[_Batch]:
+        """Take what goes into one flush off those that wait."""
+        batches, size = [], 0
+        while self._waiting and size < MAX_FLUSH_BYTES:
+            batches.append(self._waiting.popleft())
+            size += batches[-1].size
+        self._held_bytes -= size
+        return batches
+
+    def _is_new(self, place: Place | None, fences: dict[int, Fence]) -> bool:
+        """Say whether a batch is not in the streams yet, and move the fence past it."""
+        if place is None:
+            return True
+        fence = fences.get(place.partition)
+        if fence is not None and fence.holds(place):
+            return False
+        follows = 0 if fence is None else fence.offset + 1
+        if place.offset != follows:
+            self._hole = f"tape-live[{place.partition}] goes on at {place.offset}, not at {follows}"
+        sent_ms = place.sent_ms if fence is None else max(fence.sent_ms, place.sent_ms)
+        fences[place.partition] = Fence(place.offset, sent_ms)
+        return True
+
+    def _entry(self, channel: Channel, events: list[LiveEvent]) -> tuple[Any, ...]:
+        fields = channels.pack(self._epoch, events)
+        size = len(fields["index"]) + len(fields["frames"]) + _ENTRY_BYTES
+        mean = self._mean_bytes[channel.stream]
+        mean = self._mean_bytes[channel.stream] = mean + (size - mean) / 256
+        entries = max(LEAST_ENTRIES, int(self._stream_bytes / mean))
+        parts = [part for item in fields.items() for part in item]
+        return ("XADD", channel.stream, "MAXLEN", "~", entries, "*", *parts)
+
+    def _drop(self) -> None:
+        batch = self._waiting.popleft()
+        self._held_bytes -= batch.size
+        self._release(batch)
+        self._hole = "frames were dropped while Redis was away"
+        for stream, count in Counter(channel.stream for channel, _ in batch.events).items():
+            metrics.FRAMES_DROPPED.labels(stream).inc(count)
+
+    def _release(self, batch: _Batch) -> None:
+        for receipt in batch.receipts:
+            receipt.release()
+        batch.receipts = ()

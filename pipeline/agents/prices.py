@@ -1,0 +1,245 @@
+"""Prices as agent `live` keeps and publishes them.
+
+A price is published when it has changed, at most once in 100 ms a mint, and the last one always:
+a batch is not done before the prices it changed are out. A move of SOL/USD alone publishes
+nothing; the next trade of the token does. Late trades do not move a price back in time or slot.
+
+Prices come from trades at `processed`. Those of a slot that is orphaned later are not taken back:
+the next trade corrects the price, and `slot` on it and the status channel tell which ones to
+doubt. What must be exact is computed from the settled lanes.
+
+What is known of a mint is read from Redis when it first trades here and written back with the
+next flush. After a crash the last second's trades may be counted twice, which weighs their volume
+a little more; they do not move the price. While Redis is away a mint that is not in memory begins
+anew, which is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from redis.asyncio import Redis
+
+from infra.redis.client import RedisError
+from pipeline.agents import live_metrics as metrics
+from pipeline.agents.conflation import Conflation
+from pipeline.agents.live_streams import LiveStreams
+from pipeline.agents.receipt import Receipt
+from pipeline.domain.pool_trade import trade_of
+from pipeline.domain.price import MintPrice, Verdict
+from pipeline.sinks.kafka import KafkaSink, Message
+from schemas import channels, prices, topics
+from schemas.events import Migration, Swap
+from schemas.prices import LastPrice
+from schemas.proto import tape_pb2
+from schemas.redis_keys import PRICE, mint_tag
+
+log = structlog.get_logger(__name__)
+
+MINTS_IN_MEMORY: Final = 50_000
+LAMPORTS: Final = 1_000_000_000
+
+
+class MintState:
+    """What is known of the price of one mint."""
+
+    __slots__ = ("closes", "decimals", "last", "price", "sent_sol")
+
+    def __init__(self) -> None:
+        self.price = MintPrice()
+        self.decimals = 0  # of the latest trade; no price is published before one
+        self.last: LastPrice | None = None  # published, and acknowledged
+        self.sent_sol: float | None = None
+        self.closes = b""
+
+    @classmethod
+    def of_hash(cls, mint: str, fields: Mapping[bytes, bytes]) -> MintState:
+        """Return what Redis holds; a state of another form is begun anew."""
+        self = cls()
+        try:
+            if packed := fields.get(b"state"):
+                self.price = MintPrice.unpack(packed)
+            self.last = prices.last_price(fields)
+            self.closes = fields.get(b"closes", b"")
+        except (KeyError, ValueError) as error:
+            log.warning("stored price cannot be read", mint=mint, reason=str(error))
+            return cls()
+        if self.last is not None:
+            self.sent_sol = self.last.price_sol
+        return self
+
+    @property
+    def price_sol(self) -> float | None:
+        """SOL for one token, in human units."""
+        if self.price.price is None:
+            return None
+        lamports, amount_raw = self.price.price
+        return lamports / amount_raw * 10.0**self.decimals / LAMPORTS
+
+    def publish(self, price: LastPrice) -> bool:
+        """Take note of a published price; return whether the one before closed its five minutes."""
+        closes = self.last is not None and prices.close_of(self.last) < prices.close_of(price)
+        if self.last is not None and closes:
+            self.closes = prices.add_close(self.closes, self.last)
+        self.last = price
+        return closes
+
+
+_Update = tuple[tape_pb2.PriceUpdate, MintState, LastPrice, list[Receipt]]
+
+
+class Prices:
+    """The prices of the mints that trade on our partitions."""
+
+    def __init__(self, redis: Redis, kafka: KafkaSink, streams: LiveStreams) -> None:
+        self._redis = redis
+        self._kafka = kafka
+        self._streams = streams
+        self._mints: OrderedDict[str, MintState] = OrderedDict()  # least recently traded first
+        self._conflation = Conflation()
+        self.sol_usd: float | None = None
+
+    async def load(self, mints: Iterable[str]) -> None:
+        """Have the states of these mints in memory."""
+        wanted = dict.fromkeys(mints)
+        while missing := [mint for mint in wanted if mint not in self._mints]:  # or cleared since
+            stored = await self._stored(missing)
+            for mint, fields in zip(missing, stored, strict=True):
+                self._mints[mint] = MintState.of_hash(mint, fields) if fields else MintState()
+        self._forget()
+
+    def trade(self, swap: Swap, receipt: Receipt) -> None:
+        """Take a swap of a loaded mint into account."""
+        trade = trade_of(swap)
+        if trade is None:
+            metrics.TRADES.labels("unvalued").inc()
+            return
+        state = self._mints[swap.mint]
+        self._mints.move_to_end(swap.mint)
+        verdict = state.price.apply(trade)
+        metrics.TRADES.labels(verdict.value).inc()
+        if verdict is Verdict.ACCEPTED:
+            state.decimals = swap.decimals
+            self._changed(swap.mint, state, receipt)
+
+    def migration(self, migration: Migration) -> None:
+        """Let a loaded mint's new pool stand in its curve's place; the price stays as it is."""
+        state = self._mints[migration.mint]
+        state.price.migrated(migration.from_pool, migration.pool)
+        self._write(migration.mint, state)
+
+    async def publish(self) -> None:
+        """Send the prices that are due."""
+        updates: list[_Update] = []
+        messages = []
+        for mint, receipts in self._conflation.take(time.monotonic()):
+            state = self._mints[mint]
+            price_sol = state.price_sol
+            if price_sol is None or price_sol == state.sent_sol:
+                for receipt in receipts:
+                    receipt.release()
+                continue
+            price_usd = None if self.sol_usd is None else price_sol * self.sol_usd
+            mint_price = state.price
+            price = LastPrice(
+                price_sol, price_usd, mint_price.time_ms, mint_price.slot, mint_price.pool
+            )
+            state.sent_sol = price_sol
+            update = tape_pb2.PriceUpdate(
+                mint=mint,
+                price_sol=price_sol,
+                price_usd=price_usd or 0.0,
+                timestamp=price.time_ms,
+                slot=price.slot,
+                pool=price.pool,
+            )
+            updates.append((update, state, price, receipts))
+            messages.append(_message(update))
+        if messages:
+            await self._kafka.send(messages, partial(self._published, updates))
+
+    @property
+    def next_at(self) -> float | None:
+        """When `publish` has something to do, by time.monotonic(); None where nothing waits."""
+        return self._conflation.next_at
+
+    def clear(self) -> None:
+        """Forget everything: others may change it in Redis from here on."""
+        self._mints.clear()
+        self._conflation = Conflation()
+
+    async def _stored(self, mints: list[str]) -> list[Mapping[bytes, bytes]]:
+        if not self._streams.away:
+            try:
+                async with self._redis.pipeline(transaction=False) as pipeline:
+                    for mint in mints:
+                        pipeline.hgetall(_key(mint))
+                    found: list[Mapping[bytes, bytes]] = await pipeline.execute()
+                    return found
+            except (RedisError, OSError) as error:
+                self._streams.lost_touch(error)
+        metrics.UNREMEMBERED.inc(len(mints))
+        return [{}] * len(mints)
+
+    def _changed(self, mint: str, state: MintState, receipt: Receipt) -> None:
+        self._write(mint, state)
+        if state.price_sol != state.sent_sol:
+            self._conflation.changed(mint, receipt)
+
+    def _write(self, mint: str, state: MintState) -> None:
+        key = _key(mint)
+        self._streams.state(key, partial(_commands, key, state))
+
+    def _published(self, updates: list[_Update]) -> None:
+        events, held = [], []
+        for update, state, price, receipts in updates:
+            closed = state.publish(price)
+            if self._mints.get(update.mint) is state:
+                self._write(update.mint, state)
+                if closed:
+                    key = _key(update.mint)
+                    self._streams.state(f"{key} closes", partial(_closes, key, state))
+            events.append((channels.PRICES, channels.price_event(update)))
+            held += receipts
+        self._streams.add(None, events, held)
+        for receipt in held:
+            receipt.release()
+
+    def _forget(self) -> None:
+        """Let the mints go that have not traded for longest, but none that is still to be written.
+
+        Those are a few milliseconds old, unless Redis is away.
+        """
+        for _ in range(len(self._mints) - MINTS_IN_MEMORY):
+            mint, state = self._mints.popitem(last=False)
+            if self._streams.will_write(_key(mint)):
+                self._mints[mint] = state
+
+
+def _key(mint: str) -> str:
+    return PRICE.make(tag=mint_tag(mint), mint=mint)
+
+
+def _commands(key: str, state: MintState) -> Iterator[tuple[Any, ...]]:
+    """Yield what writes a state as it is now."""
+    fields: list[Any] = ["state", state.price.pack()]
+    if state.last is not None:
+        for item in state.last.to_hash().items():
+            fields += item
+    yield ("HSET", key, *fields)
+    yield ("EXPIRE", key, PRICE.ttl_s)
+
+
+def _closes(key: str, state: MintState) -> Iterator[tuple[Any, ...]]:
+    yield ("HSET", key, "closes", state.closes)
+
+
+def _message(update: tape_pb2.PriceUpdate) -> Message:
+    topic = topics.PRICES
+    value = update.SerializeToString()
+    return Message(topic.name, topic.partition(update.mint), update.mint.encode(), value)
