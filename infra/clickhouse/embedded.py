@@ -10,27 +10,29 @@ import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-import click
 import structlog
 import uvloop
 from aiohttp import web
 
 from infra.clickhouse.client import ClickHouseUnavailable, ping
-from infra.folder_lock import FolderInUse, hold
+from infra.folder_lock import hold
 from infra.process import NotReady, PortInUse, Process, require_free_port
-from infra.settings import Settings, load
-from infra.telemetry import configure_logging
+from infra.settings import Settings
 
 if TYPE_CHECKING:
     from infra.clickhouse.engine import Engine
+    from infra.clickhouse.front import User
 
 HOST: Final = "127.0.0.1"
 _GRACE_S: Final = 1.0  # for queries to end by themselves; then they are stopped
 _STOP_S: Final = 1.5  # for stopped queries to end
 
 _log = structlog.get_logger(__name__)
+
+
+class EngineNotOpened(Exception):  # noqa: N818 - says what is the case
+    """The engine refuses the data directory; the text says why."""
 
 
 def server(data: Path, port: int) -> Process:
@@ -48,42 +50,14 @@ def server(data: Path, port: int) -> Process:
     return Process(name="clickhouse", command=command, address=url, ready=ready)
 
 
-@click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    help="Port on 127.0.0.1.  [default: that of CLICKHOUSE_URL]",
-)
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where tables are kept.  [default: clickhouse/ in SOLTAPE_DATA]",
-)
-def clickhouse(port: int | None, data: Path | None) -> None:
-    """Run the embedded ClickHouse alone, until Ctrl-C.
+def run(settings: Settings, data: Path, port: int) -> None:
+    """Serve `data` on a port until a signal.
 
-    It is the ClickHouse engine (chDB) behind ClickHouse's HTTP interface, on loopback only. Any
-    HTTP client of ClickHouse works:
-
-    \b
-      curl 'http://127.0.0.1:8123/ping'
-      curl 'http://127.0.0.1:8123/' -d 'SHOW TABLES FROM soltape'
-      curl 'http://127.0.0.1:8123/' -d 'SELECT version() FORMAT JSON'
-
-    With CLICKHOUSE_USER and CLICKHOUSE_PASSWORD set it asks for them. Whoever is let in can also
-    read and write this user's files with file(): do not forward the port. In production set
-    CLICKHOUSE_URL to a ClickHouse server instead; nothing else changes.
+    Raises EngineNotOpened, FolderInUse, PortInUse, OSError.
     """
-    settings = load()
-    configure_logging(settings, "clickhouse")
-    port = port or urlsplit(settings.clickhouse_url).port or 8123
-    data = data or settings.soltape_data / "clickhouse"
-    try:
-        with hold(data / "lock"):
-            require_free_port(HOST, port, "CLICKHOUSE_URL")
-            _run(settings, data, port)
-    except (FolderInUse, PortInUse, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    with hold(data / "lock"):
+        require_free_port(HOST, port, "CLICKHOUSE_URL")
+        _run(settings, data, port)
 
 
 def _run(settings: Settings, data: Path, port: int) -> None:
@@ -99,7 +73,7 @@ def _run(settings: Settings, data: Path, port: int) -> None:
         engine = Engine(data)
         engine.warm_up()
     except QueryError as error:
-        raise click.ClickException(f"the ClickHouse engine does not open {data}: {error}") from None
+        raise EngineNotOpened(f"the ClickHouse engine does not open {data}: {error}") from None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         idle = runner.run(_serve(engine, settings, data, port))
     if not idle:
@@ -111,12 +85,22 @@ def _run(settings: Settings, data: Path, port: int) -> None:
     _log.info("stopped")
 
 
+def _users(settings: Settings) -> tuple[User, User | None]:
+    """Return writer and reader; no reader without a password where the writer has one."""
+    from infra.clickhouse.front import User
+
+    secret = settings.clickhouse_password
+    writer = User(settings.clickhouse_user, secret.get_secret_value() if secret else "")
+    secret = settings.clickhouse_reader_password
+    reader = User(settings.clickhouse_reader_user, secret.get_secret_value() if secret else "")
+    return writer, None if writer.password and not reader.password else reader
+
+
 async def _serve(engine: Engine, settings: Settings, data: Path, port: int) -> bool:
     """Serve until a signal; return whether every query has ended."""
     from infra.clickhouse.front import Front
 
-    password = settings.clickhouse_password
-    front = Front(engine, settings.clickhouse_user, password.get_secret_value() if password else "")
+    front = Front(engine, *_users(settings))
     runner = web.AppRunner(
         front.application(),
         access_log=None,

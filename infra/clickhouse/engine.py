@@ -40,8 +40,8 @@ _NOT_FORMATS: Final = frozenset({"dataframe", "datastore", "arrowtable", "debug"
 class Scope:
     """What holds for one query and no other.
 
-    `earlier` are the SET and USE statements of its session; `tag` is what `Engine.kill` finds the
-    query by.
+    `earlier` are the SET and USE statements of its session; `fixed` are settings that are set last,
+    and `tag` is what `Engine.kill` finds the query by.
     """
 
     tag: str
@@ -49,6 +49,7 @@ class Scope:
     settings: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     earlier: Sequence[str] = ()
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,8 @@ class Query:
         settings = {k: v for k, v in self._scope.settings.items() if k != "log_comment"}
         if settings:
             yield _set(settings)
+        if self._scope.fixed:
+            yield _set(self._scope.fixed)
 
 
 def require_format(name: str) -> None:

@@ -18,12 +18,14 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
 
+from infra.clickhouse import reader
 from infra.clickhouse.compression import Compressor
 from infra.clickhouse.engine import Engine, Result, Scope
 from infra.clickhouse.errors import Code, QueryError, refusal
@@ -60,14 +62,23 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = structlog.get_logger(__name__)
 
 
-class Front:
-    """The HTTP side of one engine."""
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who is let in."""
 
-    def __init__(self, engine: Engine, user: str, password: str) -> None:
+    name: str
+    password: str
+
+
+class Front:
+    """The HTTP side of one engine. Its writer may do everything, its reader only read."""
+
+    def __init__(self, engine: Engine, writer: User, reader: User | None = None) -> None:
         self._engine = engine
-        self._user = user
-        self._password = password
-        self._sessions = Sessions()
+        self._writer = writer
+        self._reader = reader
+        # Each has its own: what one sets, the other's queries do not see.
+        self._sessions = {user: Sessions() for user in (writer, reader) if user}
         self._running: set[str] = set()
         self._slots = asyncio.Semaphore(MAX_QUERIES)
         self._threads = ThreadPoolExecutor(MAX_QUERIES, thread_name_prefix="query")
@@ -98,15 +109,17 @@ class Front:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         fields = await form_fields(request)
-        self._authenticate(request)
+        user = self._authenticate(request)
+        reads_only = user is self._reader
         call = call_of(request, fields)
         request["query_id"] = call.query_id
         if request.method == "GET" and not call.query:
             return await _ok(request)
         body = Body(request, consumed=bool(fields))
         statement, first_data = await body.statement(call.query)
+        settings = reader.allow(statement, call.settings) if reads_only else call.settings
         with ExitStack() as stack:
-            session = self._enter_session(call, stack)
+            session = self._enter_session(user, call, stack)
             if session and statement.creates_temporary:
                 raise refusal(
                     Code.NOT_IMPLEMENTED,
@@ -116,9 +129,10 @@ class Front:
                 scope = Scope(
                     tag=call.query_id,
                     database=call.database,
-                    settings=call.settings,
+                    settings=settings,
                     parameters=call.parameters,
                     earlier=tuple(session.statements) if session else (),
+                    fixed=_fixed(call) if reads_only else {},
                 )
                 format_name = statement.format or call.default_format
                 if statement.data_at is not None:
@@ -137,23 +151,25 @@ class Front:
             answer.body = await asyncio.to_thread(compressor.whole, result.body)
         return answer
 
-    def _authenticate(self, request: web.Request) -> None:
-        user, password = credentials_of(request)
-        if not (
-            hmac.compare_digest(user.encode(), self._user.encode())
-            and hmac.compare_digest(password.encode(), self._password.encode())
-        ):
-            raise refusal(
-                Code.AUTHENTICATION_FAILED,
-                f"{user}: Authentication failed: password is incorrect, "
-                "or there is no user with such name",
-            )
+    def _authenticate(self, request: web.Request) -> User:
+        name, password = credentials_of(request)
+        for user in (self._writer, self._reader):
+            if user is not None and (
+                hmac.compare_digest(name.encode(), user.name.encode())
+                and hmac.compare_digest(password.encode(), user.password.encode())
+            ):
+                return user
+        raise refusal(
+            Code.AUTHENTICATION_FAILED,
+            f"{name}: Authentication failed: password is incorrect, "
+            "or there is no user with such name",
+        )
 
-    def _enter_session(self, call: Call, stack: ExitStack) -> Session | None:
+    def _enter_session(self, user: User, call: Call, stack: ExitStack) -> Session | None:
         if call.session_id is None:
             return None
         return stack.enter_context(
-            self._sessions.enter(
+            self._sessions[user].enter(
                 call.session_id, call.session_timeout_s, must_exist=call.session_must_exist
             )
         )
@@ -343,6 +359,13 @@ async def _write(answer: web.StreamResponse, data: bytes) -> None:
             await answer.write(data)
     except TimeoutError:
         raise ConnectionResetError(f"the client took nothing for {WRITE_TIMEOUT_S:.0f} s") from None
+
+
+def _fixed(call: Call) -> dict[str, str]:
+    """Return the reader's limits; a call may have lower ones."""
+    return {name: call.settings.get(name, limit) for name, limit in reader.READING.items()} | {
+        "readonly": reader.READING["readonly"]
+    }
 
 
 def _streams(statement: Statement, call: Call, format_name: str) -> bool:

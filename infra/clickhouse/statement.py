@@ -63,14 +63,14 @@ def outline(text: bytes) -> Statement:
 
     Raises QueryError for more than one statement, as the server does over HTTP.
     """
-    tokens = _tokens(text)
-    verb = _first_word(tokens)
+    found = tokens(text)
+    verb = _first_word(found)
     if verb == "INSERT":
-        return _outline_insert(text, tokens)
+        return _outline_insert(text, found)
     format_name: str | None = None
     has_totals = creates_temporary = ended = False
     previous = verb.encode()
-    for token in tokens:
+    for token in found:
         word = token["word"]
         if ended:
             raise refusal(Code.SYNTAX_ERROR, "Syntax error (Multi-statements are not allowed)")
@@ -90,14 +90,14 @@ def outline(text: bytes) -> Statement:
 
 def verb_of(text: bytes) -> str:
     """Return the first word of a statement that may be incomplete, in upper case, or ''."""
-    return _first_word(_tokens(text))
+    return _first_word(tokens(text))
 
 
 def split(text: bytes) -> list[bytes]:
     """Return the statements of a file of SQL, without the semicolons that end them."""
     statements = []
     start: int | None = None
-    for token in _tokens(text):
+    for token in tokens(text):
         if token["mark"] == b";":
             if start is not None:
                 statements.append(text[start : token.start()].rstrip())
@@ -109,15 +109,15 @@ def split(text: bytes) -> list[bytes]:
     return statements
 
 
-def _first_word(tokens: Iterator[re.Match[bytes]]) -> str:
-    first = next((token for token in tokens if token.group() != b"("), None)
+def _first_word(found: Iterator[re.Match[bytes]]) -> str:
+    first = next((token for token in found if token.group() != b"("), None)
     return first["word"].decode().upper() if first and first["word"] else ""
 
 
-def _outline_insert(text: bytes, tokens: Iterator[re.Match[bytes]]) -> Statement:
+def _outline_insert(text: bytes, found: Iterator[re.Match[bytes]]) -> Statement:
     depth = 0
     naming = False  # INTO [TABLE] [FUNCTION] name[.name]: a table may be called `values`
-    for token in tokens:
+    for token in found:
         mark, word = token["mark"], (token["word"] or b"").upper()
         if mark in (b"(", b"{"):
             depth += 1
@@ -136,7 +136,7 @@ def _outline_insert(text: bytes, tokens: Iterator[re.Match[bytes]]) -> Statement
         if word == b"VALUES":
             return Statement(text[: token.start()], "INSERT", "Values", token.end())
         if word == b"FORMAT":
-            name = next(tokens, None)
+            name = next(found, None)
             if name is None or not name["word"]:
                 break
             before_data = _BEFORE_DATA.match(text, name.end())
@@ -147,15 +147,16 @@ def _outline_insert(text: bytes, tokens: Iterator[re.Match[bytes]]) -> Statement
     return Statement(text, "INSERT")
 
 
-def _tokens(text: bytes) -> Iterator[re.Match[bytes]]:
+def tokens(text: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield what a statement consists of, without space and comments."""
     return (token for token in _TOKEN.finditer(text) if token["skip"] is None)
 
 
 def _ends_query(rest: bytes) -> bool:
     """Whether a FORMAT clause may end here: nothing more, or SETTINGS."""
-    following = next(_tokens(rest), None)
+    following = next(tokens(rest), None)
     return following is None or following.group().upper() in (b";", b"SETTINGS")
 
 
 def _only_ends(rest: bytes) -> bool:
-    return all(token["mark"] == b";" for token in _tokens(rest))
+    return all(token["mark"] == b";" for token in tokens(rest))

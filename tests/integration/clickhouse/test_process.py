@@ -13,7 +13,8 @@ import urllib3
 from click.testing import CliRunner
 
 from infra.clickhouse import client
-from infra.clickhouse.embedded import clickhouse, server
+from infra.clickhouse.command import clickhouse
+from infra.clickhouse.embedded import server
 from infra.process import NotReady, free_port
 from infra.settings import Settings
 

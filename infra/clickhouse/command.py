@@ -1,0 +1,93 @@
+"""`soltape clickhouse`: the embedded server, and the shape of the database on any server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from infra.clickhouse.embedded import EngineNotOpened, run
+from infra.folder_lock import FolderInUse
+from infra.process import PortInUse
+from infra.settings import load
+from infra.telemetry import configure_logging, host_of
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port on 127.0.0.1.  [default: that of CLICKHOUSE_URL]",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where tables are kept.  [default: clickhouse/ in SOLTAPE_DATA]",
+)
+@click.pass_context
+def clickhouse(context: click.Context, port: int | None, data: Path | None) -> None:
+    """Run the embedded ClickHouse alone, until Ctrl-C; or bring a database up to date.
+
+    Without a command it is the ClickHouse engine (chDB) behind ClickHouse's HTTP interface, on
+    loopback only. Any HTTP client of ClickHouse works:
+
+    \b
+      curl 'http://127.0.0.1:8123/ping'
+      curl 'http://127.0.0.1:8123/' -d 'SHOW TABLES FROM soltape'
+      curl 'http://127.0.0.1:8123/?user=reader' -d 'SELECT version() FORMAT JSON'
+
+    The user `reader` may only read. With CLICKHOUSE_USER and CLICKHOUSE_PASSWORD set it asks the
+    writer for them, and the reader for CLICKHOUSE_READER_PASSWORD. The writer can also read and
+    write this user's files with file(): do not forward the port. In production set CLICKHOUSE_URL
+    to a ClickHouse server, 25.8 or newer, instead; nothing else changes.
+    """
+    if context.invoked_subcommand:
+        if port or data:
+            raise click.UsageError("--port and --data are of the embedded server, not of a command")
+        return
+    settings = load()
+    configure_logging(settings, "clickhouse")
+    port = port or urlsplit(settings.clickhouse_url).port or 8123
+    try:
+        run(settings, data or settings.soltape_data / "clickhouse", port)
+    except (EngineNotOpened, FolderInUse, PortInUse, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@clickhouse.command()
+@click.option("--check", is_flag=True, help="Change nothing; status 1 if something is to be done.")
+def migrate(check: bool) -> None:
+    """Create the tables and views in CLICKHOUSE_DATABASE, or bring them up to date.
+
+    `soltape up` and `soltape agents` do it as they start; it may run at any time and from several
+    places at once. On a ClickHouse server it also makes the user CLICKHOUSE_READER_USER, once
+    CLICKHOUSE_READER_PASSWORD is set: for that the writer needs the right to manage access.
+    """
+    from infra.clickhouse import migrations
+    from infra.clickhouse.client import ClickHouseError, ClickHouseUnavailable, connect
+    from infra.clickhouse.client import check as reach
+    from infra.clickhouse.reader import create_on_server
+
+    settings = load()
+    where = f"{settings.clickhouse_database} at {host_of(settings.clickhouse_url)}"
+    try:
+        asyncio.run(reach(settings, timeout_s=10))  # says it in plain words if it is not there
+        if check:
+            if pending := migrations.pending(settings):
+                raise click.ClickException(f"{where}: to be applied: {_names(pending)}")
+            click.echo(f"{where}: up to date")
+            return
+        applied = migrations.migrate(settings)
+        click.echo(f"{where}: " + (f"applied {_names(applied)}" if applied else "up to date"))
+        with connect(settings) as client:
+            if create_on_server(client, settings):
+                click.echo(f"{where}: {settings.clickhouse_reader_user} may read")
+    except (migrations.MigrationError, ClickHouseError, ClickHouseUnavailable) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _names(found: Sequence[object]) -> str:
+    return ", ".join(map(str, found))

@@ -1,0 +1,109 @@
+"""The user for analysts and the API: reads our database and nothing else, within limits.
+
+A ClickHouse server keeps such a user itself: `create_on_server` tells it. The embedded engine has
+one user for everything, so the front asks `allow` about each statement of the reader and runs it
+in read-only mode: the engine refuses writes, `allow` the few ways around that it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from clickhouse_connect.driver.client import Client
+
+from infra.clickhouse.errors import Code, refusal
+from infra.clickhouse.statement import Statement, tokens
+from infra.settings import Settings
+
+LIMITS: Final = {
+    "max_execution_time": 60,
+    "max_memory_usage": 2 * 1024**3,
+    "max_result_rows": 1_000_000,
+    "max_threads": 2,
+}
+READING: Final = {"readonly": "1"} | {name: str(limit) for name, limit in LIMITS.items()}
+
+_VERBS: Final = frozenset(
+    {"SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "USE"}
+)
+
+
+def as_reader(settings: Settings) -> Settings:
+    """Return settings that connect as the reader."""
+    return settings.model_copy(
+        update={
+            "clickhouse_user": settings.clickhouse_reader_user,
+            "clickhouse_password": settings.clickhouse_reader_password,
+        }
+    )
+
+
+def create_on_server(client: Client, settings: Settings) -> bool:
+    """Make role and user on a server if a password for the reader is set; return whether.
+
+    Also brings role, limits and password up to date. Raises ClickHouseError, where the client's
+    user may not manage access for one.
+    """
+    password = settings.clickhouse_reader_password
+    if password is None or _is_embedded(client):
+        return False
+    for statement in server_statements(settings):
+        client.command(statement, {"password": password.get_secret_value()})
+    return True
+
+
+def server_statements(settings: Settings) -> list[str]:
+    """Return what makes the reader on a server; `%(password)s` stands for the password."""
+    role = f"{settings.clickhouse_database}_reader"
+    user = settings.clickhouse_reader_user
+    # From 1: to ClickHouse 0 is no limit at all. readonly = 2: settings may be changed otherwise.
+    limits = ", ".join(f"{name} = {limit} MIN 1 MAX {limit}" for name, limit in LIMITS.items())
+    return [
+        f"CREATE ROLE IF NOT EXISTS {role}",
+        f"ALTER ROLE {role} SETTINGS readonly = 2, {limits}",
+        f"GRANT SELECT, SHOW ON {settings.clickhouse_database}.* TO {role}",
+        f"CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH sha256_password BY %(password)s",
+        f"ALTER USER {user} IDENTIFIED WITH sha256_password BY %(password)s",
+        f"GRANT {role} TO {user}",
+        f"ALTER USER {user} DEFAULT ROLE {role}",
+    ]
+
+
+def _is_embedded(client: Client) -> bool:
+    # The engine's own mark: a table function that reads Python objects.
+    found = client.command(
+        "SELECT count() FROM system.table_functions WHERE lower(name) = 'python'"
+    )
+    return bool(found)
+
+
+def allow(statement: Statement, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that the reader's statement runs with, without `READING`'s.
+
+    Raises QueryError for what the engine would let through in read-only mode though it writes,
+    stops others' queries or reads files; and for a limit that is set higher, as a server does.
+    """
+    if statement.verb not in _VERBS or _reaches_files(statement.sql):
+        raise refusal(Code.READONLY, "Cannot execute query in readonly mode")
+    for name, limit in LIMITS.items():
+        value = settings.get(name, "1")
+        if not value.isdecimal() or not 1 <= int(value) <= limit:
+            raise refusal(
+                Code.SETTING_CONSTRAINT_VIOLATION,
+                f"Setting {name} is {value}: from 1 to {limit} is accepted",
+            )
+    return {name: value for name, value in settings.items() if name != "readonly"}
+
+
+def _reaches_files(sql: bytes) -> bool:
+    """Whether a statement has INTO OUTFILE, or the function file()."""
+    previous = b""
+    for token in tokens(sql):
+        text = token.group()
+        if text == b"(" and previous == b"file":
+            return True
+        previous = text.strip(b'`"').lower()
+        if token["word"] and previous == b"outfile":
+            return True
+    return False

@@ -1,0 +1,175 @@
+"""Migrations on the embedded server: once, from many places, and refused where they must be."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from infra.clickhouse.client import ClickHouseError, connect
+from infra.clickhouse.migrations import Migration, MigrationError, known, migrate, pending
+from infra.settings import Settings
+from schemas.rows import TABLES
+
+
+@pytest.fixture
+def settings(embedded, request):
+    """Settings with a database of the test's own."""
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)[:60]
+    settings = Settings(_env_file=None, clickhouse_url=embedded.url, clickhouse_database=name)
+    yield settings
+    with connect(settings, "default") as client:
+        client.command(f"DROP DATABASE IF EXISTS {name}")
+
+
+def command(settings, *arguments):
+    env = os.environ | {
+        "CLICKHOUSE_URL": settings.clickhouse_url,
+        "CLICKHOUSE_DATABASE": settings.clickhouse_database,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "infra.cli", "clickhouse", "migrate", *arguments],
+        capture_output=True, text=True, timeout=60, env=env, check=False,
+    )  # fmt: skip
+
+
+def records(settings):
+    with connect(settings) as client:
+        rows = client.query("SELECT number, name, checksum FROM schema_migrations FINAL")
+        return sorted(rows.result_rows)
+
+
+def one(number, name, sql):
+    return Migration(number, name, sql)
+
+
+def test_all_are_applied_once_and_recorded(settings):
+    assert pending(settings) == known()
+    assert migrate(settings) == known()
+    assert migrate(settings) == []
+    assert pending(settings) == []
+    assert records(settings) == [(m.number, m.name, m.checksum) for m in known()]
+
+
+def test_several_processes_at_once(settings):
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda _: command(settings), range(4)))
+    assert [(d.returncode, d.stderr) for d in done] == [(0, "")] * 4
+    assert records(settings) == [(m.number, m.name, m.checksum) for m in known()]
+    assert "up to date" in command(settings).stdout
+
+
+def test_the_check_changes_nothing_and_tells_by_its_status(settings):
+    before = command(settings, "--check")
+    assert before.returncode == 1
+    assert "to be applied: 0001_tape" in before.stderr
+    with connect(settings, "default") as client:
+        assert client.command(f"EXISTS DATABASE {settings.clickhouse_database}") == 0
+    assert "applied 0001_tape" in command(settings).stdout
+    after = command(settings, "--check")
+    assert (after.returncode, "up to date" in after.stdout) == (0, True)
+
+
+def test_a_server_that_is_not_there_is_named(settings):
+    refused = command(settings.model_copy(update={"clickhouse_url": "http://127.0.0.1:9"}))
+    assert refused.returncode == 1
+    assert "nothing serves ClickHouse at http://127.0.0.1:9" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_tables_are_what_writers_are_told(settings):
+    migrate(settings)
+    with connect(settings) as client:
+        for table in TABLES.values():
+            described = client.query(f"DESCRIBE TABLE {table.name}").result_rows
+            plain = {name: type_ for name, type_, kind, *_ in described if not kind}
+            assert list(plain.items()) == list(table.columns.items()), table.name
+
+
+def test_every_table_view_and_column_is_commented(settings):
+    migrate(settings)
+    with connect(settings) as client:
+        missing = client.query(
+            "SELECT table, name FROM system.columns "
+            "WHERE database = currentDatabase() AND comment = '' "
+            "AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View') "
+            "UNION ALL SELECT name, '' FROM system.tables "
+            "WHERE database = currentDatabase() AND comment = ''"
+        )
+        assert missing.result_rows == []
+
+
+def test_sort_keys_hold_the_partition_keys(settings):
+    """Else FINAL reads every partition, from ClickHouse 26.3 on."""
+    migrate(settings)
+    with connect(settings) as client:
+        tables = client.query(
+            "SELECT name, partition_key, sorting_key FROM system.tables "
+            "WHERE database = currentDatabase() AND partition_key != ''"
+        ).result_rows
+    for name, partition_key, sorting_key in tables:
+        words = partition_key.replace("(", " ").replace(")", " ").replace(",", " ").split()
+        assert any(word in sorting_key.split(", ") for word in words), name
+
+
+def test_what_was_stopped_half_way_is_done_to_the_end(settings):
+    view = "CREATE VIEW IF NOT EXISTS {} AS SELECT 1 AS n"
+    broken = [one(1, "a", f"{view.format('v')};\n{view.format('w')} FROM no_such_table;")]
+    with pytest.raises(MigrationError, match=r"0001_a is refused: .*no_such_table"):
+        migrate(settings, broken)
+    mended = [one(1, "a", f"{view.format('v')};\n{view.format('w')};")]
+    assert migrate(settings, mended) == mended
+    with connect(settings) as client:
+        assert client.command("SELECT sum(n) FROM (SELECT n FROM v UNION ALL SELECT n FROM w)") == 2
+
+
+def test_a_file_that_was_changed_is_refused_before_anything_is_done(settings):
+    migrate(settings, [one(1, "a", "DROP VIEW IF EXISTS v")])
+    changed = [one(1, "a", "DROP VIEW IF EXISTS w"), one(2, "b", "DROP VIEW IF EXISTS x")]
+    for work in (migrate, pending):
+        with pytest.raises(MigrationError, match=r"0001_a\.sql is not the 0001_a\.sql that was"):
+            work(settings, changed)
+    assert len(records(settings)) == 1
+
+
+def test_a_database_of_a_newer_version_is_refused(settings):
+    ours = one(1, "a", "DROP VIEW IF EXISTS v")
+    migrate(settings, [ours, one(12, "later", "DROP VIEW IF EXISTS w")])
+    for work in (migrate, pending):
+        with pytest.raises(MigrationError, match="has 0012_later, which this version"):
+            work(settings, [ours])
+
+
+def test_the_time_swaps_are_kept_follows_the_setting(settings):
+    def ttl():
+        with connect(settings) as client:
+            engine = client.command("SELECT engine_full FROM system.tables WHERE name = 'swaps' "
+                                    "AND database = currentDatabase()")  # fmt: skip
+        return engine.partition(" TTL ")[2].partition(" SETTINGS ")[0]
+
+    kept = "written_at + toIntervalDay({})"
+    for days, wanted in ((90, kept.format(90)), (0, ""), (7, kept.format(7))):
+        migrate(settings.model_copy(update={"clickhouse_swaps_days": days}))
+        assert ttl() == wanted
+
+
+def test_a_swap_is_one_row_however_often_it_is_written(settings):
+    migrate(settings)
+    row = (
+        "INSERT INTO swaps (signature, slot, tx_index, event_index, block_time, mint, wallet,"
+        " amount_raw, wallet_amount_diff_raw) VALUES ('s', 7, 1, {}, 1700000000, 'm', 'w', 10, -3)"
+    )
+    with connect(settings) as client:
+        for event_index in (1, 1, 2):
+            client.command(row.format(event_index), settings={"insert_deduplicate": 0})
+        assert client.command("SELECT count() FROM swaps FINAL") == 2
+        assert client.command("SELECT sum(wallet_amount_raw) FROM swaps FINAL") == 14
+        client.command("OPTIMIZE TABLE swaps FINAL")
+        assert client.command("SELECT count() FROM swaps") == 2
+
+
+def test_a_database_without_a_name_of_ours_is_left_alone(settings):
+    migrate(settings)
+    with connect(settings, "default") as client, pytest.raises(ClickHouseError):
+        client.command("SELECT count() FROM swaps")
