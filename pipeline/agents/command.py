@@ -14,10 +14,11 @@ from infra.kafka.client import KafkaUnreachable
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
 from pipeline.agents import library_logs, live, worker
+from pipeline.agents.context import Attach
 
 log = structlog.get_logger(__name__)
 
-GROUPS: Final[dict[str, worker.Attach]] = {live.GROUP: live.attach}
+GROUPS: Final[dict[str, Attach]] = {live.GROUP: live.attach}
 
 
 def _known(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,22 +12,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
 import faust
 import structlog
 
 from infra.kafka.client import confluent_producer
+from infra.redis import client as redis_client
 from infra.settings import Settings
 from pipeline.agents.app import create_app
+from pipeline.agents.context import Attach, Context
 from pipeline.agents.progress import Progress
+from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.kafka import KafkaSink, SinkError
 
 log = structlog.get_logger(__name__)
-
-Stop = Callable[[str], None]
-Attach = Callable[[faust.App, KafkaSink, Progress, Stop], None]
 
 DEADLINE_S: Final = 2.5  # from the signal to the end of the process
 FLUSH_S: Final = 1.0
@@ -57,7 +57,14 @@ async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
         stop(str(error))
 
     sink = KafkaSink(confluent_producer(settings), sink_failed)
-    running = [Group(settings, name, attach, sink, stop) for name, attach in groups.items()]
+    redis = redis_client.connect(settings)
+    clickhouse = ClickHouseSink(settings)
+    running = []
+    for name, attach in groups.items():
+        app = create_app(settings, name)
+        context = Context(settings, sink, redis, clickhouse, Progress(app, name), stop)
+        attach(app, context)
+        running.append(Group(name, app, context))
     for group in running:
         group.start()
     reason = await ending
@@ -74,14 +81,11 @@ async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
 class Group:
     """One group: its app, what runs it, and what commits for it."""
 
-    def __init__(
-        self, settings: Settings, name: str, attach: Attach, sink: KafkaSink, stop: Stop
-    ) -> None:
+    def __init__(self, name: str, app: faust.App, context: Context) -> None:
         self._name = name
-        self._stop = stop
-        self._app = create_app(settings, name)
-        self._progress = Progress(self._app, name)
-        attach(self._app, sink, self._progress, stop)
+        self._app = app
+        self._progress = context.progress
+        self._stop = context.stop
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
