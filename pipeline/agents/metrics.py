@@ -30,3 +30,10 @@ CAUGHT_UP: Final = Gauge(
     "1 while we have partitions and next to nothing waits on them.",
     ["group"],
 )
+
+# Token registry (agent `market`).
+REGISTRY: Final = Counter(
+    "soltape_agents_registry_total",
+    "Mints asked of RPC, by outcome: found, absent, bad_account, refused, queue_full, retry.",
+    ["outcome"],
+)

@@ -1,0 +1,303 @@
+"""The books of agent `market` on one partition: the markets of its mints, and what is due by time.
+
+Time is the chain's. When its second changes, the candles of one second that were open are
+finished, and the trending list hears of the mints something happened to; when its minute changes,
+the longer candles of these mints are written, and the list fades. All of it is a function of the
+slots: how they are cut into flushes, and what is in memory, makes no difference to any byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+from redis.asyncio import Redis
+
+from pipeline.agents.market_load import Loader, Slot, decode, needs
+from pipeline.agents.market_state import commands
+from pipeline.agents.registry import Registry
+from pipeline.agents.settled import Writes
+from pipeline.agents.trending_list import TrendingList
+from pipeline.domain.market import MintMarket, SolUsd
+from pipeline.solana.address import text
+from schemas.channels import TRENDING, LiveEvent
+from schemas.events import Creation, Migration, Swap
+from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
+from schemas.proto.tape_pb2 import SlotBatch
+from schemas.redis_keys import ACTIVE, MARKETS, tag_of_mints
+from schemas.redis_keys import TRENDING as TRENDING_KEY
+from schemas.rows import CANDLES, HOLDER_SNAPSHOTS, TOKENS
+
+MARKETS_IN_MEMORY: Final = 1_500  # of one partition, beside those that are being worked on
+DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
+SNAPSHOT_EVERY_MIN: Final = QUARTER
+
+_SECOND, *_LONGER = range(len(INTERVALS_S))
+_LENGTHS: Final = tuple(INTERVALS_S.values())
+
+
+class MarketBooks:
+    """The markets of one partition. `open_books` makes them."""
+
+    def __init__(self, redis: Redis, partition: int, registry: Registry) -> None:
+        self.frames: list[LiveEvent] = []  # written facts, to be told live
+        self._redis = redis
+        self._registry = registry
+        self._tag = tag_of_mints(partition)
+        self._markets: dict[str, MintMarket] = {}  # least recently used first
+        self._loader = Loader(redis, self._tag, self._markets)
+        self._decoded: dict[int, Slot] = {}
+        self._slot = 0
+        self._time_ms = 0
+        self._sol_usd: SolUsd | None = None
+        self._this_second: set[str] = set()  # mints that something happened to
+        self._this_minute: set[str] = set()
+        self._changed: dict[str, None] = {}  # since the last take
+        self._in_flight: dict[str, None] = {}
+        self._trending = TrendingList(self._tag)
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._taken_frames: list[LiveEvent] = []
+
+    async def open(self) -> None:
+        """Read what has to be in memory at the watermark; raises RedisError."""
+        ask: Callable[..., Awaitable[Any]] = self._redis.execute_command
+        head = await ask("HGETALL", MARKETS.make(tag=self._tag))
+        if not head:
+            return
+        self._slot, self._time_ms = int(head[b"slot"]), int(head[b"time_ms"])
+        if b"sol_usd" in head:
+            dollars, sols = head[b"sol_usd"].split(b"/")
+            self._sol_usd = int(dollars), int(sols)
+        minute_ms = self._time_ms - self._time_ms % 60_000
+        second_ms = self._time_ms - self._time_ms % 1_000
+        active = ACTIVE.make(tag=self._tag)
+        this_minute = await ask("ZRANGE", active, minute_ms, "+inf", "BYSCORE", "WITHSCORES")
+        for mint, time_ms in this_minute:
+            self._this_minute.add(mint.decode())
+            if time_ms >= second_ms:
+                self._this_second.add(mint.decode())
+        listed = await ask("ZRANGE", TRENDING_KEY.make(tag=self._tag), 0, -1, "WITHSCORES")
+        self._trending.restore((mint.decode(), int(score)) for mint, score in listed)
+        await self._loader.load_whole([*self._this_minute, *self._trending.scores])
+
+    async def load(self, batches: Sequence[SlotBatch]) -> None:
+        """Read what the batches need; raises RedisError, and CodecError for a wrong batch."""
+        decoded = {batch.slot: decode(batch) for batch in batches}
+        wanted = needs(decoded.values())
+        new = [mint for mint in wanted if mint not in self._markets]
+        await self._loader.load(wanted)
+        self._decoded = decoded
+        for mint in new:
+            market = self._markets[mint]
+            if market.is_stored and not market.token.name:
+                self._registry.ask(mint)
+
+    def apply(self, batch: SlotBatch) -> None:
+        """Take one slot."""
+        slot = self._decoded.pop(batch.slot, None) or decode(batch)
+        before_ms, now_ms = self._time_ms, max(slot.time_ms, self._time_ms)
+        if now_ms // 1000 != before_ms // 1000:
+            self._second_ended()
+            if now_ms // 60_000 != before_ms // 60_000:
+                self._minute_ended(now_ms // 60_000)
+        self._slot, self._time_ms = slot.slot, now_ms
+        self._sol_usd = slot.sol_usd or self._sol_usd
+        for mint, work in slot.mints.items():
+            market = self._markets.pop(mint)
+            self._markets[mint] = market
+            market.begin_slot(slot.slot, now_ms, self._sol_usd)
+            for event in work.events:
+                if isinstance(event, Swap):
+                    market.swap(event)
+                elif isinstance(event, Creation):
+                    market.created(event)
+                elif isinstance(event, Migration):
+                    market.migrated(event)
+            for balance in work.balances:
+                market.balance(
+                    balance.account,
+                    balance.owner,
+                    balance.amount_raw,
+                    decimals=balance.decimals,
+                    is_vault=balance.is_vault,
+                    is_token_2022=balance.is_token_2022,
+                )
+            market.end_slot()
+            if market.token_changed:
+                self._row(TOKENS.name, _token_row(market))
+                if not market.token.name:
+                    self._registry.ask(mint)
+            self._changed[mint] = None
+            self._this_second.add(mint)
+            self._this_minute.add(mint)
+
+    def take(self) -> Writes:
+        """Return the changes since the last take."""
+        written: list[tuple[Any, ...]] = []
+        active: list[Any] = []
+        for mint in self._changed:
+            market = self._markets[mint]
+            written += commands(self._tag, market)
+            active += (market.head.time_ms, mint)
+        if active:
+            written.append(("ZADD", ACTIVE.make(tag=self._tag), *active))
+        written += self._trending.commands()
+        head: list[Any] = ["slot", self._slot, "time_ms", self._time_ms]
+        if self._sol_usd is not None:
+            head += ("sol_usd", f"{self._sol_usd[0]}/{self._sol_usd[1]}")
+        written.append(("HSET", MARKETS.make(tag=self._tag), *head))
+        self._in_flight, self._changed = self._changed, {}
+        rows, self._rows = self._rows, {}
+        self._taken_frames += self._trending.take_frames()
+        return Writes(rows, written)
+
+    def written(self) -> None:
+        """Tell the frames of what was written, and forget what has not been used for long."""
+        for mint in self._in_flight:
+            if mint not in self._changed:
+                self._forget_details(self._markets[mint])
+        self._in_flight = {}
+        self.frames += self._taken_frames
+        self._taken_frames = []
+        surplus = len(self._markets) - MARKETS_IN_MEMORY
+        if surplus <= 0:
+            return
+        idle: list[str] = []
+        for mint in self._markets:
+            if len(idle) == surplus:
+                break
+            if not self._is_needed(mint):
+                idle.append(mint)
+        for mint in idle:
+            del self._markets[mint]
+
+    def _is_needed(self, mint: str) -> bool:
+        return (
+            mint in self._changed
+            or mint in self._this_minute
+            or mint in self._trending.scores
+        )
+
+    @staticmethod
+    def _forget_details(market: MintMarket) -> None:
+        if len(market.traders.known) > DETAILS_IN_MEMORY:
+            market.traders.known.clear()
+        if len(market.holders.accounts) + len(market.holders.owners) > DETAILS_IN_MEMORY:
+            market.holders.forget()
+
+    # What is due by time.
+
+    def _second_ended(self) -> None:
+        """Finish the candles of the second, and rank the mints that something happened to."""
+        minute = self._time_ms // 60_000
+        second = self._time_ms // 1000
+        for mint in sorted(self._this_second):
+            market = self._markets[mint]
+            if market.candles and market.candles[_SECOND].start_s == second:
+                self._row(CANDLES.name, candle_row(mint, 1, market.candles[_SECOND]))
+            if self._trending.rank(mint, market.score(minute)):
+                self._tell(market, minute)
+        self._this_second.clear()
+
+    def _minute_ended(self, now_min: int) -> None:
+        """Write the longer candles of the minute and snapshots of holders; let the list fade."""
+        minute_s = self._time_ms // 60_000 * 60
+        for mint in sorted(self._this_minute):
+            market = self._markets[mint]
+            if market.candles and market.candles[_LONGER[0]].start_s == minute_s:
+                for at in _LONGER:
+                    self._row(CANDLES.name, candle_row(mint, _LENGTHS[at], market.candles[at]))
+            head = market.head
+            if head.holder_count and now_min - head.snapshot_min >= SNAPSHOT_EVERY_MIN:
+                head.snapshot_min = now_min
+                self._changed[mint] = None
+                self._row(HOLDER_SNAPSHOTS.name, _snapshot_row(market))
+        self._this_minute.clear()
+        for mint in sorted(self._trending.scores):
+            market = self._markets[mint]
+            if self._trending.rank(mint, market.score(now_min)):
+                self._tell(market, now_min)
+
+    def _tell(self, market: MintMarket, minute: int) -> None:
+        record = market.record(minute, self._sol_usd)
+        if self._trending.record(market.mint, orjson.dumps(record)):
+            if not record["name"] and (known := self._registry.known(market.mint)):
+                record |= {"name": known.name, "symbol": known.symbol}
+            index = (market.mint, record["dex"])
+            self._trending.frames[market.mint] = LiveEvent(index, TRENDING.frame(record))
+
+    def _row(self, table: str, row: tuple[Any, ...]) -> None:
+        self._rows.setdefault(table, []).append(row)
+
+
+async def open_books(redis: Redis, partition: int, registry: Registry) -> MarketBooks:
+    """Return the books of a partition as Redis has them; raises RedisError."""
+    books = MarketBooks(redis, partition, registry)
+    await books.open()
+    return books
+
+
+def candle_row(mint: str, length_s: int, candle: Candle) -> tuple[Any, ...]:
+    """Return the row of a candle."""
+    return (
+        mint,
+        length_s,
+        candle.start_s * 1000,
+        candle.open_sol / PRICE_SCALE,
+        candle.high_sol / PRICE_SCALE,
+        candle.low_sol / PRICE_SCALE,
+        candle.close_sol / PRICE_SCALE,
+        candle.open_usd / PRICE_SCALE,
+        candle.high_usd / PRICE_SCALE,
+        candle.low_usd / PRICE_SCALE,
+        candle.close_usd / PRICE_SCALE,
+        candle.amount_raw,
+        candle.lamports,
+        candle.usd_micros,
+        candle.buys,
+        candle.sells,
+        candle.slot,
+    )
+
+
+def _token_row(market: MintMarket) -> tuple[Any, ...]:
+    token = market.token
+    return (
+        market.mint,
+        token.name,
+        token.symbol,
+        token.uri,
+        token.decimals,
+        token.supply_raw,
+        token.creator,
+        token.platform,
+        token.dex,
+        token.pool,
+        token.quote_mint,
+        token.token_program,
+        token.created_slot,
+        token.created_ms,
+        token.migrated_slot,
+        token.migrated_ms,
+        token.migrated_dex,
+        token.migrated_pool,
+        market.head.slot,
+    )
+
+
+def _snapshot_row(market: MintMarket) -> tuple[Any, ...]:
+    top = market.holders.top(100)
+    return (
+        market.mint,
+        market.head.time_ms,
+        market.head.holder_count,
+        market.head.creator_raw,
+        _texts(owner for owner, _ in top),
+        [amount for _, amount in top],
+        market.head.slot,
+    )
+
+
+def _texts(owners: Iterable[bytes]) -> list[str]:
+    return [text(owner) for owner in owners]

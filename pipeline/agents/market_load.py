@@ -1,0 +1,270 @@
+"""What the market books need of a run of slots: decoded once, then read from Redis in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from redis.asyncio import Redis
+
+from pipeline.agents.market_state import restore
+from pipeline.domain.holders import MOST_IN_MEMORY
+from pipeline.domain.market import MintMarket, SolUsd, raw
+from schemas.codec import CodecError, creation_from_proto, migration_from_proto, swap_from_proto
+from schemas.events import Creation, Migration, Swap
+from schemas.markets import exact_field, unpack_account, unpack_exact
+from schemas.proto.tape_pb2 import SlotBatch, TokenBalance
+from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
+
+
+@dataclass(slots=True)
+class MintSlot:
+    """What one slot has of one mint, in its order."""
+
+    events: list[Swap | Creation | Migration] = field(default_factory=list)
+    balances: list[TokenBalance] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Slot:
+    """A slot by mint."""
+
+    slot: int
+    time_ms: int
+    sol_usd: SolUsd | None
+    mints: dict[str, MintSlot]
+
+
+@dataclass(slots=True)
+class Need:
+    """What has to be known of one mint before its slots are applied."""
+
+    accounts: set[bytes] = field(default_factory=set)
+    owners: set[bytes] = field(default_factory=set)
+    traders: set[bytes] = field(default_factory=set)
+
+
+def decode(batch: SlotBatch) -> Slot:
+    """Return a batch by mint; raises CodecError for a batch that is none of ours."""
+    mints: dict[str, MintSlot] = {}
+    try:
+        for envelope in batch.events:
+            event: Swap | Creation | Migration
+            match envelope.WhichOneof("event"):
+                case "swap":
+                    event = swap_from_proto(envelope.swap)
+                case "creation":
+                    event = creation_from_proto(envelope.creation)
+                case "migration":
+                    event = migration_from_proto(envelope.migration)
+                case _:
+                    continue
+            _of(mints, event.mint).events.append(event)
+            for address in _addresses(event):
+                raw(address)
+        for balance in batch.balances:
+            if len(balance.account) != 32:
+                raise CodecError(f"TokenBalance: account of {len(balance.account)} bytes, not 32")
+            raw(balance.owner)
+            _of(mints, balance.mint).balances.append(balance)
+        sol_usd = Decimal(batch.sol_usd) if batch.sol_usd else None
+    except (ValueError, InvalidOperation) as error:
+        if isinstance(error, CodecError):
+            raise
+        raise CodecError(f"SlotBatch of slot {batch.slot}: {error}") from None
+    ratio = sol_usd.as_integer_ratio() if sol_usd is not None and sol_usd > 0 else None
+    return Slot(batch.slot, batch.block_time_ms, ratio, mints)
+
+
+def _of(mints: dict[str, MintSlot], mint: str) -> MintSlot:
+    found = mints.get(mint)
+    if found is None:
+        raw(mint)
+        found = mints[mint] = MintSlot()
+    return found
+
+
+def _addresses(event: Swap | Creation | Migration) -> Iterable[str]:
+    """Yield the addresses that are used as bytes."""
+    if isinstance(event, Swap):
+        yield event.pool
+        yield event.wallet
+    elif isinstance(event, Creation):
+        yield from filter(None, (event.pool, event.creator))
+    elif event.pool:
+        yield event.pool
+
+
+def needs(slots: Iterable[Slot]) -> dict[str, Need]:
+    """Return what has to be known of each mint."""
+    found: dict[str, Need] = {}
+    for slot in slots:
+        for mint, work in slot.mints.items():
+            need = found.get(mint)
+            if need is None:
+                need = found[mint] = Need()
+            for event in work.events:
+                if isinstance(event, Swap):
+                    pool, wallet = raw(event.pool), raw(event.wallet)
+                    need.traders.add(wallet)
+                    need.traders.add(pool[:8] + wallet)
+                    need.owners.add(pool)
+                else:
+                    need.owners.update(raw(address) for address in _addresses(event))
+            for balance in work.balances:
+                need.accounts.add(balance.account)
+                need.owners.add(raw(balance.owner))
+    return found
+
+
+class Loader:
+    """Reads into memory, of one partition, what is needed and not there."""
+
+    def __init__(self, redis: Redis, tag: str, markets: dict[str, MintMarket]) -> None:
+        self._redis = redis
+        self._tag = tag
+        self._markets = markets
+
+    async def load(self, wanted: dict[str, Need]) -> None:
+        """Read; afterwards everything in `wanted` is known. Raises RedisError."""
+        round_ = _Round(self._redis)
+        loaded: dict[str, MintMarket] = {}
+
+        for mint, need in wanted.items():
+            market = self._markets.get(mint)
+            if market is None:
+                self._ask_market(round_, mint, loaded)
+                accounts, owners, traders = need.accounts, need.owners, need.traders
+            else:
+                holders = market.holders
+                accounts = need.accounts - holders.accounts.keys()
+                owners = need.owners - holders.owners.keys()
+                traders = need.traders - market.traders.known.keys()
+            self._ask_details(round_, mint, loaded, accounts, owners, traders)
+        await round_.run()
+        # Only now: a failed round leaves nothing half known.
+        self._markets.update(loaded)
+        await self._later_rounds(wanted)
+
+    async def load_whole(self, mints: Iterable[str]) -> None:
+        """Read the markets of mints, for what is due by time rather than by an event."""
+        await self.load({mint: Need() for mint in mints if mint not in self._markets})
+
+    def _ask_market(self, round_: _Round, mint: str, loaded: dict[str, MintMarket]) -> None:
+        def market(fields: dict[bytes, bytes]) -> None:
+            loaded[mint] = restore(mint, fields)
+
+        round_.ask(("HGETALL", MARKET.make(tag=self._tag, mint=mint)), market)
+        self._ask_top(round_, mint, loaded, MOST_IN_MEMORY)
+
+    def _ask_top(
+        self, round_: _Round, mint: str, markets: dict[str, MintMarket], limit: int
+    ) -> None:
+        def top(found: list[Any]) -> None:
+            stored = [(owner, int(score)) for owner, score in found]
+            markets[mint].holders.fill(stored, all_of_them=len(stored) < limit)
+
+        key = HOLDERS.make(tag=self._tag, mint=mint)
+        round_.ask(("ZRANGE", key, 0, limit - 1, "REV", "WITHSCORES"), top)
+
+    def _ask_details(
+        self,
+        round_: _Round,
+        mint: str,
+        loaded: dict[str, MintMarket],
+        accounts: set[bytes],
+        owners: set[bytes],
+        traders: set[bytes],
+    ) -> None:
+        def of(mint: str) -> MintMarket:
+            return loaded[mint] if mint in loaded else self._markets[mint]
+
+        if accounts:
+            asked = list(accounts)
+
+            def take_accounts(values: list[bytes | None]) -> None:
+                known = of(mint).holders.accounts
+                for account, value in zip(asked, values, strict=True):
+                    known[account] = unpack_account(value) if value else None
+
+            round_.ask(("HMGET", ACCOUNTS.make(tag=self._tag, mint=mint), *asked), take_accounts)
+        if owners:
+            self._ask_owners(round_, mint, owners, of)
+        if traders:
+            who = list(traders)
+
+            def take_traders(scores: list[Any]) -> None:
+                known = of(mint).traders.known
+                for trader, score in zip(who, scores, strict=True):
+                    known[trader] = None if score is None else int(score)
+
+            round_.ask(("ZMSCORE", TRADERS.make(tag=self._tag, mint=mint), *who), take_traders)
+
+    def _ask_owners(
+        self, round_: _Round, mint: str, owners: set[bytes], of: Callable[[str], MintMarket]
+    ) -> None:
+        asked = list(owners)
+
+        def take(scores: list[Any]) -> None:
+            holders = of(mint).holders
+            for owner, score in zip(asked, scores, strict=True):
+                holders.loaded(owner, 0 if score is None else int(score))
+
+        round_.ask(("ZMSCORE", HOLDERS.make(tag=self._tag, mint=mint), *asked), take)
+
+    async def _later_rounds(self, wanted: dict[str, Need]) -> None:
+        """Read what the first round showed to be needed too; rarely anything."""
+        round_ = _Round(self._redis)
+        for mint, need in wanted.items():
+            holders = self._markets[mint].holders
+            former = {
+                record.owner
+                for account in need.accounts
+                if (record := holders.accounts.get(account)) is not None
+            } - holders.owners.keys()
+            if former:  # an account that another owner had before
+                self._ask_owners(round_, mint, former, self._markets.__getitem__)
+            if holders.ranking.may_run_short(2 * len(need.accounts) + len(need.owners)):
+                limit = MOST_IN_MEMORY + 2 * len(need.accounts) + len(need.owners)
+                self._ask_top(round_, mint, self._markets, limit)
+        await round_.run()
+        round_ = _Round(self._redis)
+        for mint in wanted:
+            self._ask_exact(round_, mint)
+        await round_.run()
+
+    def _ask_exact(self, round_: _Round, mint: str) -> None:
+        """Ask for the exact balances of the owners whose score is a rounded one."""
+        holders = self._markets[mint].holders
+        asked = list(holders.rounded)
+
+        def take(values: list[bytes | None]) -> None:
+            for owner, value in zip(asked, values, strict=True):
+                if value is not None:
+                    holders.owners[owner] = unpack_exact(value)
+            holders.rounded.clear()
+
+        if asked:
+            key = ACCOUNTS.make(tag=self._tag, mint=mint)
+            round_.ask(("HMGET", key, *map(exact_field, asked)), take)
+
+
+class _Round:
+    """Commands of one round trip, and who takes each answer."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._pipe = redis.pipeline(transaction=False)
+        self._takers: list[Callable[[Any], None]] = []
+
+    def ask(self, command: Sequence[Any], take: Callable[[Any], None]) -> None:
+        self._pipe.execute_command(*command)
+        self._takers.append(take)
+
+    async def run(self) -> None:
+        if not self._takers:
+            return
+        answers = await self._pipe.execute()
+        for take, answer in zip(self._takers, answers, strict=True):
+            take(answer)

@@ -1,0 +1,238 @@
+"""What tokens are whose creation was not seen: asked of RPC, beside the stream and never in it.
+
+Answers go to Redis (`METADATA`) and ClickHouse (`token_metadata`), not into the deterministic
+state: replaying the tape gives the same bytes with and without RPC. Who reads puts what the
+chain's events told first. A mint is asked for once; one that has no account again after a day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import orjson
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from infra import rpc
+from infra.settings import Settings
+from pipeline.agents import metrics
+from pipeline.sinks.clickhouse import ClickHouseSink
+from pipeline.solana.address import key, text
+from pipeline.solana.token_accounts import (
+    BadAccount,
+    Metadata,
+    metadata_address,
+    read_metadata,
+    read_mint,
+)
+from schemas.redis_keys import METADATA, mint_tag
+from schemas.rows import TOKEN_METADATA
+
+log = structlog.get_logger(__name__)
+
+MINTS_A_CALL: Final = 50  # two accounts each: getMultipleAccounts takes a hundred
+CALLS_PER_S: Final = 5.0
+MAX_WAITING: Final = 10_000
+MAX_KNOWN: Final = 20_000
+ABSENT_FOR_S: Final = 86_400
+BACKOFF_FIRST_S: Final = 0.5
+BACKOFF_MAX_S: Final = 60.0
+MAX_TEXT: Final = 512  # of a name, symbol or URI; longer ones are cut
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What RPC said of a mint."""
+
+    name: str
+    symbol: str
+    uri: str
+    decimals: int | None
+    supply_raw: int | None
+    token_program: str
+    status: str  # found, absent
+    asked_ms: int
+
+
+class Registry:
+    """Asks for tokens. `ask` costs nothing; `run` does the work."""
+
+    def __init__(self, settings: Settings, redis: Redis, clickhouse: ClickHouseSink) -> None:
+        self._endpoint = settings.rpc_endpoint
+        self._redis = redis
+        self._clickhouse = clickhouse
+        self._waiting: dict[str, None] = {}
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._asked = asyncio.Event()
+        self._pace = rpc.Pace(CALLS_PER_S)
+        self._told = False
+
+    def ask(self, mint: str) -> None:
+        """Have a mint looked up, if it has not been yet; a full queue lets it pass."""
+        if self._endpoint is None:
+            if not self._told:
+                self._told = True
+                log.warning(
+                    "no RPC_ENDPOINT: names of tokens whose creation was not seen stay unknown"
+                )
+            return
+        if mint in self._known or mint in self._waiting:
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            metrics.REGISTRY.labels("queue_full").inc()
+            return
+        self._waiting[mint] = None
+        self._asked.set()
+
+    def known(self, mint: str) -> Known | None:
+        """Return what is known of a mint, if that is at hand."""
+        return self._known.get(mint)
+
+    async def run(self) -> None:
+        """Look up what is asked for, until cancelled."""
+        if self._endpoint is None:
+            return
+        async with rpc.session() as http:
+            while True:
+                await self._asked.wait()
+                mints = list(self._waiting)[:MINTS_A_CALL]
+                await self._again_and_again(http, mints)
+                for mint in mints:
+                    self._waiting.pop(mint, None)
+                if not self._waiting:
+                    self._asked.clear()
+
+    async def _again_and_again(self, http: Any, mints: list[str]) -> None:
+        pause_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                await self._look_up(http, mints)
+                return
+            except (rpc.NotNow, RedisError) as failure:
+                metrics.REGISTRY.labels("retry").inc()
+                log.warning("token metadata: will ask again", detail=str(failure))
+            except rpc.RpcRefused as refusal:
+                metrics.REGISTRY.labels("refused").inc(len(mints))
+                log.warning("token metadata: RPC refuses", detail=str(refusal))
+                return
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            pause_s = min(pause_s * 2, BACKOFF_MAX_S)
+
+    async def _look_up(self, http: Any, mints: list[str]) -> None:
+        missing = await self._from_store(mints)
+        if not missing:
+            return
+        await self._pace.wait()
+        keys = [key(mint) for mint in missing]
+        addresses = [*missing, *(text(metadata_address(mint)) for mint in keys)]
+        options = {"encoding": "base64", "commitment": "confirmed"}
+        assert self._endpoint is not None
+        answer = await rpc.call(http, self._endpoint, "getMultipleAccounts", [addresses, options])
+        accounts = _accounts(answer, len(addresses))
+        now_ms = time.time_ns() // 1_000_000
+        found = {
+            mint: self._read(mint, accounts[at], accounts[at + len(missing)], now_ms)
+            for at, mint in enumerate(missing)
+        }
+        await self._keep(found)
+
+    async def _from_store(self, mints: Sequence[str]) -> list[str]:
+        """Take what was asked for in an earlier life; return what was not, or not found."""
+        pipe = self._redis.pipeline(transaction=False)
+        for mint in mints:
+            pipe.get(METADATA.make(tag=mint_tag(mint), mint=mint))
+        missing = []
+        for mint, value in zip(mints, await pipe.execute(), strict=True):
+            stored = Known(**orjson.loads(value)) if value else None
+            fresh_ms = (time.time() - ABSENT_FOR_S) * 1000
+            if stored and (stored.status == "found" or stored.asked_ms > fresh_ms):
+                self._remember(mint, stored)
+            else:
+                missing.append(mint)
+        return missing
+
+    def _read(
+        self,
+        mint: str,
+        account: tuple[bytes, bytes] | None,
+        metaplex: tuple[bytes, bytes] | None,
+        now_ms: int,
+    ) -> Known:
+        decimals = supply_raw = metadata = None
+        program = ""
+        try:
+            if account is not None:
+                owner, data = account
+                read = read_mint(owner, data)
+                decimals, supply_raw, metadata = read.decimals, read.supply_raw, read.metadata
+                program = text(owner)
+            if metadata is None and metaplex is not None:
+                metadata = read_metadata(key(mint), *metaplex)
+        except BadAccount as error:
+            metrics.REGISTRY.labels("bad_account").inc()
+            log.warning("token account not understood", mint=mint, reason=str(error))
+        metadata = metadata or Metadata("", "", "")
+        status = "found" if decimals is not None else "absent"
+        metrics.REGISTRY.labels(status).inc()
+        return Known(
+            metadata.name[:MAX_TEXT],
+            metadata.symbol[:MAX_TEXT],
+            metadata.uri[:MAX_TEXT],
+            decimals,
+            supply_raw,
+            program,
+            status,
+            now_ms,
+        )
+
+    async def _keep(self, found: dict[str, Known]) -> None:
+        pipe = self._redis.pipeline(transaction=False)
+        rows = []
+        for mint, known in found.items():
+            pipe.set(METADATA.make(tag=mint_tag(mint), mint=mint), orjson.dumps(asdict(known)))
+            if known.status == "found":
+                rows.append(
+                    (
+                        mint,
+                        known.name,
+                        known.symbol,
+                        known.uri,
+                        known.decimals,
+                        known.supply_raw,
+                        known.token_program,
+                        known.asked_ms,
+                    )
+                )
+        await pipe.execute()
+        for mint, known in found.items():
+            self._remember(mint, known)
+        if rows:
+            token = f"registry-{rows[0][0]}-{rows[0][-1]}"
+            await self._clickhouse.insert(TOKEN_METADATA.name, rows, token)
+
+    def _remember(self, mint: str, known: Known) -> None:
+        self._known[mint] = known
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+
+def _accounts(answer: Any, count: int) -> list[tuple[bytes, bytes] | None]:
+    """Return (owner, data) of each account of an answer; raises NotNow for one of another form."""
+    try:
+        values = answer["value"]
+        if len(values) != count:
+            raise ValueError(f"{len(values)} accounts for {count} addresses")
+        return [
+            None if value is None else (key(value["owner"]), b64decode(value["data"][0]))
+            for value in values
+        ]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise rpc.NotNow(f"getMultipleAccounts: the answer cannot be read: {error!r}") from None

@@ -1,0 +1,354 @@
+"""The market of one mint: price, candles, rolling figures, pools, curve, holders, what it is.
+
+Values in, values out. `begin_slot`, the slot's events and balances in their order, `end_slot`.
+What was there before is loaded by the caller: see `MintMarket.traders.known` and `Holders`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from pipeline.domain import curve, trending
+from pipeline.domain.candles import Bar, extend
+from pipeline.domain.holders import Holders
+from pipeline.domain.pool_trade import trade_of
+from pipeline.domain.price import MintPrice
+from pipeline.domain.rolling import Series, Traders
+from pipeline.solana.address import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.events import Creation, Migration, Side, Swap
+from schemas.markets import (
+    MINUTE,
+    MINUTES_KEPT,
+    QUARTER,
+    QUARTERS_KEPT,
+    Candle,
+    Head,
+    PoolFacts,
+    whole,
+)
+
+raw: Final = lru_cache(maxsize=1 << 16)(key)
+SOL_DIGITS: Final = 24 - 9  # a price is in 1e-24 SOL, a lamport is 1e-9
+MAX_POOLS: Final = 64
+SIDES: Final = 2  # liquidity counts both sides of a pool, taken for equal
+
+SolUsd = tuple[int, int]  # dollars for SOL, an exact ratio
+
+
+@dataclass(slots=True)
+class Token:
+    """What a mint is, as the chain's events tell it; empty or None while not known."""
+
+    name: str = ""
+    symbol: str = ""
+    uri: str = ""
+    decimals: int | None = None
+    supply_raw: int | None = None
+    creator: str = ""
+    platform: str = ""
+    dex: str = ""  # where it was created
+    pool: str = ""
+    quote_mint: str = ""
+    token_program: str = ""
+    created_slot: int | None = None
+    created_ms: int | None = None
+    migrated_slot: int | None = None
+    migrated_ms: int | None = None
+    migrated_dex: str = ""
+    migrated_pool: str = ""
+
+
+class Pool:
+    """A pool of the mint, and its rolling figures by quarter hour."""
+
+    __slots__ = ("facts", "prefix", "quarters")
+
+    def __init__(self, address: str, facts: PoolFacts, quarters: bytes = b"") -> None:
+        self.facts = facts
+        self.quarters = Series(QUARTER, QUARTERS_KEPT, quarters)
+        self.prefix = raw(address)[:8]  # before a wallet, in the mint's set of traders
+
+
+class MintMarket:
+    """The market of one mint."""
+
+    __slots__ = (
+        "_bar",
+        "_sol_usd",
+        "candles",
+        "changed_pools",
+        "dropped_pools",
+        "head",
+        "holders",
+        "is_stored",
+        "mint",
+        "minutes",
+        "pools",
+        "price",
+        "quarters",
+        "token",
+        "token_changed",
+        "token_unwritten",
+        "traded",
+        "traders",
+    )
+
+    def __init__(self, mint: str) -> None:
+        self.mint = mint
+        self.head = Head()
+        self.token = Token()
+        self.price = MintPrice()
+        self.candles: list[Candle] = []
+        self.minutes = Series(MINUTE, MINUTES_KEPT)
+        self.quarters = Series(QUARTER, QUARTERS_KEPT)
+        self.pools: dict[str, Pool] = {}
+        self.traders = Traders()
+        self.holders = Holders()
+        self.is_stored = False  # until it has been written once
+        self.token_changed = False  # in this slot
+        self.token_unwritten = self.traded = False  # changed since it was last written
+        self.changed_pools: set[str] = set()
+        self.dropped_pools: set[str] = set()
+        self._bar: Bar | None = None
+        self._sol_usd: SolUsd | None = None
+
+    # A slot.
+
+    def begin_slot(self, slot: int, time_ms: int, sol_usd: SolUsd | None) -> None:
+        """Begin a slot in which something happens to the mint; time never goes back."""
+        self.head.slot = slot
+        self.head.time_ms = time_ms
+        self._sol_usd = sol_usd
+        self.token_changed = False
+
+    def swap(self, swap: Swap) -> None:
+        """Take a swap."""
+        self.traded = True
+        minute = self.head.time_ms // 60_000
+        trade = trade_of(swap)
+        if trade is not None:
+            self.price.apply(trade)
+            self._reprice(swap.decimals)
+        if self.token.decimals is None:
+            self.token.decimals, self.token_changed = swap.decimals, True
+        if swap.platform and not self.head.is_launched:
+            self._launched(swap.platform)
+        lamports, usd_micros = swap.sol_value_lamports or 0, swap.usd_value_micros or 0
+        is_buy = swap.side is Side.BUY
+        head = self.head
+        if self._bar is None:
+            self._bar = Bar()
+        self._bar.add(
+            is_buy=is_buy,
+            amount_raw=swap.amount_raw,
+            lamports=lamports,
+            usd_micros=usd_micros,
+            price_sol=head.price_sol,
+        )
+        for series in (self.minutes, self.quarters):
+            series.add(
+                minute,
+                is_buy=is_buy,
+                lamports=lamports,
+                usd_micros=usd_micros,
+                close_sol=head.price_sol,
+                close_usd=head.price_usd,
+            )
+        wallet = raw(swap.wallet)
+        self.traders.traded(wallet, minute, usd_micros, (self.minutes, self.quarters))
+        pool = self._pool(swap)
+        facts = pool.facts
+        if trade is not None and trade.amount_raw and swap.amount_raw:
+            worth, amount_raw = trade.spot or (trade.lamports, trade.amount_raw)
+            facts.price_sol = scaled(worth, amount_raw, swap.decimals)
+            facts.price_usd = self._in_dollars(facts.price_sol)
+            facts.first_sol = facts.first_sol or facts.price_sol
+            facts.first_usd = facts.first_usd or facts.price_usd
+            if trade.depth_lamports is not None:
+                facts.liquidity_lamports = min(SIDES * trade.depth_lamports, (1 << 64) - 1)
+        pool.quarters.add(
+            minute,
+            is_buy=is_buy,
+            lamports=lamports,
+            usd_micros=usd_micros,
+            close_sol=facts.price_sol,
+            close_usd=facts.price_usd,
+        )
+        self.traders.traded(pool.prefix + wallet, minute, usd_micros, (pool.quarters,))
+        self._curve(swap)
+
+    def created(self, creation: Creation) -> None:
+        """Take the creation of the mint; of several the first counts."""
+        if creation.pool:
+            self.holders.exclude(raw(creation.pool))
+        if self.token.created_slot is not None:
+            return
+        token = self.token
+        token.name, token.symbol, token.uri = creation.name, creation.symbol, creation.uri
+        token.creator, token.platform = creation.creator, creation.platform or token.platform
+        token.dex, token.pool = creation.dex, creation.pool
+        token.quote_mint = creation.quote_mint
+        if creation.decimals is not None:
+            token.decimals = creation.decimals
+        token.supply_raw = creation.supply_raw
+        token.token_program = creation.token_program or token.token_program
+        token.created_slot, token.created_ms = creation.slot, creation.block_time_ms
+        self.head.is_launched = self.head.is_launched or bool(creation.platform)
+        self.token_changed = True
+        if creation.creator:
+            self.holders.created_by(raw(creation.creator))
+
+    def migrated(self, migration: Migration) -> None:
+        """Take the migration from the curve to a pool."""
+        self.price.migrated(migration.from_pool, migration.pool)
+        token = self.token
+        token.migrated_slot, token.migrated_ms = migration.slot, migration.block_time_ms
+        token.migrated_dex, token.migrated_pool = migration.dex, migration.pool
+        self.token_changed = True
+        if migration.platform and not self.head.is_launched:
+            self._launched(migration.platform)
+        if migration.pool:
+            self.holders.exclude(raw(migration.pool))
+        if left := self.pools.get(migration.from_pool):
+            left.facts.liquidity_lamports = 0
+            self.changed_pools.add(migration.from_pool)
+
+    def balance(
+        self,
+        account: bytes,
+        owner: str,
+        amount_raw: int,
+        *,
+        decimals: int,
+        is_vault: bool,
+        is_token_2022: bool,
+    ) -> None:
+        """Take what an account holds after the slot."""
+        token = self.token
+        if not token.token_program or token.decimals is None:
+            token.token_program = text(TOKEN_2022_PROGRAM if is_token_2022 else TOKEN_PROGRAM)
+            token.decimals = decimals
+            self.token_changed = True
+        self.holders.set(account, raw(owner), amount_raw, is_vault=is_vault)
+
+    def end_slot(self) -> None:
+        """Close the slot: its trades become part of the candles."""
+        if self._bar is not None:
+            bar = self._bar.candle(self.head.slot, self._sol_usd)
+            extend(self.candles, bar, self.head.time_ms // 1000)
+            self._bar = None
+        self.token_unwritten |= self.token_changed
+        self.head.holder_count = self.holders.count
+        self.head.creator_raw = self.holders.creator_raw
+
+    # What is published.
+
+    @property
+    def is_migrated(self) -> bool:
+        """Whether the token has left its curve."""
+        return self.token.migrated_slot is not None
+
+    def score(self, minute: int) -> int:
+        """Return the trending score; 0 for a token of no launch platform."""
+        if not self.head.is_launched:
+            return 0
+        return trending.score(self.minutes.data, self.quarters.data, minute)
+
+    def liquidity_lamports(self) -> int:
+        """Return the liquidity of all pools that tell it, both sides."""
+        return sum(pool.facts.liquidity_lamports for pool in self.pools.values())
+
+    def record(self, minute: int, sol_usd: SolUsd | None) -> dict[str, Any]:
+        """Return the message of the trending list about this token, at a minute."""
+        token, head = self.token, self.head
+        decimals, supply = token.decimals, token.supply_raw
+        human = supply / 10**decimals if supply and decimals is not None else None
+        price_usd = whole(head.price_usd)
+        top10_raw = sum(amount for _, amount in self.holders.top(10))
+        told = any(pool.facts.quote_reserve_raw is not None for pool in self.pools.values())
+        liquidity = None
+        if told and sol_usd is not None:
+            liquidity = self.liquidity_lamports() * sol_usd[0] / sol_usd[1] / 1e9
+        return {
+            "mint": self.mint,
+            "name": token.name,
+            "symbol": token.symbol,
+            "dex": token.platform,
+            "creator": token.creator,
+            "price_usd": price_usd,
+            "market_cap": price_usd * human if price_usd and human else None,
+            "liquidity_usd": liquidity,
+            **trending.volumes(self.quarters.data, minute),
+            "holder_count": head.holder_count,
+            "top10_holders_pct": trending.percent(top10_raw, supply),
+            "dev_holding_pct": trending.percent(head.creator_raw, supply)
+            if token.creator
+            else None,
+            "bonding_curve_pct": curve.sold_pct(
+                head.curve_left_raw, head.curve_for_sale_raw, is_migrated=self.is_migrated
+            ),
+            "is_migrated": self.is_migrated,
+            "supply": human,
+            "decimals": decimals,
+        }
+
+    def _launched(self, platform: str) -> None:
+        self.token.platform = self.token.platform or platform
+        self.head.is_launched = self.token_changed = True
+
+    def _reprice(self, decimals: int) -> None:
+        if self.price.price is None:
+            return
+        head = self.head
+        head.price_sol = scaled(*self.price.price, decimals)
+        head.price_usd = self._in_dollars(head.price_sol)
+        head.first_sol = head.first_sol or head.price_sol
+        head.first_usd = head.first_usd or head.price_usd
+
+    def _in_dollars(self, price_sol: int) -> int:
+        if self._sol_usd is None:
+            return 0
+        dollars, sols = self._sol_usd
+        return price_sol * dollars // sols
+
+    def _pool(self, swap: Swap) -> Pool:
+        pool = self.pools.get(swap.pool)
+        if pool is None:
+            if len(self.pools) >= MAX_POOLS:  # the one that was idle for longest gives way
+                idle = min(self.pools, key=lambda name: (self.pools[name].facts.slot, name))
+                del self.pools[idle]
+                self.changed_pools.discard(idle)
+                self.dropped_pools.add(idle)
+            pool = self.pools[swap.pool] = Pool(swap.pool, PoolFacts(swap.dex))
+            self.dropped_pools.discard(swap.pool)
+            self.holders.exclude(raw(swap.pool))
+        facts = pool.facts
+        facts.slot, facts.time_ms = swap.slot, self.head.time_ms
+        if swap.reserve_raw is not None:
+            facts.reserve_raw = swap.reserve_raw
+        if swap.quote_reserve_raw is not None:
+            facts.quote_reserve_raw = swap.quote_reserve_raw
+        self.changed_pools.add(swap.pool)
+        return pool
+
+    def _curve(self, swap: Swap) -> None:
+        if swap.reserve_raw is None or self.is_migrated:
+            return
+        before = swap.reserve_raw + (swap.amount_raw if swap.side is Side.BUY else 0)
+        head = self.head
+        whole_raw = curve.for_sale(
+            swap.dex,
+            before,
+            head.curve_for_sale_raw,
+            seen_created=self.token.created_slot is not None,
+        )
+        if whole_raw:
+            head.curve_for_sale_raw, head.curve_left_raw = whole_raw, swap.reserve_raw
+
+
+def scaled(lamports: int, amount_raw: int, decimals: int) -> int:
+    """Return a price in 1e-24 SOL per whole token, within 128 bits."""
+    units: int = 10 ** (decimals + SOL_DIGITS)
+    return min(lamports * units // amount_raw, (1 << 128) - 1)

@@ -1,0 +1,329 @@
+"""The packed forms of a mint's market in Redis, shared by who writes and who reads them.
+
+Prices are integers in units of 1e-24 SOL or 1e-24 dollar per whole token; 0 means not known.
+All numbers are little-endian. Nothing here depends on the clock: a reader brings its own `now`,
+and figures of a window fade without new trades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+PRICE_SCALE: Final = 10**24
+
+# Rolling figures: a series of buckets, ascending by start, empty ones left out.
+
+MINUTE: Final = 1
+QUARTER: Final = 15  # minutes
+MINUTES_KEPT: Final = 60
+QUARTERS_KEPT: Final = 24 * 60
+
+BUCKET: Final = Struct("<IIQIIQQQQQQQQ")
+
+
+class Bucket(NamedTuple):
+    """What happened in one stretch of time, and the price at its end."""
+
+    start_min: int  # minutes since the Unix epoch
+    traders: int  # whose last trade lies in this bucket
+    weight: int  # of these traders, in the trending score
+    buys: int
+    sells: int
+    buy_lamports: int
+    sell_lamports: int
+    buy_usd_micros: int
+    sell_usd_micros: int
+    close_sol_low: int  # 128 bits in two halves
+    close_sol_high: int
+    close_usd_low: int
+    close_usd_high: int
+
+    @property
+    def close_sol(self) -> int:
+        """Price at the end, 1e-24 SOL per token."""
+        return self.close_sol_low | self.close_sol_high << 64
+
+    @property
+    def close_usd(self) -> int:
+        """Price at the end, 1e-24 dollar per token."""
+        return self.close_usd_low | self.close_usd_high << 64
+
+
+@dataclass(slots=True)
+class Window:
+    """The figures of the minutes up to now; `then_*` is the price when they began."""
+
+    traders: int = 0
+    weight: int = 0
+    buys: int = 0
+    sells: int = 0
+    buy_lamports: int = 0
+    sell_lamports: int = 0
+    buy_usd_micros: int = 0
+    sell_usd_micros: int = 0
+    then_sol: int = 0
+    then_usd: int = 0
+
+
+def buckets(data: bytes | bytearray) -> Iterator[Bucket]:
+    """Yield the buckets of a packed series."""
+    return map(Bucket._make, BUCKET.iter_unpack(data))
+
+
+def window(data: bytes | bytearray, now_min: int, minutes: int) -> Window:
+    """Return the figures of the buckets that began within the last `minutes`, now's among them.
+
+    A trader counts in the bucket of the last trade only, so the sum is the exact number of
+    different traders. `then_*` is 0 where the series begins within the window.
+    """
+    figures = Window()
+    after = now_min - minutes
+    for row in BUCKET.iter_unpack(data):
+        if row[0] <= after:
+            figures.then_sol = row[9] | row[10] << 64
+            figures.then_usd = row[11] | row[12] << 64
+            continue
+        if row[0] > now_min:
+            break
+        figures.traders += row[1]
+        figures.weight += row[2]
+        figures.buys += row[3]
+        figures.sells += row[4]
+        figures.buy_lamports += row[5]
+        figures.sell_lamports += row[6]
+        figures.buy_usd_micros += row[7]
+        figures.sell_usd_micros += row[8]
+    return figures
+
+
+# Candles.
+
+INTERVALS_S: Final = {
+    "1s": 1,
+    "1m": 60,
+    "5m": 300,
+    "15m": 900,
+    "1h": 3_600,
+    "4h": 14_400,
+    "1d": 86_400,
+}
+_CANDLE: Final = Struct("<IQ16s16s16s16s16s16s16s16s16sQQII")
+CANDLE_SIZE: Final = _CANDLE.size
+
+
+@dataclass(slots=True)
+class Candle:
+    """Open, high, low, close of a token's price, and the volume of all its trades.
+
+    Prices are 0 while none is known: then the volumes alone are of use.
+    """
+
+    start_s: int
+    slot: int  # of the last trade in it: the version of this snapshot
+    open_sol: int
+    high_sol: int
+    low_sol: int
+    close_sol: int
+    open_usd: int
+    high_usd: int
+    low_usd: int
+    close_usd: int
+    amount_raw: int
+    lamports: int
+    usd_micros: int
+    buys: int
+    sells: int
+
+
+def pack_candle(candle: Candle) -> bytes:
+    """Return the bytes of a candle."""
+    return _CANDLE.pack(
+        candle.start_s,
+        candle.slot,
+        candle.open_sol.to_bytes(16, "little"),
+        candle.high_sol.to_bytes(16, "little"),
+        candle.low_sol.to_bytes(16, "little"),
+        candle.close_sol.to_bytes(16, "little"),
+        candle.open_usd.to_bytes(16, "little"),
+        candle.high_usd.to_bytes(16, "little"),
+        candle.low_usd.to_bytes(16, "little"),
+        candle.close_usd.to_bytes(16, "little"),
+        candle.amount_raw.to_bytes(16, "little"),
+        candle.lamports,
+        candle.usd_micros,
+        candle.buys,
+        candle.sells,
+    )
+
+
+def unpack_candles(data: bytes) -> list[Candle]:
+    """Return candles packed one after the other, in the order of INTERVALS_S.
+
+    Raises struct.error where the length is none of candles.
+    """
+    return [
+        Candle(row[0], row[1], *(int.from_bytes(wide, "little") for wide in row[2:11]), *row[11:])
+        for row in _CANDLE.iter_unpack(data)
+    ]
+
+
+# Pools of a mint.
+
+_POOL: Final = Struct("<B16s16s16s16sQQQQQB")
+
+
+@dataclass(slots=True)
+class PoolFacts:
+    """One pool of a mint as its last swap left it; reserves None where the venue does not tell."""
+
+    dex: str
+    price_sol: int = 0
+    price_usd: int = 0
+    first_sol: int = 0  # its first price of all
+    first_usd: int = 0
+    slot: int = 0
+    time_ms: int = 0
+    reserve_raw: int | None = None
+    quote_reserve_raw: int | None = None
+    liquidity_lamports: int = 0  # both sides: twice the quote's
+
+
+def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
+    """Return the bytes of a pool and of its quarter-hour series."""
+    told = (pool.reserve_raw is not None) | (pool.quote_reserve_raw is not None) << 1
+    head = _POOL.pack(
+        told,
+        pool.price_sol.to_bytes(16, "little"),
+        pool.price_usd.to_bytes(16, "little"),
+        pool.first_sol.to_bytes(16, "little"),
+        pool.first_usd.to_bytes(16, "little"),
+        pool.slot,
+        pool.time_ms,
+        pool.reserve_raw or 0,
+        pool.quote_reserve_raw or 0,
+        pool.liquidity_lamports,
+        len(pool.dex.encode()),
+    )
+    return head + pool.dex.encode() + quarters
+
+
+def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
+    """Return a pool and its series; raises struct.error for too few bytes."""
+    told, price_sol, price_usd, first_sol, first_usd, slot, time_ms, reserve, quote, worth, size = (
+        _POOL.unpack_from(data)
+    )
+    end = _POOL.size + size
+    pool = PoolFacts(
+        data[_POOL.size : end].decode(),
+        int.from_bytes(price_sol, "little"),
+        int.from_bytes(price_usd, "little"),
+        int.from_bytes(first_sol, "little"),
+        int.from_bytes(first_usd, "little"),
+        slot,
+        time_ms,
+        reserve if told & 1 else None,
+        quote if told & 2 else None,
+        worth,
+    )
+    return pool, data[end:]
+
+
+# Holders.
+
+EXACT_BELOW: Final = 1 << 53  # scores below are the balance itself
+_ACCOUNT: Final = Struct("<32sQ?")
+_EXACT: Final = Struct("<Q")
+
+
+class Account(NamedTuple):
+    """A token account; a pool's or curve's vault stays one for good."""
+
+    owner: bytes
+    amount_raw: int
+    is_vault: bool
+
+
+def pack_account(account: Account) -> bytes:
+    """Return the bytes of an account's record."""
+    return _ACCOUNT.pack(*account)
+
+
+def unpack_account(data: bytes) -> Account:
+    """Return the account; raises struct.error for another length."""
+    return Account._make(_ACCOUNT.unpack(data))
+
+
+def exact_field(owner: bytes) -> bytes:
+    """Return the field of ACCOUNTS that has the balance of an owner above EXACT_BELOW."""
+    return b"=" + owner
+
+
+def pack_exact(amount_raw: int) -> bytes:
+    """Return the bytes of a balance."""
+    return _EXACT.pack(amount_raw)
+
+
+def unpack_exact(data: bytes) -> int:
+    """Return the balance."""
+    (amount_raw,) = _EXACT.unpack(data)
+    return int(amount_raw)
+
+
+def whole(price: int) -> float | None:
+    """Return a price as a JSON number; None while it is not known."""
+    return price / PRICE_SCALE if price else None
+
+
+# A mint's market as a whole.
+
+_HEAD: Final = Struct("<16s16s16s16sQQQQIQQI?")
+
+
+@dataclass(slots=True)
+class Head:
+    """The figures of a mint that every reader wants first."""
+
+    price_sol: int = 0
+    price_usd: int = 0
+    first_sol: int = 0  # its first price of all
+    first_usd: int = 0
+    slot: int = 0  # of the last trade, balance or event
+    time_ms: int = 0
+    curve_left_raw: int = 0
+    curve_for_sale_raw: int = 0  # 0: the venue does not tell
+    holder_count: int = 0
+    creator_raw: int = 0  # what the creator holds
+    score: int = 0  # in the trending list, when it last changed
+    snapshot_min: int = 0  # of the last snapshot of the holders
+    is_launched: bool = False  # on a launch platform
+
+
+def pack_head(head: Head, pools: list[bytes]) -> bytes:
+    """Return the bytes of the figures, and of the pools that are no holders."""
+    return _HEAD.pack(
+        head.price_sol.to_bytes(16, "little"),
+        head.price_usd.to_bytes(16, "little"),
+        head.first_sol.to_bytes(16, "little"),
+        head.first_usd.to_bytes(16, "little"),
+        head.slot,
+        head.time_ms,
+        head.curve_left_raw,
+        head.curve_for_sale_raw,
+        head.holder_count,
+        head.creator_raw,
+        head.score,
+        head.snapshot_min,
+        head.is_launched,
+    ) + b"".join(pools)
+
+
+def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
+    """Return the figures and the pools; raises struct.error for too few bytes."""
+    row = _HEAD.unpack_from(data)
+    prices = [int.from_bytes(wide, "little") for wide in row[:4]]
+    head = Head(prices[0], prices[1], prices[2], prices[3], *row[4:])
+    rest = data[_HEAD.size :]
+    return head, [rest[at : at + 32] for at in range(0, len(rest), 32)]

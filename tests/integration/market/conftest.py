@@ -1,0 +1,243 @@
+"""A real Valkey, and seeded tapes of a market with truths of their own kept beside."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis as sync_redis
+from redis.asyncio import Redis
+
+from infra.process import free_port
+from infra.redis.client import connect
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+from pipeline.agents.market_books import MarketBooks, open_books
+from pipeline.agents.registry import Registry
+from schemas import base58
+from schemas.codec import add_event
+from schemas.events import Creation, Migration, Side, Swap
+from schemas.proto.tape_pb2 import SlotBatch
+
+WSOL = "So11111111111111111111111111111111111111112"
+T0_MS = 1_763_700_000_000
+SUPPLY = 10**15
+
+
+@pytest.fixture(scope="session")
+def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = free_port()
+    process = valkey(tmp_path_factory.mktemp("valkey"), "127.0.0.1", port)
+    child = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
+    try:
+        client = sync_redis.Redis(port=port)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                client.ping()
+                break
+            except sync_redis.RedisError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        child.terminate()
+        child.wait()
+
+
+@pytest.fixture
+async def redis(valkey_url: str) -> AsyncIterator[Redis]:
+    client = connect(Settings(_env_file=None, redis_url=valkey_url))
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+class NoClickHouse:
+    """Nothing is inserted where there is no RPC to answer."""
+
+    async def insert(self, table: str, rows: Sequence[Any], token: str) -> None:
+        raise AssertionError("nothing to insert")
+
+
+def quiet_registry(redis: Redis) -> Registry:
+    return Registry(Settings(_env_file=None, rpc_endpoint=None), redis, NoClickHouse())
+
+
+def address(rng: random.Random) -> str:
+    return base58.encode(rng.randbytes(32))
+
+
+@dataclass
+class Tape:
+    """Slots of some mints, and what is true of them."""
+
+    slots: list[SlotBatch] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
+    balances: dict[str, dict[bytes, tuple[str, int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    vaults: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    pools: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    creators: dict[str, str] = field(default_factory=dict)
+
+
+def make_tape(
+    seed: int, slots: int, *, mints: int = 12, wallets: int = 40, step_ms: int = 400
+) -> Tape:
+    """Return a tape: constant-product pools, wallets with one or two accounts, migrations."""
+    rng = random.Random(seed)
+    tape = Tape()
+    people = [address(rng) for _ in range(wallets)]
+    books: dict[str, dict[str, Any]] = {}
+    names = [address(rng) for _ in range(mints)]
+    holding: dict[tuple[str, str], bytes] = {}
+    time_ms = T0_MS
+    for at in range(slots):
+        slot = 1000 + at
+        time_ms += rng.choice((0, step_ms, 2 * step_ms, 1000, 9000 if rng.random() < 0.1 else 0))
+        batch = SlotBatch(slot=slot, block_time_ms=time_ms, complete=True)
+        if rng.random() < 0.95:
+            batch.sol_usd = f"{150 + rng.random() * 10:.4f}"
+        changed: dict[tuple[str, bytes], int] = {}
+        for tx in range(rng.randint(0, 6)):
+            mint = rng.choice(names)
+            signature = base58.encode(rng.randbytes(64))
+            if mint not in books:
+                pool, creator = address(rng), rng.choice(people)
+                vault = rng.randbytes(32)
+                launched = rng.random() < 0.7
+                books[mint] = {
+                    "pool": pool, "vault": vault, "dex": "pump-fun" if launched else "orca",
+                    "token": 793_100_000_000_000, "sol": 30_000_000_000, "launched": launched,
+                }  # fmt: skip
+                tape.vaults[mint].add(vault)
+                tape.pools[mint].add(pool)
+                if launched:
+                    tape.creators[mint] = creator
+                    add_event(
+                        batch.events,
+                        Creation(
+                            signature, slot, tx, 0, time_ms, mint, f"Coin {mint[:4]}", mint[:4],
+                            "ipfs://x", creator, "pump-fun", "pump-fun", pool, WSOL, 6, SUPPLY,
+                            "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+                        ),
+                    )  # fmt: skip
+            book = books[mint]
+            wallet = rng.choice(people)
+            account = holding.setdefault(
+                (wallet, mint) if rng.random() < 0.9 else (wallet + "2", mint), rng.randbytes(32)
+            )
+            held = tape.balances[mint].get(account, (wallet, 0))[1]
+            if held and rng.random() < 0.45:
+                amount = held if rng.random() < 0.5 else rng.randint(1, held)
+                paid = amount * book["sol"] // (book["token"] + amount)
+                side, held = Side.SELL, held - amount
+                book["token"] += amount
+                book["sol"] -= paid
+            else:
+                paid = rng.randint(10_000, 3_000_000_000)
+                amount = paid * book["token"] // (book["sol"] + paid)
+                side, held = Side.BUY, held + amount
+                book["token"] -= amount
+                book["sol"] += paid
+            lamports = paid if rng.random() < 0.97 else None
+            swap = Swap(
+                signature, slot, tx, 1, time_ms, book["dex"], address(rng), book["pool"], wallet,
+                wallet, mint, WSOL, side, amount, 6, paid, 9, amount, paid, None, "", 5000, 0, 0,
+                "", "pump-fun" if book["launched"] else "", book["token"], book["sol"], None, None,
+                sol_value_lamports=lamports,
+                usd_value_micros=None if lamports is None else lamports * 155 // 1000,
+            )  # fmt: skip
+            add_event(batch.events, swap)
+            tape.swaps.append(swap)
+            tape.balances[mint][account] = (wallet, held)
+            tape.balances[mint][book["vault"]] = (address(rng), book["token"])
+            changed[mint, account] = tx
+            changed[mint, book["vault"]] = tx
+            if book["launched"] and book["dex"] == "pump-fun" and rng.random() < 0.03:
+                before = book["pool"]
+                book["dex"], book["pool"] = "pump-swap", address(rng)
+                tape.pools[mint].add(book["pool"])
+                add_event(
+                    batch.events,
+                    Migration(
+                        signature, slot, tx, 2, time_ms, mint, "pump-fun", "pump-fun", before,
+                        "pump-swap", book["pool"], WSOL, None, None,
+                    ),
+                )  # fmt: skip
+        for (mint, account), tx in changed.items():
+            owner, amount = tape.balances[mint][account]
+            batch.balances.add(
+                account=account, owner=owner, mint=mint, decimals=6, amount_raw=amount,
+                is_vault=account in tape.vaults[mint], is_token_2022=False, tx_index=tx,
+            )  # fmt: skip
+        tape.slots.append(SlotBatch.FromString(batch.SerializeToString()))
+    return tape
+
+
+async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) -> None:
+    """Write what the books have, as the frame does: rows, then one MULTI."""
+    writes = books.take()
+    for table, more in writes.rows.items():
+        rows.setdefault(table, []).extend(more)
+    pipe = redis.pipeline(transaction=True)
+    for command in writes.commands:
+        pipe.execute_command(*command)
+    await pipe.execute()
+    books.written()
+
+
+async def run(
+    redis: Redis, slots: Sequence[SlotBatch], *, flush: Callable[[], int], reopen: float = 0.0
+) -> dict[str, list[Any]]:
+    """Run books over slots; `flush()` says how many slots go into each, `reopen` how often anew."""
+    rng = random.Random(1)
+    rows: dict[str, list[Any]] = {}
+    books = await open_books(redis, 0, quiet_registry(redis))
+    at = 0
+    while at < len(slots):
+        part = slots[at : at + flush()]
+        at += len(part)
+        await books.load(part)
+        for batch in part:
+            books.apply(batch)
+        await write(redis, books, rows)
+        if rng.random() < reopen:
+            books = await open_books(redis, 0, quiet_registry(redis))
+    return rows
+
+
+async def dump(redis: Redis) -> dict[str, Any]:
+    """Return all of Redis."""
+    found: dict[str, Any] = {}
+    for key in await redis.keys("*"):
+        kind = (await redis.type(key)).decode()
+        if kind == "hash":
+            found[key.decode()] = await redis.hgetall(key)
+        elif kind == "zset":
+            found[key.decode()] = dict(await redis.zrange(key, 0, -1, withscores=True))
+        else:
+            found[key.decode()] = await redis.get(key)
+    return found
+
+
+@pytest.fixture
+def lab() -> Any:
+    """The tools above: conftest modules cannot be imported."""
+    return SimpleNamespace(
+        make_tape=make_tape,
+        run=run,
+        dump=dump,
+        write=write,
+        quiet_registry=quiet_registry,
+        SUPPLY=SUPPLY,
+        T0_MS=T0_MS,
+    )

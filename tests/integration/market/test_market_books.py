@@ -1,0 +1,167 @@
+"""The market books on a real Valkey, against what a slow reader of the whole tape says."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import orjson
+import pytest
+from redis.asyncio import Redis
+
+from schemas import base58
+from schemas.channels import TRENDING_FIELDS
+from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
+from schemas.redis_keys import (
+    ACCOUNTS,
+    HOLDERS,
+    MARKET,
+    TRENDING,
+    TRENDING_RECORDS,
+    tag_of_mints,
+)
+
+TAG = tag_of_mints(0)
+
+
+def holders_of(tape: Any, mint: str) -> dict[str, int]:
+    """Naive: balances by owner, vaults and pools left out."""
+    sums: dict[str, int] = defaultdict(int)
+    for account, (owner, amount) in tape.balances[mint].items():
+        if account not in tape.vaults[mint] and owner not in tape.pools[mint]:
+            sums[owner] += amount
+    return {owner: amount for owner, amount in sums.items() if amount}
+
+
+async def test_any_cut_into_flushes_and_any_restart_gives_the_same_bytes(
+    lab: Any, redis: Redis
+) -> None:
+    tape = lab.make_tape(1, 400)
+    first_rows = await lab.run(redis, tape.slots, flush=lambda: len(tape.slots))
+    first = await lab.dump(redis)
+    for seed, reopen in ((1, 0.0), (2, 0.5), (3, 1.0)):
+        await redis.flushall()
+        rng = random.Random(seed)
+        rows = await lab.run(redis, tape.slots, flush=lambda r=rng: r.randint(1, 9), reopen=reopen)
+        assert await lab.dump(redis) == first
+        assert rows == first_rows
+
+
+async def test_holders_are_the_sums_of_their_accounts(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(2, 300)
+    await lab.run(redis, tape.slots, flush=lambda: 3, reopen=0.3)
+    for mint in tape.balances:
+        expected = holders_of(tape, mint)
+        ranked = await redis.zrange(HOLDERS.make(tag=TAG, mint=mint), 0, -1, withscores=True)
+        assert {base58.encode(owner): int(score) for owner, score in ranked} == expected
+        fields = await redis.hgetall(MARKET.make(tag=TAG, mint=mint))
+        head, _ = unpack_head(fields[b"head"])
+        assert head.holder_count == len(expected)
+        if mint in tape.creators:
+            assert head.creator_raw == expected.get(tape.creators[mint], 0)
+        accounts = await redis.hgetall(ACCOUNTS.make(tag=TAG, mint=mint))
+        kept = {a for a, (_, amount) in tape.balances[mint].items() if amount}
+        assert set(accounts) == kept | (tape.vaults[mint] & tape.balances[mint].keys())
+
+
+async def test_rolling_figures_equal_a_sum_over_all_swaps(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(3, 500, mints=6, step_ms=60_000)
+    await lab.run(redis, tape.slots, flush=lambda: 4, reopen=0.2)
+    now_min = max(batch.block_time_ms for batch in tape.slots) // 60_000
+    for mint in tape.balances:
+        fields = await redis.hgetall(MARKET.make(tag=TAG, mint=mint))
+        swaps = [swap for swap in tape.swaps if swap.mint == mint]
+        pools = {
+            name[5:].decode(): unpack_pool(value)[1]
+            for name, value in fields.items()
+            if name.startswith(b"pool:")
+        }
+        assert pools.keys() == {swap.pool for swap in swaps}
+        for width, minutes, data, of in (
+            (1, 5, fields[b"minutes"], swaps),
+            (1, 60, fields[b"minutes"], swaps),
+            (15, 1440, fields[b"quarters"], swaps),
+            *(
+                (15, 1440, data, [swap for swap in swaps if swap.pool == pool])
+                for pool, data in pools.items()
+            ),
+        ):
+            within = [
+                swap
+                for swap in of
+                if (m := swap.block_time_ms // 60_000) - m % width > now_min - minutes
+            ]
+            figures = window(data, now_min, minutes)
+            assert figures.buys == sum(swap.side == 1 for swap in within)
+            assert figures.sells == sum(swap.side == 2 for swap in within)
+            assert figures.buy_lamports == sum(
+                swap.sol_value_lamports or 0 for swap in within if swap.side == 1
+            )
+            assert figures.sell_usd_micros == sum(
+                swap.usd_value_micros or 0 for swap in within if swap.side == 2
+            )
+            assert figures.traders == len({swap.wallet for swap in within})
+
+
+async def test_candles_hold_every_trade_once(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(4, 400)
+    rows = await lab.run(redis, tape.slots, flush=lambda: 5, reopen=0.2)
+    latest: dict[tuple[str, int, int], tuple[Any, ...]] = {}
+    for row in rows["candles"]:
+        key = row[:3]
+        assert key not in latest or latest[key][-1] <= row[-1]
+        latest[key] = row
+    # What Redis still has open completes what was written.
+    for mint in tape.balances:
+        fields = await redis.hgetall(MARKET.make(tag=TAG, mint=mint))
+        for length_s, candle in zip(
+            INTERVALS_S.values(), unpack_candles(fields[b"candles"]), strict=True
+        ):
+            row = (mint, length_s, candle.start_s * 1000)
+            latest[row] = (
+                *row, *([None] * 8), candle.amount_raw, candle.lamports, candle.usd_micros,
+                candle.buys, candle.sells, candle.slot,
+            )  # fmt: skip
+    for length_s in INTERVALS_S.values():
+        expected: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        for swap in tape.swaps:
+            start = swap.block_time_ms // 1000 // length_s * length_s
+            sums = expected[swap.mint, start * 1000]
+            sums[0] += swap.amount_raw
+            sums[1] += swap.sol_value_lamports or 0
+            sums[2] += swap.usd_value_micros or 0
+            sums[3 if swap.side == 1 else 4] += 1
+        found = {
+            (mint, start): list(row[11:16])
+            for (mint, length, start), row in latest.items()
+            if length == length_s
+        }
+        assert found == expected
+
+
+async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(5, 300)
+    await lab.run(redis, tape.slots, flush=lambda: 5)
+    scores = dict(await redis.zrange(TRENDING.make(tag=TAG), 0, -1, withscores=True))
+    records = await redis.hgetall(TRENDING_RECORDS.make(tag=TAG))
+    assert records.keys() == scores.keys()
+    assert {mint.decode() for mint in records} <= tape.creators.keys()
+    assert len(records) > 3
+    migrated = 0
+    for mint, text in records.items():
+        record = orjson.loads(text)
+        assert tuple(record) == TRENDING_FIELDS
+        assert record["mint"] == mint.decode()
+        assert record["name"] == f"Coin {record['mint'][:4]}"
+        assert record["creator"] == tape.creators[record["mint"]]
+        assert record["dex"] == "pump-fun"
+        assert record["supply"] == 1e9
+        assert record["market_cap"] == pytest.approx(record["price_usd"] * 1e9)
+        assert 0 < record["bonding_curve_pct"] <= 100
+        migrated += record["is_migrated"]
+        holders = holders_of(tape, record["mint"])
+        top10 = sum(sorted(holders.values())[-10:])
+        if record["holder_count"] == len(holders):
+            assert record["top10_holders_pct"] == pytest.approx(100 * top10 / lab.SUPPLY, rel=0.3)
+    assert migrated
