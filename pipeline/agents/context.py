@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import faust
 from redis.asyncio import Redis
@@ -24,6 +24,8 @@ class Context:
     clickhouse: ClickHouseSink
     progress: Progress
     stop: Callable[[str], None]  # ends the process for a reason the group cannot go on with
+    before_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What to do before an orderly end, while Kafka still takes messages; SETTLE_S each."""
 
 
 Attach = Callable[[faust.App, Context], None]

@@ -1,11 +1,16 @@
-"""Agent `live`: from batches of the live lane to one message an event on the public topics."""
+"""Agent `live`: from batches of the live lane to what users read as it happens.
+
+An event becomes one message on its public topic, with its values in SOL and dollars, and a frame
+in its live stream; swaps make prices (`pipeline.agents.prices`). Amounts are integers up to here,
+floats on the public messages.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -13,10 +18,18 @@ import faust
 import structlog
 from google.protobuf.message import DecodeError
 
-from pipeline.agents import metrics
-from pipeline.agents.progress import Progress
-from pipeline.sinks.kafka import KafkaSink, Message
-from schemas import topics
+from infra.redis.client import connect
+from pipeline.agents import live_metrics, metrics
+from pipeline.agents.context import Context
+from pipeline.agents.live_streams import LiveStreams, Place
+from pipeline.agents.prices import LAMPORTS, Prices
+from pipeline.agents.receipt import Receipt
+from pipeline.sinks.kafka import Message
+from schemas import channels, topics
+from schemas.channels import Channel, LiveEvent
+from schemas.codec import CodecError, migration_from_proto, swap_from_proto
+from schemas.events import Migration, Swap
+from schemas.proto import tape_pb2
 from schemas.proto.tape_pb2 import LiveBatch, Undecoded
 from schemas.topics import Topic
 
@@ -24,6 +37,9 @@ log = structlog.get_logger(__name__)
 
 GROUP: Final = "live"
 MAX_UNDECODED_BYTES: Final = 256 << 10
+MAX_DECIMALS: Final = 255  # the chain keeps them in one byte
+REDIS_ANSWERS_S: Final = 1.0  # the longest that a Redis which hangs holds the lane up, once
+_MICROS: Final = 1_000_000
 
 
 class Poison(Exception):  # noqa: N818 - what it is
@@ -44,7 +60,23 @@ def parse(value: bytes | None) -> LiveBatch:
         raise Poison(str(error)) from None
     if not batch.events:
         raise Poison("no LiveBatch: it holds no events")
+    for event in batch.events:
+        if max(event.swap.decimals, event.swap.quote_decimals) > MAX_DECIMALS:
+            raise Poison(f"no LiveBatch: a token of {event.swap.decimals} decimals")
     return batch
+
+
+def set_values(swap: tape_pb2.Swap) -> None:
+    """Set the values and prices in SOL and dollars, in human units, where they are known."""
+    tokens = swap.amount_raw / 10**swap.decimals
+    if swap.HasField("sol_value_lamports"):
+        swap.sol_value = swap.sol_value_lamports / LAMPORTS
+        if tokens:
+            swap.price_sol = swap.sol_value / tokens
+    if swap.HasField("usd_value_micros"):
+        swap.usd_value = swap.usd_value_micros / _MICROS
+        if tokens:
+            swap.price_usd = swap.usd_value / tokens
 
 
 def public_messages(batch: LiveBatch) -> Iterator[Message]:
@@ -60,6 +92,18 @@ def public_messages(batch: LiveBatch) -> Iterator[Message]:
                 yield _message(topics.SLOT_STATUS, str(status.slot), status)
 
 
+def live_events(batch: LiveBatch) -> Iterator[tuple[Channel, LiveEvent]]:
+    """Yield what the live streams hold of a batch, in its order."""
+    for event in batch.events:
+        match event.WhichOneof("event"):
+            case "swap":
+                yield channels.SWAPS, channels.swap_event(event.swap)
+            case "creation":
+                yield channels.CREATIONS, channels.creation_event(event.creation)
+            case "slot_status":
+                yield channels.STATUS, channels.status_event(event.slot_status)
+
+
 def undecoded(value: bytes | None, place: str, reason: str) -> Message:
     """Return the record that tape-undecoded keeps of a poison message."""
     record = Undecoded(
@@ -71,41 +115,121 @@ def undecoded(value: bytes | None, place: str, reason: str) -> Message:
     return Message(topics.UNDECODED.name, partition, None, record.SerializeToString())
 
 
-def attach(
-    app: faust.App, sink: KafkaSink, progress: Progress, stop: Callable[[str], None]
-) -> None:
-    """Put the agent on an app; `stop` ends the process for a reason that it cannot go on with."""
+def attach(app: faust.App, context: Context) -> None:
+    """Put the agent on an app."""
     # acks=False: `progress` commits, not Faust.
     source = app.topic(topics.LIVE.name, key_serializer="raw", value_serializer="raw", acks=False)
+    live = Live(context)
+    context.before_end.append(live.settle)
+    app.on_partitions_revoked.connect(live.on_revoked)  # type: ignore[arg-type]
 
     @app.agent(source, name=GROUP, concurrency=1)
-    async def live(stream: Any) -> None:
+    async def agent(stream: Any) -> None:
         async for event in stream.events():
-            done = progress.begin(event.message)
+            await live.open.wait()
+            done = context.progress.begin(event.message)
             try:
-                await _publish(event.message, event.value, sink, done)
+                await live.handle(event.message, event.value, Receipt(done))
             except Exception as error:
-                stop(f"{GROUP}: {type(error).__name__}: {error}")
+                context.stop(f"{GROUP}: {type(error).__name__}: {error}")
                 await asyncio.get_running_loop().create_future()  # no next message, until the end
 
-
-async def _publish(
-    source: Any, value: bytes | None, sink: KafkaSink, done: Callable[[], None]
-) -> None:
-    try:
-        batch = parse(value)
-    except Poison as error:
-        place = f"{source.topic}[{source.partition}]@{source.offset}"
-        metrics.POISON.labels(source.topic).inc()
-        log.warning("poison message put aside", place=place, reason=str(error))
-        await sink.send([undecoded(value, place, str(error))], done)
-        return
-    messages = list(public_messages(batch))
-    await sink.send(messages, partial(_acked, batch, messages, done))
+    app.task(live.streams.run)
+    app.task(live.publish_prices)
 
 
-def _acked(batch: LiveBatch, messages: list[Message], done: Callable[[], None]) -> None:
-    done()
+class Live:
+    """The agent's work on the messages of the lane."""
+
+    def __init__(self, context: Context) -> None:
+        settings = context.settings
+        redis = connect(settings, answer_timeout_s=REDIS_ANSWERS_S, retries=0)
+        self._kafka = context.kafka
+        self._progress = context.progress
+        self.streams = LiveStreams(
+            redis,
+            stream_bytes=settings.live_stream_mib << 20,
+            hold_bytes=settings.live_hold_mib << 20,
+        )
+        self._prices = Prices(redis, context.kafka, self.streams)
+        self._changed = asyncio.Event()
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def handle(self, source: Any, value: bytes | None, receipt: Receipt) -> None:
+        """Send what comes of a message; its receipt is released with all of it arrived."""
+        try:
+            batch = parse(value)
+        except Poison as error:
+            where = f"{source.topic}[{source.partition}]@{source.offset}"
+            metrics.POISON.labels(source.topic).inc()
+            log.warning("poison message put aside", place=where, reason=str(error))
+            self.streams.add(Place(source.partition, source.offset, 0), (), [receipt])
+            await self._kafka.send([undecoded(value, where, str(error))], receipt.release)
+            return
+        for event in batch.events:
+            if event.HasField("swap"):
+                set_values(event.swap)
+        messages = list(public_messages(batch))
+        receipt.hold()  # until its prices and frames have their own
+        await self._kafka.send(messages, partial(_acked, batch, messages, receipt))
+        await self._reprice(batch, receipt)
+        place = Place(source.partition, source.offset, batch.sent_ms)
+        self.streams.add(place, list(live_events(batch)), [receipt])
+        receipt.release()
+
+    async def publish_prices(self) -> None:
+        """Send the prices that had to wait, until cancelled."""
+        while True:
+            next_at = self._prices.next_at
+            if next_at is None:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            await asyncio.sleep(next_at - time.monotonic())
+            await self._prices.publish()
+
+    async def settle(self) -> None:
+        """Begin no other message, and have out what waits: prices of the last 100 ms, frames."""
+        self.open.clear()
+        while not self._progress.idle:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+    async def on_revoked(self, _: faust.App, revoked: Any, **__: Any) -> None:
+        """Forget what others may change from here on."""
+        self._prices.clear()
+        self.streams.handed_over()
+
+    async def _reprice(self, batch: LiveBatch, receipt: Receipt) -> None:
+        if batch.sol_usd:
+            self._prices.sol_usd = float(batch.sol_usd)
+        events = list(_pricing(batch))
+        if not events:
+            return
+        await self._prices.load(event.mint for event in events)
+        for event in events:
+            if isinstance(event, Swap):
+                self._prices.trade(event, receipt)
+            else:
+                self._prices.migration(event)
+        await self._prices.publish()
+        self._changed.set()
+
+
+def _pricing(batch: LiveBatch) -> Iterator[Swap | Migration]:
+    """Yield the events of a batch that prices come of."""
+    for event in batch.events:
+        try:
+            if event.HasField("swap"):
+                yield swap_from_proto(event.swap)
+            elif event.HasField("migration"):
+                yield migration_from_proto(event.migration)
+        except CodecError:
+            live_metrics.TRADES.labels("unreadable").inc()
+
+
+def _acked(batch: LiveBatch, messages: list[Message], receipt: Receipt) -> None:
+    receipt.release()
     for topic, count in Counter(message.topic for message in messages).items():
         metrics.PUBLISHED.labels(topic).inc(count)
     metrics.LAG_MS.labels(GROUP).observe(time.time() * 1000 - batch.sent_ms)

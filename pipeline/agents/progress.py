@@ -76,6 +76,11 @@ class Progress:
             partition = self._partitions[message.tp] = Partition()
         return partition.begin(message.offset)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight on any partition."""
+        return all(partition.idle for partition in self._partitions.values())
+
     async def run(self) -> None:
         """Commit, and tell how far behind we are, every second until cancelled."""
         while True:
@@ -150,7 +155,7 @@ class Progress:
         """Finish what is in flight before others begin at what we have committed."""
         try:
             async with asyncio.timeout(_HAND_OVER_S):
-                while not all(part.idle for part in self._partitions.values()):  # noqa: ASYNC110
+                while not self.idle:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
         except TimeoutError:
             pass  # the next owner does it again

@@ -30,6 +30,7 @@ from pipeline.sinks.kafka import KafkaSink, SinkError
 log = structlog.get_logger(__name__)
 
 DEADLINE_S: Final = 2.5  # from the signal to the end of the process
+SETTLE_S: Final = 0.5
 FLUSH_S: Final = 1.0
 START_S: Final = 120.0  # to join the consumer group: where that fails for good, Faust waits on
 LEAVE_S: Final = 0.7  # for each of: the last commit, leaving the consumer group
@@ -70,6 +71,8 @@ async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
     reason = await ending
     if reason is not None:
         log.error("stopping, to start again at the last commit", reason=reason)
+    else:
+        await asyncio.gather(*(group.settle() for group in running))
     left = await sink.close(FLUSH_S)
     if left:
         log.warning("not acknowledged in time, the next start sends them again", messages=left)
@@ -86,11 +89,21 @@ class Group:
         self._app = app
         self._progress = context.progress
         self._stop = context.stop
+        self._before_end = context.before_end
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start in the background; a crash is told to `stop`."""
         self._tasks.append(asyncio.create_task(self._run()))
+
+    async def settle(self) -> None:
+        """Let what is under way be finished, as far as there is time."""
+        for step in self._before_end:
+            try:
+                async with asyncio.timeout(SETTLE_S):
+                    await step()
+            except TimeoutError:
+                pass  # a system has gone: what is not done is not committed either
 
     async def end(self) -> None:
         """Commit what is done and leave the consumer group, as far as there is time."""
