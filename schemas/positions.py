@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Any, Final, NamedTuple
@@ -159,12 +160,14 @@ class _Form:
     def __init__(self, record: type[Any], rest: str) -> None:
         names = [field.name for field in fields(record)]
         self.name = record.__name__
+        self.values = attrgetter(*names)
         self.amounts = names.index("buys")
         self.narrow = Struct(f"<B{self.amounts}Q{rest}")
         self.wide = Struct(f"<B{f'{_WIDE_BYTES}s' * self.amounts}{rest}")
 
-    def pack(self, values: tuple[int, ...]) -> bytes:
-        """Return the bytes of the fields' values."""
+    def pack(self, record: Position | WalletDay) -> bytes:
+        """Return the bytes of a record."""
+        values = self.values(record)
         try:
             return self.narrow.pack(_NARROW, *values)
         except StructError:
@@ -191,47 +194,7 @@ _BALANCE: Final = Struct("<32sQBB")
 
 def pack_position(position: Position, tail: bytes) -> bytes:
     """Return the bytes of a position; `tail` is the open lots of its last chunk, packed."""
-    p = position
-    return (
-        _POSITION.pack(
-            (
-                p.held_raw,
-                p.held_known_raw,
-                p.head_taken_raw,
-                p.bought_raw,
-                p.sold_raw,
-                p.received_raw,
-                p.sent_raw,
-                p.burned_raw,
-                p.unmatched_raw,
-                p.bought_lamports,
-                p.bought_usd_micros,
-                p.sold_lamports,
-                p.sold_usd_micros,
-                p.matched_proceeds_lamports,
-                p.matched_proceeds_usd_micros,
-                p.matched_cost_lamports,
-                p.matched_cost_usd_micros,
-                p.held_cost_lamports,
-                p.held_cost_usd_micros,
-                p.fee_lamports,
-                p.priority_fee_lamports,
-                p.tip_lamports,
-                p.buys,
-                p.sells,
-                p.wins,
-                p.losses,
-                p.lots_opened,
-                p.lots_closed,
-                p.first_trade_slot,
-                p.first_trade_ms,
-                p.last_trade_slot,
-                p.last_trade_ms,
-                p.changed_slot,
-            )
-        )
-        + tail
-    )
+    return _POSITION.pack(position) + tail
 
 
 def unpack_position(data: bytes) -> tuple[Position, bytes]:
@@ -284,27 +247,7 @@ def unpack_cold(data: bytes) -> tuple[bytes, list[bytes]]:
 
 def pack_wallet_day(day: WalletDay) -> bytes:
     """Return the bytes of a day."""
-    return _WALLET_DAY.pack(
-        (
-            day.bought_lamports,
-            day.bought_usd_micros,
-            day.sold_lamports,
-            day.sold_usd_micros,
-            day.matched_proceeds_lamports,
-            day.matched_proceeds_usd_micros,
-            day.matched_cost_lamports,
-            day.matched_cost_usd_micros,
-            day.fee_lamports,
-            day.priority_fee_lamports,
-            day.tip_lamports,
-            day.buys,
-            day.sells,
-            day.wins,
-            day.losses,
-            day.unmatched_sales,
-            day.changed_slot,
-        )
-    )
+    return _WALLET_DAY.pack(day)
 
 
 def unpack_wallet_day(data: bytes) -> WalletDay:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import date, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from pipeline.domain.lots import Kind, Match
 from pipeline.domain.netting import Flow
 from schemas.positions import Position, WalletDay
+from schemas.rows import POSITIONS, WALLET_DAYS, Table
 
 _U64_MAX: Final = 2**64 - 1
 _EPOCH: Final = date(1970, 1, 1)
 _KINDS: Final = {Kind.SALE: "sale", Kind.TRANSFER: "transfer", Kind.BURN: "burn"}
 
 Row = tuple[Any, ...]
+
+_RENAMED: Final = {
+    "slot": "changed_slot",
+    "first_trade_time": "first_trade_ms",
+    "last_trade_time": "last_trade_ms",
+}
+
+
+def _getters(table: Table, record: type[Any]) -> tuple[attrgetter[Any], attrgetter[Any]]:
+    """Return what reads a record's sums, and what reads its other columns, in the table's order."""
+    sums = [name.removesuffix("_low") for name in table.columns if name.endswith("_low")]
+    rest = [_RENAMED.get(name, name) for name in table.columns]
+    known = {field.name for field in fields(record)}
+    return attrgetter(*sums), attrgetter(*(name for name in rest if name in known))
+
+
+_amounts_of_position, _rest_of_position = _getters(POSITIONS, Position)
+_amounts_of_day, _rest_of_day = _getters(WALLET_DAYS, WalletDay)
 
 
 @lru_cache(64)
@@ -39,78 +60,27 @@ def match_row(match: Match, flow: Flow, slot: int, time_ms: int) -> Row:
     )
 
 
-def position_row(p: Position, wallet: str, mint: str, day: int) -> Row:
+def position_row(position: Position, wallet: str, mint: str, day: int) -> Row:
     """Return the row of positions, as the position is at the end of a day so far."""
-    amounts = (
-        p.held_raw,
-        p.held_known_raw,
-        p.bought_raw,
-        p.sold_raw,
-        p.received_raw,
-        p.sent_raw,
-        p.burned_raw,
-        p.unmatched_raw,
-        p.bought_lamports,
-        p.bought_usd_micros,
-        p.sold_lamports,
-        p.sold_usd_micros,
-        p.matched_proceeds_lamports,
-        p.matched_proceeds_usd_micros,
-        p.matched_cost_lamports,
-        p.matched_cost_usd_micros,
-        p.held_cost_lamports,
-        p.held_cost_usd_micros,
-    )
-    low, overflow = _split(amounts)
+    low, overflow = _split(_amounts_of_position(position))
     return (
         wallet,
         mint,
         date_of(day),
         *low,
-        p.fee_lamports,
-        p.priority_fee_lamports,
-        p.tip_lamports,
-        p.buys,
-        p.sells,
-        p.wins,
-        p.losses,
-        p.lots_opened,
-        p.lots_closed,
-        p.first_trade_slot,
-        p.first_trade_ms,
-        p.last_trade_slot,
-        p.last_trade_ms,
-        p.changed_slot,
+        *_rest_of_position(position),
         overflow,
     )
 
 
 def wallet_day_row(figures: WalletDay, wallet: str, day: int) -> Row:
     """Return the row of wallet_days."""
-    amounts = (
-        figures.bought_lamports,
-        figures.bought_usd_micros,
-        figures.sold_lamports,
-        figures.sold_usd_micros,
-        figures.matched_proceeds_lamports,
-        figures.matched_proceeds_usd_micros,
-        figures.matched_cost_lamports,
-        figures.matched_cost_usd_micros,
-    )
-    low, overflow = _split(amounts)
+    low, overflow = _split(_amounts_of_day(figures))
     return (
         wallet,
         date_of(day),
         *low,
-        figures.fee_lamports,
-        figures.priority_fee_lamports,
-        figures.tip_lamports,
-        figures.buys,
-        figures.sells,
-        figures.wins,
-        figures.losses,
-        figures.unmatched_sales,
-        figures.changed_slot,
+        *_rest_of_day(figures),
         overflow,
     )
 
