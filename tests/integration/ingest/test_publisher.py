@@ -15,10 +15,16 @@ from infra.settings import Settings
 from pipeline.ingest.ledger import Counts, Settled
 from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
-from pipeline.ingest.valuation import Reference
+from pipeline.ingest.valuation import Reference, Valuation
 from schemas.proto import tape_pb2
 
 ALL = [(topic.name, number) for topic in LANES for number in range(topic.partitions)]
+
+
+def quotes(slot: int) -> list[tape_pb2.QuotePrice]:
+    """A book of quotes that tells its slot: one token priced, one not yet."""
+    price = tape_pb2.QuotePrice(mint="priced", lamports=slot, amount_raw=3)
+    return [tape_pb2.QuotePrice(mint="new"), price]
 
 
 def leave_behind(settings: Settings, slots_of: Callable[[int], range]) -> None:
@@ -26,7 +32,9 @@ def leave_behind(settings: Settings, slots_of: Callable[[int], range]) -> None:
     producer = Producer(confluent_producer(settings))
     for at, (topic, partition) in enumerate(ALL):
         for slot in slots_of(at):
-            batch = tape_pb2.SlotBatch(slot=slot, block_time_ms=slot * 400, sol_usd=f"{slot}.5")
+            batch = tape_pb2.SlotBatch(
+                slot=slot, block_time_ms=slot * 400, sol_usd=f"{slot}.5", quotes=quotes(slot)
+            )
             producer.produce(topic, value=batch.SerializeToString(), partition=partition)
     assert producer.flush(20) == 0
 
@@ -83,6 +91,9 @@ async def test_a_ragged_end_is_filled_up_without_doubles(kafka: str) -> None:
     assert tail.settled == 109
     assert tail.block_time_ms == 109 * 400
     assert str(tail.sol_usd) == "109.5"
+    assert tail.quotes == (("new", 0, 0), ("priced", 109, 3))
+    reference = Valuation(tail.sol_usd, tail.quotes).reference
+    assert reference == Reference("109.5", tail.quotes)
     assert await settle(settings, 110, 115) == 115
     assert await slots_of_all(settings) == [list(range(100, 116))] * len(ALL)
 
@@ -93,6 +104,7 @@ async def test_killed_within_the_first_slot(kafka: str) -> None:
     leave_behind(settings, lambda at: range(100, 101 if at % 3 else 100))
     tail = await read_log_tail(settings)
     assert tail.settled == 99
+    assert (tail.sol_usd, tail.quotes) == (None, ()), "the first slot starts from nothing"
     assert await settle(settings, 100, 102) == 102
     assert await slots_of_all(settings) == [[100, 101, 102]] * len(ALL)
 
