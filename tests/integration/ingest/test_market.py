@@ -118,6 +118,7 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
     assert damaged, "the market sent damaged swaps"
     gaps = await end_offsets(Settings(kafka_bootstrap=kafka), GAPS)
     assert gaps == {0: 0}, role.log
+    prices: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
     for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET):
         lane = await batches(kafka, topic)
         slots = [batch.slot for batch in lane[0]]
@@ -128,6 +129,7 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
             assert [batch.slot for batch in partition] == slots
             for batch in partition:
                 assert batch.complete
+                prices[batch.slot].add((batch.sol_usd, *map(str, batch.quotes)))
                 for event in batch.events:
                     of = getattr(event, event.WhichOneof("event"))
                     settled[batch.slot].append((of.signature, of.event_index))
@@ -141,3 +143,7 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
                 assert set(told) <= expected
             else:
                 assert set(told) == expected, slot
+    # Whichever process wrote a partition's batch, it went on from the same prices.
+    assert {len(told) for told in prices.values()} == {1}
+    assert len(set.union(*prices.values())) > 10
+    assert any(len(told) > 1 for told in set.union(*prices.values())), "some token is a quote"
