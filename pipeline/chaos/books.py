@@ -17,6 +17,7 @@ from pipeline.chaos.truth import Slot, Tx
 from pipeline.chaos.values import MONEY
 
 DAY_MS = 86_400_000
+CHUNK_LOTS = 16
 Swap = dict[str, Any]
 Money = tuple[int, int]  # lamports, millionths of a dollar
 
@@ -49,6 +50,14 @@ class Lot:
         if self.cost is None:
             return None
         lamports, micros = (piece(c, before, after, self.quantity_raw) for c in self.cost)
+        return lamports, micros
+
+    def cost_left(self) -> Money:
+        """Return the cost of what has not been taken; 0 where it is not known."""
+        if self.cost is None:
+            return 0, 0
+        whole = self.quantity_raw
+        lamports, micros = (piece(cost, self.taken_raw, whole, whole) for cost in self.cost)
         return lamports, micros
 
 
@@ -85,6 +94,8 @@ class Position:
     """A wallet's dealings in one token; `sums` has the fields of schemas.positions.Position."""
 
     lots: list[Lot] = field(default_factory=list)  # open ones, oldest first
+    chunks: dict[int, list[Lot]] = field(default_factory=dict)  # full ones, as they became full
+    day: int | None = None  # of its last change
     sums: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -94,9 +105,9 @@ class Books:
     def __init__(self) -> None:
         self.positions: defaultdict[tuple[str, str], Position] = defaultdict(Position)
         self.matches: list[Match] = []
-        # By wallet, mint and day, and for all mints together by wallet, "" and day: sums by the
-        # names of schemas.positions.WalletDay.
-        self.days: defaultdict[tuple[str, str, int], defaultdict[str, int]] = defaultdict(
+        self.at_days_end: dict[tuple[str, str, int], dict[str, int]] = {}  # positions' sums
+        # By wallet and day: sums by the names of schemas.positions.WalletDay.
+        self.days: defaultdict[tuple[str, int], defaultdict[str, int]] = defaultdict(
             lambda: defaultdict(int)
         )
 
@@ -120,10 +131,22 @@ class Books:
                 self._apply(at, trade, moved.get((wallet, mint), Movement(0, 0, 0)))
             self._pay(slot, tx, traded)
 
+    def finish(self) -> None:
+        """Note all positions as they are now, which is the end of their last day."""
+        for (wallet, mint), position in self.positions.items():
+            self._end_day(wallet, mint, position)
+
+    def _end_day(self, wallet: str, mint: str, position: Position) -> None:
+        if position.day is not None:
+            self.at_days_end[wallet, mint, position.day] = {**position.sums, **held(position)}
+
     def _apply(self, at: At, trade: Trade | None, moved: Movement) -> None:
         position = self.positions[at.wallet, at.mint]
-        sums = position.sums
-        sums["changed_slot"] = at.slot
+        if position.day != at.day:
+            self._end_day(at.wallet, at.mint, position)
+            position.day = at.day
+        sums, day = position.sums, self.days[at.wallet, at.day]
+        sums["changed_slot"] = day["changed_slot"] = at.slot
         for name, raw in moved._asdict().items():
             sums[name] += raw
         if moved.received_raw:
@@ -144,7 +167,7 @@ class Books:
         sums["last_trade_slot"], sums["last_trade_ms"] = at.slot, at.time_ms
         name, count = ("bought", "buys") if trade.is_buy else ("sold", "sells")
         sums[f"{name}_raw"] += trade.quantity_raw
-        for total in (sums, *self._days(at)):
+        for total in (sums, self.days[at.wallet, at.day]):
             total[count] += 1
             if trade.value is not None:
                 total[f"{name}_lamports"] += trade.value[0]
@@ -158,7 +181,7 @@ class Books:
         self, position: Position, at: At, kind: str, quantity_raw: int, proceeds: Money | None
     ) -> None:
         done = gain = unmatched_raw = 0
-        days = self._days(at)
+        day = self.days[at.wallet, at.day]
         for lot, taken_raw in dispose(position, quantity_raw):
             cost = lot.take(taken_raw) if lot is not None else None
             part: Money | None = None
@@ -173,37 +196,44 @@ class Books:
                 unmatched_raw += taken_raw
                 continue
             gain += part[1] - cost[1]
-            for total in (position.sums, *days):
+            for total in (position.sums, day):
                 total["matched_proceeds_lamports"] += part[0]
                 total["matched_proceeds_usd_micros"] += part[1]
                 total["matched_cost_lamports"] += cost[0]
                 total["matched_cost_usd_micros"] += cost[1]
         position.sums["unmatched_raw"] += unmatched_raw
         if kind == "sale":
-            for total in (position.sums, *days):
+            for total in (position.sums, day):
                 total["wins"] += gain > 0
                 total["losses"] += gain < 0
-            for day in days:
-                day["unmatched_sales"] += unmatched_raw > 0
-
-    def _days(self, at: At) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
-        of_mint, of_all = self.days[at.wallet, at.mint, at.day], self.days[at.wallet, "", at.day]
-        of_mint["changed_slot"] = of_all["changed_slot"] = at.slot
-        return of_mint, of_all
+            day["unmatched_sales"] += unmatched_raw > 0
 
     def _pay(self, slot: Slot, tx: Tx, traded: dict[tuple[str, str], Trade]) -> None:
         """Put fee and tip to the fee payer's first net trade, else to the day alone."""
         if not any(swap["wallet"] == swap["fee_payer"] for swap in tx.swaps):
             return
         payer, day = tx.swaps[0]["fee_payer"], slot.block_time_ms // DAY_MS
-        targets = [self.days[payer, "", day]]
+        targets: list[dict[str, int]] = [self.days[payer, day]]
+        targets[0]["changed_slot"] = slot.slot
         first = next((mint for wallet, mint in traded if wallet == payer), None)
         if first is not None:
-            targets += [self.days[payer, first, day], self.positions[payer, first].sums]
+            targets.append(self.positions[payer, first].sums)
         for target in targets:
-            target["changed_slot"] = slot.slot
             for name in ("fee_lamports", "priority_fee_lamports", "tip_lamports"):
                 target[name] += tx.swaps[0][name]
+
+
+def held(position: Position) -> dict[str, int]:
+    """Return the figures that follow from the open lots."""
+    known = [lot for lot in position.lots if lot.cost is not None]
+    costs = [lot.cost_left() for lot in known]
+    return {
+        "held_raw": sum(lot.quantity_raw - lot.taken_raw for lot in position.lots),
+        "held_known_raw": sum(lot.quantity_raw - lot.taken_raw for lot in known),
+        "head_taken_raw": position.lots[0].taken_raw if position.lots else 0,
+        "held_cost_lamports": sum(lamports for lamports, _ in costs),
+        "held_cost_usd_micros": sum(micros for _, micros in costs),
+    }
 
 
 def open_lot(position: Position, at: At, quantity_raw: int, cost: Money | None) -> None:
@@ -211,6 +241,9 @@ def open_lot(position: Position, at: At, quantity_raw: int, cost: Money | None) 
     number = position.sums["lots_opened"]
     position.sums["lots_opened"] += 1
     position.lots.append(Lot(number, quantity_raw, cost, at.slot, at.tx_index, at.time_ms))
+    chunk = [lot for lot in position.lots if lot.number // CHUNK_LOTS == number // CHUNK_LOTS]
+    if (number + 1) % CHUNK_LOTS == 0:
+        position.chunks[number // CHUNK_LOTS] = chunk
 
 
 def net_trades(swaps: list[Swap]) -> dict[tuple[str, str], Trade]:
@@ -270,6 +303,8 @@ def dispose(position: Position, quantity_raw: int) -> list[tuple[Lot | None, int
             break
         position.lots.pop(0)
         position.sums["lots_closed"] += 1
+        if position.sums["lots_closed"] % CHUNK_LOTS == 0:
+            position.chunks.pop(lot.number // CHUNK_LOTS, None)
     if left:
         found.append((None, left))
     return found
@@ -277,4 +312,4 @@ def dispose(position: Position, quantity_raw: int) -> list[tuple[Lot | None, int
 
 def piece(total: int, start: int, end: int, whole: int) -> int:
     """Return what falls to a piece of a total that is spread over a whole: floors, conserved."""
-    return floor(Fraction(total * end, whole)) - floor(Fraction(total * start, whole))
+    return total * end // whole - total * start // whole

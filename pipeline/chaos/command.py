@@ -1,0 +1,319 @@
+"""`soltape chaos`: the whole pipeline under fire, and the proof that nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import click
+import orjson
+
+from infra.bench import machine, progress
+from infra.kafka.apache import ApacheUnavailable
+from pipeline.chaos import again, stores, truth
+from pipeline.chaos.compare import Differences, Oracle, compare
+from pipeline.chaos.fleet import GROUPS, SYSTEMS, Broker, Chain, Fleet, RoleFailed, plan
+from pipeline.chaos.live import missing_live
+from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
+
+# How often each is chosen, in a deck that is dealt again when it is empty.
+DECK: Final = {"ingest": 3, **dict.fromkeys(GROUPS, 2), "kafka": 1, "redis": 1, "clickhouse": 1}
+PAIRS: Final = 0.25  # of kills that hit two roles at once
+PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
+LONGEST_DOWN_S: Final = 3.0
+RECOVER_S: Final = 90.0
+SETTLE_S: Final = 180.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What the run showed: the JSON line."""
+
+    seed: int
+    minutes: float
+    broker: str
+    rate: float
+    slots: int = 0
+    swaps: int = 0
+    gap_slots: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    crashes: list[str] = field(default_factory=list)
+    differences: int = 0
+    differences_by_kind: dict[str, int] = field(default_factory=dict)
+    compared: dict[str, int] = field(default_factory=dict)
+    recovery_s: dict[str, float] = field(default_factory=dict)
+    replay_changed: int | None = None  # None: not tried
+    rebuild_changed: int | None = None
+    failure: str = ""
+    folder: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is as it should be."""
+        again = self.replay_changed or self.rebuild_changed
+        return not (self.failure or self.differences or again) and self.swaps > 0
+
+
+@click.command()
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0.2, 24 * 60),
+    default=2.0,
+    show_default=True,
+    help="How long roles are killed.",
+)
+@click.option(
+    "--broker",
+    type=click.Choice(["embedded", "apache", "tansu"]),
+    default="embedded",
+    show_default=True,
+    help="Which Kafka; Tansu keeps nothing on disk and is not killed.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 5_000),
+    default=150,
+    show_default=True,
+    help="Transactions a second of the chain.",
+)
+@click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
+@click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
+@click.option(
+    "--kill",
+    "only",
+    multiple=True,
+    type=click.Choice(sorted(DECK)),
+    help="Kill only this role; may be repeated.",
+)
+@click.option("--keep", is_flag=True, help="Keep the folder, whatever comes out.")
+def chaos(
+    seed: int,
+    minutes: float,
+    broker: Broker,
+    rate: float,
+    replay: bool,
+    rebuild: bool,
+    only: tuple[str, ...],
+    keep: bool,
+) -> None:
+    """Kill roles at random, then compare the stores with an independent computation.
+
+    Runs everything in a folder of its own: a simulated chain with forks, duplicates and broken
+    streams; broker, ClickHouse, Redis, ingest and each agent group as processes, which are killed
+    with SIGKILL and started again. At the end all that the stores hold is compared with what
+    follows from the market's own notes; then the log is read onto the finished stores again,
+    which must change nothing, and onto empty ones, which must give the same.
+
+    Prints one JSON line. Status 1 if anything differs; the folder is kept then.
+
+    \b
+      soltape chaos --seed 7 --minutes 15 --broker apache
+    """
+    folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
+    report = Report(seed, minutes, broker, rate, folder=str(folder))
+    run = Run(folder, report, replay=replay, rebuild=rebuild, only=only)
+    try:
+        asyncio.run(run.all())
+    except (ApacheUnavailable, RoleFailed, TimeoutError) as error:
+        report.failure = f"{type(error).__name__}: {error}"
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # Ctrl-C
+        raise
+    if report.passed and not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+        report.folder = ""
+    line = {"chaos": "passed" if report.passed else "failed", **asdict(report)}
+    sys.stdout.write(orjson.dumps({**line, "machine": machine()}).decode() + "\n")
+    sys.exit(0 if report.passed else 1)
+
+
+class Run:
+    """One run."""
+
+    def __init__(
+        self, folder: Path, report: Report, *, replay: bool, rebuild: bool, only: tuple[str, ...]
+    ) -> None:
+        self._folder = folder
+        self._report = report
+        self._replay = replay
+        self._rebuild = rebuild
+        self._only = only
+        self._random = Random(report.seed)  # noqa: S311 - reproducible, not secret
+        self._deck: list[str] = []
+        self._recoveries: list[float] = []
+
+    async def all(self) -> None:
+        """Run to the end. Raises RoleFailed, TimeoutError, ApacheUnavailable."""
+        report = self._report
+        chain = Chain(report.seed, report.rate, report.minutes)
+        broker: Any = report.broker
+        planned = await asyncio.to_thread(plan, self._folder, chain, broker)
+        fleet, watch = Fleet(planned), Watch(planned)
+        try:
+            progress(f"{self._folder}: starting")
+            await fleet.start("kafka", "clickhouse", "redis")
+            await fleet.start(*GROUPS, "ingest", "chain")
+            await self._first_slots(watch)
+            await self._fire(fleet, watch)
+            last = await self._calm(fleet, watch)
+            await self._compare(fleet, last)
+            if self._replay or self._rebuild:
+                await self._again(fleet, watch, last)
+        finally:
+            report.crashes = fleet.crashes
+            await watch.close()
+            await fleet.close()
+
+    async def _first_slots(self, watch: Watch) -> None:
+        async def all_moved() -> bool:
+            return all([await watch.watermark(group) for group in SETTLED_GROUPS])
+
+        await watch.until(all_moved, SETTLE_S, "the first slot in all stores")
+
+    # Under fire.
+
+    async def _fire(self, fleet: Fleet, watch: Watch) -> None:
+        report = self._report
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < report.minutes * 60:
+            await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+            roles = self._choose()
+            before = {role: await watch.standing(role) for role in roles}
+            progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
+            killed_s = time.monotonic()
+            for role in roles:
+                await fleet.kill(role)
+                report.kills[role] += 1
+            await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
+            for role in sorted(roles, key=lambda role: role not in SYSTEMS):
+                fleet.launch(role)
+            for role in roles:
+                await fleet.serves(role)
+            for role in roles:
+                await watch.recovered(before[role], RECOVER_S)
+            self._recoveries.append(time.monotonic() - killed_s)
+        report.recovery_s = {
+            "median": round(statistics.median(self._recoveries), 1) if self._recoveries else 0.0,
+            "max": round(max(self._recoveries, default=0.0), 1),
+        }
+
+    def _choose(self) -> list[str]:
+        count = 1 + (self._random.random() < PAIRS)
+        roles: list[str] = []
+        while len(roles) < count:
+            if not self._deck:
+                self._deck = [
+                    role
+                    for role, times in DECK.items()
+                    if (role in self._only if self._only else True)
+                    and (role != "kafka" or self._report.broker != "tansu")
+                    for _ in range(times)
+                ]
+                self._random.shuffle(self._deck)
+            role = self._deck.pop()
+            if role not in roles:
+                roles.append(role)
+            elif len({*self._deck, *roles}) == len(roles):
+                break  # there is no other
+        return roles
+
+    # The end.
+
+    async def _calm(self, fleet: Fleet, watch: Watch) -> int:
+        """Stop the chain and wait until all that was confirmed is in the stores."""
+        confirmed = await watch.metric("chain", "soltape_chain_slot", commitment="confirmed") or 0
+
+        async def published() -> bool:
+            return (await watch.progress("ingest") or 0) >= confirmed
+
+        await watch.until(published, SETTLE_S, f"slot {confirmed} on the settled lanes")
+        await fleet.end("chain")
+        last = 0
+
+        async def quiet() -> bool:
+            nonlocal last
+            before, last = last, await last_settled(fleet.plan)
+            await asyncio.sleep(2.0)
+            return last == before
+
+        await watch.until(quiet, SETTLE_S, "the end of the settled lanes")
+        await self._reached(watch, last)
+        return last
+
+    async def _reached(self, watch: Watch, last: int) -> None:
+        async def all_there() -> bool:
+            return all([await watch.watermark(group) == last for group in SETTLED_GROUPS])
+
+        await watch.until(all_there, SETTLE_S, f"slot {last} in all stores")
+
+    async def _compare(self, fleet: Fleet, last: int) -> None:
+        report = self._report
+        progress(f"comparing up to slot {last}")
+        settings = fleet.plan.settings
+        stored = await stores.read(settings)
+        numbers = [row["slot"] for row in stored.rows["slots"]]
+        gaps = [(row["first_slot"], row["last_slot"]) for row in stored.rows["gaps"]]
+        lost = [gap for gap in gaps if not any(gap[0] <= number <= gap[1] for number in numbers)]
+        chain = await asyncio.to_thread(truth.read, fleet.plan.truth)
+        chain = [slot for slot in chain if min(numbers) <= slot.slot <= last]
+        wanted = truth.without(chain, lost)
+        oracle = await asyncio.to_thread(Oracle, wanted)
+        found = await asyncio.to_thread(compare, oracle, stored)
+        await missing_live(settings, wanted, found)
+        report.slots = len(wanted)
+        report.gap_slots = len(chain) - len(wanted)
+        report.swaps = sum(len(tx.swaps) for slot in wanted for tx in slot.transactions)
+        report.differences = found.total
+        report.differences_by_kind = dict(found.counts)
+        report.compared = dict(found.compared)
+        self._write(found)
+
+    def _write(self, found: Differences) -> None:
+        for kind, count in found.counts.items():
+            progress(f"  {kind}: {count} differences")
+        for example in found.examples[:10]:
+            progress(f"  {example}")
+        examples = [asdict(example) for example in found.examples]
+        (self._folder / "differences.json").write_bytes(
+            orjson.dumps(examples, option=orjson.OPT_INDENT_2)
+        )
+
+    async def _again(self, fleet: Fleet, watch: Watch, last: int) -> None:
+        report, settings = self._report, fleet.plan.settings
+        before = await stores.fingerprint(settings)
+        await fleet.end("ingest", *GROUPS)
+        if self._replay:
+            progress("reading the log onto the finished stores")
+            await again.rewind(settings)
+            await fleet.start(*SETTLED_GROUPS)
+            await again.read_to_the_end(settings, watch)
+            await fleet.end(*SETTLED_GROUPS)
+            report.replay_changed = self._changed(
+                "replay", before, await stores.fingerprint(settings)
+            )
+        if self._rebuild:
+            progress("computing everything again from empty stores")
+            await again.empty(settings)
+            await again.rewind(settings)
+            await fleet.start(*SETTLED_GROUPS)
+            await self._reached(watch, last)
+            await again.read_to_the_end(settings, watch)
+            await fleet.end(*SETTLED_GROUPS)
+            after = await stores.fingerprint(settings)
+            report.rebuild_changed = self._changed("rebuild", before, after)
+
+    def _changed(self, what: str, before: dict[str, str], after: dict[str, str]) -> int:
+        names = [n for n in before.keys() | after.keys() if before.get(n) != after.get(n)]
+        for name in sorted(names)[:20]:
+            progress(f"  {what} changed {name}: {before.get(name)} -> {after.get(name)}")
+        return len(names)

@@ -1,0 +1,216 @@
+"""The whole stack in a folder of its own: each role a process to be killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from infra.bench import progress
+from infra.child import Child, NeverServed
+from infra.clickhouse import embedded as clickhouse
+from infra.kafka import apache, embedded, tansu, topics
+from infra.process import Process, free_port
+from infra.redis import embedded as redis
+from infra.settings import Settings
+from infra.stack import listens
+
+HOST: Final = "127.0.0.1"
+GROUPS: Final = ("live", "store", "pnl", "market")
+# Those that keep what they know on disk: killing them must lose nothing for good.
+SYSTEMS: Final = ("kafka", "clickhouse", "redis")
+READY_S: Final = 90.0
+_SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
+_DAY_MS: Final = 86_400_000
+
+Broker = Literal["embedded", "apache", "tansu"]
+_BROKERS: Final = {"embedded": embedded, "apache": apache, "tansu": tansu}
+
+
+class RoleFailed(Exception):  # noqa: N818 - says what is the case
+    """A role does not come to serve; the text says why."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is run: the processes by name, in starting order, and the settings they share."""
+
+    settings: Settings
+    truth: Path
+    processes: dict[str, Process] = field(default_factory=dict)
+    metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
+
+
+@dataclass(slots=True)
+class Chain:
+    """What the simulated chain is like."""
+
+    seed: int
+    rate: float
+    minutes: float
+
+    def command(self, truth: Path) -> list[str]:
+        """Return the command, with forks and what providers do to a stream.
+
+        Midnight (UTC) falls into the middle of the run, so that days end in it.
+        """
+        midnight_ms = int(time.time() * 1000) // _DAY_MS * _DAY_MS
+        options = {
+            "seed": self.seed,
+            "rate": self.rate,
+            "start-time-ms": midnight_ms - int(self.minutes * 30_000),
+            "forks": 0.05,
+            "skipped": 0.04,
+            "duplicates": 0.02,
+            "reorder": 40,
+            "missing-statuses": 0.02,
+            "malformed": 0.002,
+            "disconnect-every": 25_000,
+            "lag-every": 60_000,
+            "replay-slots": 250,
+            "history-slots": 900,
+            "memory-mb": 1_024,
+            "wallets": 300,
+        }
+        command = [*_SOLTAPE, "chain", "simulated", "--truth", str(truth), "--truth-flows"]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        return command
+
+
+def plan(folder: Path, chain: Chain, broker: Broker) -> Plan:
+    """Decide what is run where: everything on this machine, at ports that are free now.
+
+    Raises ApacheUnavailable.
+    """
+    ports = {name: free_port() for name in ("kafka", "clickhouse", "redis", "geyser", "rpc")}
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]
+        soltape_data=folder,
+        kafka_bootstrap=f"{HOST}:{ports['kafka']}",
+        clickhouse_url=f"http://{HOST}:{ports['clickhouse']}",
+        redis_url=f"redis://{HOST}:{ports['redis']}/0",
+        geyser_endpoint=f"http://{HOST}:{ports['geyser']}",
+        rpc_endpoint=f"http://{HOST}:{ports['rpc']}",
+        geyser_backoff_max_s=2.0,
+    )
+    planned = Plan(settings, folder / "truth.jsonl")
+    processes = planned.processes
+    processes["kafka"] = _BROKERS[broker].process(settings)
+    processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
+    processes["redis"] = redis.valkey(folder / "redis", HOST, ports["redis"])
+    roles: dict[str, Sequence[str]] = {
+        "chain": chain.command(planned.truth),
+        "ingest": (*_SOLTAPE, "ingest"),
+        **{group: (*_SOLTAPE, "agents", group) for group in GROUPS},
+    }
+    for name, command in roles.items():
+        port = free_port()
+        variable = {"chain": "CHAIN", "ingest": "INGEST", "live": "AGENTS"}.get(name, "BOOKS")
+        planned.metrics[name] = f"http://{HOST}:{port}/metrics"
+        processes[name] = Process(
+            name=name,
+            command=list(command),
+            address=planned.metrics[name],
+            ready=lambda port=port: listens(port),  # type: ignore[misc]
+            env={f"METRICS_PORT_{variable}": str(port)},
+            ready_timeout_s=60.0,
+        )
+    shared = {
+        "SOLTAPE_DATA": str(folder),
+        "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "CLICKHOUSE_URL": settings.clickhouse_url,
+        "REDIS_URL": settings.redis_url,
+        "GEYSER_ENDPOINT": settings.geyser_endpoint,
+        "RPC_ENDPOINT": settings.rpc_endpoint or "",
+        "GEYSER_BACKOFF_MAX_S": str(settings.geyser_backoff_max_s),
+        "LOG_FORMAT": "json",
+    }
+    for name, process in processes.items():
+        processes[name] = replace(process, env={**shared, **process.env})
+    return planned
+
+
+class Fleet:
+    """The running processes."""
+
+    def __init__(self, planned: Plan) -> None:
+        self.plan = planned
+        self.crashes: list[str] = []  # of processes that nobody killed
+        self._children: dict[str, Child] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._lives: dict[str, int] = {}
+
+    @property
+    def running(self) -> list[str]:
+        """Names of what runs."""
+        return list(self._children)
+
+    async def start(self, *names: str) -> None:
+        """Start processes and wait until they serve; raises RoleFailed."""
+        for name in names:
+            self.launch(name)
+        for name in names:
+            await self.serves(name)
+            if name == "kafka":
+                await topics.create(self.plan.settings)
+
+    def launch(self, name: str) -> None:
+        """Start a process anew, its log in a file of this life."""
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        log = self.plan.settings.soltape_data / "logs" / f"{name}-{life}.log"
+        child = self._children[name] = Child(self.plan.processes[name], log, self._ended)
+        self._tasks[name] = asyncio.create_task(child.keep_running())
+
+    async def serves(self, name: str) -> None:
+        """Wait until a process serves; raises RoleFailed."""
+        served = asyncio.create_task(self._children[name].served.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (served, self._tasks[name]),
+                timeout=READY_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            served.cancel()
+        if self._tasks[name] in done:
+            try:
+                self._tasks[name].result()
+            except NeverServed as failure:
+                raise RoleFailed(str(failure)) from None
+        if not done:
+            raise RoleFailed(f"{name} did not serve within {READY_S:.0f} s")
+
+    async def kill(self, name: str) -> None:
+        """End a process with SIGKILL, and leave it dead."""
+        await self._forget(name)
+        self._children.pop(name).kill()
+
+    async def end(self, *names: str) -> None:
+        """Ask processes to stop, and wait for that."""
+        for name in names:
+            if name in self._children:
+                await self._forget(name)
+                await self._children.pop(name).end(15.0)
+
+    async def close(self) -> None:
+        """End whatever runs: roles first, then systems."""
+        for name in sorted(self._children, key=lambda name: name in SYSTEMS):
+            await self._forget(name)
+            await self._children[name].end(3.0)
+        self._children.clear()
+
+    async def _forget(self, name: str) -> None:
+        task = self._tasks.pop(name)
+        task.cancel()
+        with suppress(asyncio.CancelledError, NeverServed):
+            await task
+
+    def _ended(self, text: str) -> None:
+        self.crashes.append(text)
+        progress(f"  {text}")

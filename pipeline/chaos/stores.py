@@ -1,0 +1,222 @@
+"""What the stores hold at the end, read back through the forms in `schemas`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final
+
+from clickhouse_connect.driver.client import Client
+
+from infra.clickhouse.client import connect
+from infra.redis.client import connect as connect_redis
+from infra.settings import Settings
+from schemas import positions as forms
+from schemas import redis_keys, rows
+from schemas.base58 import encode
+from schemas.markets import (
+    Account,
+    Candle,
+    Head,
+    unpack_account,
+    unpack_candles,
+    unpack_exact,
+    unpack_head,
+    unpack_pool,
+)
+from schemas.redis_keys import Key
+from schemas.topics import SETTLED_BY_WALLET
+
+Row = dict[str, Any]
+Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
+
+# What may differ between two computations of the same slots: it is of the writer, of the live
+# lane, which is told at least once, or of when the RPC was asked.
+_NOT_OF_THE_LOG: Final = ("wm:", "live:", "price:", "metadata:")
+_NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name,)
+_SCAN: Final = 2_000
+
+
+@dataclass(slots=True)
+class Stored:
+    """The contents of Redis and ClickHouse; addresses are base58."""
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    positions: dict[tuple[str, str], forms.Position] = field(default_factory=dict)
+    tails: dict[tuple[str, str], list[forms.Lot]] = field(default_factory=dict)
+    chunks: dict[tuple[str, str, int], list[forms.Lot]] = field(default_factory=dict)
+    totals: dict[str, forms.WalletDay] = field(default_factory=dict)
+    days: dict[tuple[str, int], forms.WalletDay] = field(default_factory=dict)
+    balances: dict[tuple[str, str], forms.Balance] = field(default_factory=dict)
+    top_of_mint: dict[tuple[str, str], int] = field(default_factory=dict)
+    top_wallets: dict[str, int] = field(default_factory=dict)
+    heads: dict[str, Head] = field(default_factory=dict)
+    candles: dict[tuple[str, int], Candle] = field(default_factory=dict)  # by mint and place
+    series: dict[tuple[str, str], bytes] = field(default_factory=dict)  # minutes, quarters, pool
+    accounts: dict[tuple[str, str], Account] = field(default_factory=dict)
+    exact: dict[tuple[str, str], int] = field(default_factory=dict)
+    holders: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+async def read(settings: Settings) -> Stored:
+    """Return all that the oracle can tell something about."""
+    stored = Stored(rows=read_tables(settings))
+    redis = connect_redis(settings, answer_timeout_s=60.0)
+    try:
+        await _read_books(redis, stored)
+        await _read_markets(redis, stored)
+    finally:
+        await redis.aclose()
+    return stored
+
+
+def read_tables(settings: Settings) -> dict[str, list[Row]]:
+    """Return all tables, each row by column; times in milliseconds."""
+    client = connect(settings)
+    try:
+        return {name: list(_table(client, table)) for name, table in rows.TABLES.items()}
+    finally:
+        client.close()
+
+
+def _table(client: Client, table: rows.Table) -> Iterator[Row]:
+    columns = ", ".join(
+        f"toUnixTimestamp64Milli(toDateTime64({name}, 3, 'UTC'))" if "DateTime" in kind else name
+        for name, kind in table.columns.items()
+    )
+    for row in client.query(f"SELECT {columns} FROM {table.name} FINAL").result_rows:  # noqa: S608
+        yield dict(zip(table.columns, row, strict=True))
+
+
+async def _read_books(redis: Connection, stored: Stored) -> None:
+    async for wallet, fields in _hashes(redis, redis_keys.POSITIONS, "wallet"):
+        for mint_raw, data in fields.items():
+            place = wallet, encode(mint_raw)
+            stored.positions[place], tail = forms.unpack_position(data)
+            stored.tails[place] = list(forms.unpack_lots(tail))
+    keys = await _keys(redis, redis_keys.LOTS)
+    for start in range(0, len(keys), _SCAN):
+        part = keys[start : start + _SCAN]
+        for key, data in zip(part, await redis.mget(part), strict=True):
+            wallet, mint, number = (
+                _part(redis_keys.LOTS, key, p) for p in ("wallet", "mint", "chunk")
+            )
+            stored.chunks[wallet, mint, int(number)] = list(forms.unpack_lots(data))
+    async for _, fields in _hashes(redis, redis_keys.WALLET_TOTALS):
+        for wallet_raw, data in fields.items():
+            stored.totals[encode(wallet_raw)] = forms.unpack_wallet_day(data)
+    async for day, fields in _hashes(redis, redis_keys.WALLET_DAYS, "day"):
+        for wallet_raw, data in fields.items():
+            stored.days[encode(wallet_raw), int(day)] = forms.unpack_wallet_day(data)
+    async for wallet, fields in _hashes(redis, redis_keys.BALANCES, "wallet"):
+        for account_raw, data in fields.items():
+            stored.balances[wallet, encode(account_raw)] = forms.unpack_balance(data)
+    async for mint, members in _sorted_sets(redis, redis_keys.TOP_OF_MINT, "mint"):
+        for wallet_raw, score in members.items():
+            stored.top_of_mint[mint, encode(wallet_raw)] = int(score)
+    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
+        key = redis_keys.TOP_WALLETS.make(tag=tag)
+        for wallet_raw, score in await redis.zrange(key, 0, -1, withscores=True):
+            stored.top_wallets[encode(wallet_raw)] = int(score)
+
+
+async def _read_markets(redis: Connection, stored: Stored) -> None:
+    async for mint, fields in _hashes(redis, redis_keys.MARKET, "mint"):
+        for raw_name, data in fields.items():
+            name = raw_name.decode()
+            if name == "head":
+                stored.heads[mint] = unpack_head(data)[0]
+            elif name == "candles":
+                for place, candle in enumerate(unpack_candles(data)):
+                    stored.candles[mint, place] = candle
+            elif name in ("minutes", "quarters"):
+                stored.series[mint, name] = data
+            elif name.startswith("pool:"):
+                stored.series[mint, name] = unpack_pool(data)[1]
+    async for mint, fields in _hashes(redis, redis_keys.ACCOUNTS, "mint"):
+        for account_raw, data in fields.items():
+            if len(account_raw) == 32:
+                stored.accounts[mint, encode(account_raw)] = unpack_account(data)
+            else:
+                stored.exact[mint, encode(account_raw[1:])] = unpack_exact(data)
+    async for mint, members in _sorted_sets(redis, redis_keys.HOLDERS, "mint"):
+        for owner_raw, score in members.items():
+            stored.holders[mint, encode(owner_raw)] = score
+
+
+def _names(kind: Key) -> str:
+    """Return the pattern that the names of a kind of keys match."""
+    return kind.pattern.format_map(defaultdict(lambda: "*"))
+
+
+async def _keys(redis: Connection, kind: Key) -> list[str]:
+    """Return the names of all keys of a kind."""
+    found = [key.decode() async for key in redis.scan_iter(match=_names(kind), count=_SCAN)]
+    return sorted(key for key in set(found) if key.count(":") == kind.pattern.count(":"))
+
+
+def _part(kind: Key, key: str, part: str) -> str:
+    """Return what stands in a key where its pattern has a part."""
+    return key.split(":")[kind.pattern.split(":").index(f"{{{part}}}")]
+
+
+async def _hashes(
+    redis: Connection, kind: Key, part: str = "tag"
+) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+    """Yield one part of the name of each hash of a kind, and its fields."""
+    for key in await _keys(redis, kind):
+        yield _part(kind, key, part), await redis.hgetall(key)
+
+
+async def _sorted_sets(
+    redis: Connection, kind: Key, part: str
+) -> AsyncIterator[tuple[str, dict[bytes, float]]]:
+    """Yield one part of the name of each sorted set of a kind, and its members."""
+    for key in await _keys(redis, kind):
+        yield _part(kind, key, part), dict(await redis.zrange(key, 0, -1, withscores=True))
+
+
+async def fingerprint(settings: Settings) -> dict[str, str]:
+    """Return what every key and every table holds, as one short text each.
+
+    Two computations of the same slots have the same.
+    """
+    found = {}
+    redis = connect_redis(settings, answer_timeout_s=60.0)
+    try:
+        async for key in redis.scan_iter(count=_SCAN):
+            name = key.decode(errors="replace")
+            if not name.startswith(_NOT_OF_THE_LOG):
+                found[name] = _digest(await _content(redis, key))
+    finally:
+        await redis.aclose()
+    for name, table in read_tables(settings).items():
+        if name not in _NOT_OF_THE_LOG_TABLES:
+            lines = sorted(repr(tuple(row.values())).encode() for row in table)
+            found[f"table {name}"] = _digest(lines)
+    return found
+
+
+async def _content(redis: Connection, key: bytes) -> Iterable[bytes]:
+    match await redis.type(key):
+        case b"string":
+            return [await redis.get(key) or b""]
+        case b"hash":
+            fields = await redis.hgetall(key)
+            return [part for name in sorted(fields) for part in (name, fields[name])]
+        case b"zset":
+            members = await redis.zrange(key, 0, -1, withscores=True)
+            return [part for name, score in members for part in (name, repr(score).encode())]
+        case b"set":
+            return sorted(await redis.smembers(key))
+        case kind:
+            raise ValueError(f"{key!r} is a {kind!r}: no kind that the agents write")
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = blake2b(digest_size=12)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()

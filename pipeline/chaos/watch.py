@@ -1,0 +1,113 @@
+"""Looking at the pipeline from outside: how far each role has come, and when all is done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from infra.kafka import topics
+from infra.redis.client import connect
+from pipeline.bench.roles import scrape, value
+from pipeline.chaos.fleet import GROUPS, SYSTEMS, Plan
+from schemas.proto.tape_pb2 import SlotBatch
+from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+
+LOOK_EVERY_S: Final = 0.2
+SETTLED_GROUPS: Final = tuple(group for group in GROUPS if group != "live")
+_TAGS: Final = {
+    "pnl": [tag_of_wallets(number) for number in range(SETTLED_BY_WALLET.partitions)],
+    "store": [tag_of_mints(number) for number in range(SETTLED_BY_MINT.partitions)],
+    "market": [tag_of_mints(number) for number in range(SETTLED_BY_MINT.partitions)],
+}
+
+
+class Watch:
+    """Reads watermarks and metrics; what does not answer has come nowhere."""
+
+    def __init__(self, planned: Plan) -> None:
+        self._plan = planned
+        self._redis = connect(planned.settings, answer_timeout_s=2.0, retries=0)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._redis.aclose()
+
+    async def watermark(self, group: str) -> int | None:
+        """Return the lowest slot that a settled group has applied; None: not known."""
+        pipe = self._redis.pipeline(transaction=False)
+        for tag in _TAGS[group]:
+            pipe.hget(WATERMARK.make(tag=tag, group=group), "slot")
+        try:
+            slots = await pipe.execute()
+        except (RedisError, OSError, TimeoutError):
+            return None
+        return min((int(slot) for slot in slots if slot), default=0) if all(slots) else 0
+
+    async def metric(self, role: str, name: str, **labels: str) -> int | None:
+        """Return a metric of a role; None: it does not answer."""
+        found = await asyncio.to_thread(scrape, self._plan.metrics[role])
+        return int(value(found, name, **labels)) if found else None
+
+    async def progress(self, role: str) -> int | None:
+        """Return how far a role has come: a slot that only rises."""
+        if role == "ingest":
+            return await self.metric("ingest", "soltape_ingest_published_slot")
+        if role == "live":
+            return await self.metric("live", "soltape_agents_last_slot", group="live")
+        return await self.watermark(role)
+
+    def movers(self, role: str) -> tuple[str, ...]:
+        """Return the roles that must move again after one was killed."""
+        running = tuple(name for name in ("ingest", *GROUPS) if name in self._plan.processes)
+        if role == "kafka":
+            return running
+        if role in SYSTEMS:
+            return tuple(group for group in running if group in SETTLED_GROUPS)
+        return (role,)
+
+    async def standing(self, role: str) -> dict[str, int]:
+        """Return how far the roles are that a kill of this one would hold up."""
+        return {name: await self.progress(name) or 0 for name in self.movers(role)}
+
+    async def recovered(self, before: dict[str, int], within_s: float) -> None:
+        """Wait until all roles are further than they were.
+
+        Raises TimeoutError, which names those that do not move.
+        """
+        waiting = dict(before)
+
+        async def moved() -> bool:
+            for name, slot in list(waiting.items()):
+                now = await self.progress(name)
+                if now is not None and now > slot:
+                    del waiting[name]
+            return not waiting
+
+        try:
+            await self.until(moved, within_s, "")
+        except TimeoutError:
+            raise TimeoutError(f"no progress of {', '.join(waiting)}") from None
+
+    async def until(self, done: Callable[[], Awaitable[bool]], within_s: float, what: str) -> None:
+        """Wait for something; raises TimeoutError, which says what for."""
+        deadline = time.monotonic() + within_s
+        while not await done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}: not within {within_s:.0f} s")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def last_settled(planned: Plan) -> int:
+    """Return the last slot that all partitions of both settled lanes have."""
+    slots = []
+    for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET):
+        records = await topics.last_records(planned.settings, topic)
+        if len(records) < topic.partitions:
+            return 0
+        slots += [SlotBatch.FromString(record.value).slot for record in records.values()]
+    return min(slots)
