@@ -183,8 +183,14 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
     late = set()
     for values in (await read(kafka, LIVE)).values():
         for value in values:
-            events = tape_pb2.LiveBatch.FromString(value).events
-            late |= {e.swap.slot for e in events if e.swap.commitment == tape_pb2.CONFIRMED}
+            batch = tape_pb2.LiveBatch.FromString(value)
+            swaps = [event.swap for event in batch.events if event.HasField("swap")]
+            assert all(swap.sol_value_lamports == swap.quote_amount_raw for swap in swaps)
+            confirmed = [swap for swap in swaps if swap.commitment == tape_pb2.CONFIRMED]
+            late |= {swap.slot for swap in confirmed}
+            if confirmed:  # long after the first slot that told a price: also after a restart
+                assert 140 < float(batch.sol_usd) < 160
+                assert all(swap.usd_value_micros for swap in confirmed)
     assert late
 
 
