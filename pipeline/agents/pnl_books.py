@@ -11,16 +11,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
+from pipeline.agents.pnl_cold import HOUR_MS, Asleep, ColdMints
+from pipeline.agents.pnl_memory import (
+    NOT_CHANGED,
+    Entry,
+    Place,
+    Recent,
+    Wallet,
+    entry_at,
+    raw_address,
+)
 from pipeline.agents.pnl_rows import Row, match_row, position_row, wallet_day_row
 from pipeline.agents.pnl_store import Store
 from pipeline.agents.settled import Writes
 from pipeline.domain.lots import Holding, Match, Realised
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
 from pipeline.solana import address
-from schemas.codec import CodecError
 from schemas.positions import (
     DAY_MS,
     PackedError,
@@ -31,96 +39,25 @@ from schemas.positions import (
     unpack_wallet_day,
 )
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.rows import LOT_MATCHES, POSITIONS, WALLET_DAYS
+from schemas.rows import COLD_POSITIONS, LOT_MATCHES, POSITIONS, WALLET_DAYS
 
 DAYS_KEPT: Final = 35
 RECENT: Final = 8_000  # positions, and wallets, that are kept in memory at the least
 _CHUNKS_IN_MEMORY: Final = 8
 _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
-Place = tuple[str, str]  # wallet, mint
-V = TypeVar("V")
-K = TypeVar("K")
-
-
-class Wallet:
-    """What is counted per wallet: all days together, and its latest day."""
-
-    __slots__ = ("address", "day", "figures", "raw", "score", "total")
-
-    def __init__(
-        self, wallet: str, raw: bytes, total: WalletDay, day: int, figures: WalletDay
-    ) -> None:
-        self.address = wallet
-        self.raw = raw
-        self.total = total
-        self.day = day
-        self.figures = figures
-        self.score = total.realised_usd_micros  # as the leaderboard has it
-
-
-class Entry:
-    """A holding, whose it is, and the day of its last change."""
-
-    __slots__ = ("day", "holding", "mint", "mint_raw", "score", "wallet", "wallet_raw")
-
-    def __init__(
-        self, wallet: str, wallet_raw: bytes, mint: str, mint_raw: bytes, holding: Holding
-    ) -> None:
-        self.wallet = wallet
-        self.wallet_raw = wallet_raw
-        self.mint = mint
-        self.mint_raw = mint_raw
-        self.holding = holding
-        self.day = 0
-        self.score: int | None = None  # as the leaderboard has it; None: not there
-
-
-class Recent(Generic[K, V]):
-    """A map that forgets: two generations, the elder goes when the younger is full."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
-
-    def get(self, key: K) -> V | None:
-        """Return the value, which is used by that."""
-        value = self._young.get(key)
-        if value is None and self._old:
-            value = self._old.pop(key, None)
-            if value is not None:
-                self._young[key] = value
-        return value
-
-    def put(self, key: K, value: V) -> None:
-        """Add a value."""
-        self._young[key] = value
-
-    def drop(self, key: K) -> None:
-        """Forget a value."""
-        self._young.pop(key, None)
-        self._old.pop(key, None)
-
-    def forget(self, keep: Iterable[K]) -> None:
-        """Forget the elder generation if it is time, but for some keys."""
-        if len(self._young) < self._size:
-            return
-        kept = {key: value for key in keep if (value := self.get(key)) is not None}
-        self._old, self._young = self._young, kept
-        for key in kept:
-            self._old.pop(key, None)
-
 
 class PnlBooks:
     """`pipeline.agents.settled.Books` of the wallets of one partition."""
 
-    def __init__(self, store: Store, clock_ms: int, recent: int = RECENT) -> None:
+    def __init__(self, store: Store, cold: ColdMints, clock_ms: int, recent: int = RECENT) -> None:
         self._store = store
+        self._cold = cold
         self._clock_ms = clock_ms  # the latest block time
         self._entries: Recent[Place, Entry] = Recent(recent)
         self._wallets: Recent[str, Wallet] = Recent(recent)
         self._flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
+        self._idle: dict[str, set[str]] = {}  # mints these may put away -> their wallets
         # What the next `take` returns.
         self._dirty: dict[Place, Entry] = {}
         self._dirty_wallets: dict[str, Wallet] = {}
@@ -140,23 +77,25 @@ class PnlBooks:
         for slot_flows in self._flows.values():
             for flow in slot_flows:
                 place = (flow.wallet, flow.mint)
-                if entries.get(place) is None:
+                if flow.mint != NO_TOKEN and entries.get(place) is None:
                     new_places[place] = None
                 if wallets.get(flow.wallet) is None:
                     new_wallets[flow.wallet] = None
         if new_wallets:
             now_ms = max(self._clock_ms, batches[0].block_time_ms)
             await self._load_wallets(list(new_wallets), now_ms // DAY_MS)
+        await self._wake()
         if new_places:
-            await self._load_entries([place for place in new_places if place[1] != NO_TOKEN])
-        await self._load_lots()
+            await self._load_entries(new_places)
+        await self._load_lots(self._disposals())
+        await self._load_idle(batches)
 
     def apply(self, batch: SlotBatch) -> None:
         """Do the work of one slot."""
         slot = batch.slot
         time_ms = batch.block_time_ms
         if time_ms > self._clock_ms:
-            self._turn(time_ms)
+            self._turn(time_ms, slot)
         day = self._clock_ms // DAY_MS
         for flow in self._flows.pop(slot):
             self._apply(flow, slot, time_ms, day)
@@ -165,7 +104,7 @@ class PnlBooks:
             amount_raw = balance.amount_raw
             balances[balance.owner][balance.account] = (
                 pack_balance(
-                    _raw(balance.mint), amount_raw, balance.decimals, balance.is_token_2022
+                    raw_address(balance.mint), amount_raw, balance.decimals, balance.is_token_2022
                 )
                 if amount_raw
                 else None
@@ -173,7 +112,10 @@ class PnlBooks:
 
     def take(self) -> Writes:
         """Return what changed since the last take."""
-        store, rows, commands = self._store, self._rows, self._commands
+        store, rows = self._store, self._rows
+        cold_rows, commands = self._cold.take(raw_address)
+        rows[COLD_POSITIONS.name] += cold_rows
+        commands += self._commands
         hashes: dict[str, list[bytes]] = {}
         tops: defaultdict[str, list[int | bytes]] = defaultdict(list)
         positions = rows[POSITIONS.name]
@@ -196,7 +138,8 @@ class PnlBooks:
             if score != entry.score:
                 entry.score = score
                 tops[entry.mint] += (score, entry.wallet_raw)
-            positions.append(position_row(position, name, entry.mint, entry.day))
+            if entry.day != NOT_CHANGED:
+                positions.append(position_row(position, name, entry.mint, entry.day))
         commands += [("HSET", store.positions(name), *fields) for name, fields in hashes.items()]
         commands += [("ZADD", store.top(mint), *members) for mint, members in tops.items()]
         self._take_wallets(commands)
@@ -213,13 +156,14 @@ class PnlBooks:
             if len(entry.holding.chunks) > _CHUNKS_IN_MEMORY:
                 entry.holding.forget_chunks(_CHUNKS_IN_MEMORY)
         self._writing, self._writing_wallets = {}, {}
+        self._cold.written()
         self._entries.forget(self._dirty)
         self._wallets.forget(self._dirty_wallets)
 
     # Reading.
 
     async def _load_wallets(self, names: list[str], day: int) -> None:
-        raws = [_raw(name) for name in names]
+        raws = [raw_address(name) for name in names]
         totals, figures = await self._store.read_wallets(raws, day)
         for name, raw, total, of_day in zip(names, raws, totals, figures, strict=True):
             self._wallets.put(
@@ -233,36 +177,40 @@ class PnlBooks:
                 ),
             )
 
-    async def _load_entries(self, places: list[Place]) -> None:
-        mints = [_raw(mint) for _, mint in places]
+    async def _load_entries(self, wanted: Iterable[Place]) -> None:
+        """Read positions; those that came from ClickHouse just now are in memory already."""
+        places = [place for place in wanted if self._entries.get(place) is None]
         found = await self._store.read_positions(
-            [(place[0], mint) for place, mint in zip(places, mints, strict=True)]
+            [(wallet, raw_address(mint)) for wallet, mint in places]
         )
-        for place, mint_raw, packed in zip(places, mints, found, strict=True):
-            holding = Holding.unpack(packed) if packed else Holding.empty()
-            entry = Entry(place[0], _raw(place[0]), place[1], mint_raw, holding)
+        for place, packed in zip(places, found, strict=True):
             if packed:
-                entry.score = holding.position.realised_usd_micros
+                entry = entry_at(place, Holding.unpack(packed))
+                entry.score = entry.holding.position.realised_usd_micros
+            else:
+                entry = entry_at(place, Holding.empty())
             self._entries.put(place, entry)
 
-    async def _load_lots(self) -> None:
-        """Read the full chunks that the flows loaded may dispose of."""
+    def _disposals(self) -> dict[Place, int]:
+        """Return how much the flows loaded may take of the positions that have full chunks."""
         wanted: defaultdict[Place, int] = defaultdict(int)
         for slot_flows in self._flows.values():
             for flow in slot_flows:
                 if flow.side == SELL or flow.sent_raw or flow.burned_raw:
-                    entry = self._entries.get((flow.wallet, flow.mint))
-                    if entry is not None and full_chunks(entry.holding.position):
+                    place = (flow.wallet, flow.mint)
+                    if full_chunks(self._entry_of(place).holding.position):
                         sold_raw = flow.quantity_raw if flow.side == SELL else 0
-                        wanted[flow.wallet, flow.mint] += sold_raw + flow.sent_raw + flow.burned_raw
+                        wanted[place] += sold_raw + flow.sent_raw + flow.burned_raw
+        return wanted
+
+    async def _load_lots(self, wanted: dict[Place, int]) -> None:
+        """Read the full chunks that a quantity to be disposed of reaches."""
         at_once = _FIRST_READ_CHUNKS
         while wanted:
             keys: list[str] = []
             targets: list[tuple[Holding, int]] = []
             for place in [*wanted]:
-                entry = self._entries.get(place)
-                assert entry is not None
-                holding = entry.holding
+                holding = self._entry_of(place).holding
                 missing = holding.missing_chunk(wanted[place])
                 if missing is None:
                     del wanted[place]
@@ -280,15 +228,95 @@ class PnlBooks:
                 holding.add(number, chunk)
             at_once *= 4
 
+    async def _wake(self) -> None:
+        """Take the positions of dead tokens that move again back from ClickHouse."""
+        mints = {flow.mint for each in self._flows.values() for flow in each} - {NO_TOKEN}
+        for asleep in await self._cold.wake(mints, raw_address):
+            place = (asleep.wallet, asleep.mint)
+            holding = Holding.unpack(asleep.packed)
+            for number, chunk in zip(full_chunks(holding.position), asleep.chunks, strict=True):
+                holding.add(number, chunk)
+                holding.filled.append(number)
+            entry = entry_at(place, holding)
+            self._entries.put(place, entry)
+            self._dirty[place] = entry
+
+    async def _load_idle(self, batches: Sequence[SlotBatch]) -> None:
+        """Read the positions that the batches may put away."""
+        moving = [
+            (flow.mint, batch.block_time_ms)
+            for batch in batches
+            for flow in self._flows[batch.slot]
+        ]
+        last_ms = max(batch.block_time_ms for batch in batches)
+        mints = await self._cold.find_idle(last_ms, moving, address.text)
+        self._idle = {mint: set() for mint in mints}
+        if not mints:
+            return
+        for mint, raws in zip(mints, await self._store.read_holders(mints), strict=True):
+            self._idle[mint].update(map(address.text, raws))
+        for wallet, mint in (*self._writing, *self._dirty, *self._places()):
+            if mint in self._idle:
+                self._idle[mint].add(wallet)
+        places = [(wallet, mint) for mint, holders in self._idle.items() for wallet in holders]
+        await self._load_entries(places)
+        await self._load_lots(
+            {place: self._entry_of(place).holding.position.held_raw for place in places}
+        )
+
+    def _places(self) -> Iterable[Place]:
+        """Return whose holdings the flows loaded change."""
+        for slot_flows in self._flows.values():
+            for flow in slot_flows:
+                yield flow.wallet, flow.mint
+
+    def _moving(self) -> set[str]:
+        """Return the mints that the flows not yet applied move."""
+        return {mint for _, mint in self._places()}
+
+    def _entry_of(self, place: Place) -> Entry:
+        entry = self._entries.get(place)
+        assert entry is not None, place
+        return entry
+
     # Applying.
 
-    def _turn(self, time_ms: int) -> None:
-        """Move the clock on; a new day takes the oldest one's figures away."""
+    def _turn(self, time_ms: int, slot: int) -> None:
+        """Move the clock on: an hour puts dead tokens away, a day the oldest one's figures."""
         before, self._clock_ms = self._clock_ms, time_ms
         today, gone = time_ms // DAY_MS, before // DAY_MS - DAYS_KEPT
         if before and today > before // DAY_MS:
             days = range(max(gone, today - 2 * DAYS_KEPT) + 1, today - DAYS_KEPT + 1)
             self._commands.append(("UNLINK", *(self._store.days(day) for day in days)))
+        for mint in self._cold.turn(time_ms // HOUR_MS, self._moving):
+            self._freeze(mint, slot)
+
+    def _freeze(self, mint: str, slot: int) -> None:
+        """Put a dead token's positions away."""
+        asleep = []
+        for wallet in sorted(self._idle.pop(mint)):
+            place = (wallet, mint)
+            entry = self._entry_of(place)
+            holding = entry.holding
+            if holding.position.changed_slot:
+                numbers = full_chunks(holding.position)
+                chunks = [holding.chunks[number] for number in numbers]
+                asleep.append(Asleep(wallet, mint, holding.pack(), chunks))
+                if numbers:
+                    names = (self._store.lots(wallet, mint, number) for number in numbers)
+                    self._commands.append(("UNLINK", *names))
+            if place in self._dirty:
+                del self._dirty[place]
+                self._write_position(entry)
+            self._entries.drop(place)
+        self._cold.freeze(mint, raw_address(mint), asleep, slot)
+
+    def _write_position(self, entry: Entry) -> None:
+        """Put a position among the rows, as it is at the end of a day."""
+        if entry.day != NOT_CHANGED:
+            self._rows[POSITIONS.name].append(
+                position_row(entry.holding.position, entry.wallet, entry.mint, entry.day)
+            )
 
     def _apply(self, flow: Flow, slot: int, time_ms: int, day: int) -> None:
         name = flow.wallet
@@ -306,14 +334,12 @@ class PnlBooks:
             _pay(figures, flow)
             return
         place = (name, flow.mint)
-        entry = self._entries.get(place)
-        assert entry is not None
+        entry = self._entry_of(place)
         if entry.day != day:
             if place in self._dirty:
-                self._rows[POSITIONS.name].append(
-                    position_row(entry.holding.position, name, entry.mint, entry.day)
-                )
+                self._write_position(entry)
             entry.day = day
+        self._cold.moved(flow.mint)
         self._dirty[place] = entry
         holding = entry.holding
         matches: list[Match] = []
@@ -396,15 +422,6 @@ class PnlBooks:
             if empty:
                 commands.append(("HDEL", self._store.balances(wallet), *empty))
         self._balances = defaultdict(dict)
-
-
-@lru_cache(1 << 16)
-def _raw(text: str) -> bytes:
-    """Return the bytes of an address; raises CodecError."""
-    try:
-        return address.key(text)
-    except ValueError as error:
-        raise CodecError(f"address {text!r}: {error}") from None
 
 
 def _pay(day: WalletDay, flow: Flow) -> None:

@@ -91,10 +91,10 @@ class Store:
             bool(is_cold) for is_cold in await _answer(self._redis.smismember(self.cold, [*mints]))
         ]
 
-    async def read_idle(self, hour: int) -> list[bytes]:
-        """Return the raw mints that have not moved since an hour, that one included."""
-        idle: list[bytes] = await _answer(self._redis.zrangebyscore(self.traded, "-inf", hour))
-        return idle
+    async def read_idle(self, hour: int) -> list[tuple[bytes, int]]:
+        """Return the raw mints that have not moved after an hour, and the hour they did."""
+        found = await _answer(self._redis.zrangebyscore(self.traded, "-inf", hour, withscores=True))
+        return [(mint, int(moved)) for mint, moved in found]
 
     async def read_holders(self, mints: Sequence[str]) -> list[list[bytes]]:
         """Return the raw wallets with a position in each of the mints."""

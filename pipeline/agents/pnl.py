@@ -1,0 +1,37 @@
+"""Agent `pnl`: the books of all wallets, FIFO, from the lane by wallet."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import faust
+
+from pipeline.agents.context import Context
+from pipeline.agents.pnl_books import PnlBooks
+from pipeline.agents.pnl_cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl_store import Store
+from pipeline.agents.settled import Books
+from pipeline.agents.settled import attach as attach_settled
+from schemas.topics import SETTLED_BY_WALLET
+
+GROUP: Final = "pnl"
+
+
+def attach(app: faust.App, context: Context) -> None:
+    """Put the agent on an app."""
+    attach_settled(app, context, GROUP, SETTLED_BY_WALLET, partial(open_books, context))
+
+
+async def open_books(context: Context, partition: int) -> Books:
+    """Open the books of a partition as Redis has them. Raises RedisError."""
+    store = Store(context.redis, partition)
+    clock_ms = await store.read_clock_ms()
+    cold = ColdMints(
+        store,
+        partition,
+        context.settings.pnl_cold_after_days * 24,
+        reader(context.clickhouse),
+        clock_ms // HOUR_MS,
+    )
+    return PnlBooks(store, cold, clock_ms)

@@ -1,0 +1,186 @@
+"""Dead tokens: their positions leave Redis for ClickHouse, and come back when one moves again.
+
+A token that did not move for some days of the chain's time is put away whole, per partition:
+first its rows are in ClickHouse, then one MULTI takes its keys away and marks it cold. When it
+moves again all its positions are read back, written and the mark taken away with the same flush.
+Its row in ClickHouse stays, and counts for nothing without the mark.
+
+When that happens depends on the slots alone: at the first slot of an hour. What is put away has
+the bytes that it comes back with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from pipeline.agents.pnl_store import Store
+from pipeline.sinks.clickhouse import ClickHouseSink
+from schemas.positions import pack_cold, unpack_cold
+from schemas.rows import COLD_POSITIONS, Row
+
+HOUR_MS: Final = 3_600_000
+
+
+class Asleep(NamedTuple):
+    """A position of a dead token."""
+
+    wallet: str
+    mint: str
+    packed: bytes
+    chunks: list[bytes]  # its full chunks of lots
+
+
+ReadCold = Callable[[int, list[str]], Awaitable[list[Asleep]]]
+"""Reads the positions that a partition has of some mints from ClickHouse."""
+
+
+def reader(sink: ClickHouseSink) -> ReadCold:
+    """Return what reads from ClickHouse; it raises ClickHouseError."""
+
+    async def read(partition: int, mints: list[str]) -> list[Asleep]:
+        client = await sink.client()
+        answer = await client.query(
+            f"SELECT wallet, mint, packed FROM {COLD_POSITIONS.name} FINAL "  # noqa: S608
+            "WHERE partition = {partition:UInt8} AND mint IN {mints:Array(String)}",
+            parameters={"partition": partition, "mints": mints},
+            column_formats={"packed": "bytes"},
+        )
+        return [
+            Asleep(wallet, mint, *unpack_cold(bytes(packed)))
+            for wallet, mint, packed in answer.result_rows
+        ]
+
+    return read
+
+
+class ColdMints:
+    """Which mints of one partition moved when, and which are in ClickHouse."""
+
+    def __init__(
+        self, store: Store, partition: int, after_hours: int, read: ReadCold, hour: int
+    ) -> None:
+        self._store = store
+        self._partition = partition
+        self._after_hours = after_hours
+        self._read = read
+        self._hour = hour
+        self._here: set[str] = set()  # known not to be cold; begun anew each hour
+        self._moved: dict[str, int] = {}  # mint -> hour, since the last take,
+        self._moved_writing: dict[str, int] = {}  # and of that
+        self._idle: dict[str, int] = {}  # may be put away by the slots loaded: mint -> hour
+        self._frozen: dict[str, list[Asleep]] = {}  # put away since the last take,
+        self._frozen_writing: dict[str, list[Asleep]] = {}  # and by that
+        self._rows: list[Row] = []
+        self._commands: list[tuple[Any, ...]] = []
+
+    # Coming back.
+
+    async def wake(self, mints: Iterable[str], raw: Callable[[str], bytes]) -> list[Asleep]:
+        """Return the positions of those of the mints that are cold; they are not, from here on."""
+        unknown = [mint for mint in mints if mint not in self._here]
+        if not unknown:
+            return []
+        woken: list[Asleep] = []
+        cold: list[str] = []
+        if asked := [mint for mint in unknown if self._put_away(mint) is None]:
+            is_cold = await self._store.read_cold([raw(mint) for mint in asked])
+            cold = [mint for mint, away in zip(asked, is_cold, strict=True) if away]
+            if cold:
+                woken += await self._read(self._partition, cold)
+        # Nothing is changed before this point: a read that failed is done again.
+        for mint in unknown:
+            if (asleep := self._put_away(mint)) is not None:
+                woken += asleep
+                cold.append(mint)
+                self._frozen.pop(mint, None)
+                self._frozen_writing.pop(mint, None)
+        if cold:
+            self._commands.append(("SREM", self._store.cold, *map(raw, cold)))
+        self._here.update(unknown)
+        return woken
+
+    def _put_away(self, mint: str) -> list[Asleep] | None:
+        """Return what was put away and may not be in ClickHouse yet."""
+        asleep = self._frozen.get(mint)
+        return self._frozen_writing.get(mint) if asleep is None else asleep
+
+    # Going away.
+
+    def moved(self, mint: str) -> None:
+        """Note that a mint moves in this hour."""
+        if self._moved.get(mint) != self._hour:
+            self._moved[mint] = self._hour
+
+    async def find_idle(
+        self, last_ms: int, moving: Iterable[tuple[str, int]], text: Callable[[bytes], str]
+    ) -> list[str]:
+        """Return the mints that may be put away up to the last slot loaded, which is at `last_ms`.
+
+        `moving` are the mints that move meanwhile, and when (ms).
+        """
+        self._idle = {}
+        if last_ms // HOUR_MS <= self._hour:
+            return []
+        until = last_ms // HOUR_MS - self._after_hours
+        hours = {text(mint): hour for mint, hour in await self._store.read_idle(until)}
+        hours |= self._moved_writing | self._moved
+        for mint, time_ms in moving:
+            hours[mint] = max(hours.get(mint, 0), time_ms // HOUR_MS)
+        self._idle = {mint: hour for mint, hour in hours.items() if hour <= until}
+        return list(self._idle)
+
+    def turn(self, hour: int, moves_later: Callable[[], set[str]]) -> list[str]:
+        """Begin an hour; return the mints to be put away with it."""
+        if hour <= self._hour:
+            return []
+        self._hour = hour
+        self._here = set()
+        until = hour - self._after_hours
+        gone = [
+            mint
+            for mint, found in self._idle.items()
+            if max(found, self._moved.get(mint, 0)) <= until
+        ]
+        if gone:
+            # What moves again before the next load would only come and go.
+            later = moves_later()
+            gone = [mint for mint in gone if mint not in later]
+        for mint in gone:
+            del self._idle[mint]
+        return gone
+
+    def freeze(self, mint: str, mint_raw: bytes, asleep: list[Asleep], slot: int) -> None:
+        """Put a mint away."""
+        self._frozen[mint] = asleep
+        self._moved.pop(mint, None)
+        self._rows += [
+            (mint, self._partition, each.wallet, pack_cold(each.packed, each.chunks), slot)
+            for each in asleep
+        ]
+        store = self._store
+        self._commands += [("HDEL", store.positions(each.wallet), mint_raw) for each in asleep]
+        self._commands += [
+            ("UNLINK", store.top(mint)),
+            ("ZREM", store.traded, mint_raw),
+            ("SADD", store.cold, mint_raw),
+        ]
+
+    # Writing.
+
+    def take(self, raw: Callable[[str], bytes]) -> tuple[list[Row], list[tuple[Any, ...]]]:
+        """Return rows of cold_positions, and commands that go before all others."""
+        rows, self._rows = self._rows, []
+        commands, self._commands = self._commands, []
+        moved: list[int | bytes] = []
+        for mint, hour in self._moved.items():
+            moved += (hour, raw(mint))
+        if moved:
+            commands.append(("ZADD", self._store.traded, *moved))
+        self._moved_writing, self._moved = self._moved, {}
+        self._frozen_writing, self._frozen = self._frozen, {}
+        return rows, commands
+
+    def written(self) -> None:
+        """Hear that the last take is in the stores."""
+        self._moved_writing, self._frozen_writing = {}, {}

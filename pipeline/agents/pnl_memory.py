@@ -1,0 +1,102 @@
+"""What the books of wallets have in memory: wallets, holdings, and what was used lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, Generic, TypeVar
+
+from pipeline.domain.lots import Holding
+from pipeline.solana import address
+from schemas.codec import CodecError
+from schemas.positions import WalletDay
+
+NOT_CHANGED: Final = -1  # no day
+
+Place = tuple[str, str]  # wallet, mint
+V = TypeVar("V")
+K = TypeVar("K")
+
+
+class Wallet:
+    """What is counted per wallet: all days together, and its latest day."""
+
+    __slots__ = ("address", "day", "figures", "raw", "score", "total")
+
+    def __init__(
+        self, wallet: str, raw: bytes, total: WalletDay, day: int, figures: WalletDay
+    ) -> None:
+        self.address = wallet
+        self.raw = raw
+        self.total = total
+        self.day = day
+        self.figures = figures
+        self.score = total.realised_usd_micros  # as the leaderboard has it
+
+
+class Entry:
+    """A holding, whose it is, and the day of its last change."""
+
+    __slots__ = ("day", "holding", "mint", "mint_raw", "score", "wallet", "wallet_raw")
+
+    def __init__(
+        self, wallet: str, wallet_raw: bytes, mint: str, mint_raw: bytes, holding: Holding
+    ) -> None:
+        self.wallet = wallet
+        self.wallet_raw = wallet_raw
+        self.mint = mint
+        self.mint_raw = mint_raw
+        self.holding = holding
+        self.day = NOT_CHANGED
+        self.score: int | None = None  # as the leaderboard has it; None: not there
+
+
+class Recent(Generic[K, V]):
+    """A map that forgets: two generations, the elder goes when the younger is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """Return the value, which is used by that."""
+        value = self._young.get(key)
+        if value is None and self._old:
+            value = self._old.pop(key, None)
+            if value is not None:
+                self._young[key] = value
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Add a value."""
+        self._young[key] = value
+
+    def drop(self, key: K) -> None:
+        """Forget a value."""
+        self._young.pop(key, None)
+        self._old.pop(key, None)
+
+    def forget(self, keep: Iterable[K]) -> None:
+        """Forget the elder generation if it is time, but for some keys."""
+        if len(self._young) < self._size:
+            return
+        kept = {key: value for key in keep if (value := self.get(key)) is not None}
+        self._old, self._young = self._young, kept
+        for key in kept:
+            self._old.pop(key, None)
+
+
+def entry_at(place: Place, holding: Holding) -> Entry:
+    """Return the entry of a holding."""
+    wallet, mint = place
+    return Entry(wallet, raw_address(wallet), mint, raw_address(mint), holding)
+
+
+@lru_cache(1 << 16)
+def raw_address(text: str) -> bytes:
+    """Return the bytes of an address; raises CodecError."""
+    try:
+        return address.key(text)
+    except ValueError as error:
+        raise CodecError(f"address {text!r}: {error}") from None
