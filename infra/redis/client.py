@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import redis.asyncio as redis
+from hiredis import pack_command
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, TimeoutError  # noqa: A004
 
 from infra.settings import Settings
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
 
-__all__ = ["RedisError", "check", "connect"]
+__all__ = ["RedisError", "ask", "check", "connect"]
 
 
 def connect(
@@ -32,6 +39,29 @@ def connect(
         retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=retries),
         client_name="soltape",
     )
+
+
+async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return the answers to many commands, in one trip; raises RedisError.
+
+    As a pipeline of the client would, in a third of its time. No command may have an effect that
+    must not come twice.
+    """
+    connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+    clean = False
+    try:
+        await connection.send_packed_command(b"".join([pack_command(each) for each in commands]))
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                answers = [await connection.read_response(timeout=math.inf) for _ in commands]
+        except builtins.TimeoutError:
+            raise TimeoutError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
+        clean = True
+        return answers
+    finally:
+        if not clean:
+            await connection.disconnect(nowait=True)  # answers of ours may be on their way
+        await client.connection_pool.release(connection)
 
 
 async def check(url: str, timeout_s: float = 2.0) -> str:

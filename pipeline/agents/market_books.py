@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from pipeline.agents.market_load import Loader, Slot, decode, needs
 from pipeline.agents.market_state import commands
@@ -21,17 +22,18 @@ from pipeline.agents.settled import Writes
 from pipeline.agents.trending_list import TrendingList
 from pipeline.domain.market import MintMarket, SolUsd
 from pipeline.solana.address import text
-from schemas.channels import TRENDING, LiveEvent
+from schemas.channels import TRENDING, LiveEvent, pack
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.redis_keys import ACTIVE, MARKETS, tag_of_mints
+from schemas.redis_keys import ACTIVE, LIVE_EPOCH, MARKETS, tag_of_mints
 from schemas.redis_keys import TRENDING as TRENDING_KEY
 from schemas.rows import CANDLES, HOLDER_SNAPSHOTS, TOKENS
 
 MARKETS_IN_MEMORY: Final = 1_500  # of one partition, beside those that are being worked on
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
 SNAPSHOT_EVERY_MIN: Final = QUARTER
+STREAM_ENTRIES: Final = 2_000  # each of the frames of about a second of one partition
 
 _SECOND, *_LONGER = range(len(INTERVALS_S))
 _LENGTHS: Final = tuple(INTERVALS_S.values())
@@ -41,8 +43,7 @@ class MarketBooks:
     """The markets of one partition. `open_books` makes them."""
 
     def __init__(self, redis: Redis, partition: int, registry: Registry) -> None:
-        self.frames: list[LiveEvent] = []  # written facts, to be told live
-        self._redis = redis
+        self._command: Callable[..., Awaitable[Any]] = redis.execute_command
         self._registry = registry
         self._tag = tag_of_mints(partition)
         self._markets: dict[str, MintMarket] = {}  # least recently used first
@@ -57,11 +58,12 @@ class MarketBooks:
         self._in_flight: dict[str, None] = {}
         self._trending = TrendingList(self._tag)
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
-        self._taken_frames: list[LiveEvent] = []
+        self._taken_frames: dict[str, LiveEvent] = {}
+        self._written_frames: dict[str, LiveEvent] = {}  # to be told live
 
     async def open(self) -> None:
         """Read what has to be in memory at the watermark; raises RedisError."""
-        ask: Callable[..., Awaitable[Any]] = self._redis.execute_command
+        ask = self._command
         head = await ask("HGETALL", MARKETS.make(tag=self._tag))
         if not head:
             return
@@ -149,7 +151,7 @@ class MarketBooks:
         written.append(("HSET", MARKETS.make(tag=self._tag), *head))
         self._in_flight, self._changed = self._changed, {}
         rows, self._rows = self._rows, {}
-        self._taken_frames += self._trending.take_frames()
+        self._taken_frames |= self._trending.take_frames()
         return Writes(rows, written)
 
     def written(self) -> None:
@@ -158,8 +160,8 @@ class MarketBooks:
             if mint not in self._changed:
                 self._forget_details(self._markets[mint])
         self._in_flight = {}
-        self.frames += self._taken_frames
-        self._taken_frames = []
+        self._written_frames |= self._taken_frames
+        self._taken_frames = {}
         surplus = len(self._markets) - MARKETS_IN_MEMORY
         if surplus <= 0:
             return
@@ -173,11 +175,7 @@ class MarketBooks:
             del self._markets[mint]
 
     def _is_needed(self, mint: str) -> bool:
-        return (
-            mint in self._changed
-            or mint in self._this_minute
-            or mint in self._trending.scores
-        )
+        return mint in self._changed or mint in self._this_minute or mint in self._trending.scores
 
     @staticmethod
     def _forget_details(market: MintMarket) -> None:
@@ -185,6 +183,25 @@ class MarketBooks:
             market.traders.known.clear()
         if len(market.holders.accounts) + len(market.holders.owners) > DETAILS_IN_MEMORY:
             market.holders.forget()
+
+    async def tick(self) -> None:
+        """Tell the live stream of the trending records that were written, the latest of each.
+
+        Where Redis is away they wait; a crash may lose them, and the next change of a token
+        tells all of it again.
+        """
+        if not self._written_frames:
+            return
+        frames = self._written_frames
+        try:
+            epoch = await self._command("GET", LIVE_EPOCH.make())
+            fields = pack((epoch or b"").decode(), list(frames.values()))
+            parts = [part for item in fields.items() for part in item]
+            limit = ("MAXLEN", "~", STREAM_ENTRIES)
+            await self._command("XADD", TRENDING.stream, *limit, "*", *parts)
+        except RedisError:
+            return
+        self._written_frames = {}
 
     # What is due by time.
 

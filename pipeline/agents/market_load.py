@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from redis.asyncio import Redis
 
+from infra.redis.client import ask
 from pipeline.agents.market_state import restore
 from pipeline.domain.holders import MOST_IN_MEMORY
 from pipeline.domain.market import MintMarket, SolUsd, raw
@@ -136,12 +137,17 @@ class Loader:
             market = self._markets.get(mint)
             if market is None:
                 self._ask_market(round_, mint, loaded)
-                accounts, owners, traders = need.accounts, need.owners, need.traders
+                accounts, owners, traders = (
+                    list(need.accounts),
+                    list(need.owners),
+                    list(need.traders),
+                )
             else:
-                holders = market.holders
-                accounts = need.accounts - holders.accounts.keys()
-                owners = need.owners - holders.owners.keys()
-                traders = need.traders - market.traders.known.keys()
+                # Not by `set - keys`, which goes through all of the keys.
+                holders, known = market.holders, market.traders.known
+                accounts = [each for each in need.accounts if each not in holders.accounts]
+                owners = [each for each in need.owners if each not in holders.owners]
+                traders = [each for each in need.traders if each not in known]
             self._ask_details(round_, mint, loaded, accounts, owners, traders)
         await round_.run()
         # Only now: a failed round leaves nothing half known.
@@ -174,56 +180,56 @@ class Loader:
         round_: _Round,
         mint: str,
         loaded: dict[str, MintMarket],
-        accounts: set[bytes],
-        owners: set[bytes],
-        traders: set[bytes],
+        accounts: list[bytes],
+        owners: list[bytes],
+        traders: list[bytes],
     ) -> None:
+        if not (accounts or owners or traders):
+            return
+
         def of(mint: str) -> MintMarket:
             return loaded[mint] if mint in loaded else self._markets[mint]
 
         if accounts:
-            asked = list(accounts)
 
             def take_accounts(values: list[bytes | None]) -> None:
                 known = of(mint).holders.accounts
-                for account, value in zip(asked, values, strict=True):
+                for account, value in zip(accounts, values, strict=True):
                     known[account] = unpack_account(value) if value else None
 
-            round_.ask(("HMGET", ACCOUNTS.make(tag=self._tag, mint=mint), *asked), take_accounts)
+            round_.ask(("HMGET", ACCOUNTS.make(tag=self._tag, mint=mint), *accounts), take_accounts)
         if owners:
             self._ask_owners(round_, mint, owners, of)
         if traders:
-            who = list(traders)
 
             def take_traders(scores: list[Any]) -> None:
                 known = of(mint).traders.known
-                for trader, score in zip(who, scores, strict=True):
+                for trader, score in zip(traders, scores, strict=True):
                     known[trader] = None if score is None else int(score)
 
-            round_.ask(("ZMSCORE", TRADERS.make(tag=self._tag, mint=mint), *who), take_traders)
+            round_.ask(("ZMSCORE", TRADERS.make(tag=self._tag, mint=mint), *traders), take_traders)
 
     def _ask_owners(
-        self, round_: _Round, mint: str, owners: set[bytes], of: Callable[[str], MintMarket]
+        self, round_: _Round, mint: str, owners: list[bytes], of: Callable[[str], MintMarket]
     ) -> None:
-        asked = list(owners)
-
         def take(scores: list[Any]) -> None:
             holders = of(mint).holders
-            for owner, score in zip(asked, scores, strict=True):
+            for owner, score in zip(owners, scores, strict=True):
                 holders.loaded(owner, 0 if score is None else int(score))
 
-        round_.ask(("ZMSCORE", HOLDERS.make(tag=self._tag, mint=mint), *asked), take)
+        round_.ask(("ZMSCORE", HOLDERS.make(tag=self._tag, mint=mint), *owners), take)
 
     async def _later_rounds(self, wanted: dict[str, Need]) -> None:
         """Read what the first round showed to be needed too; rarely anything."""
         round_ = _Round(self._redis)
         for mint, need in wanted.items():
             holders = self._markets[mint].holders
-            former = {
+            former = [
                 record.owner
                 for account in need.accounts
                 if (record := holders.accounts.get(account)) is not None
-            } - holders.owners.keys()
+                and record.owner not in holders.owners
+            ]
             if former:  # an account that another owner had before
                 self._ask_owners(round_, mint, former, self._markets.__getitem__)
             if holders.ranking.may_run_short(2 * len(need.accounts) + len(need.owners)):
@@ -255,16 +261,16 @@ class _Round:
     """Commands of one round trip, and who takes each answer."""
 
     def __init__(self, redis: Redis) -> None:
-        self._pipe = redis.pipeline(transaction=False)
+        self._redis = redis
+        self._commands: list[tuple[Any, ...]] = []
         self._takers: list[Callable[[Any], None]] = []
 
-    def ask(self, command: Sequence[Any], take: Callable[[Any], None]) -> None:
-        self._pipe.execute_command(*command)
+    def ask(self, command: tuple[Any, ...], take: Callable[[Any], None]) -> None:
+        self._commands.append(command)
         self._takers.append(take)
 
     async def run(self) -> None:
-        if not self._takers:
+        if not self._commands:
             return
-        answers = await self._pipe.execute()
-        for take, answer in zip(self._takers, answers, strict=True):
+        for take, answer in zip(self._takers, await ask(self._redis, self._commands), strict=True):
             take(answer)

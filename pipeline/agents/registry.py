@@ -12,7 +12,7 @@ import random
 import time
 from base64 import b64decode
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -74,6 +74,19 @@ class Registry:
         self._asked = asyncio.Event()
         self._pace = rpc.Pace(CALLS_PER_S)
         self._told = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, stop: Callable[[str], None]) -> None:
+        """Begin to work, if that has not been done; `stop` ends the process where that fails."""
+        if self._task is None:
+            self._task = asyncio.create_task(self.run())
+            self._task.add_done_callback(lambda task: _ended(task, stop))
+
+    def close(self) -> None:
+        """Stop working."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def ask(self, mint: str) -> None:
         """Have a mint looked up, if it has not been yet; a full queue lets it pass."""
@@ -222,6 +235,11 @@ class Registry:
         self._known[mint] = known
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
+
+
+def _ended(task: asyncio.Task[None], stop: Callable[[str], None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        stop(f"token registry: {type(error).__name__}: {error}")
 
 
 def _accounts(answer: Any, count: int) -> list[tuple[bytes, bytes] | None]:

@@ -21,6 +21,7 @@ class TrendingList:
         self._changed: dict[str, int | None] = {}  # None: left the list
         self._records: dict[str, bytes] = {}
         self._changed_records: set[str] = set()
+        self._least: tuple[int, str] | None = None  # None: to be found again
 
     def restore(self, scores: Iterable[tuple[str, int]]) -> None:
         """Take the list as the store has it."""
@@ -37,10 +38,11 @@ class TrendingList:
         if not score:
             return False
         if len(self.scores) >= LISTED:
-            least = min(self.scores, key=lambda listed: (self.scores[listed], listed))
-            if self.scores[least] >= score:
+            least = self._least or min((score, listed) for listed, score in self.scores.items())
+            self._least = least
+            if least[0] >= score:
                 return False
-            self._remove(least)
+            self._remove(least[1])
         self._set(mint, score)
         return True
 
@@ -75,19 +77,21 @@ class TrendingList:
         self._changed_records.clear()
         return written
 
-    def take_frames(self) -> list[LiveEvent]:
+    def take_frames(self) -> dict[str, LiveEvent]:
         """Return the frames of the changes, and count them as taken."""
-        frames = list(self.frames.values())
-        self.frames = {}
+        frames, self.frames = self.frames, {}
         return frames
 
     def _set(self, mint: str, score: int) -> None:
         if self.scores.get(mint) != score:
             self.scores[mint] = score
             self._changed[mint] = score
+            if self._least is not None and (mint == self._least[1] or (score, mint) < self._least):
+                self._least = None
 
     def _remove(self, mint: str) -> None:
         del self.scores[mint]
+        self._least = None
         self._changed[mint] = None
         self._records.pop(mint, None)
         self._changed_records.discard(mint)

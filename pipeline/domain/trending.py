@@ -48,30 +48,6 @@ def score(minutes: bytes | bytearray, quarters: bytes | bytearray, now_min: int)
     return 16 * five + 4 * hour + day
 
 
-FIELDS: Final = (
-    "mint",
-    "name",
-    "symbol",
-    "dex",
-    "creator",
-    "price_usd",
-    "market_cap",
-    "liquidity_usd",
-    "buy_count",
-    "sell_count",
-    "buy_volume_24h",
-    "sell_volume_24h",
-    "total_volume_24h",
-    "holder_count",
-    "top10_holders_pct",
-    "dev_holding_pct",
-    "bonding_curve_pct",
-    "is_migrated",
-    "supply",
-    "decimals",
-)
-
-
 def volumes(quarters: bytes | bytearray, now_min: int) -> dict[str, Any]:
     """Return the counts and volumes of the last 24 hours, in dollars, as the message has them."""
     day = window(quarters, now_min, DAY)

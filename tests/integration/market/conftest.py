@@ -21,6 +21,7 @@ from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.agents.market_books import MarketBooks, open_books
 from pipeline.agents.registry import Registry
+from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas import base58
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
@@ -184,14 +185,13 @@ def make_tape(
 
 
 async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) -> None:
-    """Write what the books have, as the frame does: rows, then one MULTI."""
+    """Write what the books have, as the frame does."""
     writes = books.take()
     for table, more in writes.rows.items():
         rows.setdefault(table, []).extend(more)
-    pipe = redis.pipeline(transaction=True)
-    for command in writes.commands:
-        pipe.execute_command(*command)
-    await pipe.execute()
+    believed = await read_watermark(redis, "wm")
+    after = Watermark(believed.slot + 1 if believed else 1, 0, 0)
+    await commit(redis, "wm", believed, after, writes.commands)
     books.written()
 
 
@@ -219,6 +219,8 @@ async def dump(redis: Redis) -> dict[str, Any]:
     """Return all of Redis."""
     found: dict[str, Any] = {}
     for key in await redis.keys("*"):
+        if key == b"wm":
+            continue
         kind = (await redis.type(key)).decode()
         if kind == "hash":
             found[key.decode()] = await redis.hgetall(key)

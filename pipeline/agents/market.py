@@ -1,0 +1,26 @@
+"""Agent `market`: markets of mints from the settled lane by mint, and the token registry beside."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import faust
+
+from pipeline.agents import settled
+from pipeline.agents.context import Context
+from pipeline.agents.market_books import MarketBooks, open_books
+from pipeline.agents.registry import Registry
+from schemas.topics import SETTLED_BY_MINT
+
+GROUP: Final = "market"
+
+
+def attach(app: faust.App, context: Context) -> None:
+    """Put the agent on an app."""
+    registry = Registry(context.settings, context.redis, context.clickhouse)
+
+    async def open_partition(partition: int) -> MarketBooks:
+        registry.start(context.stop)
+        return await open_books(context.redis, partition, registry)
+
+    settled.attach(app, context, GROUP, SETTLED_BY_MINT, open_partition)

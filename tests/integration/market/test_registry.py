@@ -1,0 +1,188 @@
+"""The token registry against the RPC of a local chain, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from redis.asyncio import Redis
+
+from infra.chain.market import Knobs, Market
+from infra.chain.server import LocalChain, ServerOptions
+from infra.settings import Settings
+from pipeline.agents.registry import MINTS_A_CALL, Registry
+from schemas import base58
+from schemas.redis_keys import METADATA, mint_tag
+from schemas.rows import TOKEN_METADATA
+
+
+class Rows:
+    """Stands where ClickHouse's sink is, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+
+    async def insert(self, table: str, rows: Sequence[tuple[Any, ...]], token: str) -> None:
+        assert table == TOKEN_METADATA.name
+        assert token
+        assert all(len(row) == len(TOKEN_METADATA.columns) for row in rows)
+        self.rows += rows
+
+
+@pytest.fixture(scope="module")
+def market() -> Market:
+    market = Market(Knobs(seed=21, rate=200))
+    for _ in market.generate(20):
+        pass
+    return market
+
+
+@pytest.fixture
+async def chain(market: Market) -> AsyncIterator[LocalChain]:
+    async with LocalChain(
+        market, ServerOptions(grpc_port=0, rpc_port=0, await_subscriber=True)
+    ) as served:
+        yield served
+
+
+def registry_of(redis: Redis, rows: Rows, port: int) -> Registry:
+    endpoint = f"http://127.0.0.1:{port}"
+    return Registry(Settings(_env_file=None, rpc_endpoint=endpoint), redis, rows)
+
+
+async def until(true: Callable[[], Any], timeout_s: float = 10) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not true():  # noqa: ASYNC110 - what is waited for does not tell
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def working(registry: Registry) -> AsyncIterator[None]:
+    failed: list[str] = []
+    registry.start(failed.append)
+    yield
+    registry.close()
+    assert not failed
+
+
+@asynccontextmanager
+async def server(handler: Any) -> AsyncIterator[int]:
+    app = web.Application()
+    app.router.add_post("/", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def test_every_mint_of_the_chain_is_known_as_the_chain_has_it(
+    redis: Redis, market: Market, chain: LocalChain
+) -> None:
+    mints = list(market.world.ledger.mints.values())
+    assert len(mints) > MINTS_A_CALL // 2
+    rows = Rows()
+    registry = registry_of(redis, rows, chain.rpc_port)
+    async with working(registry):
+        for mint in mints:
+            registry.ask(mint.text)
+        await until(lambda: all(registry.known(mint.text) for mint in mints))
+    named = 0
+    for mint in mints:
+        known = registry.known(mint.text)
+        assert known is not None
+        assert (known.status, known.decimals, known.supply_raw) == (
+            "found", mint.decimals, mint.supply_raw,
+        )  # fmt: skip
+        assert known.token_program == base58.encode(mint.program.address)
+        assert (known.name, known.symbol, known.uri) == (mint.name, mint.symbol, mint.uri)
+        named += bool(mint.name)
+    assert named > 5
+    assert {base58.encode(mint.program.address) for mint in mints if mint.name} == {
+        "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+        "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+    }
+    await until(lambda: len(rows.rows) == len(mints))
+    text = await redis.get(METADATA.make(tag=mint_tag(mints[0].text), mint=mints[0].text))
+    assert orjson.loads(text)["decimals"] == mints[0].decimals
+
+
+async def test_what_has_been_asked_once_is_not_asked_again(redis: Redis, market: Market) -> None:
+    mint = next(mint.text for mint in market.world.ledger.mints.values() if mint.name)
+    nobody = base58.encode(b"\7" * 32)
+    calls = 0
+
+    async def empty(request: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        count = len((await request.json())["params"][0])
+        return web.json_response({"id": 1, "result": {"value": [None] * count}})
+
+    async with server(empty) as port:
+        for _ in range(2):  # another life knows it from Redis
+            registry = registry_of(redis, Rows(), port)
+            async with working(registry):
+                for _ in range(3):
+                    registry.ask(nobody)
+                    registry.ask(mint)
+                await until(lambda r=registry: r.known(nobody) and r.known(mint))
+                known = registry.known(nobody)
+                assert known is not None
+                assert known.status == "absent"
+    assert calls == 1
+
+
+async def test_failures_are_repeated_and_nobody_waits(redis: Redis) -> None:
+    mint = base58.encode(b"\5" * 32)
+    answers = [
+        web.Response(status=429, text="slow down"),
+        web.Response(text="<html>"),
+        web.json_response({"id": 1, "result": {"value": [None]}}),  # two were asked for
+        web.json_response({"id": 1, "result": {"value": [None, None]}}),
+    ]
+
+    async def flaky(_: web.Request) -> web.Response:
+        return answers.pop(0)
+
+    async with server(flaky) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            registry.ask(mint)
+            assert registry.known(mint) is None  # asking is over at once
+            await until(lambda: registry.known(mint), 20)
+    assert not answers
+
+
+async def test_wrong_bytes_are_counted_with_a_reason(
+    redis: Redis, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mint = base58.encode(b"\6" * 32)
+    token = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+
+    async def wrong(_: web.Request) -> web.Response:
+        account = {"owner": token, "data": ["AAAA", "base64"], "lamports": 1}
+        return web.json_response({"id": 1, "result": {"value": [account, None]}})
+
+    async with server(wrong) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            registry.ask(mint)
+            await until(lambda: registry.known(mint))
+    assert "3 bytes are no mint" in capsys.readouterr().out + caplog.text
+
+
+async def test_without_rpc_it_says_once_what_stays_unknown(
+    redis: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = Registry(Settings(_env_file=None, rpc_endpoint=None), redis, Rows())
+    for at in range(5):
+        registry.ask(base58.encode(bytes([at]) * 32))
+    assert capsys.readouterr().out.count("RPC_ENDPOINT") == 1
