@@ -87,6 +87,7 @@ class LiveStreams:
         self._fences: dict[int, Fence] | None = None  # None: to be read
         self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
         self._epoch = ""
+        self._founded = False  # the epoch is ours: what a partition had before is not missing in it
         self._hole: str | None = None  # why the next flush begins an epoch
         self._mean_bytes: dict[str, float] = defaultdict(lambda: 2000.0)
         self._wake = asyncio.Event()
@@ -139,6 +140,7 @@ class LiveStreams:
     def handed_over(self) -> None:
         """Hear that others may write for our partitions from here on."""
         self._fences = None
+        self._founded = False
         self._ours.clear()
         self._changed.clear()
 
@@ -184,6 +186,7 @@ class LiveStreams:
             fences[int(partition)] = Fence(int(offset), int(sent_ms))
         if epoch is None:
             self._hole = self._hole or "Redis knows of no epoch"
+            self._founded = True
         else:
             self._epoch = epoch.decode()
         for partition, ours in self._ours.items():
@@ -256,7 +259,8 @@ class LiveStreams:
         if fence is not None and fence.holds(place):
             return False
         follows = 0 if fence is None else fence.offset + 1
-        if place.offset != follows:
+        began = fence is None and self._founded
+        if place.offset != follows and not began:
             self._hole = f"tape-live[{place.partition}] goes on at {place.offset}, not at {follows}"
         sent_ms = place.sent_ms if fence is None else max(fence.sent_ms, place.sent_ms)
         fences[place.partition] = Fence(place.offset, sent_ms)

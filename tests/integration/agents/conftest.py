@@ -22,15 +22,20 @@ from aiokafka.errors import CommitFailedError
 from prometheus_client.parser import text_string_to_metric_families
 
 from infra.kafka import client, topics
-from infra.process import free_port
+from infra.process import NotReady, free_port
+from infra.redis.client import connect
+from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.ingest.publisher import Publisher
+from schemas import channels
 from schemas.base58 import encode
 from schemas.events import Side, Swap
-from schemas.topics import CREATIONS, LIVE, SLOT_STATUS, SWAPS, UNDECODED
+from schemas.topics import CREATIONS, LIVE, PRICES, SLOT_STATUS, SWAPS, UNDECODED
 
 GROUP = "soltape-live"
-PUBLIC = (SWAPS, CREATIONS, SLOT_STATUS, UNDECODED)
+PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS, UNDECODED)
+NO_REDIS = "redis://127.0.0.1:1/0"
+SOL_USD = 150
 SOL = "So11111111111111111111111111111111111111112"
 
 
@@ -70,6 +75,7 @@ class Lane:
     @asynccontextmanager
     async def publisher(self) -> AsyncIterator[Publisher]:
         publisher = Publisher(self.settings)
+        publisher._sol_usd = str(SOL_USD)
         running = asyncio.create_task(publisher.run())
         try:
             yield publisher
@@ -112,6 +118,8 @@ class Lane:
             liquidity=2**100,
             sqrt_price_x64=None,
         )
+        swap.sol_value_lamports = swap.quote_amount_raw
+        swap.usd_value_micros = swap.quote_amount_raw * SOL_USD // 1000
         self.sent.append(swap)
         return swap
 
@@ -170,6 +178,7 @@ class Agent:
 
     settings: Settings
     log_file: Path
+    redis_url: str = NO_REDIS
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -178,6 +187,7 @@ class Agent:
             "KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
             "KAFKA_SESSION_TIMEOUT_S": str(self.settings.kafka_session_timeout_s),
             "METRICS_PORT_AGENTS": str(self.port),
+            "REDIS_URL": self.redis_url,
         }
         self.log_file.touch()
         self._began_at = len(self.log)
@@ -245,6 +255,46 @@ class Agent:
 
     async def until_working(self, partitions: int = LIVE.partitions) -> None:
         await self.until_metric("soltape_agents_partitions", lambda owned: owned == partitions)
+
+
+class Valkey:
+    """A Valkey of one test, which may kill it and start it again; `settings` lead to it."""
+
+    def __init__(self, data: Path) -> None:
+        self._process = valkey(data, "127.0.0.1", free_port())
+        self.settings = Settings(_env_file=None, redis_url=self._process.address)
+        self.client = connect(self.settings)
+        self.child: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        self.child = subprocess.Popen(  # noqa: ASYNC220
+            self._process.command, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            with suppress(NotReady):
+                await self._process.ready()
+                return
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+
+    def kill(self) -> None:
+        if self.child:
+            self.child.kill()
+            self.child.wait(10)
+
+    async def entries(self, stream: str) -> list[channels.Entry]:
+        """All that a live stream holds."""
+        return [channels.unpack(fields) for _, fields in await self.client.xrange(stream)]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Valkey]:
+    store = Valkey(tmp_path / "redis")
+    await store.start()
+    yield store
+    store.kill()
+    await store.client.aclose()
 
 
 @pytest.fixture

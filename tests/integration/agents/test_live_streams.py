@@ -4,69 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import time
-from contextlib import suppress
 
 import orjson
 import pytest
 
-from infra.process import NotReady, free_port
 from infra.redis.client import RedisError, connect
-from infra.redis.embedded import valkey
-from infra.settings import Settings
 from pipeline.agents.live_streams import LiveStreams, Place
 from pipeline.agents.receipt import Receipt
-from schemas import channels
 from schemas.channels import PRICES, SWAPS, LiveEvent
 from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE
 
 
-class Valkey:
-    def __init__(self, data):
-        self.process = valkey(data, "127.0.0.1", free_port())
-        self.settings = Settings(_env_file=None, redis_url=self.process.address)
-        self.child = None
-        self.client = connect(self.settings)
-
-    async def start(self):
-        self.child = subprocess.Popen(  # noqa: ASYNC220
-            self.process.command, stdout=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 20
-        while True:
-            with suppress(NotReady):
-                await self.process.ready()
-                return
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
-
-    def kill(self):
-        if self.child is not None:
-            self.child.kill()
-            self.child.wait(10)
-
-    async def events(self, stream=SWAPS.stream):
-        """All that the stream holds: epoch and number of each event."""
-        found = []
-        for _, fields in await self.client.xrange(stream):
-            entry = channels.unpack(fields)
-            for event in entry.events:
-                assert orjson.loads(event.frame)["data"]["n"] == event.index[0]
-                found.append((entry.epoch, event.index[0]))
-        return found
-
-    async def epoch(self):
-        return (await self.client.get(LIVE_EPOCH.make())).decode()
+async def events(store, stream=SWAPS.stream):
+    """Epoch and number of each event that the stream holds."""
+    found = []
+    for entry in await store.entries(stream):
+        for event in entry.events:
+            assert orjson.loads(event.frame)["data"]["n"] == event.index[0]
+            found.append((entry.epoch, event.index[0]))
+    return found
 
 
-@pytest.fixture
-async def store(tmp_path):
-    store = Valkey(tmp_path / "redis")
-    await store.start()
-    yield store
-    store.kill()
-    await store.client.aclose()
+async def epoch_of(store):
+    return (await store.client.get(LIVE_EPOCH.make())).decode()
 
 
 class Writer:
@@ -80,10 +41,10 @@ class Writer:
     def batch(self, offset, *, sent_ms=None, partition=3, frames=2, size=0):
         """A batch whose frames are numbered by its offset."""
         place = Place(partition, offset, 1000 + offset if sent_ms is None else sent_ms)
-        numbers = range(offset * 10, offset * 10 + frames)
-        events = [(SWAPS, LiveEvent((n,), SWAPS.frame({"n": n, "x": "x" * size}))) for n in numbers]
+        data = [{"n": offset * 10 + n, "x": "x" * size} for n in range(frames)]
+        numbered = [(SWAPS, LiveEvent((some["n"],), SWAPS.frame(some))) for some in data]
         receipt = Receipt(lambda: self.done.add(offset))
-        self.streams.add(place, events, [receipt])
+        self.streams.add(place, numbered, [receipt])
         receipt.release()
 
     async def flush(self):
@@ -101,8 +62,8 @@ async def test_frames_arrive_once_in_order_under_one_epoch(store):
         assert offset not in writer.done
         assert await writer.flush()
     assert writer.done == {0, 1, 2, 3, 4}
-    found = await store.events()
-    assert found == [(await store.epoch(), n) for n in numbers(range(5))]
+    found = await events(store)
+    assert found == [(await epoch_of(store), n) for n in numbers(range(5))]
     assert await store.client.hget(LIVE_FENCE.make(), 3) == b"4 1004"
 
 
@@ -115,7 +76,7 @@ async def test_a_restart_repeats_nothing_and_keeps_the_epoch(store):
     for offset in range(2, 9):
         after.batch(offset)
     await after.flush()
-    assert await store.events() == [(await store.epoch(), n) for n in numbers(range(9))]
+    assert await events(store) == [(await epoch_of(store), n) for n in numbers(range(9))]
     assert after.done == set(range(2, 9))
 
 
@@ -123,12 +84,12 @@ async def test_an_offset_that_does_not_follow_is_a_hole(store):
     writer = Writer(store)
     writer.batch(0)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     writer.batch(2)
     await writer.flush()
-    second = await store.epoch()
+    second = await epoch_of(store)
     assert second != first
-    assert await store.events() == [(first, 0), (first, 1), (second, 20), (second, 21)]
+    assert await events(store) == [(first, 0), (first, 1), (second, 20), (second, 21)]
 
 
 async def test_a_topic_made_anew_begins_an_epoch_and_is_not_taken_for_a_repetition(store):
@@ -136,11 +97,24 @@ async def test_a_topic_made_anew_begins_an_epoch_and_is_not_taken_for_a_repetiti
     for offset in range(3):
         writer.batch(offset)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     writer.batch(0, sent_ms=5000)
     await writer.flush()
-    assert await store.epoch() != first
-    assert [n for _, n in await store.events()] == [*numbers(range(3)), *numbers([0])]
+    assert await epoch_of(store) != first
+    assert [n for _, n in await events(store)] == [*numbers(range(3)), *numbers([0])]
+
+
+async def test_a_partition_that_goes_on_without_a_fence_is_a_hole_in_an_epoch_of_others(store):
+    writer, other = Writer(store), Writer(store)
+    writer.batch(7)
+    await writer.flush()
+    first = await epoch_of(store)
+    writer.batch(9, partition=5)
+    await writer.flush()
+    assert await epoch_of(store) == first
+    other.batch(9, partition=6)
+    await other.flush()
+    assert await epoch_of(store) != first
 
 
 async def test_other_partitions_have_fences_of_their_own(store):
@@ -151,7 +125,7 @@ async def test_other_partitions_have_fences_of_their_own(store):
     await other.flush()
     writer.batch(1)
     await writer.flush()
-    assert {epoch for epoch, _ in await store.events()} == {await store.epoch()}
+    assert {epoch for epoch, _ in await events(store)} == {await epoch_of(store)}
     assert await store.client.hgetall(LIVE_FENCE.make()) == {b"3": b"1 1001", b"4": b"0 1000"}
 
 
@@ -160,7 +134,7 @@ async def test_while_redis_is_away_batches_are_done_and_frames_wait(store):
     writer.batch(0)
     await writer.flush()
     await asyncio.sleep(1.2)  # it keeps all but the last second
-    epoch = await store.epoch()
+    epoch = await epoch_of(store)
     store.kill()
     writer.batch(1)
     assert not await writer.flush()
@@ -172,29 +146,29 @@ async def test_while_redis_is_away_batches_are_done_and_frames_wait(store):
     await store.start()
     assert await writer.flush()
     assert not writer.streams.away
-    assert await store.events() == [(epoch, n) for n in numbers(range(3))]
+    assert await events(store) == [(epoch, n) for n in numbers(range(3))]
 
 
 async def test_what_redis_lost_begins_an_epoch(store):
     writer = Writer(store)
     writer.batch(0)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     await store.client.flushall()  # as it is after losing all
     store.kill()
     writer.batch(1)
     assert not await writer.flush()
     await store.start()
     assert await writer.flush()
-    assert await store.epoch() != first
-    assert [n for _, n in await store.events()] == numbers([1])
+    assert await epoch_of(store) != first
+    assert [n for _, n in await events(store)] == numbers([1])
 
 
 async def test_redis_that_lost_its_last_second_begins_an_epoch(store):
     writer = Writer(store)
     writer.batch(0)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     await store.client.hset(LIVE_FENCE.make(), "3", "0 1000")
     writer.batch(1)
     await writer.flush()
@@ -206,28 +180,28 @@ async def test_redis_that_lost_its_last_second_begins_an_epoch(store):
     if await store.client.hget(LIVE_FENCE.make(), 3) != b"0 1000":
         await store.client.hset(LIVE_FENCE.make(), "3", "0 1000")
     assert await writer.flush()
-    assert await store.epoch() != first
+    assert await epoch_of(store) != first
 
 
 async def test_emptied_while_connected_is_noticed(store):
     writer = Writer(store)
     writer.batch(0)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     await store.client.flushall()
     writer.batch(1)
     await writer.flush()
     writer.batch(2)
     await writer.flush()
-    assert await store.epoch() != first
-    assert (await store.events())[-1] == (await store.epoch(), 21)
+    assert await epoch_of(store) != first
+    assert (await events(store))[-1] == (await epoch_of(store), 21)
 
 
 async def test_frames_beyond_the_bound_go_oldest_first_and_that_is_told(store):
     writer = Writer(store, hold_bytes=20_000)
     writer.batch(0)
     await writer.flush()
-    first = await store.epoch()
+    first = await epoch_of(store)
     store.kill()
     for offset in range(1, 40):
         writer.batch(offset, frames=1, size=1000)
@@ -236,9 +210,9 @@ async def test_frames_beyond_the_bound_go_oldest_first_and_that_is_told(store):
     assert writer.done == set(range(40))
     await store.start()
     assert await writer.flush()
-    second = await store.epoch()
+    second = await epoch_of(store)
     assert second != first
-    held = [n for epoch, n in await store.events() if epoch == second]
+    held = [n for epoch, n in await events(store) if epoch == second]
     assert 15 <= len(held) <= 20
     assert held == [offset * 10 for offset in range(40 - len(held), 40)]
 
@@ -255,7 +229,7 @@ async def test_an_answer_that_got_lost_repeats_nothing(store):
     await asyncio.sleep(0.1)
     writer.batch(2)
     assert await writer.flush()
-    assert await store.events() == [(await store.epoch(), n) for n in numbers(range(3))]
+    assert await events(store) == [(await epoch_of(store), n) for n in numbers(range(3))]
 
 
 async def test_history_is_bounded_by_bytes(store):
@@ -295,7 +269,7 @@ async def test_the_loop_goes_on_by_itself_when_redis_is_back(store):
         await asyncio.sleep(0.3)
         await store.start()
         deadline = time.monotonic() + 5
-        while [n for _, n in await store.events()] != numbers(range(2)):
+        while [n for _, n in await events(store)] != numbers(range(2)):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
     finally:
@@ -307,7 +281,7 @@ async def test_prices_wait_for_no_fence(store):
     writer.batch(0)
     writer.streams.add(None, [(PRICES, LiveEvent((7,), PRICES.frame({"n": 7})))], [])
     await writer.flush()
-    assert [n for _, n in await store.events(PRICES.stream)] == [7]
+    assert [n for _, n in await events(store, PRICES.stream)] == [7]
 
 
 async def test_a_full_redis_is_told_and_waited_for(store):
@@ -319,4 +293,4 @@ async def test_a_full_redis_is_told_and_waited_for(store):
         await store.client.set("x", 1)
     await store.client.config_set("maxmemory", 0)
     assert await writer.flush()
-    assert [n for _, n in await store.events()] == numbers([0])
+    assert [n for _, n in await events(store)] == numbers([0])
