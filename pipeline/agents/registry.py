@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import orjson
 import structlog
+from prometheus_client import Counter
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from infra import rpc
 from infra.settings import Settings
-from pipeline.agents import metrics
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.solana.address import key, text
 from pipeline.solana.token_accounts import (
@@ -37,6 +37,12 @@ from schemas.redis_keys import METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA
 
 log = structlog.get_logger(__name__)
+
+ASKED: Final = Counter(
+    "soltape_registry_mints_total",
+    "Mints asked of RPC, by outcome: found, absent, bad_account, refused, queue_full, retry.",
+    ["outcome"],
+)
 
 MINTS_A_CALL: Final = 50  # two accounts each: getMultipleAccounts takes a hundred
 CALLS_PER_S: Final = 5.0
@@ -100,7 +106,7 @@ class Registry:
         if mint in self._known or mint in self._waiting:
             return
         if len(self._waiting) >= MAX_WAITING:
-            metrics.REGISTRY.labels("queue_full").inc()
+            ASKED.labels("queue_full").inc()
             return
         self._waiting[mint] = None
         self._asked.set()
@@ -130,10 +136,10 @@ class Registry:
                 await self._look_up(http, mints)
                 return
             except (rpc.NotNow, RedisError) as failure:
-                metrics.REGISTRY.labels("retry").inc()
+                ASKED.labels("retry").inc()
                 log.warning("token metadata: will ask again", detail=str(failure))
             except rpc.RpcRefused as refusal:
-                metrics.REGISTRY.labels("refused").inc(len(mints))
+                ASKED.labels("refused").inc(len(mints))
                 log.warning("token metadata: RPC refuses", detail=str(refusal))
                 return
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
@@ -190,11 +196,11 @@ class Registry:
             if metadata is None and metaplex is not None:
                 metadata = read_metadata(key(mint), *metaplex)
         except BadAccount as error:
-            metrics.REGISTRY.labels("bad_account").inc()
+            ASKED.labels("bad_account").inc()
             log.warning("token account not understood", mint=mint, reason=str(error))
         metadata = metadata or Metadata("", "", "")
         status = "found" if decimals is not None else "absent"
-        metrics.REGISTRY.labels(status).inc()
+        ASKED.labels(status).inc()
         return Known(
             metadata.name[:MAX_TEXT],
             metadata.symbol[:MAX_TEXT],
