@@ -31,9 +31,47 @@ CAUGHT_UP: Final = Gauge(
     ["group"],
 )
 
-# Token registry (agent `market`).
-REGISTRY: Final = Counter(
-    "soltape_agents_registry_total",
-    "Mints asked of RPC, by outcome: found, absent, bad_account, refused, queue_full, retry.",
-    ["outcome"],
+# Settled groups.
+LAG_SLOTS: Final = Gauge(
+    "soltape_agents_lag_slots",
+    "Slots in the log whose facts are not in the stores yet; of the partition furthest behind.",
+    ["group"],
+)
+WATERMARK_SLOT: Final = Gauge(
+    "soltape_agents_watermark_slot",
+    "The last slot whose facts are in the stores.",
+    ["group", "partition"],
+)
+FLUSH_MS: Final = Histogram(
+    "soltape_agents_flush_ms",
+    "From taking what changed to the last watermark written.",
+    ["group"],
+    buckets=(2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 60_000),
+)
+FLUSHED: Final = Counter(
+    "soltape_agents_flushed_total", "Rows and Redis commands written.", ["group", "kind"]
+)
+APPLIED_SLOTS: Final = Counter(
+    "soltape_agents_applied_slots_total", "Slots in the stores, of all partitions.", ["group"]
+)
+SKIPPED_SLOTS: Final = Counter(
+    "soltape_agents_skipped_slots_total", "Messages whose slot was there already.", ["topic"]
+)
+LOST_SLOTS: Final = Counter(
+    "soltape_agents_lost_slots_total",
+    "Slots between the watermark and the first message that the log still has.",
+    ["topic"],
+)
+SEEKS_BACK: Final = Counter(
+    "soltape_agents_seeks_back_total",
+    "Times that Kafka's position was ahead of the stores' watermark.",
+    ["topic"],
+)
+REOPENED: Final = Counter(
+    "soltape_agents_reopened_total",
+    "Times that books were opened again at the store's watermark.",
+    ["group"],
+)
+REDIS_HOLDING: Final = Gauge(
+    "soltape_sink_redis_holding", "Transactions that wait for a Redis that is away or refuses."
 )

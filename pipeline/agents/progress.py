@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import faust
 import structlog
+from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
-from faust.transport.consumer import ThreadDelegateConsumer
 
 from pipeline.agents import metrics
+from pipeline.agents.consumer import GroupConsumer
 
 log = structlog.get_logger(__name__)
 
@@ -63,8 +64,11 @@ class Progress:
     """The partitions of one app; commits them every second and before they are taken away."""
 
     def __init__(self, app: faust.App, group: str) -> None:
-        self._app = app
+        self.consumer = GroupConsumer(app)
+        self.at: Callable[[TopicPartition], int | None] = self._at
+        """The first offset of a partition that is not done, None before the first message."""
         self._group = group
+        self._finish: Callable[[], Awaitable[None]] | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._committed: dict[TopicPartition, int] = {}
         app.on_partitions_revoked.connect(self._on_revoked)  # type: ignore[arg-type]
@@ -98,10 +102,9 @@ class Progress:
         }
         if not offsets:
             return True
-        thread = self._thread
 
-        async def commit_there() -> None:  # not Faust's: that ends the app when it fails
-            consumer = thread._ensure_consumer()
+        async def commit_there(consumer: AIOKafkaConsumer) -> None:
+            # Not Faust's commit: that ends the app when it fails.
             ours = consumer.assignment()
             await consumer.commit(
                 {
@@ -112,49 +115,48 @@ class Progress:
             )
 
         try:
-            await thread.call_thread(commit_there)
+            await self.consumer.call(commit_there)
         except KafkaError as error:
             log.warning("offsets not committed", reason=type(error).__name__)
             return False
         self._committed |= offsets
         return True
 
-    @property
-    def _thread(self) -> Any:
-        """The thread in which Faust runs aiokafka's consumer."""
-        return cast(ThreadDelegateConsumer, self._app.consumer)._thread
-
     async def _measure(self) -> None:
-        thread = self._thread
-
-        async def ends_there() -> dict[TopicPartition, tuple[int, int]]:
-            consumer = thread._ensure_consumer()
-            ends = {}
-            for tp in consumer.assignment():
-                if (end := consumer.highwater(tp)) is not None:  # fetched from once
-                    ends[tp] = (end, await consumer.position(tp))
-            return ends
-
         try:
             async with asyncio.timeout(COMMIT_EVERY_S):
-                ends = await thread.call_thread(ends_there)
+                ends = await self.consumer.ends()
         except (KafkaError, TimeoutError):  # a rebalance is under way, or the broker has gone
             metrics.CAUGHT_UP.labels(self._group).set(0)
             return
         lag = 0
         for tp, (end, position) in ends.items():
-            partition = self._partitions.get(tp)
-            at = None if partition is None else partition.at
+            at = self.at(tp)
             lag += max(0, end - (position if at is None else at))
         metrics.LAG_BATCHES.labels(self._group).set(lag)
         metrics.PARTITIONS.labels(self._group).set(len(ends))
         caught_up = bool(ends) and lag <= NEXT_TO_NOTHING_BATCHES
         metrics.CAUGHT_UP.labels(self._group).set(caught_up)
 
+    def _at(self, tp: TopicPartition) -> int | None:
+        partition = self._partitions.get(tp)
+        return None if partition is None else partition.at
+
+    def before_handing_over(self, finish: Callable[[], Awaitable[None]]) -> None:
+        """Have `finish` called first when partitions are taken away."""
+        self._finish = finish
+
+    def rewind(self, tp: TopicPartition) -> None:
+        """Forget a partition: its messages come again, from an earlier one on."""
+        self._partitions.pop(tp, None)
+        self._committed.pop(tp, None)
+
     async def _on_revoked(self, app: faust.App, revoked: Any, **_: Any) -> None:
         """Finish what is in flight before others begin at what we have committed."""
         try:
             async with asyncio.timeout(_HAND_OVER_S):
+                if self._finish is not None:
+                    await self._finish()
                 while not self.idle:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
         except TimeoutError:

@@ -1,66 +1,312 @@
 """The frame of the agents on the settled lanes: every slot of a partition is applied once.
 
 A group brings `Books`: its work on one partition. The frame brings the rest: which slots are to
-be applied, when what came of them is written, and that state and watermark move together.
+be applied (`partition_work`), when what came of them is written (`flush`), and that state and
+watermark move together.
 
     attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
+
+A message that is no batch, or whose content the books cannot read, goes to tape-undecoded with
+the reason and its slot counts as applied without it: the lane does not stand still for one
+message. Any other failure of the books is a bug, which no later message cures: the process ends
+with status 70 and its reason before anything of that slot is written, and does so again until it
+is mended. Applied wrongly it would be in the stores for ever; not applied it is still in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
 
 import faust
+import structlog
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+from google.protobuf.message import DecodeError
 
+from infra.clickhouse.client import ClickHouseError
+from infra.redis.client import RedisError
+from pipeline.agents import metrics
+from pipeline.agents.books import Books, Open, Writes
 from pipeline.agents.context import Context
+from pipeline.agents.flush import Flush
+from pipeline.agents.live import undecoded
+from pipeline.agents.partition_work import (
+    STORE_RETRY_S,
+    BadSlot,
+    Entry,
+    PartitionWork,
+    Reopen,
+    size_of,
+)
+from pipeline.sinks.clickhouse import PERMANENT
+from pipeline.sinks.redis import read_watermark, transient
+from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import Topic
 
+__all__ = ["Books", "Open", "Writes", "attach"]
 
-@dataclass(slots=True)
-class Writes:
-    """What one partition wants written: absolute values, harmless when written twice."""
+log = structlog.get_logger(__name__)
 
-    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
-    """ClickHouse table -> rows, values in the order of `schemas.rows`."""
-    commands: list[tuple[Any, ...]] = field(default_factory=list)
-    """Redis commands on keys of the partition's hash tag, e.g. ("HSET", key, name, value)."""
-
-
-class Books(Protocol):
-    """One group's work on one partition.
-
-    The frame calls one method at a time. Neither `take` nor `written` comes between a `load` and
-    the last `apply` of what it loaded, so what `load` found in memory is there in `apply`.
-
-    `load` and `apply` raise CodecError for a batch whose content is none of ours: it is put
-    aside, the books are opened again and the slot counts as applied without it. Whatever else
-    `apply` raises is a bug, and ends the process before anything of the slot is written.
-    `load` may raise RedisError or ClickHouseError: it is called again when the store is back.
-
-    Books that have something to do by the clock may have `async def tick(self) -> None`: called
-    about once a second, never during one of the others; what it changes the next `take` returns.
-    """
-
-    async def load(self, batches: Sequence[SlotBatch]) -> None:
-        """Read what `apply` will need of these batches and is not in memory."""
-
-    def apply(self, batch: SlotBatch) -> None:
-        """Do the work of one slot, in memory: slots come ascending, each once."""
-
-    def take(self) -> Writes:
-        """Return what changed since the last take; `apply` goes on while it is written."""
-
-    def written(self) -> None:
-        """Hear that the last take is in the stores: its entries may be forgotten now."""
-
-
-Open = Callable[[int], Awaitable[Books]]
-"""Opens the books of a partition as the stores have them, which is at their watermark."""
+MAX_WAITING_BYTES: Final = 32 << 20  # of a group; beyond it Kafka keeps them
+LOOK_EVERY_S: Final = 1.0
 
 
 def attach(app: faust.App, context: Context, group: str, topic: Topic, open_books: Open) -> None:
     """Put a settled group on an app."""
-    raise NotImplementedError
+    # acks=False: `progress` commits, not Faust.
+    source = app.topic(topic.name, key_serializer="raw", value_serializer="raw", acks=False)
+    lane = Lane(app, context, group, topic, open_books)
+    context.before_end.append(lane.finish)
+    context.progress.consumer.read_again()
+
+    @app.agent(source, name=group, concurrency=1)
+    async def settled(stream: Any) -> None:
+        await lane.run(stream)
+
+
+class Lane:
+    """One group's partitions in this process."""
+
+    def __init__(
+        self, app: faust.App, context: Context, group: str, topic: Topic, open_books: Open
+    ) -> None:
+        self._app = app
+        self._context = context
+        self._group = group
+        self._topic = topic
+        self._open_books = open_books
+        self._works: dict[int, PartitionWork] = {}
+        self._attending: dict[int, asyncio.Task[None]] = {}
+        self._bad_slots: set[tuple[int, int]] = set()  # partition, slot: not tried again
+        self._flush = Flush(
+            group, context.redis, context.clickhouse, lambda: list(self._works.values())
+        )
+        self._background: list[asyncio.Task[None]] = []
+        self._room = asyncio.Event()
+        self._handing_over = False
+        context.progress.before_handing_over(self._hand_over)
+        context.progress.at = self._at
+
+    async def run(self, stream: Any) -> None:
+        """Take messages, for ever."""
+        if not self._background:  # Faust starts an agent again after a rebalance
+            self._background = [
+                asyncio.create_task(self._or_stop(work)) for work in (self._flush.run, self._look)
+            ]
+        async for event in stream.events():
+            await self._or_stop(self._take, event.message, event.value)
+
+    async def finish(self) -> None:
+        """Write what is applied: the process ends."""
+        for work in self._works.values():
+            work.paused = True
+        await self._flush.once()
+        await self._context.progress.commit()
+
+    async def _or_stop(self, work: Any, *arguments: Any) -> None:
+        """Do it; what fails ends the process, with the reason, before anything else is done."""
+        try:
+            await work(*arguments)
+        except Exception as error:
+            errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+            reason = "; ".join(f"{type(one).__name__}: {one}" for one in errors)
+            log.debug("failed", group=self._group, exc_info=error)
+            self._context.stop(f"{self._group}: {reason}")
+            await asyncio.get_running_loop().create_future()
+
+    # Messages in.
+
+    async def _take(self, message: Any, value: bytes | None) -> None:
+        if self._handing_over:
+            return
+        partition = message.partition
+        work = self._works.get(partition) or await self._opened(
+            TopicPartition(message.topic, partition), message.offset
+        )
+        if work is None:
+            return
+        if not await work.wants(message.offset):
+            return
+        batch = await self._parsed(message, value)
+        if self._works.get(partition) is not work:
+            return  # opened again meanwhile: it comes again
+        entry = Entry(
+            message.offset, batch, 1 if batch is None else size_of(batch), len(value or b"")
+        )
+        work.accept(entry, lambda: self._context.progress.begin(message))
+        while self._waiting_bytes > MAX_WAITING_BYTES and not self._handing_over:
+            self._room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._room.wait()
+
+    async def _parsed(self, message: Any, value: bytes | None) -> SlotBatch | None:
+        reason = None
+        batch = None
+        if value is None:
+            reason = "no value"
+        else:
+            try:
+                batch = SlotBatch.FromString(value)
+            except DecodeError as error:
+                reason = str(error)
+            else:
+                # Protobuf reads many a wrong byte string as a message of unknown fields.
+                if not batch.slot:
+                    reason = "no SlotBatch: it names no slot"
+                elif (message.partition, batch.slot) in self._bad_slots:
+                    return None
+        if reason is None:
+            return batch
+        await self._put_aside(message.partition, message.offset, value, reason)
+        return None
+
+    async def _put_aside(
+        self, partition: int, offset: int, value: bytes | None, reason: str
+    ) -> None:
+        place = f"{self._topic.name}[{partition}]@{offset}"
+        metrics.POISON.labels(self._topic.name).inc()
+        log.warning("poison message put aside", group=self._group, place=place, reason=reason)
+        acked = asyncio.Event()
+        await self._context.kafka.send([undecoded(value, place, reason)], acked.set)
+        await acked.wait()
+
+    @property
+    def _waiting_bytes(self) -> int:
+        return sum(work.waiting_bytes for work in self._works.values())
+
+    # Books.
+
+    async def _opened(self, tp: TopicPartition, first_offset: int | None) -> PartitionWork | None:
+        """Return the partition's work when its books are open; None where it is not ours."""
+        if tp.partition not in self._attending:
+            if tp not in await self._context.progress.consumer.assignment():
+                return None
+            self._attending[tp.partition] = asyncio.create_task(
+                self._or_stop(self._attend, tp, first_offset)
+            )
+        while tp.partition in self._attending:  # until partitions are handed over
+            work = self._works.get(tp.partition)
+            if work is not None:
+                return work
+            await asyncio.sleep(0.005)
+        return None
+
+    async def _attend(self, tp: TopicPartition, first_offset: int | None) -> None:
+        """Open the books of a partition and keep them going, again where they are not right."""
+        progress = self._context.progress
+        while True:
+            work = PartitionWork(tp, self._key(tp.partition), progress.consumer, self._room.set)
+            await self._open(work)
+            at = await progress.consumer.position(tp) if first_offset is None else first_offset
+            first_offset = None
+            if at is not None and at > (work.expected or 0):
+                await work.go_back()
+            self._works[tp.partition] = work
+            try:
+                await work.run()
+            except Reopen as why:
+                log.warning(
+                    "books opened again",
+                    group=self._group,
+                    partition=tp.partition,
+                    reason=str(why),
+                )
+                metrics.REOPENED.labels(self._group).inc()
+                if isinstance(why, BadSlot):
+                    self._bad_slots.add((tp.partition, why.slot))
+                    await self._put_aside(tp.partition, why.offset, why.data, str(why))
+                async with self._flush.lock:
+                    del self._works[tp.partition]
+                progress.rewind(tp)
+                self._room.set()
+
+    def _key(self, partition: int) -> str:
+        by_mint = self._topic.key == "mint"
+        tag_of = redis_keys.tag_of_mints if by_mint else redis_keys.tag_of_wallets
+        return redis_keys.WATERMARK.make(tag=tag_of(partition), group=self._group)
+
+    async def _open(self, work: PartitionWork) -> None:
+        while True:
+            try:
+                watermark = await read_watermark(self._context.redis, work.key)
+                await work.open(watermark, self._open_books)
+            except RedisError as error:
+                if not transient(error):
+                    raise
+                reason = str(error)
+            except ClickHouseError as error:
+                if getattr(error, "code", None) in PERMANENT:
+                    raise
+                reason = str(error)
+            else:
+                return
+            log.warning("books cannot be opened: waiting", place=str(work.tp), reason=reason)
+            await asyncio.sleep(STORE_RETRY_S)
+
+    async def _hand_over(self) -> None:
+        """Write what is applied, and forget the books: others may own them now."""
+        self._handing_over = True
+        try:
+            for work in self._works.values():
+                work.paused = True
+            await self._flush.once()
+        finally:
+            for task in self._attending.values():
+                task.cancel()
+            self._attending.clear()
+            self._works.clear()
+            self._room.set()
+            self._handing_over = False
+
+    # Looking after them.
+
+    async def _look(self) -> None:
+        """Once a second: open what is ours, tick, compare with the store, tell how far we are."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self._open_all()
+                for work in list(self._works.values()):
+                    await work.seek_again()
+                    await work.tick()
+                await self._compare()
+                await self._tell()
+            except (KafkaError, TimeoutError):
+                continue  # a rebalance is under way, or a system is away
+            except RedisError as error:
+                if not transient(error):
+                    raise
+
+    async def _open_all(self) -> None:
+        """Open what is ours before its first message: the store may be behind the last commit."""
+        async with asyncio.timeout(LOOK_EVERY_S):
+            ours = await self._context.progress.consumer.assignment()
+        for tp in ours:
+            if tp.topic == self._topic.name and tp.partition not in self._attending:
+                await self._opened(tp, None)
+
+    async def _compare(self) -> None:
+        """Where nothing is to be written, see whether the store still has what we wrote."""
+        async with self._flush.lock:
+            for work in list(self._works.values()):
+                if work.idle and work.reopen is None:
+                    found = await read_watermark(self._context.redis, work.key)
+                    if found != work.written and work.idle:
+                        work.open_again(f"it is {found} and not {work.written}")
+
+    async def _tell(self) -> None:
+        lags = [0]
+        async with asyncio.timeout(LOOK_EVERY_S):
+            ends = await self._context.progress.consumer.ends()
+        for tp, (end, position) in ends.items():
+            at = self._at(tp)
+            lags.append(end - (position if at is None else at))
+        metrics.LAG_SLOTS.labels(self._group).set(max(lags))
+
+    def _at(self, tp: TopicPartition) -> int | None:
+        work = self._works.get(tp.partition)
+        return None if work is None else work.at

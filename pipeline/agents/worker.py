@@ -30,7 +30,7 @@ from pipeline.sinks.kafka import KafkaSink, SinkError
 log = structlog.get_logger(__name__)
 
 DEADLINE_S: Final = 2.5  # from the signal to the end of the process
-SETTLE_S: Final = 0.5
+SETTLE_S: Final = 0.8
 FLUSH_S: Final = 1.0
 START_S: Final = 120.0  # to join the consumer group: where that fails for good, Faust waits on
 LEAVE_S: Final = 0.7  # for each of: the last commit, leaving the consumer group

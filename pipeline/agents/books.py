@@ -1,0 +1,51 @@
+"""What a settled group brings: its work on one partition, between the log and the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from schemas.proto.tape_pb2 import SlotBatch
+
+
+@dataclass(slots=True)
+class Writes:
+    """What one partition wants written: absolute values, harmless when written twice."""
+
+    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """ClickHouse table -> rows, values in the order of `schemas.rows`."""
+    commands: list[tuple[Any, ...]] = field(default_factory=list)
+    """Redis commands on keys of the partition's hash tag, e.g. ("HSET", key, name, value)."""
+
+
+class Books(Protocol):
+    """One group's work on one partition.
+
+    The frame calls one method at a time. Neither `take` nor `written` comes between a `load` and
+    the last `apply` of what it loaded, so what `load` found in memory is there in `apply`.
+
+    `load` and `apply` raise CodecError for a batch whose content is none of ours: it is put
+    aside, the books are opened again and the slot counts as applied without it. Whatever else
+    `apply` raises is a bug, and ends the process before anything of the slot is written.
+    `load` may raise RedisError or ClickHouseError: it is called again when the store is back.
+
+    Books that have something to do by the clock may have `async def tick(self) -> None`: called
+    about once a second, never during one of the others; what it changes the next `take` returns.
+    """
+
+    async def load(self, batches: Sequence[SlotBatch]) -> None:
+        """Read what `apply` will need of these batches and is not in memory."""
+
+    def apply(self, batch: SlotBatch) -> None:
+        """Do the work of one slot, in memory: slots come ascending, each once."""
+
+    def take(self) -> Writes:
+        """Return what changed since the last take; `apply` goes on while it is written."""
+
+    def written(self) -> None:
+        """Hear that the last take is in the stores: its entries may be forgotten now."""
+
+
+Open = Callable[[int], Awaitable[Books]]
+"""Opens the books of a partition as the stores have them, which is at their watermark."""

@@ -1,0 +1,123 @@
+"""What partitions have changed goes to the stores: ClickHouse first, then Redis.
+
+The rows of all partitions go together, an insert a table. The watermark of a partition passes a
+slot in the same transaction as its state, after its rows. A process that dies in between writes
+the rows again, which is harmless, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import structlog
+from redis.asyncio import Redis
+
+from infra.redis.client import RedisError
+from pipeline.agents import metrics
+from pipeline.agents.partition_work import PartitionWork, Taken
+from pipeline.sinks import redis as redis_sink
+from pipeline.sinks.clickhouse import ClickHouseSink
+from pipeline.sinks.redis import Moved, transient
+
+log = structlog.get_logger(__name__)
+
+EVERY_S: Final = 0.5
+ENOUGH_EVENTS: Final = 20_000  # then without waiting
+BACKOFF_S: Final = (0.1, 2.0)
+
+
+class Flush:
+    """Writes what the partitions of one group have changed; one flush at a time."""
+
+    def __init__(
+        self,
+        group: str,
+        redis: Redis,
+        clickhouse: ClickHouseSink,
+        works: Callable[[], Iterable[PartitionWork]],
+    ) -> None:
+        self.lock = asyncio.Lock()
+        """Held while a flush is under way."""
+        self._group = group
+        self._redis = redis
+        self._clickhouse = clickhouse
+        self._works = works
+        # A token names one attempt's bytes: another process may cut the same slots otherwise.
+        self._process = uuid.uuid4().hex
+        self._number = 0
+
+    async def run(self) -> None:
+        """Flush every half second, or at once when enough waits. Raises RowsRefused, Refused."""
+        while True:
+            due_at = time.monotonic() + EVERY_S
+            while time.monotonic() < due_at and self._waiting_events < ENOUGH_EVENTS:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            await self.once()
+
+    async def once(self) -> None:
+        """Write all that has changed; returns when it is in the stores."""
+        async with self.lock:
+            began = time.monotonic()
+            taken = [found for work in self._works() if (found := await work.take()) is not None]
+            if not taken:
+                return
+            await self._insert(taken)
+            await asyncio.gather(*(self._commit(one) for one in taken))
+            metrics.FLUSH_MS.labels(self._group).observe((time.monotonic() - began) * 1000)
+
+    @property
+    def _waiting_events(self) -> int:
+        return sum(work.unwritten_events for work in self._works())
+
+    async def _insert(self, taken: list[Taken]) -> None:
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for one in taken:
+            for table, more in one.writes.rows.items():
+                rows.setdefault(table, []).extend(more)
+        self._number += 1
+        token = f"{self._group}-{self._process}-{self._number}"
+        async with asyncio.TaskGroup() as inserts:
+            for table, values in rows.items():
+                if values:
+                    inserts.create_task(self._clickhouse.insert(table, values, token))
+        count = sum(len(values) for values in rows.values())
+        metrics.FLUSHED.labels(self._group, "rows").inc(count)
+
+    async def _commit(self, one: Taken) -> None:
+        """Write state and watermark of a partition; wait while Redis is away."""
+        work = one.work
+        pause_s, most_s = BACKOFF_S
+        held = False
+        while True:
+            try:
+                await redis_sink.commit(
+                    self._redis, work.key, work.written, one.mark, one.writes.commands
+                )
+                break
+            except Moved as moved:
+                work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
+                return
+            except RedisError as error:
+                if not transient(error):
+                    raise
+                if not held:
+                    held = True
+                    metrics.REDIS_HOLDING.inc()
+                    log.warning("Redis does not take writes: holding, retrying", reason=str(error))
+                await asyncio.sleep(pause_s)
+                pause_s = min(most_s, pause_s * 2)
+        if held:
+            metrics.REDIS_HOLDING.dec()
+            log.info("Redis takes writes again")
+        metrics.FLUSHED.labels(self._group, "commands").inc(len(one.writes.commands))
+        metrics.APPLIED_SLOTS.labels(self._group).inc(len(one.entries))
+        metrics.WATERMARK_SLOT.labels(self._group, work.tp.partition).set(one.mark.slot)
+        await work.wrote(one)
+
+
+def _said(mark: redis_sink.Watermark | None) -> str:
+    return "gone" if mark is None else f"slot {mark.slot}"

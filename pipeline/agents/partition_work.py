@@ -1,0 +1,354 @@
+"""One partition of a settled lane: which messages are applied, in which order, and which not.
+
+The slot is the truth: a slot is applied once, and only one above the last. Offsets are hints of
+where to look. A message beyond the next expected one means that the consumer is ahead of the
+store (Redis has lost its last second, or Faust has skipped in a rebalance): we go back to the
+expected one and let pass what was fetched before. Where the log does not have it any more, we go
+on with the first there is, and the slots between count as lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+from aiokafka.structs import TopicPartition
+
+from infra.clickhouse.client import ClickHouseError
+from infra.redis.client import RedisError
+from pipeline.agents import metrics
+from pipeline.agents.books import Books, Open, Writes
+from pipeline.agents.consumer import GroupConsumer
+from pipeline.sinks.clickhouse import PERMANENT
+from pipeline.sinks.redis import Watermark, transient
+from schemas.codec import CodecError
+from schemas.proto.tape_pb2 import SlotBatch
+
+log = structlog.get_logger(__name__)
+
+CHUNK_EVENTS: Final = 2_000  # loaded together
+SLICE_S: Final = 0.01  # of applying, then the event loop is given a turn
+MAX_UNWRITTEN_EVENTS: Final = 40_000  # applied and not in the stores: beyond it we wait
+STORE_RETRY_S: Final = 0.5
+SEEK_AGAIN_S: Final = 5.0
+SEEKS: Final = 3  # then the next message is taken as the first there is
+
+
+class Reopen(Exception):  # noqa: N818 - what is to be done
+    """The books are not those of the store any more: open them again; the text says why."""
+
+
+class BadSlot(Reopen):
+    """The content of a slot cannot be applied; it is put aside, the books may be half-way."""
+
+    def __init__(self, slot: int, offset: int, data: bytes, reason: str) -> None:
+        super().__init__(f"slot {slot}: {reason}")
+        self.slot = slot
+        self.offset = offset
+        self.data = data
+
+
+class BooksFailed(Exception):  # noqa: N818 - what happened
+    """The books failed over a slot, which is a bug; the text says where."""
+
+    def __init__(self, place: str, offset: int, slot: int, error: Exception) -> None:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        super().__init__(f"{place}@{offset} slot {slot}: {type(error).__name__}: {error} ({where})")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A message on its way through the books; without a batch there is nothing to apply."""
+
+    offset: int
+    batch: SlotBatch | None
+    size: int  # events, or what costs the same
+    bytes: int
+    done: Callable[[], None] = lambda: None
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a flush writes of one partition."""
+
+    work: PartitionWork
+    writes: Writes
+    mark: Watermark
+    entries: list[Entry]
+
+
+@dataclass(slots=True)
+class PartitionWork:
+    """The state of one partition; made anew whenever its books are opened."""
+
+    tp: TopicPartition
+    key: str  # of its watermark
+    consumer: GroupConsumer
+    made_room: Callable[[], None]  # less waits than before
+    waiting_bytes: int = 0
+    written: Watermark | None = None  # what we believe to be in Redis
+    applied: Watermark | None = None
+    unwritten_events: int = 0
+    reopen: str | None = None  # why, when it is to be opened again
+    paused: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _books: Books | None = None
+    _expected: int | None = None  # offset of the next message
+    _last_slot: int = -1  # of what was accepted
+    _continuous: bool = True  # nothing is missing between the last and the next expected
+    _seeking_since: float | None = None
+    _seeks: int = 0
+    _waiting: deque[Entry] = field(default_factory=deque)
+    _unwritten: list[Entry] = field(default_factory=list)
+    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    _ticked: bool = False
+
+    # Opening.
+
+    async def open(self, watermark: Watermark | None, open_books: Open) -> None:
+        """Open the books at the store's watermark. Raises RedisError, ClickHouseError."""
+        self._books = await open_books(self.tp.partition)
+        self.written = self.applied = watermark
+        if watermark is not None:
+            self._expected = watermark.offset + 1
+            self._last_slot = watermark.slot
+
+    async def go_back(self) -> None:
+        """Have the consumer go on at the expected message, or the first there is after it."""
+        wanted = 0 if self._expected is None else self._expected
+        found = await self.consumer.seek(self.tp, wanted)
+        if found is None:
+            return  # not ours any more
+        if found > wanted:
+            self._continuous = False
+        self._expected = found
+        self._seeking_since = time.monotonic()
+        self._seeks += 1
+
+    @property
+    def expected(self) -> int | None:
+        """The offset of the next message that will be accepted."""
+        return self._expected
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be offered."""
+        return self._books is not None
+
+    @property
+    def at(self) -> int | None:
+        """The offset of the first message whose facts are not in the stores."""
+        if self._unwritten:
+            return self._unwritten[0].offset
+        return self._waiting[0].offset if self._waiting else self._expected
+
+    # Routing.
+
+    async def wants(self, offset: int) -> bool:
+        """Say whether a message is to be read; where one is missing before it, go back for it."""
+        expected = self._expected
+        if expected is None or offset <= expected:
+            return True
+        if self._seeking_since is None:
+            log.warning("going back", place=self._place, at=offset, to=expected)
+            metrics.SEEKS_BACK.labels(self.tp.topic).inc()
+            await self.go_back()
+        return False
+
+    async def seek_again(self) -> None:
+        """Do so where what we went back for does not come."""
+        if self._seeking_since is None or time.monotonic() - self._seeking_since < SEEK_AGAIN_S:
+            return
+        if self._seeks < SEEKS:
+            await self.go_back()
+        else:
+            log.warning("the log has no such message: taking the next", place=self._place)
+            self._expected = self._seeking_since = None
+            self._continuous = False
+
+    def accept(self, entry: Entry, begin: Callable[[], Callable[[], None]]) -> None:
+        """Take a message that is wanted; a slot not above the last is dealt with as it is."""
+        batch = entry.batch
+        again = self._expected is not None and entry.offset < self._expected
+        if batch is not None and batch.slot <= self._last_slot:
+            metrics.SKIPPED_SLOTS.labels(self.tp.topic).inc()
+            entry.batch = batch = None
+        if again:
+            if batch is None:
+                return  # the watermark's offset is further already
+            self._continuous = False  # the topic is another one, and began anew
+        if batch is not None:
+            if not self._continuous:
+                self._count_lost(batch)
+                self._continuous = True
+            self._last_slot = batch.slot
+        entry.done = begin()
+        self._expected = entry.offset + 1
+        self._seeking_since = None
+        self._seeks = 0
+        self._waiting.append(entry)
+        self.waiting_bytes += entry.bytes
+        self._stirred.set()
+
+    def _count_lost(self, batch: SlotBatch) -> None:
+        """Count what is missing between the last slot and this one, if the log had it once."""
+        missing = batch.parent - self._last_slot if batch.HasField("parent") else 0
+        if self._last_slot < 0 or missing <= 0:
+            return
+        metrics.LOST_SLOTS.labels(self.tp.topic).inc(missing)
+        log.error(
+            "the log does not have the slots after the watermark any more: going on without",
+            place=self._place,
+            first_slot=self._last_slot + 1,
+            last_slot=batch.parent,
+        )
+
+    # Applying.
+
+    async def run(self) -> None:
+        """Apply what waits, for ever. Raises Reopen; anything else is a bug of the books."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if self.reopen is not None:
+                raise Reopen(self.reopen)
+            while self._waiting and not self.paused and not self.reopen:
+                if self.unwritten_events >= MAX_UNWRITTEN_EVENTS:
+                    break  # `wrote` stirs us
+                async with self.lock:
+                    await self._apply_chunk()
+                self.made_room()
+
+    def stir(self) -> None:
+        """Look again at what is to be done."""
+        self._stirred.set()
+
+    def open_again(self, why: str) -> None:
+        """Have `run` end with Reopen: what is in memory is not what the store has."""
+        self.reopen = f"the watermark has moved: {why}"
+        self.stir()
+
+    async def _apply_chunk(self) -> None:
+        chunk: list[Entry] = []
+        size = 0
+        for entry in self._waiting:
+            if chunk and size + entry.size > CHUNK_EVENTS:
+                break
+            chunk.append(entry)
+            size += entry.size
+        await self._load(chunk)
+        assert self._books is not None
+        turn_at = time.monotonic() + SLICE_S
+        for entry in chunk:
+            batch = entry.batch
+            if batch is not None:
+                try:
+                    self._books.apply(batch)
+                except CodecError as error:
+                    raise self._bad(entry, batch, error) from None
+                except Exception as error:
+                    self.reopen = "a slot is half applied"  # nothing of it is written
+                    raise BooksFailed(self._place, entry.offset, batch.slot, error) from error
+                self.applied = Watermark(batch.slot, entry.offset, batch.block_time_ms)
+                entry.batch = None  # its memory is not needed until it is written
+            elif self.applied is not None:
+                self.applied = self.applied._replace(offset=entry.offset)
+            self._waiting.popleft()
+            self.waiting_bytes -= entry.bytes
+            self._unwritten.append(entry)
+            self.unwritten_events += entry.size
+            if time.monotonic() > turn_at:
+                await asyncio.sleep(0)
+                turn_at = time.monotonic() + SLICE_S
+
+    async def _load(self, chunk: list[Entry]) -> None:
+        """Load all there is to load, one by one where together it fails."""
+        assert self._books is not None
+        entries = [entry for entry in chunk if entry.batch is not None]
+        groups = [entries]
+        while groups:
+            group = groups.pop(0)
+            try:
+                await self._books.load([entry.batch for entry in group if entry.batch is not None])
+            except CodecError as error:
+                if len(group) > 1:
+                    groups = [[entry] for entry in group]
+                    continue
+                batch = group[0].batch
+                assert batch is not None
+                raise self._bad(group[0], batch, error) from None
+            except RedisError as error:
+                if not transient(error):
+                    raise
+                await self._store_away(error)
+                groups.insert(0, group)
+            except ClickHouseError as error:
+                if getattr(error, "code", None) in PERMANENT:
+                    raise
+                await self._store_away(error)
+                groups.insert(0, group)
+
+    def _bad(self, entry: Entry, batch: SlotBatch, error: CodecError) -> BadSlot:
+        self.reopen = "a slot is half applied"  # nothing of it is written
+        return BadSlot(batch.slot, entry.offset, batch.SerializeToString(), str(error))
+
+    async def _store_away(self, error: Exception) -> None:
+        log.warning(
+            "nothing to be read from a store: waiting", place=self._place, reason=str(error)
+        )
+        await asyncio.sleep(STORE_RETRY_S)
+
+    # Writing.
+
+    async def tick(self) -> None:
+        """Let the books do what they do by the clock."""
+        tick = getattr(self._books, "tick", None)
+        if tick is not None:
+            async with self.lock:
+                await tick()
+                self._ticked = True
+
+    async def take(self) -> Taken | None:
+        """Take what is to be written, None where there is nothing."""
+        if not (self._unwritten or self._ticked):
+            return None
+        async with self.lock:
+            if self._books is None or self.applied is None or self.reopen is not None:
+                return None
+            taken = Taken(self, self._books.take(), self.applied, self._unwritten)
+            self._unwritten = []
+            self._ticked = False
+            return taken
+
+    async def wrote(self, taken: Taken) -> None:
+        """Hear that what was taken is in the stores."""
+        self.written = taken.mark
+        self.unwritten_events -= sum(entry.size for entry in taken.entries)
+        async with self.lock:
+            if self._books is not None:
+                self._books.written()
+        for entry in taken.entries:
+            entry.done()
+        self.stir()
+
+    @property
+    def idle(self) -> bool:
+        """Whether all we have accepted is in the stores."""
+        return not (self._waiting or self._unwritten or self.unwritten_events or self._ticked)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.tp.topic}[{self.tp.partition}]"
+
+
+def size_of(batch: SlotBatch) -> int:
+    """Return about how much work a batch is, in events."""
+    return 1 + len(batch.events) + (len(batch.balances) + len(batch.movements)) // 4

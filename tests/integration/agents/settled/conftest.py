@@ -1,0 +1,228 @@
+"""A settled lane on a real broker, workers of its counting group as processes, and their Redis."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from infra.kafka import client, topics
+from infra.process import NotReady, free_port
+from infra.redis.client import connect
+from infra.redis.embedded import valkey
+from pipeline.sinks.redis import read_watermark
+from schemas import redis_keys
+from schemas.proto.tape_pb2 import SlotBatch
+from schemas.topics import SETTLED_BY_MINT, UNDECODED
+
+COUNTING = Path(__file__).with_name("counting.py")
+PARTITIONS = range(SETTLED_BY_MINT.partitions)
+
+
+class Lane:
+    """The settled lane; knows what is to be found in the stores when all is applied."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.producer = Producer(client.confluent_producer(settings))
+        self.slot = 0
+        self.slots = {partition: [] for partition in PARTITIONS}
+
+    async def prepare(self):
+        await topics.create(self.settings, [SETTLED_BY_MINT, UNDECODED])
+        async with topics.reader(self.settings) as consumer:
+            places = await topics.partitions(self.settings, SETTLED_BY_MINT)
+            ends = await topics.ends(consumer, places)
+            waiting = {place for place in places if ends[place]}
+            await consumer.seek_to_beginning(*places)
+            while waiting:
+                for place, records in (await consumer.getmany(timeout_ms=200)).items():
+                    for record in records:
+                        self._note(place.partition, record.value)
+                    if records[-1].offset + 1 >= ends[place]:
+                        waiting.discard(place)
+
+    def _note(self, partition, value):
+        """Note what a message must come to: `counting.py` in a few words."""
+        try:
+            batch = SlotBatch.FromString(value)
+        except Exception:
+            return
+        slots = self.slots[partition]
+        if batch.slot > self.slot:
+            self.slot = batch.slot
+        if batch.blockhash not in ("bad", "bug") and batch.slot > max(slots, default=0):
+            slots.append(batch.slot)
+
+    def send(self, count, blockhash=""):
+        """Put slots on all partitions, as ingest does."""
+        for _ in range(count):
+            parent, self.slot = self.slot, self.slot + 1
+            batch = SlotBatch(slot=self.slot, parent=parent, block_time_ms=self.slot * 400)
+            batch.blockhash = blockhash
+            for partition in PARTITIONS:
+                self.raw(partition, batch.SerializeToString())
+        self.producer.flush()
+
+    def raw(self, partition, value):
+        self._note(partition, value)
+        while True:
+            try:
+                self.producer.produce(SETTLED_BY_MINT.name, value, None, partition)
+                break
+            except BufferError:
+                self.producer.poll(0.1)
+        self.producer.poll(0)
+
+    def expected(self):
+        """Count and digest of each partition when all is applied."""
+        found = {}
+        for partition, slots in self.slots.items():
+            digest = b""
+            for slot in slots:
+                digest = hashlib.sha256(digest + slot.to_bytes(8, "big")).digest()
+            found[partition] = (len(slots), digest)
+        return found
+
+
+class Valkey:
+    """A durable Redis that can be killed, put back in time and started again."""
+
+    def __init__(self, data):
+        self.data = data
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.child = None
+
+    async def start(self):
+        process = valkey(self.data, "127.0.0.1", self.port)
+        self.child = subprocess.Popen(
+            process.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    return await process.ready()
+                except NotReady:
+                    await asyncio.sleep(0.05)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def copy_to(self, place):
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(self.data, place)
+
+    def put_back(self, place):
+        """Replace the data by an older copy, while it does not run."""
+        shutil.rmtree(self.data)
+        shutil.copytree(place, self.data)
+
+
+class Workers:
+    """Processes of one counting group."""
+
+    def __init__(self, settings, log_file, **environment):
+        self.settings = settings
+        self.group = f"counting-{uuid.uuid4().hex[:8]}"
+        self.log_file = log_file
+        self.environment = environment
+        self.running = []
+        self.redis = connect(settings)
+
+    def start(self, **environment):
+        with self.log_file.open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, str(COUNTING)],
+                env=os.environ
+                | {
+                    "COUNTING_GROUP": self.group,
+                    "KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
+                    "KAFKA_SESSION_TIMEOUT_S": str(self.settings.kafka_session_timeout_s),
+                    "REDIS_URL": self.settings.redis_url,
+                    "CLICKHOUSE_URL": self.settings.clickhouse_url,
+                    **self.environment,
+                    **environment,
+                },
+                stdout=log,
+                stderr=log,
+                cwd=self.log_file.parent,
+            )
+        self.running.append(child)
+        return child
+
+    async def state(self):
+        found = {}
+        for partition in PARTITIONS:
+            key = f"{self.group}:{redis_keys.tag_of_mints(partition)}"
+            count, digest = await self.redis.hmget(key, ["count", "digest"])
+            found[partition] = (int(count or 0), digest or b"")
+        return found
+
+    async def watermarks(self):
+        return {
+            partition: await read_watermark(
+                self.redis,
+                redis_keys.WATERMARK.make(tag=redis_keys.tag_of_mints(partition), group=self.group),
+            )
+            for partition in PARTITIONS
+        }
+
+    async def until(self, enough, within_s=60):
+        """Wait until the state fulfils something."""
+        deadline = time.monotonic() + within_s
+        while True:
+            state = await self.state()
+            if enough(state):
+                return state
+            assert time.monotonic() < deadline, (state, self.log[-3000:])
+            assert any(child.poll() is None for child in self.running), self.log[-3000:]
+            await asyncio.sleep(0.1)
+
+    async def until_applied(self, lane, within_s=60):
+        expected = lane.expected()
+        await self.until(lambda state: state == expected, within_s)
+
+    @property
+    def log(self):
+        return self.log_file.read_text()
+
+    async def end(self):
+        for child in self.running:
+            if child.poll() is None:
+                child.send_signal(signal.SIGKILL)
+                child.wait()
+        await self.redis.aclose()
+
+
+@pytest.fixture
+async def redis_server(tmp_path):
+    server = Valkey(tmp_path / "valkey")
+    await server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def lane(broker):
+    lane = Lane(broker.settings)
+    await lane.prepare()
+    return lane
+
+
+@pytest.fixture
+async def workers(broker, redis_server, tmp_path):
+    settings = broker.settings.model_copy(update={"redis_url": redis_server.url})
+    workers = Workers(settings, tmp_path / "workers.log")
+    workers.log_file.touch()
+    yield workers
+    await workers.end()

@@ -1,0 +1,67 @@
+"""A worker with one settled group whose books are easily checked: run as a process by the tests.
+
+State of a partition: how many slots were applied, and a digest over all of them in their order.
+A slot applied twice, left out or out of turn gives another digest. COUNTING_ROWS=1 writes each
+slot to ClickHouse as well. A batch with blockhash "bad" has content that cannot be read, one with
+"bug" makes the books fail.
+"""
+
+import asyncio
+import hashlib
+import os
+
+from infra.settings import load
+from infra.telemetry import configure_logging
+from pipeline.agents import library_logs, settled, worker
+from pipeline.agents.settled import Writes
+from schemas import redis_keys
+from schemas.codec import CodecError
+from schemas.topics import SETTLED_BY_MINT
+
+GROUP = os.environ["COUNTING_GROUP"]
+ROWS = os.environ.get("COUNTING_ROWS") == "1"
+
+
+class Counting:
+    def __init__(self, key, count, digest):
+        self.key, self.count, self.digest = key, count, digest
+        self.rows = []
+
+    async def load(self, batches):
+        await asyncio.sleep(0)
+
+    def apply(self, batch):
+        self.count += 1
+        if batch.blockhash == "bad":
+            raise CodecError("blockhash: bad")
+        if batch.blockhash == "bug":
+            raise ZeroDivisionError("a bug")
+        self.digest = hashlib.sha256(self.digest + batch.slot.to_bytes(8, "big")).digest()
+        row = (batch.slot, None, "", batch.block_time_ms, 0, 0, 0, 0, True, None)
+        self.rows.append(row)
+
+    def take(self):
+        rows, self.rows = self.rows, []
+        return Writes(
+            {"slots": rows} if ROWS else {},
+            [("HSET", self.key, "count", self.count, "digest", self.digest)],
+        )
+
+    def written(self):
+        pass
+
+
+def attach(app, context):
+    async def open_books(partition):
+        key = f"{GROUP}:{redis_keys.tag_of_mints(partition)}"
+        count, digest = await context.redis.hmget(key, ["count", "digest"])
+        return Counting(key, int(count or 0), digest or b"")
+
+    settled.attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
+
+
+if __name__ == "__main__":
+    settings = load()
+    configure_logging(settings, "agents")
+    library_logs.quieten()
+    asyncio.run(worker.run(settings, {GROUP: attach}))
