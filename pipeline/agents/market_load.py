@@ -65,7 +65,8 @@ def decode(batch: SlotBatch) -> Slot:
             _of(mints, event.mint).events.append(event)
             for address in _addresses(event):
                 raw(address)
-        for balance in batch.balances:
+        # An account that changed hands is told once for each owner: the former's nothing first.
+        for balance in sorted(batch.balances, key=_is_held):
             if len(balance.account) != 32:
                 raise CodecError(f"TokenBalance: account of {len(balance.account)} bytes, not 32")
             raw(balance.owner)
@@ -77,6 +78,10 @@ def decode(batch: SlotBatch) -> Slot:
         raise CodecError(f"SlotBatch of slot {batch.slot}: {error}") from None
     ratio = sol_usd.as_integer_ratio() if sol_usd is not None and sol_usd > 0 else None
     return Slot(batch.slot, batch.block_time_ms, ratio, mints)
+
+
+def _is_held(balance: TokenBalance) -> bool:
+    return balance.amount_raw > 0
 
 
 def _of(mints: dict[str, MintSlot], mint: str) -> MintSlot:
