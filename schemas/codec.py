@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from schemas import base58
 from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
 from schemas.proto import tape_pb2
 from schemas.topics import Topic
@@ -347,6 +348,8 @@ def _to_json(field: FieldDescriptor) -> _Convert | None:
         return lambda text: float(text) if text else None
     if field.name.endswith("_raw"):
         return str
+    if field.name == "account":
+        return base58.encode
     if field.type == FieldDescriptor.TYPE_BYTES:
         return lambda data: b64encode(data).decode()
     return None

@@ -161,7 +161,12 @@ def test_internal_batch_as_json() -> None:
     )
     codec.add_event(batch.events, SWAP)
     batch.events.add(slot_gap=tape_pb2.SlotGap(first_slot=1, last_slot=2, reason="lost"))
+    batch.balances.add(account=bytes(32), amount_raw=2**60)
+    batch.movements.add(sent_raw=7)
     values = codec.message_to_json(batch)
+    assert values["balances"][0]["account"] == "1" * 32
+    assert values["balances"][0]["amount_raw"] == str(2**60)
+    assert values["movements"][0]["sent_raw"] == "7"
     assert values["kind"] == "slot_batch"
     assert values["sol_usd"] == 151.25
     assert values["outcomes"] == {"decoded": 1, "unknown": 2, "malformed": 3}
