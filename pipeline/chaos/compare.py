@@ -14,8 +14,8 @@ from pipeline.chaos.stores import Row, Stored
 from pipeline.chaos.truth import Slot
 from pipeline.chaos.values import SOL, Valuer
 from schemas import positions
-from schemas.base58 import encode
-from schemas.markets import EXACT_BELOW, window
+from schemas.base58 import decode, encode
+from schemas.markets import EXACT_BELOW, PRICE_SCALE, window
 
 KEPT: Final = 20  # examples of each kind
 WINDOWS: Final = (("minutes", 5, 1), ("minutes", 60, 1), ("quarters", 1_440, 15))
@@ -229,7 +229,7 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
     )
     found.maps(
         "positions row",
-        {key: _sums(positions.Position, sums) for key, sums in ends.items()},
+        {key: _without_head(_sums(positions.Position, sums)) for key, sums in ends.items()},
         {
             (row["wallet"], row["mint"], _day(row)): _from_row(positions.Position, row)
             for row in stored.rows["positions"]
@@ -262,6 +262,11 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
     # A wallet that never gained nor lost may be missing there.
     tops = {wallet: 0 for wallet, gain in realised.items() if not gain} | stored.top_wallets
     found.maps("top wallets", realised, tops)
+
+
+def _without_head(position: Row) -> Row:
+    """Leave out what a row does not tell."""
+    return {name: value for name, value in position.items() if name != "head_taken_raw"}
 
 
 def _last_day(
@@ -394,6 +399,12 @@ def markets(expected: Markets, stored: Stored, found: Differences) -> None:
             for key, account in stored.accounts.items()
         },
     )
+    _traders(expected, stored, found)
+    tokens = {
+        row["mint"]: {n: v for n, v in row.items() if n not in ("mint", "slot")}
+        for row in stored.rows["tokens"]
+    }
+    found.maps("token", dict(expected.tokens), tokens)
     found.maps(
         "last seen",
         dict(expected.last_ms),
@@ -401,34 +412,55 @@ def markets(expected: Markets, stored: Stored, found: Differences) -> None:
     )
 
 
+def _traders(expected: Markets, stored: Stored, found: Differences) -> None:
+    """Compare who traded when and how much, and the scores that follow from it."""
+    traders = {
+        (mint, decode(pool)[:8] + decode(wallet)): minute << 27 | cents
+        for mint in expected.trades
+        for (pool, wallet), (minute, cents) in expected.traders(mint).items()
+    }
+    found.maps("trader", traders, stored.traders)
+    scores = {
+        mint: expected.score(mint)
+        for mint, token in expected.tokens.items()
+        if token["platform"] and mint in expected.trades
+    }
+    found.maps("trending", {m: score for m, score in scores.items() if score}, stored.trending)
+
+
 def _candles(expected: Markets, stored: Stored, found: Differences) -> None:
-    """Compare volumes; of prices only that they are in order can be said."""
+    """Compare volumes; prices have bounds only."""
     got: dict[tuple[str, int, int], Row] = {}
+    bounds = {mint: expected.bounds(mint) for mint in expected.trades}
     for row in stored.rows["candles"]:
         key = row["mint"], row["interval_s"], row["start"] // 1000
-        got[key] = {
-            "amount_raw": row["amount_raw"],
-            "lamports": row["volume_lamports"],
-            "usd_micros": row["volume_usd_micros"],
-            "buys": row["buys"],
-            "sells": row["sells"],
-            "slot": row["slot"],
-        }
-        _prices_in_order(key, row, found)
+        renamed = {"lamports": "volume_lamports", "usd_micros": "volume_usd_micros"}
+        got[key] = {each.name: row[renamed.get(each.name, each.name)] for each in fields(Volume)}
+        _check_prices(key, row, bounds, 1, found)
     for (mint, place), candle in stored.candles.items():
         running = _fields(candle)
         key = mint, INTERVALS_S[place], candle.start_s
-        got[key] = {name.name: running[name.name] for name in fields(Volume)}
-        _prices_in_order(key, running, found)
+        got[key] = {each.name: running[each.name] for each in fields(Volume)}
+        _check_prices(key, running, bounds, PRICE_SCALE, found)
     found.maps("candle", {k: _fields(v) for k, v in expected.candles.items()}, got)
 
 
-def _prices_in_order(key: object, candle: Row, found: Differences) -> None:
+def _check_prices(
+    key: tuple[str, int, int],
+    candle: Row,
+    bounds: Mapping[str, tuple[Fraction, Fraction]],
+    scale: int,
+    found: Differences,
+) -> None:
     for money in ("sol", "usd"):
         names = (f"{name}_{money}" for name in ("low", "open", "close", "high"))
         low, first, last, high = (candle[name] for name in names)
         if not low <= min(first, last) <= max(first, last) <= high:
             found.add("candle's prices", key, "low <= open, close <= high", candle)
+        least, most = bounds.get(key[0], (Fraction(0), Fraction(0)))
+        if money == "sol" and not (least * scale <= low and high <= most * scale) and high:
+            shown = f"{float(least)} to {float(most)}"
+            found.add("candle's prices", key, shown, (low / scale, high / scale))
 
 
 def _windows(expected: Markets, stored: Stored, found: Differences) -> None:

@@ -8,11 +8,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
 from typing import Any, Final
 
 from pipeline.chaos.movements import balances, of_mints
 from pipeline.chaos.truth import Slot
 
+CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
+PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+PROGRAM_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+MOST_CENTS: Final = 2**27 - 1
+CAP_CENTS: Final = 1_000_000
+MOVED_BY: Final = Fraction(3, 2)
+NOTHING_KNOWN: Final = {
+    **dict.fromkeys(("name", "symbol", "uri", "creator", "platform", "dex", "pool"), ""),
+    **dict.fromkeys(("quote_mint", "token_program", "migrated_dex", "migrated_pool"), ""),
+    **dict.fromkeys(("decimals", "supply_raw", "created_slot", "created_at"), None),
+    **dict.fromkeys(("migrated_slot", "migrated_at"), None),
+}
 INTERVALS_S: Final = (1, 60, 300, 900, 3_600, 14_400, 86_400)
 # Addresses without a key: the incinerator, the system program.
 NOBODYS: Final = ("1nc1nerator11111111111111111111111111111111", "1" * 32)
@@ -43,9 +57,19 @@ class Volume:
 class Trade:
     """A swap as the rolling figures see it."""
 
-    minute: int
+    time_s: int
     wallet: str
     swap: dict[str, Any]
+
+    @property
+    def minute(self) -> int:
+        """Minutes since the Unix epoch."""
+        return self.time_s // 60
+
+    @property
+    def cents(self) -> int:
+        """What it was worth, rounded down."""
+        return (self.swap["usd_value_micros"] or 0) // 10_000
 
 
 @dataclass(slots=True)
@@ -76,29 +100,40 @@ class Markets:
         self.holders: defaultdict[str, Holders] = defaultdict(Holders)
         # By wallet and account: mint, raw balance, decimals, whether Token-2022.
         self.balances: dict[tuple[str, str], tuple[str, int, int, bool]] = {}
-        self.creations: dict[str, dict[str, Any]] = {}
-        self.migrations: dict[str, dict[str, Any]] = {}
+        self.tokens: defaultdict[str, dict[str, Any]] = defaultdict(lambda: dict(NOTHING_KNOWN))
+        self.time_s = 0  # of the last slot
         self.last_ms: defaultdict[str, int] = defaultdict(int)  # of an event or balance, by mint
 
     def slot(self, slot: Slot) -> None:
         """Take the next slot; its swaps have been valued."""
-        time_s = slot.block_time_ms // 1000
+        time_s = self.time_s = slot.block_time_ms // 1000
         for tx in slot.transactions:
             for swap in tx.swaps:
                 mint = swap["mint"]
                 for length_s in INTERVALS_S:
                     start_s = time_s // length_s * length_s
                     self.candles[mint, length_s, start_s].add(swap, slot.slot)
-                self.trades[mint].append(Trade(time_s // 60, swap["wallet"], swap))
+                self.trades[mint].append(Trade(time_s, swap["wallet"], swap))
+                token = self.tokens[mint]
+                token["decimals"] = swap["decimals"]
+                if swap["dex"] in CURVES:
+                    token["platform"] = token["platform"] or swap["platform"]
                 self.holders[mint].pools.add(swap["pool"])
                 self.last_ms[mint] = slot.block_time_ms
             for creation in tx.creations:
-                self.creations.setdefault(creation["mint"], creation)
+                self._created(slot, creation)
                 self.holders[creation["mint"]].pools.add(creation["pool"])
                 self.holders[creation["mint"]].creator = creation["creator"]
                 self.last_ms[creation["mint"]] = slot.block_time_ms
             for migration in tx.migrations:
-                self.migrations[migration["mint"]] = migration
+                token = self.tokens[migration["mint"]]
+                token["platform"] = token["platform"] or migration["platform"]
+                token |= {
+                    "migrated_slot": slot.slot,
+                    "migrated_at": slot.block_time_ms,
+                    "migrated_dex": migration["dex"],
+                    "migrated_pool": migration["pool"],
+                }
                 self.holders[migration["mint"]].pools.add(migration["pool"])
                 self.last_ms[migration["mint"]] = slot.block_time_ms
         changed = balances(slot)
@@ -106,6 +141,9 @@ class Markets:
             holders = self.holders[balance.mint]
             holders.accounts[balance.account] = balance.owner, balance.amount_raw
             self.last_ms[balance.mint] = slot.block_time_ms
+            token = self.tokens[balance.mint]
+            token["decimals"] = balance.decimals
+            token["token_program"] = PROGRAM_2022 if balance.is_token_2022 else PROGRAM
             if balance.is_vault:
                 holders.vaults.add(balance.account)
         for balance in changed:
@@ -120,6 +158,58 @@ class Markets:
                     )
                 else:
                     self.balances.pop(key, None)
+
+    def _created(self, slot: Slot, creation: dict[str, Any]) -> None:
+        """Note what a token is; of several creations the first counts."""
+        token = self.tokens[creation["mint"]]
+        if token["created_slot"] is None:
+            names = ("name", "symbol", "uri", "decimals", "supply_raw", "creator", "dex", "pool")
+            token |= {name: creation[name] for name in (*names, "quote_mint", "token_program")}
+            token["platform"] = creation["platform"] or token["platform"]
+            token |= {"created_slot": slot.slot, "created_at": slot.block_time_ms}
+
+    def traders(self, mint: str) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the minute of the last trade and the volume in cents by pool and wallet.
+
+        The pool is empty where all of the mint's pools are meant.
+        """
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for trade in self.trades[mint]:
+            for key in (("", trade.wallet), (trade.swap["pool"], trade.wallet)):
+                _, before = found.get(key, (0, 0))
+                found[key] = trade.minute, min(before + trade.cents, MOST_CENTS)
+        return found
+
+    def score(self, mint: str) -> int:
+        """Return the trending score after the last whole second: its minute is the last slot's."""
+        now = self.time_s // 60
+        last: dict[str, int] = {}
+        cents: defaultdict[str, int] = defaultdict(int)
+        for trade in self.trades[mint]:
+            if trade.time_s < self.time_s:
+                last[trade.wallet] = trade.minute
+                cents[trade.wallet] = min(cents[trade.wallet] + trade.cents, MOST_CENTS)
+        score = 0
+        for wallet, minute in last.items():
+            factor = 16 * (minute > now - 5) + 4 * (minute > now - 60)
+            factor += minute - minute % 15 > now - 1_440
+            score += factor * weight(cents[wallet])
+        return score
+
+    def bounds(self, mint: str) -> tuple[Fraction, Fraction]:
+        """Return between what prices (SOL for a whole token) a mint's price can have been.
+
+        It is always that of some pool at some time; a pool's own price after a trade is off the
+        trade's by what the trade moved it.
+        """
+        prices = [
+            Fraction(lamports * 10 ** trade.swap["decimals"], trade.swap["amount_raw"] * 10**9)
+            for trade in self.trades[mint]
+            if trade.swap["amount_raw"] and (lamports := trade.swap["sol_value_lamports"])
+        ]
+        if not prices:
+            return Fraction(0), Fraction(0)
+        return min(prices) / MOVED_BY, max(prices) * MOVED_BY
 
     def window(
         self, mint: str, now_min: int, minutes: int, width: int = 1, pool: str | None = None
@@ -136,3 +226,16 @@ class Markets:
                 traders.add(trade.wallet)
                 volume.add(trade.swap, 0)
         return len(traders), volume
+
+
+def weight(cents: int) -> int:
+    """Return log2(1 + dollars) of a trader in 1/1024: straight lines between powers of two."""
+    return log2(100 + min(cents, CAP_CENTS)) - log2(100)
+
+
+def log2(number: int) -> int:
+    """Return the binary logarithm in 1/1024, rounded down."""
+    power = 0
+    while 2 ** (power + 1) <= number:
+        power += 1
+    return floor(1024 * (power + Fraction(number, 2**power) - 1))

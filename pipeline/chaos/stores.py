@@ -27,7 +27,7 @@ from schemas.markets import (
     unpack_pool,
 )
 from schemas.redis_keys import Key
-from schemas.topics import SETTLED_BY_WALLET
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 Row = dict[str, Any]
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
@@ -58,6 +58,8 @@ class Stored:
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)
     exact: dict[tuple[str, str], int] = field(default_factory=dict)
     holders: dict[tuple[str, str], float] = field(default_factory=dict)
+    traders: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    trending: dict[str, int] = field(default_factory=dict)
 
 
 async def read(settings: Settings) -> Stored:
@@ -144,6 +146,13 @@ async def _read_markets(redis: Connection, stored: Stored) -> None:
     async for mint, members in _sorted_sets(redis, redis_keys.HOLDERS, "mint"):
         for owner_raw, score in members.items():
             stored.holders[mint, encode(owner_raw)] = score
+    async for mint, members in _sorted_sets(redis, redis_keys.TRADERS, "mint"):
+        for trader, score in members.items():
+            stored.traders[mint, trader] = int(score)
+    for tag in map(redis_keys.tag_of_mints, range(SETTLED_BY_MINT.partitions)):
+        key = redis_keys.TRENDING.make(tag=tag)
+        for name, score in await redis.zrange(key, 0, -1, withscores=True):
+            stored.trending[name.decode()] = int(score)
 
 
 def _names(kind: Key) -> str:
