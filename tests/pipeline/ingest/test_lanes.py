@@ -20,6 +20,7 @@ from schemas.codec import swap_from_proto
 from schemas.events import Commitment, Swap, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
+from schemas.rpc_json import transaction_info_from_json, transaction_to_json
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 COIN = "9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E"
@@ -107,6 +108,13 @@ def told(message: Any) -> dict[str, Any]:
 
 def wanted(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in type(value).__slots__}
+
+
+def test_what_rpc_tells_of_a_transaction_is_the_same(chain: Any) -> None:
+    for index, raw in chain[0] + chain[1]:
+        info = SubscribeUpdateTransactionInfo.FromString(raw)
+        fetched = transaction_info_from_json(transaction_to_json(info), index)
+        assert decode_update(fetched, 1, 0) == decode_update(info, 1, 0)
 
 
 async def test_another_order_of_arrival_and_a_restart_give_the_same_bytes(chain: Any) -> None:
