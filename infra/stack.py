@@ -209,7 +209,9 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
 # Roles in starting order: name, command, which systems serve before it.
 _ROLES: Final = (
     ("ingest", ("ingest",), ("kafka", "chain")),
-    ("agents", ("agents",), ("kafka", "clickhouse", "redis")),
+    ("agents", ("agents", "live"), ("kafka", "redis")),
+    # In a process of their own: what they do in slices would delay what is live.
+    ("books", ("agents", "pnl", "market", "store"), ("kafka", "clickhouse", "redis")),
 )
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import logging
 import sys
+from collections.abc import Callable
 from io import TextIOBase
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+import orjson
 import structlog
 from prometheus_client import start_http_server
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -23,6 +25,7 @@ from infra.process import PortInUse
 from infra.settings import Settings, SettingsError
 
 MetricsRole = Literal["ingest", "agents", "books", "chain"]
+Lacking = Callable[[], dict[str, str]]  # what is not ready yet -> why
 
 _SECRET_KEYS: Final = frozenset(
     {"token", "password", "secret", "authorization", "cookie", "api_key", "apikey", "x_api_key"}
@@ -98,16 +101,17 @@ def host_of(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def serve_metrics(settings: Settings, role: MetricsRole) -> None:
-    """Serve /metrics of this process in a thread of its own.
+def serve_metrics(settings: Settings, role: MetricsRole, lacking: Lacking | None = None) -> None:
+    """Serve /metrics of this process in a thread of its own, and /ready where `lacking` is given.
 
-    Raises PortInUse, which names the setting `METRICS_PORT_<ROLE>`, and SettingsError where this
-    machine has no such address or does not grant the port.
+    /ready answers 200 when nothing is lacking, else 503 and what is, by name. Raises PortInUse,
+    which names the setting `METRICS_PORT_<ROLE>`, and SettingsError where this machine has no such
+    address or does not grant the port.
     """
     setting = f"metrics_port_{role}"
     port: int = getattr(settings, setting)
     try:
-        start_http_server(port, addr=settings.metrics_host)
+        server, _ = start_http_server(port, addr=settings.metrics_host)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(settings.metrics_host, port, setting.upper()) from None
@@ -115,3 +119,19 @@ def serve_metrics(settings: Settings, role: MetricsRole) -> None:
             f"METRICS_HOST={settings.metrics_host!r}, {setting.upper()}={port}: "
             f"/metrics cannot be served there ({error.strerror})"
         ) from None
+    if lacking is not None:
+        server.set_app(_with_ready(server.get_app(), lacking))
+
+
+def _with_ready(metrics: Any, lacking: Lacking) -> Any:
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] != "/ready":
+            return metrics(environ, start_response)
+        missing = lacking()
+        start_response(
+            "503 Service Unavailable" if missing else "200 OK",
+            [("Content-Type", "application/json")],
+        )
+        return [orjson.dumps({"ready": not missing, "lacking": missing})]
+
+    return app

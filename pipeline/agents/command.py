@@ -9,16 +9,20 @@ from typing import Final
 import click
 import structlog
 
+from infra.clickhouse.client import ClickHouseError
+from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka import topics
 from infra.kafka.client import KafkaUnreachable
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
-from pipeline.agents import library_logs, live, worker
+from pipeline.agents import library_logs, live, market, pnl, store, worker
 from pipeline.agents.context import Attach
 
 log = structlog.get_logger(__name__)
 
-GROUPS: Final[dict[str, Attach]] = {live.GROUP: live.attach}
+GROUPS: Final[dict[str, Attach]] = {
+    module.GROUP: module.attach for module in (live, pnl, market, store)
+}
 
 
 def _known(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -38,34 +42,43 @@ def agents(groups: tuple[str, ...]) -> None:
     \b
       live   tape-live -> solana-dex-swaps, solana-token-creations, solana-slot-status:
              one Protobuf message an event, keyed by mint (by slot), within milliseconds
+      pnl    tape-settled-by-wallet -> FIFO lots, realised PnL, days and leaderboards
+      market tape-settled-by-mint -> candles, 24 h figures, trending, holders, tokens
+      store  tape-settled-by-mint, tape-gaps -> the rows of the tape in ClickHouse
 
     A message of a lane that cannot be read goes to tape-undecoded with the reason, and the rest
-    goes on. Delivery is at least once: after a crash events may come again, none is lost; a
-    swap's identity is (signature, event_index).
+    goes on. `live` delivers at least once: after a crash events may come again, none is lost; a
+    swap's identity is (signature, event_index). The others keep their state in Redis beside the
+    last slot applied, and apply each slot once. While Redis or ClickHouse is away they wait.
 
     \b
     Examples:
       soltape agents                 every group in this process
-      soltape agents live            this one; start it again elsewhere to share its partitions
+      soltape agents pnl market      these; start them again elsewhere to share partitions
       soltape tail solana-dex-swaps  see what comes out
 
     Each group is the consumer group soltape-<name> on KAFKA_BOOTSTRAP; a process that dies hands
     its partitions to the others within twice KAFKA_SESSION_TIMEOUT_S. Topics that are missing are
-    created. Metrics are on METRICS_HOST:METRICS_PORT_AGENTS/metrics. Ctrl-C stops within three
-    seconds; status 70 says that a group could not go on, and the log why.
+    created, and ClickHouse is brought up to date. Metrics are on METRICS_HOST:METRICS_PORT_AGENTS,
+    without `live` on METRICS_PORT_BOOKS: /metrics, and /ready, which answers 200 once all groups
+    have caught up. Ctrl-C stops within three seconds; status 70 says that a group could not go
+    on, and the log why.
     """
     settings = load()
     configure_logging(settings, "agents")
     library_logs.quieten()
-    serve_metrics(settings, "agents")
+    readiness = worker.Readiness(groups)
+    serve_metrics(settings, "agents" if live.GROUP in groups else "books", readiness.lacking)
     try:
-        asyncio.run(_run(settings, groups))
-    except (KafkaUnreachable, topics.TopicsWrong) as error:
+        asyncio.run(_run(settings, groups, readiness))
+    except (KafkaUnreachable, topics.TopicsWrong, MigrationError, ClickHouseError) as error:
         log.error("not started", cause=type(error).__name__, detail=str(error))
         sys.exit(1)
 
 
-async def _run(settings: Settings, groups: tuple[str, ...]) -> None:
+async def _run(settings: Settings, groups: tuple[str, ...], readiness: worker.Readiness) -> None:
     log.info("starting", groups=", ".join(groups), kafka=settings.kafka_bootstrap)
     await topics.create(settings)
-    await worker.run(settings, {name: GROUPS[name] for name in groups})
+    if set(groups) - {live.GROUP}:
+        await asyncio.to_thread(migrate, settings)
+    await worker.run(settings, {name: GROUPS[name] for name in groups}, readiness)

@@ -22,6 +22,7 @@ from infra.redis.client import connect
 from pipeline.agents import live_metrics, metrics
 from pipeline.agents.context import Context
 from pipeline.agents.live_streams import LiveStreams, Place
+from pipeline.agents.poison import undecoded
 from pipeline.agents.prices import LAMPORTS, Prices
 from pipeline.agents.receipt import Receipt
 from pipeline.sinks.kafka import Message
@@ -30,13 +31,12 @@ from schemas.channels import Channel, LiveEvent
 from schemas.codec import CodecError, migration_from_proto, swap_from_proto
 from schemas.events import Migration, Swap
 from schemas.proto import tape_pb2
-from schemas.proto.tape_pb2 import LiveBatch, Undecoded
+from schemas.proto.tape_pb2 import LiveBatch
 from schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
 GROUP: Final = "live"
-MAX_UNDECODED_BYTES: Final = 256 << 10
 MAX_DECIMALS: Final = 255  # the chain keeps them in one byte
 REDIS_ANSWERS_S: Final = 1.0  # the longest that a Redis which hangs holds the lane up, once
 _MICROS: Final = 1_000_000
@@ -102,17 +102,6 @@ def live_events(batch: LiveBatch) -> Iterator[tuple[Channel, LiveEvent]]:
                 yield channels.CREATIONS, channels.creation_event(event.creation)
             case "slot_status":
                 yield channels.STATUS, channels.status_event(event.slot_status)
-
-
-def undecoded(value: bytes | None, place: str, reason: str) -> Message:
-    """Return the record that tape-undecoded keeps of a poison message."""
-    record = Undecoded(
-        reason=Undecoded.MALFORMED,
-        detail=f"{place}: {reason}",
-        data=(value or b"")[:MAX_UNDECODED_BYTES],
-    )
-    partition = topics.UNDECODED.partition(record.signature)
-    return Message(topics.UNDECODED.name, partition, None, record.SerializeToString())
 
 
 def attach(app: faust.App, context: Context) -> None:

@@ -67,6 +67,8 @@ class Progress:
         self.consumer = GroupConsumer(app)
         self.at: Callable[[TopicPartition], int | None] = self._at
         """The first offset of a partition that is not done, None before the first message."""
+        self.lacking: str | None = "starting"
+        """What keeps the group from having caught up, None when it has."""
         self._group = group
         self._finish: Callable[[], Awaitable[None]] | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -127,7 +129,7 @@ class Progress:
             async with asyncio.timeout(COMMIT_EVERY_S):
                 ends = await self.consumer.ends()
         except (KafkaError, TimeoutError):  # a rebalance is under way, or the broker has gone
-            metrics.CAUGHT_UP.labels(self._group).set(0)
+            self._caught_up("Kafka does not answer, or partitions change hands")
             return
         lag = 0
         for tp, (end, position) in ends.items():
@@ -135,8 +137,14 @@ class Progress:
             lag += max(0, end - (position if at is None else at))
         metrics.LAG_BATCHES.labels(self._group).set(lag)
         metrics.PARTITIONS.labels(self._group).set(len(ends))
-        caught_up = bool(ends) and lag <= NEXT_TO_NOTHING_BATCHES
-        metrics.CAUGHT_UP.labels(self._group).set(caught_up)
+        if not ends:
+            self._caught_up("no partition yet")
+        else:
+            self._caught_up(f"{lag} batches behind" if lag > NEXT_TO_NOTHING_BATCHES else None)
+
+    def _caught_up(self, lacking: str | None) -> None:
+        self.lacking = lacking
+        metrics.CAUGHT_UP.labels(self._group).set(lacking is None)
 
     def _at(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.get(tp)

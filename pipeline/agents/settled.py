@@ -31,7 +31,6 @@ from pipeline.agents import metrics
 from pipeline.agents.books import Books, Open, Writes
 from pipeline.agents.context import Context
 from pipeline.agents.flush import Flush
-from pipeline.agents.live import undecoded
 from pipeline.agents.partition_work import (
     STORE_RETRY_S,
     BadSlot,
@@ -40,6 +39,7 @@ from pipeline.agents.partition_work import (
     Reopen,
     size_of,
 )
+from pipeline.agents.poison import undecoded
 from pipeline.sinks.clickhouse import PERMANENT
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
@@ -88,7 +88,7 @@ class Lane:
         self._room = asyncio.Event()
         self._handing_over = False
         context.progress.before_handing_over(self._hand_over)
-        context.progress.at = self._at
+        self._at_elsewhere, context.progress.at = context.progress.at, self._at
 
     async def run(self, stream: Any) -> None:
         """Take messages, for ever."""
@@ -303,10 +303,14 @@ class Lane:
         async with asyncio.timeout(LOOK_EVERY_S):
             ends = await self._context.progress.consumer.ends()
         for tp, (end, position) in ends.items():
+            if tp.topic != self._topic.name:
+                continue
             at = self._at(tp)
             lags.append(end - (position if at is None else at))
         metrics.LAG_SLOTS.labels(self._group).set(max(lags))
 
     def _at(self, tp: TopicPartition) -> int | None:
+        if tp.topic != self._topic.name:
+            return self._at_elsewhere(tp)
         work = self._works.get(tp.partition)
         return None if work is None else work.at

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
-from pipeline.agents.live import undecoded
+from pipeline.agents.poison import undecoded
 from pipeline.agents.settled import Books, Writes
 from pipeline.agents.settled import attach as attach_settled
 from schemas import rows, tape_rows, topics

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 import faust
@@ -37,7 +37,24 @@ LEAVE_S: Final = 0.7  # for each of: the last commit, leaving the consumer group
 EX_SOFTWARE: Final = 70
 
 
-async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
+class Readiness:
+    """Whether the groups of this process have caught up with their lanes."""
+
+    def __init__(self, groups: Iterable[str]) -> None:
+        self.progress: dict[str, Progress | None] = dict.fromkeys(groups)
+
+    def lacking(self) -> dict[str, str]:
+        """Return the groups that have not, and how far they are."""
+        return {
+            group: why
+            for group, progress in self.progress.items()
+            if (why := "starting" if progress is None else progress.lacking)
+        }
+
+
+async def run(
+    settings: Settings, groups: Mapping[str, Attach], readiness: Readiness | None = None
+) -> NoReturn:
     """Run groups until SIGINT or SIGTERM, then end the process: status 0.
 
     Where a group cannot go on the reason is logged, nothing unfinished is committed, and the
@@ -65,6 +82,8 @@ async def run(settings: Settings, groups: Mapping[str, Attach]) -> NoReturn:
         app = create_app(settings, name)
         context = Context(settings, sink, redis, clickhouse, Progress(app, name), stop)
         attach(app, context)
+        if readiness is not None:
+            readiness.progress[name] = context.progress
         running.append(Group(name, app, context))
     for group in running:
         group.start()

@@ -36,7 +36,7 @@ def after(planned, name):
 
 def test_everything_is_started_here_by_default():
     planned = plan(load_own(), Wishes())
-    assert names(planned) == ["kafka", "clickhouse", "redis", "chain", "ingest", "agents"]
+    assert names(planned) == ["kafka", "clickhouse", "redis", "chain", "ingest", "agents", "books"]
     assert after(planned, "ingest") == ("kafka", "chain")
     assert planned.elsewhere == {}
     environment = planned.environment()
@@ -52,7 +52,7 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
     monkeypatch.setenv("RPC_ENDPOINT", "https://rpc.example.com/s3cret")
     planned = plan(load_own(), Wishes())
-    assert names(planned) == ["ingest", "agents"]
+    assert names(planned) == ["ingest", "agents", "books"]
     assert after(planned, "ingest") == ()
     assert planned.elsewhere == {
         "kafka": "kafka-1:9092,kafka-2:9092",
@@ -110,6 +110,7 @@ def test_only_tansu_forgets():
     assert {part.process.name for part in planned.parts if part.restart_with} == {
         "ingest",
         "agents",
+        "books",
     }
 
 

@@ -16,7 +16,7 @@ def test_help_tells_what_goes_where_and_how_to_scale():
     for said in (
         "solana-dex-swaps",
         "tape-undecoded",
-        "share its partitions",
+        "share partitions",
         "METRICS_PORT_AGENTS",
     ):
         assert said in text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.agents.live import MAX_UNDECODED_BYTES, Poison, parse, public_messages, undecoded
+from pipeline.agents.live import Poison, parse, public_messages
+from pipeline.agents.poison import MAX_UNDECODED_BYTES, undecoded
 from schemas.proto.tape_pb2 import (
     Creation,
     LiveBatch,
