@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS swaps
     sol_value_lamports Nullable(UInt64) ALIAS if(quote_mint = 'So11111111111111111111111111111111111111112', quote_amount_raw, sol_value_unlike_quote_lamports) COMMENT 'value of quote_amount_raw in lamports; null while its price is unknown',
     written_at DateTime('UTC') MATERIALIZED now() COMMENT 'when this row was written; what CLICKHOUSE_SWAPS_DAYS counts from' CODEC(Delta, ZSTD(3)),
     PROJECTION by_wallet (SELECT _part_offset ORDER BY wallet),
-    PROJECTION by_slot (SELECT _part_offset ORDER BY slot)
+    PROJECTION by_time (SELECT _part_offset ORDER BY block_time)
 )
 ENGINE = ReplacingMergeTree(slot)
 PARTITION BY toYYYYMMDD(block_time)
