@@ -7,11 +7,11 @@ from typing import Final
 
 import faust
 
+from pipeline.agents.books import Books
 from pipeline.agents.context import Context
 from pipeline.agents.pnl_books import PnlBooks
 from pipeline.agents.pnl_cold import HOUR_MS, ColdMints, reader
 from pipeline.agents.pnl_store import Store
-from pipeline.agents.settled import Books
 from pipeline.agents.settled import attach as attach_settled
 from schemas.topics import SETTLED_BY_WALLET
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from pipeline.agents.books import Writes
 from pipeline.agents.pnl_cold import HOUR_MS, Asleep, ColdMints
 from pipeline.agents.pnl_memory import (
     NOT_CHANGED,
@@ -25,7 +26,6 @@ from pipeline.agents.pnl_memory import (
 )
 from pipeline.agents.pnl_rows import Row, match_row, position_row, wallet_day_row
 from pipeline.agents.pnl_store import Store
-from pipeline.agents.settled import Writes
 from pipeline.domain.lots import Holding, Match, Realised
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
 from pipeline.solana import address

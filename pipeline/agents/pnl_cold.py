@@ -71,6 +71,8 @@ class ColdMints:
         self._idle: dict[str, int] = {}  # may be put away by the slots loaded: mint -> hour
         self._frozen: dict[str, list[Asleep]] = {}  # put away since the last take,
         self._frozen_writing: dict[str, list[Asleep]] = {}  # and by that
+        self._woken: set[str] = set()  # marked cold in Redis, but back since the last take,
+        self._woken_writing: set[str] = set()  # and with that
         self._rows: list[Row] = []
         self._commands: list[tuple[Any, ...]] = []
 
@@ -83,7 +85,7 @@ class ColdMints:
             return []
         woken: list[Asleep] = []
         cold: list[str] = []
-        if asked := [mint for mint in unknown if self._put_away(mint) is None]:
+        if asked := [mint for mint in unknown if self._only_redis_knows(mint)]:
             is_cold = await self._store.read_cold([raw(mint) for mint in asked])
             cold = [mint for mint, away in zip(asked, is_cold, strict=True) if away]
             if cold:
@@ -97,8 +99,14 @@ class ColdMints:
                 self._frozen_writing.pop(mint, None)
         if cold:
             self._commands.append(("SREM", self._store.cold, *map(raw, cold)))
+            self._woken.update(cold)
         self._here.update(unknown)
         return woken
+
+    def _only_redis_knows(self, mint: str) -> bool:
+        """Return whether the mark in Redis is all that tells if a mint is cold."""
+        here = mint in self._woken or mint in self._woken_writing
+        return not here and self._put_away(mint) is None
 
     def _put_away(self, mint: str) -> list[Asleep] | None:
         """Return what was put away and may not be in ClickHouse yet."""
@@ -127,7 +135,12 @@ class ColdMints:
         hours |= self._moved_writing | self._moved
         for mint, time_ms in moving:
             hours[mint] = max(hours.get(mint, 0), time_ms // HOUR_MS)
-        self._idle = {mint: hour for mint, hour in hours.items() if hour <= until}
+        # Redis may not have heard yet of what was put away last.
+        self._idle = {
+            mint: hour
+            for mint, hour in hours.items()
+            if hour <= until and self._put_away(mint) is None
+        }
         return list(self._idle)
 
     def turn(self, hour: int, moves_later: Callable[[], set[str]]) -> list[str]:
@@ -154,6 +167,8 @@ class ColdMints:
         """Put a mint away."""
         self._frozen[mint] = asleep
         self._moved.pop(mint, None)
+        self._woken.discard(mint)
+        self._woken_writing.discard(mint)
         self._rows += [
             (mint, self._partition, each.wallet, pack_cold(each.packed, each.chunks), slot)
             for each in asleep
@@ -179,8 +194,9 @@ class ColdMints:
             commands.append(("ZADD", self._store.traded, *moved))
         self._moved_writing, self._moved = self._moved, {}
         self._frozen_writing, self._frozen = self._frozen, {}
+        self._woken_writing, self._woken = self._woken, set()
         return rows, commands
 
     def written(self) -> None:
         """Hear that the last take is in the stores."""
-        self._moved_writing, self._frozen_writing = {}, {}
+        self._moved_writing, self._frozen_writing, self._woken_writing = {}, {}, set()

@@ -1,0 +1,225 @@
+"""The books on real stores: a function of the slots, whatever is cut, killed or put away."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from pipeline.domain.lots import Holding
+from schemas.base58 import decode, encode
+from schemas.positions import LOT, full_chunks, unpack_position, unpack_wallet_day
+from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+async def straight(make, batches, **options):
+    """What one load and one flush make of the slots."""
+    player = await make(**options)
+    await player.apply(batches)
+    await player.flush()
+    return await player.state(), player.rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_however_it_is_cut_the_stores_hold_the_same(player, market, seed):
+    batches = market(seed).slots(300, step_ms=HOUR_MS // 4)
+    wanted, rows = await straight(player, batches)
+    assert len(wanted) > 30
+    random = Random(seed)
+    cut = await player(recent=5)  # forgets all the time
+    at = 0
+    while at < len(batches):
+        count = random.choice([1, 2, 10])
+        await cut.apply(batches[at : at + count])
+        at += count
+        if random.random() < 0.4:
+            await cut.flush()
+            if random.random() < 0.3:
+                cut.books = None  # a restart
+    await cut.flush()
+    assert await cut.state() == wanted
+    assert cut.rows == rows
+
+
+async def test_what_is_applied_while_a_flush_is_under_way_is_of_the_next(player, market):
+    batches = market(5).slots(200)
+    wanted, rows = await straight(player, batches)
+    late = await player(recent=5)
+    for at in range(0, len(batches), 10):
+        await late.apply(batches[at : at + 4])
+        slot = late.last_slot
+        writes = late.books.take()
+        await late.apply(batches[at + 4 : at + 7])
+        late.last_slot, newest = slot, late.last_slot
+        await late.insert(writes)
+        await late.commit(writes)
+        late.last_slot = newest
+        late.books.written()
+        await late.apply(batches[at + 7 : at + 10])
+    await late.flush()
+    assert await late.state() == wanted
+    assert late.rows == rows
+
+
+async def test_a_crash_between_the_stores_and_a_replay_change_nothing(player, market):
+    batches = market(6).slots(120, step_ms=HOUR_MS)
+    wanted, rows = await straight(player, batches)
+    crashing = await player(clickhouse=True)
+    for at in range(0, len(batches), 20):
+        await crashing.apply(batches[at : at + 13])
+        await crashing.insert(crashing.books.take())
+        crashing.books = None  # killed before Redis knew
+        await crashing.apply(batches[at : at + 20])
+        await crashing.flush()
+    assert await crashing.state() == wanted
+    await crashing.apply(batches)  # the watermark is beyond all of them
+    await crashing.flush()
+    assert await crashing.state() == wanted
+    client = await crashing.sink.client()
+    for table in ("lot_matches", "positions", "wallet_days"):
+        found = await client.query(f"SELECT count() FROM {table} FINAL")
+        assert found.result_rows[0][0] == sum(name == table for name, *_ in rows), table
+
+
+async def test_clickhouse_says_what_redis_says(player, market):
+    batches = market(7).slots(200, step_ms=HOUR_MS)
+    books = await player(clickhouse=True)
+    for at in range(0, len(batches), 7):
+        await books.apply(batches[at : at + 7])
+        await books.flush()
+    state = await books.state()
+    held = {
+        (key.rpartition(":")[2], mint): unpack_position(packed)[0]
+        for key, value in state.items()
+        if key.startswith("pos:")
+        for mint, packed in value.items()
+    }
+    client = await books.sink.client()
+    latest = await client.query(
+        "SELECT wallet, mint, held_raw, realised_lamports, realised_usd_micros, unmatched_raw,"
+        " held_cost_lamports, buys, sells, slot FROM positions FINAL"
+        " ORDER BY day DESC LIMIT 1 BY wallet, mint"
+    )
+    assert len(latest.result_rows) == len(held) > 50
+    for wallet, mint, *figures in latest.result_rows:
+        position = held[wallet, decode(mint)]
+        assert figures == [
+            position.held_raw,
+            position.realised_lamports,
+            position.realised_usd_micros,
+            position.unmatched_raw,
+            position.held_cost_lamports,
+            position.buys,
+            position.sells,
+            position.changed_slot,
+        ]
+    realised = sum(position.realised_lamports for position in held.values())
+    totals = [unpack_wallet_day(packed) for packed in state["wallets:{w3}"].values()]
+    assert sum(total.realised_lamports for total in totals) == realised
+    for query in (
+        "SELECT sum(realised_lamports) FROM lot_matches FINAL",
+        "SELECT sum(realised_lamports) FROM wallet_days FINAL",
+        "SELECT sum(realised_lamports) FROM position_days",
+    ):
+        assert (await client.query(query)).result_rows == [(realised,)], query
+    tops = {
+        (key.partition("}:")[2], wallet): score
+        for key, value in state.items()
+        if key.startswith("top:{w3}:")
+        for wallet, score in value.items()
+    }
+    assert tops == {
+        (encode(mint), decode(wallet)): position.realised_usd_micros
+        for (wallet, mint), position in held.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [8, 9])
+async def test_put_away_and_back_is_as_never_away(player, market, seed):
+    tape = market(seed)
+    quarter = HOUR_MS // 4
+    batches = [
+        *tape.slots(60, quarter),
+        *tape.slots(40, quarter, mints=2),  # the others die
+        *tape.slots(10, 3 * HOUR_MS, mints=2),  # longer than it takes, in one step
+        *tape.slots(60, quarter),  # and move again
+        *tape.slots(40, quarter, mints=3),
+    ]
+    last = tape.slots(1, quarter)[0]
+    random = Random(seed)
+    for wallet in tape.wallets:
+        for mint in tape.mints:
+            last.movements.add(
+                signature="x", tx_index=random.randrange(9), wallet=wallet, mint=mint, sent_raw=1
+            )
+    batches.append(last)
+    wanted, rows = await straight(player, batches)
+    away = await player(clickhouse=True, cold_after_h=2, recent=10)
+    most_cold, at = 0, 0
+    while at < len(batches):
+        count = random.choice([1, 3, 12, 30])
+        await away.apply(batches[at : at + count])
+        at += count
+        if random.random() < 0.7 or at >= len(batches):
+            await away.flush()
+            cold = await away.redis.smembers("cold:{w3}")
+            most_cold = max(most_cold, len(cold))
+            for key in await away.redis.keys("pos:*"):
+                assert not cold & set(await away.redis.hkeys(key))
+            if random.random() < 0.3:
+                away.books = None
+    assert most_cold >= 3
+    assert await away.state() == wanted
+    asleep = {key: row for key, row in away.rows.items() if key[0] == "cold_positions"}
+    assert asleep
+    assert {key: row for key, row in away.rows.items() if key not in asleep} == rows
+
+
+def trade(slot: int, market, side: int, count: int, quantity: int = 10) -> SlotBatch:
+    batch = SlotBatch(slot=slot, block_time_ms=1_763_700_000_000 + slot)
+    for tx_index in range(count):
+        swap = batch.events.add().swap
+        swap.signature, swap.slot, swap.tx_index = "s", slot, tx_index
+        swap.wallet = swap.fee_payer = market.wallets[0]
+        swap.mint, swap.quote_mint = market.mints[0], "So11111111111111111111111111111111111111112"
+        swap.side, swap.amount_raw, swap.wallet_amount_raw = side, quantity, quantity
+        swap.quote_amount_raw = swap.wallet_quote_amount_raw = 7
+        swap.sol_value_lamports = swap.usd_value_micros = 7
+    return batch
+
+
+@pytest.mark.slow
+async def test_a_bot_with_a_hundred_thousand_lots_is_read_by_the_chunk(player, market):
+    tape, total = market(10), 100_000
+    books = await player(recent=2)
+    for slot in range(1, 51):
+        await books.apply([trade(slot, tape, BUY, total // 50)])
+        await books.flush()
+    position = f"pos:{{w3}}:{tape.wallets[0]}"
+    (packed,) = (await books.redis.hgetall(position)).values()
+    assert len(packed) < 1_000
+    assert len(await books.redis.keys("lots:*")) == total // 16
+    books.books = None
+    await books.redis.config_resetstat()
+    await books.apply([trade(60, tape, SELL, 40)])
+    read = (await books.redis.info("commandstats"))["cmdstat_mget"]["calls"]
+    assert read == 1
+    await books.flush()
+    (packed,) = (await books.redis.hgetall(position)).values()
+    found, _ = unpack_position(packed)
+    assert (found.lots_closed, found.held_raw) == (40, 10 * (total - 40))
+    assert len(await books.redis.keys("lots:*")) == total // 16 - 2
+    books.books = None
+    await books.apply([trade(61, tape, SELL, 1, quantity=10 * (total - 40))])
+    await books.flush()
+    (packed,) = (await books.redis.hgetall(position)).values()
+    found, tail = unpack_position(packed)
+    assert (found.held_raw, found.held_cost_lamports, found.lots_closed) == (0, 0, total)
+    assert found.matched_cost_lamports == 7 * total
+    assert not await books.redis.keys("lots:*")
+    assert [*full_chunks(found)] == []
+    assert tail == b""
+    assert len(Holding.unpack(packed).pack()) == len(packed) < LOT.size * 16
