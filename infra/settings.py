@@ -147,6 +147,9 @@ class Settings(BaseSettings):
     pnl_cold_after_days: int = Field(
         7, ge=1, le=3_650, description="days of rest after which a token's positions leave Redis"
     )
+    market_cold_after_days: int = Field(
+        7, ge=2, le=3_650, description="days of rest after which a token's market leaves Redis"
+    )
     live_stream_mib: int = Field(
         64, ge=1, le=100_000, description="history that Redis keeps of each live stream"
     )

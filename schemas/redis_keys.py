@@ -177,6 +177,9 @@ HOLDERS: Final = Key(
 ACTIVE: Final = Key(
     "markets:{tag}:active", "zset", "market", None, "mint -> time_ms of its last event or balance"
 )
+COLD_MARKETS: Final = Key(
+    "markets:{tag}:cold", "set", "market", None, "mint whose keys are in ClickHouse, cold_markets"
+)
 TRENDING: Final = Key(
     "trending:{tag}", "zset", "market", None, "mint -> score; the best of the partition"
 )

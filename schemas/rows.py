@@ -287,12 +287,13 @@ HOLDER_SNAPSHOTS: Final = Table(
         "slot": _U64,
     },
 )
+COLD_MARKETS: Final = Table("cold_markets", {"mint": _TEXT, "packed": _TEXT, "slot": _U64})
 
 TABLES: Final = {
     table.name: table
     for table in (
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
-        *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS),
+        *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
     )
 }

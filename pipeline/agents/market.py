@@ -9,6 +9,7 @@ import faust
 from pipeline.agents import settled
 from pipeline.agents.context import Context
 from pipeline.agents.market_books import MarketBooks, open_books
+from pipeline.agents.market_cold import reader
 from pipeline.agents.registry import Registry
 from schemas.topics import SETTLED_BY_MINT
 
@@ -21,6 +22,12 @@ def attach(app: faust.App, context: Context) -> None:
 
     async def open_partition(partition: int) -> MarketBooks:
         registry.start(context.stop)
-        return await open_books(context.redis, partition, registry)
+        return await open_books(
+            context.redis,
+            partition,
+            registry,
+            reader(context.clickhouse),
+            context.settings.market_cold_after_days,
+        )
 
     settled.attach(app, context, GROUP, SETTLED_BY_MINT, open_partition)

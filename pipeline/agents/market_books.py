@@ -15,6 +15,7 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from pipeline.agents.market_cold import HOUR_MS, ColdMarkets, ReadCold
 from pipeline.agents.market_load import Loader, Slot, decode, needs
 from pipeline.agents.market_state import commands
 from pipeline.agents.registry import Registry
@@ -28,7 +29,7 @@ from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import ACTIVE, LIVE_EPOCH, MARKETS, tag_of_mints
 from schemas.redis_keys import TRENDING as TRENDING_KEY
-from schemas.rows import CANDLES, HOLDER_SNAPSHOTS, TOKENS
+from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
 
 MARKETS_IN_MEMORY: Final = 1_500  # of one partition, beside those that are being worked on
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
@@ -42,12 +43,20 @@ _LENGTHS: Final = tuple(INTERVALS_S.values())
 class MarketBooks:
     """The markets of one partition. `open_books` makes them."""
 
-    def __init__(self, redis: Redis, partition: int, registry: Registry) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        partition: int,
+        registry: Registry,
+        read_cold: ReadCold,
+        cold_after_days: int,
+    ) -> None:
         self._command: Callable[..., Awaitable[Any]] = redis.execute_command
         self._registry = registry
         self._tag = tag_of_mints(partition)
         self._markets: dict[str, MintMarket] = {}  # least recently used first
         self._loader = Loader(redis, self._tag, self._markets)
+        self._cold = ColdMarkets(redis, self._tag, cold_after_days, read_cold)
         self._decoded: dict[int, Slot] = {}
         self._slot = 0
         self._time_ms = 0
@@ -84,10 +93,20 @@ class MarketBooks:
         await self._loader.load_whole([*self._this_minute, *self._trending.scores])
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
-        """Read what the batches need; raises RedisError, and CodecError for a wrong batch."""
+        """Read what the batches need; raises CodecError for a wrong one.
+
+        Raises RedisError and ClickHouseError.
+        """
         decoded = {batch.slot: decode(batch) for batch in batches}
         wanted = needs(decoded.values())
+        await self._cold.find_idle(
+            self._time_ms, max((slot.time_ms for slot in decoded.values()), default=0)
+        )
         new = [mint for mint in wanted if mint not in self._markets]
+        if new:
+            for market in await self._cold.wake(new):
+                self._markets[market.mint] = market
+                self._changed[market.mint] = None
         await self._loader.load(wanted)
         self._decoded = decoded
         for mint in new:
@@ -103,6 +122,8 @@ class MarketBooks:
             self._second_ended()
             if now_ms // 60_000 != before_ms // 60_000:
                 self._minute_ended(now_ms // 60_000)
+            if now_ms // HOUR_MS != before_ms // HOUR_MS:
+                self._put_away(now_ms, slot)
         self._slot, self._time_ms = slot.slot, now_ms
         self._sol_usd = slot.sol_usd or self._sol_usd
         for mint, work in slot.mints.items():
@@ -136,7 +157,9 @@ class MarketBooks:
 
     def take(self) -> Writes:
         """Return the changes since the last take."""
-        written: list[tuple[Any, ...]] = []
+        cold_rows, written = self._cold.take()
+        if cold_rows:
+            self._rows[COLD_MARKETS.name] = cold_rows
         active: list[Any] = []
         for mint in self._changed:
             market = self._markets[mint]
@@ -156,6 +179,7 @@ class MarketBooks:
 
     def written(self) -> None:
         """Tell the frames of what was written, and forget what has not been used for long."""
+        self._cold.written()
         for mint in self._in_flight:
             if mint not in self._changed:
                 self._forget_details(self._markets[mint])
@@ -236,6 +260,17 @@ class MarketBooks:
             if self._trending.rank(mint, market.score(now_min)):
                 self._tell(market, now_min)
 
+    def _put_away(self, now_ms: int, slot: Slot) -> None:
+        """Put away the markets that have been at rest for days."""
+        loaded = {mint for each in (slot, *self._decoded.values()) for mint in each.mints}
+
+        def moves(mint: str) -> int | None:
+            in_use = mint in loaded or mint in self._changed or mint in self._in_flight
+            return self._markets[mint].head.time_ms if in_use else None
+
+        for mint in self._cold.turn(now_ms, moves, slot.slot):
+            self._markets.pop(mint, None)
+
     def _tell(self, market: MintMarket, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
         if self._trending.record(market.mint, orjson.dumps(record)):
@@ -248,9 +283,15 @@ class MarketBooks:
         self._rows.setdefault(table, []).append(row)
 
 
-async def open_books(redis: Redis, partition: int, registry: Registry) -> MarketBooks:
+async def open_books(
+    redis: Redis,
+    partition: int,
+    registry: Registry,
+    read_cold: ReadCold,
+    cold_after_days: int,
+) -> MarketBooks:
     """Return the books of a partition as Redis has them; raises RedisError."""
-    books = MarketBooks(redis, partition, registry)
+    books = MarketBooks(redis, partition, registry, read_cold, cold_after_days)
     await books.open()
     return books
 

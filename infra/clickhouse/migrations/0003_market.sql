@@ -90,6 +90,17 @@ TTL toDateTime(block_time) + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'Holders of a token, at most once in a quarter of an hour, at the end of a minute in which something happened to it';
 
+CREATE TABLE IF NOT EXISTS cold_markets
+(
+    mint String COMMENT 'token to which nothing had happened for days' CODEC(ZSTD(3)),
+    packed String COMMENT 'its market and accounts, as Redis had them' CODEC(ZSTD(3)),
+    slot UInt64 COMMENT 'slot at which it was put away: the version of the row' CODEC(Delta, ZSTD(3))
+)
+ENGINE = ReplacingMergeTree(slot)
+ORDER BY mint
+SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'State of dead tokens, moved out of Redis; stale where the token has moved since. For the agent: analysts read candles and holder_snapshots';
+
 CREATE OR REPLACE VIEW tokens_known AS
 SELECT
     coalesce(nullIf(t.mint, ''), m.mint) AS mint,

@@ -91,7 +91,14 @@ class Tape:
 
 
 def make_tape(
-    seed: int, slots: int, *, mints: int = 12, wallets: int = 40, step_ms: int = 400
+    seed: int,
+    slots: int,
+    *,
+    mints: int = 12,
+    wallets: int = 40,
+    step_ms: int = 400,
+    pause_at: int | None = None,
+    pause_ms: int = 0,
 ) -> Tape:
     """Return a tape: constant-product pools, wallets with one or two accounts, migrations."""
     rng = random.Random(seed)
@@ -104,6 +111,7 @@ def make_tape(
     for at in range(slots):
         slot = 1000 + at
         time_ms += rng.choice((0, step_ms, 2 * step_ms, 1000, 9000 if rng.random() < 0.1 else 0))
+        time_ms += pause_ms if at == pause_at else 0
         batch = SlotBatch(slot=slot, block_time_ms=time_ms, complete=True)
         if rng.random() < 0.95:
             batch.sol_usd = f"{150 + rng.random() * 10:.4f}"
@@ -195,13 +203,24 @@ async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) ->
     books.written()
 
 
+async def opened(
+    redis: Redis, rows: dict[str, list[Any]], partition: int = 0, cold_after_days: int = 2
+) -> MarketBooks:
+    """Open books whose cold markets are among `rows`."""
+
+    async def read(mints: list[str]) -> dict[str, bytes]:
+        return {mint: packed for mint, packed, _ in rows.get("cold_markets", ()) if mint in mints}
+
+    return await open_books(redis, partition, quiet_registry(redis), read, cold_after_days)
+
+
 async def run(
     redis: Redis, slots: Sequence[SlotBatch], *, flush: Callable[[], int], reopen: float = 0.0
 ) -> dict[str, list[Any]]:
     """Run books over slots; `flush()` says how many slots go into each, `reopen` how often anew."""
     rng = random.Random(1)
     rows: dict[str, list[Any]] = {}
-    books = await open_books(redis, 0, quiet_registry(redis))
+    books = await opened(redis, rows)
     at = 0
     while at < len(slots):
         part = slots[at : at + flush()]
@@ -211,7 +230,7 @@ async def run(
             books.apply(batch)
         await write(redis, books, rows)
         if rng.random() < reopen:
-            books = await open_books(redis, 0, quiet_registry(redis))
+            books = await opened(redis, rows)
     return rows
 
 
@@ -227,7 +246,8 @@ async def dump(redis: Redis) -> dict[str, Any]:
         elif kind == "zset":
             found[key.decode()] = dict(await redis.zrange(key, 0, -1, withscores=True))
         else:
-            found[key.decode()] = await redis.get(key)
+            assert kind == "set"
+            found[key.decode()] = await redis.smembers(key)
     return found
 
 
@@ -239,7 +259,7 @@ def lab() -> Any:
         run=run,
         dump=dump,
         write=write,
-        quiet_registry=quiet_registry,
+        opened=opened,
         SUPPLY=SUPPLY,
         T0_MS=T0_MS,
     )

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from schemas import base58
 from schemas.channels import TRENDING_FIELDS
 from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
+from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import (
     ACCOUNTS,
     HOLDERS,
@@ -165,3 +166,49 @@ async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -
         if record["holder_count"] == len(holders):
             assert record["top10_holders_pct"] == pytest.approx(100 * top10 / lab.SUPPLY, rel=0.3)
     assert migrated
+
+
+DAY_MS = 24 * 3_600_000
+
+
+async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
+    alive = {e.swap.mint for b in tape.slots[115:] for e in b.events if e.HasField("swap")}
+    assert 0 < len(alive) < len(tape.balances)
+    turns = [SlotBatch(slot=10_000 + at) for at in range(3)]
+    for at, turn in enumerate(turns):
+        turn.block_time_ms = tape.slots[-1].block_time_ms + (at + 1) * 3_600_000
+    first: dict[str, Any] = {}
+    for seed in range(4):
+        await redis.flushall()
+        rng = random.Random(seed)
+        rows: dict[str, list[Any]] = {}
+        books = await lab.opened(redis, rows)
+        at = 0
+        while at < len(tape.slots):
+            part = tape.slots[at : at + rng.choice((1, 2, 7))]
+            at += len(part)
+            await books.load(part)
+            for batch in part:
+                books.apply(batch)
+            if rng.random() < 0.7:  # else what was put away may wake before it is written
+                await lab.write(redis, books, rows)
+                if rng.random() < 0.3:
+                    books = await lab.opened(redis, rows)
+        for turn in turns:
+            await books.load([turn])
+            books.apply(turn)
+            await lab.write(redis, books, rows)
+        found = await lab.dump(redis)
+        assert len(rows["cold_markets"]) >= len(tape.balances) - len(alive)
+        asleep = tape.balances.keys() - alive
+        assert {mint.decode() for mint in found["markets:{m0}:cold"]} == asleep
+        for mint in asleep:
+            assert not [name for name in found if name.endswith(f":{mint}")]
+        for mint in alive:
+            ranked = found[HOLDERS.make(tag=TAG, mint=mint)]
+            assert {base58.encode(owner): int(score) for owner, score in ranked.items()} == (
+                holders_of(tape, mint)
+            )
+        first = first or found
+        assert found == first

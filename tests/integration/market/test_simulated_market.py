@@ -12,7 +12,6 @@ from redis.asyncio import Redis
 
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotCompleted, SlotTransactions
-from pipeline.agents.market_books import open_books
 from pipeline.decoding.decode import decode_update
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
@@ -72,7 +71,7 @@ async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redi
     simulated = await simulate(220, seed=31, rate=250, wallets=150)
     rows: dict[str, list[Any]] = {}
     for partition, lane in enumerate(simulated.lanes):
-        books = await open_books(redis, partition, lab.quiet_registry(redis))
+        books = await lab.opened(redis, rows, partition)
         for at in range(0, len(lane), 5):
             part = lane[at : at + 5]
             await books.load(part)

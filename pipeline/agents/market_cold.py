@@ -1,0 +1,209 @@
+"""Dead tokens: their markets leave Redis for ClickHouse, and come back when one moves again.
+
+A token to which nothing happened for some days of the chain's time is put away whole: first its
+row is in ClickHouse, then one MULTI takes its keys away and marks it cold. When it moves again
+all is read back, written and the mark taken away with the same flush; balances come back exactly.
+Who traded when is not kept: it is older than any window. The row stays, and counts for nothing
+without the mark. It happens at the first slot of an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from struct import Struct
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from infra.redis.client import ask
+from pipeline.agents.market_state import restore
+from pipeline.domain.market import MintMarket
+from pipeline.sinks.clickhouse import ClickHouseSink
+from schemas.markets import exact_field, unpack_account
+from schemas.redis_keys import ACCOUNTS, ACTIVE, COLD_MARKETS, HOLDERS, MARKET, TRADERS
+from schemas.rows import COLD_MARKETS as TABLE
+from schemas.rows import Row
+
+HOUR_MS: Final = 3_600_000
+AT_ONCE: Final = 500  # markets read for putting away; the others wait for the next hour
+_FIRST: Final = ("BYSCORE", "LIMIT", 0, AT_ONCE)
+_LENGTH: Final = Struct("<I")
+_EXACT_SIZE: Final = len(exact_field(bytes(32)))
+
+Hashes = tuple[dict[bytes, bytes], dict[bytes, bytes]]  # of the market, of its accounts
+ReadCold = Callable[[list[str]], Awaitable[dict[str, bytes]]]
+"""Reads the packed markets of mints from ClickHouse; raises ClickHouseError."""
+
+
+def reader(sink: ClickHouseSink) -> ReadCold:
+    """Return what reads from ClickHouse."""
+
+    async def read(mints: list[str]) -> dict[str, bytes]:
+        client = await sink.client()
+        answer = await client.query(
+            f"SELECT mint, packed FROM {TABLE.name} FINAL "  # noqa: S608
+            "WHERE mint IN {mints:Array(String)}",
+            parameters={"mints": mints},
+            column_formats={"packed": "bytes"},
+        )
+        return {mint: bytes(packed) for mint, packed in answer.result_rows}
+
+    return read
+
+
+class ColdMarkets:
+    """Puts the markets of one partition away, and fetches them back."""
+
+    def __init__(self, redis: Redis, tag: str, after_days: int, read: ReadCold) -> None:
+        self._redis = redis
+        self._tag = tag
+        self._after_ms = after_days * 24 * HOUR_MS
+        self._read = read
+        # May be put away at the next turns of the hour: when it last moved, and all of it.
+        self._idle: dict[str, tuple[int, Hashes]] = {}
+        self._frozen: dict[str, Hashes] = {}  # put away since the last take,
+        self._frozen_writing: dict[str, Hashes] = {}  # and by that
+        self._rows: list[Row] = []
+        self._commands: list[tuple[Any, ...]] = []
+
+    async def wake(self, mints: Iterable[str]) -> list[MintMarket]:
+        """Return the markets of those that are cold; they are not, from here on.
+
+        All of a market counts as changed. Raises RedisError and ClickHouseError.
+        """
+        asked = [mint for mint in mints if self._put_away(mint) is None]
+        found = {mint: away for mint in mints if (away := self._put_away(mint)) is not None}
+        if asked:
+            (marks,) = await ask(
+                self._redis, [("SMISMEMBER", COLD_MARKETS.make(tag=self._tag), *asked)]
+            )
+            cold = [mint for mint, is_cold in zip(asked, marks, strict=True) if is_cold]
+            if cold:
+                packed = await self._read(cold)
+                found |= {mint: unpack(packed[mint]) for mint in cold}
+        for mint in found:
+            self._frozen.pop(mint, None)
+            self._frozen_writing.pop(mint, None)
+            self._commands.append(("SREM", COLD_MARKETS.make(tag=self._tag), mint))
+        return [_thawed(mint, *hashes) for mint, hashes in found.items()]
+
+    async def find_idle(self, now_ms: int, later_ms: int) -> None:
+        """Read the markets that the turn of the hour between two times may put away."""
+        self._idle = {}
+        if now_ms // HOUR_MS == later_ms // HOUR_MS or not now_ms:
+            return
+        until = later_ms // HOUR_MS * HOUR_MS - self._after_ms
+        active = ACTIVE.make(tag=self._tag)
+        (mints,) = await ask(
+            self._redis,
+            [("ZRANGE", active, "-inf", f"({until}", *_FIRST, "WITHSCORES")],
+        )
+        names = [mint.decode() for mint, _ in mints]
+        commands = [
+            ("HGETALL", key.make(tag=self._tag, mint=mint))
+            for mint in names
+            for key in (MARKET, ACCOUNTS)
+        ]
+        answers = await ask(self._redis, commands) if commands else []
+        self._idle = {
+            mint: (int(mints[at][1]), (answers[2 * at], answers[2 * at + 1]))
+            for at, mint in enumerate(names)
+            if answers[2 * at]
+        }
+
+    def turn(self, now_ms: int, moves: Callable[[str], int | None], slot: int) -> list[str]:
+        """Put away what is idle as an hour begins; return the mints.
+
+        `moves` tells when a mint that is in use moved last, None for one that is not; what is
+        only about to move stays.
+        """
+        gone = []
+        until = now_ms // HOUR_MS * HOUR_MS - self._after_ms
+        for mint, (last_ms, hashes) in self._idle.items():
+            moved_ms = moves(mint)
+            if (last_ms if moved_ms is None else moved_ms) >= until:
+                continue
+            # Older than any window, whether the market goes or stays.
+            self._commands.append(("UNLINK", TRADERS.make(tag=self._tag, mint=mint)))
+            if moved_ms is None:
+                gone.append(mint)
+                self._freeze(mint, hashes, slot)
+        for mint in gone:
+            del self._idle[mint]
+        return gone
+
+    def _freeze(self, mint: str, hashes: Hashes, slot: int) -> None:
+        self._frozen[mint] = hashes
+        self._rows.append((mint, pack(*hashes), slot))
+        keys = [key.make(tag=self._tag, mint=mint) for key in (MARKET, ACCOUNTS, HOLDERS)]
+        self._commands += [
+            ("UNLINK", *keys),
+            ("ZREM", ACTIVE.make(tag=self._tag), mint),
+            ("SADD", COLD_MARKETS.make(tag=self._tag), mint),
+        ]
+
+    def take(self) -> tuple[list[Row], list[tuple[Any, ...]]]:
+        """Return rows of cold_markets, and commands that go before all others."""
+        rows, self._rows = self._rows, []
+        commands, self._commands = self._commands, []
+        self._frozen_writing, self._frozen = self._frozen, {}
+        return rows, commands
+
+    def written(self) -> None:
+        """Hear that the last take is in the stores."""
+        self._frozen_writing = {}
+
+    def _put_away(self, mint: str) -> Hashes | None:
+        """Return what was put away and may not be in the stores yet."""
+        return self._frozen.get(mint) or self._frozen_writing.get(mint)
+
+
+def _thawed(mint: str, fields: dict[bytes, bytes], accounts: dict[bytes, bytes]) -> MintMarket:
+    market = restore(mint, fields)
+    market.is_stored = False
+    market.traded = bool(market.candles)
+    market.changed_pools = set(market.pools)
+    holders = market.holders
+    for account, packed in accounts.items():
+        if len(account) == _EXACT_SIZE:
+            continue  # derived from the accounts
+        record = unpack_account(packed)
+        holders.accounts[account] = record
+        holders.owners.setdefault(record.owner, 0)
+        if not record.is_vault and holders.counts(record.owner):
+            holders.owners[record.owner] += record.amount_raw
+    holders.changed_accounts = set(holders.accounts)
+    holders.changed_owners = {owner for owner, amount in holders.owners.items() if amount}
+    holders.fill([], all_of_them=True)
+    return market
+
+
+def pack(fields: Mapping[bytes, bytes], accounts: Mapping[bytes, bytes]) -> bytes:
+    """Return the two hashes as bytes, the same for the same content."""
+    parts = []
+    for items in (fields, accounts):
+        parts.append(_LENGTH.pack(len(items)))
+        for name, value in sorted(items.items()):
+            parts += [_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value]
+    return b"".join(parts)
+
+
+def unpack(data: bytes) -> Hashes:
+    """Return what `pack` was given; raises struct.error for bytes that are cut short."""
+    at = 0
+
+    def length() -> int:
+        nonlocal at
+        (value,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        return int(value)
+
+    def part() -> bytes:
+        nonlocal at
+        size = length()
+        at += size
+        return data[at - size : at]
+
+    fields = {part(): part() for _ in range(length())}
+    accounts = {part(): part() for _ in range(length())}
+    return fields, accounts
