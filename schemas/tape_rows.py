@@ -127,7 +127,7 @@ def slot_row(batch: tape_pb2.SlotBatch) -> Row:
         sol_usd = Decimal(batch.sol_usd) if batch.sol_usd else None
     except InvalidOperation:
         raise CodecError(f"SlotBatch: sol_usd {batch.sol_usd!r} is no decimal") from None
-    if sol_usd is not None and not 0 <= sol_usd < _MAX_SOL_USD:
+    if sol_usd is not None and not (sol_usd.is_finite() and 0 <= sol_usd < _MAX_SOL_USD):
         raise CodecError(f"SlotBatch: sol_usd {batch.sol_usd!r} is no price")
     return (
         batch.slot,
