@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from infra.kafka.topics import last_records
@@ -73,8 +73,20 @@ async def read_log_tail(settings: Settings) -> LogTail:
     return LogTail(
         settled=least.slot,
         block_time_ms=least.block_time_ms,
-        sol_usd=Decimal(least.sol_usd) if least.sol_usd else None,
+        sol_usd=_price(least),
         quotes=tuple((each.mint, each.lamports, each.amount_raw) for each in least.quotes),
         last=last,
         some_empty=False,
     )
+
+
+def _price(batch: tape_pb2.SlotBatch) -> Decimal | None:
+    if not batch.sol_usd:
+        return None
+    try:
+        price = Decimal(batch.sol_usd)
+    except InvalidOperation:
+        price = Decimal("NaN")
+    if not price.is_finite():
+        raise LogUnreadable(f"slot {batch.slot}: sol_usd {batch.sol_usd!r} is no price")
+    return price

@@ -27,13 +27,18 @@ def quotes(slot: int) -> list[tape_pb2.QuotePrice]:
     return [tape_pb2.QuotePrice(mint="new"), price]
 
 
-def leave_behind(settings: Settings, slots_of: Callable[[int], range]) -> None:
+def leave_behind(
+    settings: Settings, slots_of: Callable[[int], range], sol_usd: str = "{}.5"
+) -> None:
     """Write what a killed process may have: each partition up to another slot."""
     producer = Producer(confluent_producer(settings))
     for at, (topic, partition) in enumerate(ALL):
         for slot in slots_of(at):
             batch = tape_pb2.SlotBatch(
-                slot=slot, block_time_ms=slot * 400, sol_usd=f"{slot}.5", quotes=quotes(slot)
+                slot=slot,
+                block_time_ms=slot * 400,
+                sol_usd=sol_usd.format(slot),
+                quotes=quotes(slot),
             )
             producer.produce(topic, value=batch.SerializeToString(), partition=partition)
     assert producer.flush(20) == 0
@@ -116,4 +121,13 @@ async def test_a_lane_that_ends_on_something_else_is_refused(kafka: str) -> None
     producer.produce(ALL[0][0], value=b"\xff\xff", partition=ALL[0][1])
     producer.flush(10)
     with pytest.raises(LogUnreadable, match=r"tape-settled-by-mint\[0\] offset 0"):
+        await read_log_tail(settings)
+
+
+@pytest.mark.parametrize("sol_usd", ["a hundred", "NaN"])
+async def test_a_price_that_is_none_is_refused(kafka: str, sol_usd: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda _: range(100, 101), sol_usd=sol_usd)
+    with pytest.raises(LogUnreadable, match=f"slot 100: sol_usd '{sol_usd}' is no price"):
         await read_log_tail(settings)
