@@ -25,7 +25,10 @@ ITEMS_BEFORE_YIELD: Final = 200  # a large slot must not hold up the live lane
 async def batches_of(
     settled: Settled, reference: Reference
 ) -> tuple[tuple[Topic, list[tape_pb2.SlotBatch]], ...]:
-    """Return the batches of both lanes, one a partition; values must have been set."""
+    """Return the batches of both lanes, one a partition; the swaps must have been valued.
+
+    The events are marked confirmed, and given the block's time.
+    """
     by_mint = _empty(SETTLED_BY_MINT, settled, reference)
     by_wallet = _empty(SETTLED_BY_WALLET, settled, reference)
     items = 0
