@@ -25,7 +25,8 @@ from infra.clickhouse.statement import split
 from infra.settings import Settings
 from infra.telemetry import host_of
 
-LEAST_SERVER: Final = (25, 8)  # _part_offset in projections, and their use as an index
+# Projections of _part_offset alone; since 25.11 they spare all granules that do not match.
+LEAST_SERVER: Final = (25, 8)
 
 _FILE: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 # What may run twice. CREATE OR REPLACE is for views: it would empty a table.

@@ -1,7 +1,8 @@
 -- Markets of mints: candles, what a token is, who holds it.
 --
 -- Every row is an absolute snapshot with the slot it was taken at: written again it replaces itself.
--- Prices are derived from exact integers, and Float64 here; 0 means not known.
+-- Prices are derived from exact integers, and Float64 here; 0 means not known. What is kept for a
+-- time is kept from when it was written: a chain replayed from a recording has times of long ago.
 
 CREATE TABLE IF NOT EXISTS candles
 (
@@ -21,12 +22,13 @@ CREATE TABLE IF NOT EXISTS candles
     volume_usd_micros UInt64 COMMENT 'value of all trades in millionths of a dollar' CODEC(ZSTD(3)),
     buys UInt32 COMMENT 'trades that bought the token' CODEC(ZSTD(3)),
     sells UInt32 COMMENT 'trades that sold it' CODEC(ZSTD(3)),
-    slot UInt64 COMMENT 'of the last trade in it: the latest snapshot counts' CODEC(Delta, ZSTD(3))
+    slot UInt64 COMMENT 'of the last trade in it: the latest snapshot counts' CODEC(Delta, ZSTD(3)),
+    written_at DateTime('UTC') MATERIALIZED now() COMMENT 'when this row was written; what its time to live counts from' CODEC(Delta, ZSTD(3))
 )
 ENGINE = ReplacingMergeTree(slot)
 PARTITION BY (interval_s = 1, toYYYYMM(start))
 ORDER BY (mint, interval_s, start)
-TTL toDateTime(start) + INTERVAL 7 DAY DELETE WHERE interval_s = 1
+TTL written_at + INTERVAL 7 DAY DELETE WHERE interval_s = 1
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'Candles. One-second ones are kept for a week; longer ones are written minute by minute while the token trades: read with FINAL. The candle of the running minute is in Redis';
 
@@ -81,12 +83,13 @@ CREATE TABLE IF NOT EXISTS holder_snapshots
     creator_raw UInt64 COMMENT 'what the creator holds' CODEC(ZSTD(3)),
     top_owners Array(String) COMMENT 'the hundred largest holders, largest first' CODEC(ZSTD(3)),
     top_amounts_raw Array(UInt64) COMMENT 'their balances' CODEC(ZSTD(3)),
-    slot UInt64 COMMENT 'as of this slot' CODEC(Delta, ZSTD(3))
+    slot UInt64 COMMENT 'as of this slot' CODEC(Delta, ZSTD(3)),
+    written_at DateTime('UTC') MATERIALIZED now() COMMENT 'when this row was written; what its time to live counts from' CODEC(Delta, ZSTD(3))
 )
 ENGINE = ReplacingMergeTree(slot)
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (mint, block_time)
-TTL toDateTime(block_time) + INTERVAL 90 DAY
+TTL written_at + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'Holders of a token, at most once in a quarter of an hour, at the end of a minute in which something happened to it';
 
