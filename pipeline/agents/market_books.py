@@ -15,11 +15,11 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from pipeline.agents.books import Writes
 from pipeline.agents.market_cold import HOUR_MS, ColdMarkets, ReadCold
 from pipeline.agents.market_load import Loader, Slot, decode, needs
 from pipeline.agents.market_state import commands
 from pipeline.agents.registry import Registry
-from pipeline.agents.settled import Writes
 from pipeline.agents.trending_list import TrendingList
 from pipeline.domain.market import MintMarket, SolUsd
 from pipeline.solana.address import text
