@@ -1,0 +1,154 @@
+"""What a swap tells of its pool: price after it, and depth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decoding.decode import decode_update
+from pipeline.domain.pool_trade import trade_of
+from schemas.events import Side, Swap
+
+SOL = 10**9
+
+
+def swap(amount_raw: int, paid: int, **given: Any) -> Swap:
+    """A purchase quoted in SOL, unless told otherwise."""
+    values: dict[str, Any] = {
+        "signature": "s", "slot": 9, "tx_index": 0, "event_index": 0, "block_time_ms": 1_000,
+        "dex": "a-dex", "program_id": "p", "pool": "pool", "wallet": "w", "fee_payer": "w",
+        "mint": "m", "quote_mint": "q", "side": Side.BUY, "amount_raw": amount_raw, "decimals": 6,
+        "quote_amount_raw": paid, "quote_decimals": 9, "wallet_amount_raw": amount_raw,
+        "wallet_quote_amount_raw": paid, "pool_fee_raw": None, "pool_fee_mint": "",
+        "fee_lamports": 0, "priority_fee_lamports": 0, "tip_lamports": 0, "router": "",
+        "platform": "", "reserve_raw": None, "quote_reserve_raw": None, "liquidity": None,
+        "sqrt_price_x64": None, "sol_value_lamports": paid, **given,
+    }  # fmt: skip
+    return Swap(**values)
+
+
+def test_a_swap_without_value_is_no_trade():
+    assert trade_of(swap(5, 7, sol_value_lamports=None)) is None
+
+
+def test_where_nothing_is_told_the_trade_stands_for_itself():
+    trade = trade_of(swap(5, 7))
+    assert (trade.lamports, trade.amount_raw, trade.pool, trade.slot) == (7, 5, "pool", 9)
+    assert (trade.depth_lamports, trade.virtual_lamports, trade.spot) == (None, None, None)
+
+
+@pytest.mark.parametrize(("amount_raw", "paid"), [(0, 7), (5, 0), (0, 0)])
+def test_one_side_alone_tells_neither_price_nor_depth(amount_raw, paid):
+    trade = trade_of(
+        swap(amount_raw, paid, reserve_raw=10, quote_reserve_raw=10, sqrt_price_x64=1 << 64)
+    )
+    assert (trade.depth_lamports, trade.spot) == (None, None)
+
+
+def through(quote, token, paid, fee_bps, side):
+    """A swap through x * y = k; the fee stays in the vault of what goes in."""
+    if side is Side.BUY:
+        used = paid * (10_000 - fee_bps) // 10_000
+        amount = token - quote * token // (quote + used) - 1
+        quote, token = quote + paid, token - amount
+    else:
+        amount = paid * token // quote
+        used = amount * (10_000 - fee_bps) // 10_000
+        paid = quote - quote * token // (token + used) - 1
+        quote, token = quote - paid, token + amount
+    return swap(amount, paid, side=side, reserve_raw=token, quote_reserve_raw=quote)
+
+
+POOLS = st.tuples(
+    st.integers(SOL, 10**6 * SOL),  # quote reserves
+    st.integers(10**9, 10**16),
+    st.integers(1, 1000),  # of the quote reserves, thousandths
+    st.integers(0, 300),
+    st.sampled_from(Side),
+)
+
+
+@given(POOLS)
+def test_reserves_of_a_constant_product_tell_the_price_after(pool):
+    quote, token, share, fee_bps, side = pool
+    made = through(quote, token, quote * share // 1000, fee_bps, side)
+    trade = trade_of(made)
+    assert trade.spot
+    after = Fraction(made.quote_reserve_raw, made.reserve_raw)
+    assert abs(Fraction(*trade.spot) / after - 1) < Fraction(1, 10**6)
+    assert trade.depth_lamports == made.quote_reserve_raw
+
+
+@given(st.integers(0, 80 * SOL), st.integers(SOL // 100, 5 * SOL))
+def test_real_reserves_of_a_curve_with_virtual_ones_are_no_price(raised, paid):
+    """pump.fun's curve begins with 30 SOL and some 279.9 million tokens that are not there."""
+    k = 30 * SOL * 1_073_000_000 * 10**6
+    virtual = k // (30 * SOL + raised)
+    after = k // (30 * SOL + raised + paid)
+    real = after - 279_900_000 * 10**6
+    if real <= 0:
+        return
+    trade = trade_of(swap(virtual - after, paid, reserve_raw=real, quote_reserve_raw=raised + paid))
+    assert trade.depth_lamports == raised + paid
+    executed = Fraction(paid, virtual - after)
+    told = Fraction(*trade.spot) if trade.spot else executed
+    assert abs(told / executed - 1) < Fraction(1, 2)
+
+
+@given(
+    st.integers(1, 10**12),  # price, quote raw for 10**9 token raw
+    st.integers(10**9, 10**24),  # liquidity
+    st.sampled_from(["mint is token 0", "mint is token 1"]),
+)
+def test_the_root_of_the_price_is_read_whichever_side_the_mint_is(price, liquidity, side):
+    ratio = Fraction(price, 10**9)
+    token_1_per_0 = ratio if side == "mint is token 0" else 1 / ratio
+    root = isqrt((token_1_per_0.numerator << 128) // token_1_per_0.denominator)
+    amount_raw = 10**13
+    paid = int(amount_raw * ratio)
+    trade = trade_of(swap(amount_raw, paid, sqrt_price_x64=root, liquidity=liquidity))
+    assert abs(Fraction(*trade.spot) / ratio - 1) < Fraction(1, 10**5)
+    virtual = liquidity * (float(ratio) ** 0.5)  # L * sqrt(price) in quote, either way
+    assert trade.virtual_lamports == pytest.approx(virtual, rel=1e-4, abs=2)
+
+
+def test_a_price_that_is_far_from_the_trade_is_not_believed():
+    root = isqrt(100 << 128)
+    assert trade_of(swap(10**9, 10**9, sqrt_price_x64=root)).spot is None
+
+
+def test_other_quotes_are_valued_like_the_quote_side():
+    """USDC at 150 dollars a SOL: 300 dollars are 2 SOL, the reserves of 30,000 dollars 200."""
+    made = swap(
+        10**9, 300 * 10**6, quote_decimals=6, sol_value_lamports=2 * SOL,
+        quote_reserve_raw=30_000 * 10**6, reserve_raw=10**11 - 10**9,
+    )  # fmt: skip
+    trade = trade_of(made)
+    assert trade.depth_lamports == 200 * SOL
+    assert Fraction(*trade.spot) == pytest.approx(200 * SOL / (10**11 - 10**9), rel=1e-9)
+
+
+def test_recorded_swaps_of_venues_that_tell(corpus: Any):
+    """Of real swaps of constant products and of concentrated pools every one tells its price."""
+    constant = {"pump-swap", "raydium-amm-v4", "raydium-cpmm"}
+    concentrated = {"raydium-clmm", "byreal", "pancakeswap"}
+    seen: Counter[str] = Counter()
+    for answer, info in corpus.values():
+        for event in decode_update(info, answer["slot"], 0).events:
+            if not isinstance(event, Swap) or event.dex not in constant | concentrated:
+                continue
+            event.sol_value_lamports = event.quote_amount_raw
+            trade = trade_of(event)
+            assert trade.spot, event.signature
+            executed = Fraction(trade.lamports, trade.amount_raw)
+            assert abs(Fraction(*trade.spot) / executed - 1) < Fraction(1, 20)
+            told = trade.depth_lamports if event.dex in constant else trade.virtual_lamports
+            assert told
+            seen[event.dex] += 1
+    assert seen.keys() == constant | concentrated
