@@ -34,8 +34,8 @@ LAG_SLOTS: Final = 5
 WARM_UP_S: Final = 10.0
 LOOK_EVERY_S: Final = 0.5
 RATES: Final = (1_250, 1_500, 1_750, 2_000, 2_500, 3_000)
-# Of what the market does some fails, some touches no venue, and some swaps twice or more.
-SWAPS_PER_TRANSACTION: Final = 0.97
+# Of what the market does some fails, some touches no venue, and some swaps more than once.
+SWAPS_PER_TRANSACTION: Final = 1.3
 
 _WATERMARKS: Final = [
     *(
@@ -156,7 +156,7 @@ def _cpu(up: Role) -> dict[str, float]:
 
 def _part(words: list[str]) -> str:
     if "infra.cli" not in words:
-        return Path(words[0]).name if words else "?"
+        return Path(words[0].split()[0]).name if words else "?"
     rest = words[words.index("infra.cli") + 1 :]
     return " ".join(rest if rest[:1] == ["agents"] else rest[:1])
 
