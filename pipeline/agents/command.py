@@ -40,8 +40,9 @@ def agents(groups: tuple[str, ...]) -> None:
     none is named.
 
     \b
-      live   tape-live -> solana-dex-swaps, solana-token-creations, solana-slot-status:
-             one Protobuf message an event, keyed by mint (by slot), within milliseconds
+      live   tape-live -> solana-dex-swaps, solana-token-creations, solana-token-prices,
+             solana-slot-status: Protobuf, keyed by mint (by slot), within milliseconds;
+             last prices and live:* streams of JSON frames in Redis
       pnl    tape-settled-by-wallet -> FIFO lots, realised PnL, days and leaderboards
       market tape-settled-by-mint -> candles, 24 h figures, trending, holders, tokens
       store  tape-settled-by-mint, tape-gaps -> the rows of the tape in ClickHouse
@@ -49,7 +50,8 @@ def agents(groups: tuple[str, ...]) -> None:
     A message of a lane that cannot be read goes to tape-undecoded with the reason, and the rest
     goes on. `live` delivers at least once: after a crash events may come again, none is lost; a
     swap's identity is (signature, event_index). The others keep their state in Redis beside the
-    last slot applied, and apply each slot once. While Redis or ClickHouse is away they wait.
+    last slot applied, and apply each slot once. While Redis or ClickHouse is away they wait;
+    `live` goes on, and writes to Redis what it has held when it is back.
 
     \b
     Examples:

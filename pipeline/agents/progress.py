@@ -24,7 +24,7 @@ from pipeline.agents.consumer import GroupConsumer
 log = structlog.get_logger(__name__)
 
 COMMIT_EVERY_S: Final = 1.0
-NEXT_TO_NOTHING_BATCHES: Final = 64
+NEXT_TO_NOTHING_BATCHES: Final = 256  # in flight: of `live` they wait 100 ms for their prices
 _HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken away
 
 
