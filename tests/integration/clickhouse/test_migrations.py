@@ -88,6 +88,7 @@ def test_the_tables_are_what_writers_are_told(settings):
 
 
 def test_every_table_view_and_column_is_commented(settings):
+    """But views with parameters: the server keeps neither their columns nor their comment."""
     migrate(settings)
     with connect(settings) as client:
         missing = client.query(
@@ -95,7 +96,8 @@ def test_every_table_view_and_column_is_commented(settings):
             "WHERE database = currentDatabase() AND comment = '' "
             "AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View') "
             "UNION ALL SELECT name, '' FROM system.tables "
-            "WHERE database = currentDatabase() AND comment = ''"
+            "WHERE database = currentDatabase() AND comment = '' "
+            "AND NOT (engine = 'View' AND match(as_select, '\\\\{[a-z]+:'))"
         )
         assert missing.result_rows == []
 
