@@ -14,6 +14,7 @@ from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 READ_S: Final = 180.0
+SKIPPED: Final = "soltape_agents_skipped_slots_total"
 _TOPICS: Final[dict[str, tuple[Topic, ...]]] = {
     "pnl": (SETTLED_BY_WALLET,),
     "store": (SETTLED_BY_MINT, GAPS),
@@ -29,19 +30,24 @@ async def rewind(settings: Settings) -> None:
             await consumer.commit(await consumer.beginning_offsets(places))
 
 
-async def read_to_the_end(settings: Settings, watch: Watch) -> None:
-    """Wait until the groups have committed the end of their topics; raises TimeoutError."""
+async def skipped(settings: Settings, watch: Watch) -> None:
+    """Wait until the groups have read all of their lane again; raises TimeoutError.
+
+    Every slot of it must be passed over, as it is in the stores.
+    """
     for group in SETTLED_GROUPS:
-        places = await topics.partitions(settings, *_TOPICS[group])
+        lane = _TOPICS[group][0]
+        places = await topics.partitions(settings, lane)
         async with topics.reader(settings) as consumer:
+            begins = await consumer.beginning_offsets(places)
             ends = await topics.ends(consumer, places)
+        messages = sum(ends[place] - begins[place] for place in places)
 
-        async def done(group: str = group, ends: dict[TopicPartition, int] = ends) -> bool:
-            async with _Member(settings, group, list(ends)) as consumer:
-                committed = [(await consumer.committed(place) or 0, ends[place]) for place in ends]
-            return all(at >= end for at, end in committed)
+        async def done(group: str = group, lane: Topic = lane, messages: int = messages) -> bool:
+            passed = await watch.metric(group, SKIPPED, topic=lane.name)
+            return passed is not None and passed >= messages
 
-        await watch.until(done, READ_S, f"{group} at the end of the log")
+        await watch.until(done, READ_S, f"{group} at the end of the log again")
 
 
 class _Member:

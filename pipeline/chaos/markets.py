@@ -20,7 +20,7 @@ PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 PROGRAM_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 MOST_CENTS: Final = 2**27 - 1
 CAP_CENTS: Final = 1_000_000
-MOVED_BY: Final = Fraction(3, 2)
+MOVED_BY: Final = Fraction(5, 4)  # what values are rounded by, and fees
 NOTHING_KNOWN: Final = {
     **dict.fromkeys(("name", "symbol", "uri", "creator", "platform", "dex", "pool"), ""),
     **dict.fromkeys(("quote_mint", "token_program", "migrated_dex", "migrated_pool"), ""),
@@ -199,14 +199,9 @@ class Markets:
     def bounds(self, mint: str) -> tuple[Fraction, Fraction]:
         """Return between what prices (SOL for a whole token) a mint's price can have been.
 
-        It is always that of some pool at some time; a pool's own price after a trade is off the
-        trade's by what the trade moved it.
+        It is always that of some pool at some time: a trade's, or where the trade left the pool.
         """
-        prices = [
-            Fraction(lamports * 10 ** trade.swap["decimals"], trade.swap["amount_raw"] * 10**9)
-            for trade in self.trades[mint]
-            if trade.swap["amount_raw"] and (lamports := trade.swap["sol_value_lamports"])
-        ]
+        prices = [price for trade in self.trades[mint] for price in told_prices(trade.swap)]
         if not prices:
             return Fraction(0), Fraction(0)
         return min(prices) / MOVED_BY, max(prices) * MOVED_BY
@@ -226,6 +221,27 @@ class Markets:
                 traders.add(trade.wallet)
                 volume.add(trade.swap, 0)
         return len(traders), volume
+
+
+def told_prices(swap: dict[str, Any]) -> list[Fraction]:
+    """Return what a swap tells of a price: its own, and those of reserves and square root."""
+    lamports, paid, amount = (
+        swap["sol_value_lamports"],
+        swap["quote_amount_raw"],
+        swap["amount_raw"],
+    )
+    if not lamports or not paid or not amount:
+        return []
+    quote_for_raw = [Fraction(paid, amount)]
+    if swap["reserve_raw"] and swap["quote_reserve_raw"]:
+        quote_for_raw.append(Fraction(swap["quote_reserve_raw"], swap["reserve_raw"]))
+    if swap["sqrt_price_x64"]:
+        # Which side is the mint is not told: the nearer reading to the trade's own price is meant.
+        price = Fraction(swap["sqrt_price_x64"] ** 2, 2**128)
+        own = quote_for_raw[0]
+        quote_for_raw.append(min((price, 1 / price), key=lambda each: max(each / own, own / each)))
+    to_sol = Fraction(lamports * 10 ** swap["decimals"], paid * 10**9)
+    return [each * to_sol for each in quote_for_raw]
 
 
 def weight(cents: int) -> int:
