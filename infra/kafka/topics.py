@@ -34,7 +34,12 @@ async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> li
     created, refused = await asyncio.to_thread(_create, settings, wanted)
     if refused:
         raise TopicsWrong("\n".join(refused))
-    if wrong := _wrong_counts(await _partition_counts(settings), wanted):
+    counts = await _partition_counts(settings)
+    deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
+    while not counts.keys() >= set(created) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)  # Apache Kafka tells of a topic some time after creating it
+        counts = await _partition_counts(settings)
+    if wrong := _wrong_counts(counts, wanted):
         raise TopicsWrong("\n".join(wrong))
     return created
 
