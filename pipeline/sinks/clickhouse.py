@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -118,18 +119,16 @@ class ClickHouseSink:
     async def _until_there(self, table: str, body: bytes, token: str) -> None:
         pause_s, most_s = BACKOFF_S
         holding = False
+        began = time.monotonic()
         try:
-            with INSERT_MS.time():
-                while True:
-                    reason = await self._attempt(table, body, token)
-                    if reason is None:
-                        return
-                    if not holding:
-                        holding = True
-                        self._hold(+1, reason)
-                    RETRIES.labels(table).inc()
-                    await asyncio.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311
-                    pause_s = min(most_s, pause_s * 2)
+            while (reason := await self._attempt(table, body, token)) is not None:
+                if not holding:
+                    holding = True
+                    self._hold(+1, reason)
+                RETRIES.labels(table).inc()
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311
+                pause_s = min(most_s, pause_s * 2)
+            INSERT_MS.observe((time.monotonic() - began) * 1000)
         finally:
             if holding:
                 self._hold(-1, None)
