@@ -26,6 +26,7 @@ from pipeline.agents.poison import undecoded
 from pipeline.agents.prices import LAMPORTS, Prices
 from pipeline.agents.receipt import Receipt
 from pipeline.sinks.kafka import Message
+from pipeline.solana.address import WSOL
 from schemas import channels, topics
 from schemas.channels import Channel, LiveEvent
 from schemas.codec import CodecError, migration_from_proto, swap_from_proto
@@ -162,7 +163,7 @@ class Live:
         messages = list(public_messages(batch))
         receipt.hold()  # until its prices and frames have their own
         await self._kafka.send(messages, partial(_acked, batch, messages, receipt))
-        await self._reprice(batch, receipt)
+        await self._reprice(batch, source.partition, receipt)
         place = Place(source.partition, source.offset, batch.sent_ms)
         self.streams.add(place, list(live_events(batch)), [receipt])
         receipt.release()
@@ -189,16 +190,20 @@ class Live:
         self._prices.clear()
         self.streams.handed_over()
 
-    async def _reprice(self, batch: LiveBatch, receipt: Receipt) -> None:
+    async def _reprice(self, batch: LiveBatch, partition: int, receipt: Receipt) -> None:
         if batch.sol_usd:
             self._prices.sol_usd = float(batch.sol_usd)
         events = list(_pricing(batch))
         if not events:
             return
-        await self._prices.load(event.mint for event in events)
+        tells_sol = partition == topics.LIVE.partition(WSOL)  # one of the workers does
+        mints = [event.mint for event in events]
+        await self._prices.load([*mints, WSOL] if tells_sol else mints)
         for event in events:
             if isinstance(event, Swap):
                 self._prices.trade(event, receipt)
+                if tells_sol:
+                    self._prices.reference(event, receipt)
             else:
                 self._prices.migration(event)
         await self._prices.publish()

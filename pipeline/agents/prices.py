@@ -1,8 +1,9 @@
 """Prices as agent `live` keeps and publishes them.
 
 A price is published when it has changed, at most once in 100 ms a mint, and the last one always:
-a batch is not done before the prices it changed are out. A move of SOL/USD alone publishes
-nothing; the next trade of the token does. Late trades do not move a price back in time or slot.
+a batch is not done before the prices it changed are out. SOL's own price is the reference of the
+settled slots; its moves alone publish no token, the next trade of the token does. Late trades do
+not move a price back in time or slot.
 
 Prices come from trades at `processed`. Those of a slot that is orphaned later are not taken back:
 the next trade corrects the price, and `slot` on it and the status channel tell which ones to
@@ -33,6 +34,7 @@ from pipeline.agents.receipt import Receipt
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice, Verdict
 from pipeline.sinks.kafka import KafkaSink, Message
+from pipeline.solana.address import WSOL
 from schemas import channels, prices, topics
 from schemas.events import Migration, Swap
 from schemas.prices import LastPrice
@@ -48,13 +50,13 @@ LAMPORTS: Final = 1_000_000_000
 class MintState:
     """What is known of the price of one mint."""
 
-    __slots__ = ("closes", "decimals", "last", "price", "sent_sol")
+    __slots__ = ("closes", "decimals", "last", "price", "sent")
 
     def __init__(self) -> None:
         self.price = MintPrice()
         self.decimals = 0  # of the latest trade; no price is published before one
-        self.last: LastPrice | None = None  # published, and acknowledged
-        self.sent_sol: float | None = None
+        self.sent: LastPrice | None = None
+        self.last: LastPrice | None = None  # the same, once Kafka has acknowledged it
         self.closes = b""
 
     @classmethod
@@ -69,17 +71,20 @@ class MintState:
         except (KeyError, ValueError) as error:
             log.warning("stored price cannot be read", mint=mint, reason=str(error))
             return cls()
-        if self.last is not None:
-            self.sent_sol = self.last.price_sol
+        self.sent = self.last
         return self
 
-    @property
-    def price_sol(self) -> float | None:
-        """SOL for one token, in human units."""
-        if self.price.price is None:
+    def news(self, sol_usd: float | None) -> LastPrice | None:
+        """Return the price if it is another than was sent last."""
+        price = self.price
+        if price.price is None:
             return None
-        lamports, amount_raw = self.price.price
-        return lamports / amount_raw * 10.0**self.decimals / LAMPORTS
+        lamports, amount_raw = price.price
+        price_sol = lamports / amount_raw * 10.0**self.decimals / LAMPORTS
+        if self.sent is not None and self.sent.price_sol == price_sol:
+            return None
+        price_usd = None if sol_usd is None else price_sol * sol_usd
+        return LastPrice(price_sol, price_usd, price.time_ms, price.slot, price.pool)
 
     def publish(self, price: LastPrice) -> bool:
         """Take note of a published price; return whether the one before closed its five minutes."""
@@ -88,6 +93,26 @@ class MintState:
             self.closes = prices.add_close(self.closes, self.last)
         self.last = price
         return closes
+
+
+class SolState(MintState):
+    """SOL itself: what it is worth in dollars is the reference that settled slots carry."""
+
+    __slots__ = ("at_ms", "at_slot")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_ms = 0
+        self.at_slot = 0
+
+    def news(self, sol_usd: float | None) -> LastPrice | None:
+        """Return the price if it is another than was sent last, and not older."""
+        sent = self.sent
+        if sol_usd is None or (
+            sent is not None and (sent.price_usd == sol_usd or self.at_ms < sent.time_ms)
+        ):
+            return None
+        return LastPrice(1.0, sol_usd, self.at_ms, self.at_slot, "")
 
 
 _Update = tuple[tape_pb2.PriceUpdate, MintState, LastPrice, list[Receipt]]
@@ -110,8 +135,19 @@ class Prices:
         while missing := [mint for mint in wanted if mint not in self._mints]:  # or cleared since
             stored = await self._stored(missing)
             for mint, fields in zip(missing, stored, strict=True):
-                self._mints[mint] = MintState.of_hash(mint, fields) if fields else MintState()
+                kind = SolState if mint == WSOL else MintState
+                self._mints[mint] = kind.of_hash(mint, fields) if fields else kind()
+        for mint in wanted:
+            self._mints.move_to_end(mint)
         self._forget()
+
+    def reference(self, swap: Swap, receipt: Receipt) -> None:
+        """Publish what SOL is worth, as of a swap; SOL is loaded as a mint is."""
+        state = self._mints[WSOL]
+        assert isinstance(state, SolState)
+        state.at_ms, state.at_slot = swap.block_time_ms, swap.slot
+        if state.news(self.sol_usd):
+            self._conflation.changed(WSOL, receipt)
 
     def trade(self, swap: Swap, receipt: Receipt) -> None:
         """Take a swap of a loaded mint into account."""
@@ -120,7 +156,6 @@ class Prices:
             metrics.TRADES.labels("unvalued").inc()
             return
         state = self._mints[swap.mint]
-        self._mints.move_to_end(swap.mint)
         verdict = state.price.apply(trade)
         metrics.TRADES.labels(verdict.value).inc()
         if verdict is Verdict.ACCEPTED:
@@ -139,21 +174,16 @@ class Prices:
         messages = []
         for mint, receipts in self._conflation.take(time.monotonic()):
             state = self._mints[mint]
-            price_sol = state.price_sol
-            if price_sol is None or price_sol == state.sent_sol:
+            price = state.news(self.sol_usd)
+            if price is None:
                 for receipt in receipts:
                     receipt.release()
                 continue
-            price_usd = None if self.sol_usd is None else price_sol * self.sol_usd
-            mint_price = state.price
-            price = LastPrice(
-                price_sol, price_usd, mint_price.time_ms, mint_price.slot, mint_price.pool
-            )
-            state.sent_sol = price_sol
+            state.sent = price
             update = tape_pb2.PriceUpdate(
                 mint=mint,
-                price_sol=price_sol,
-                price_usd=price_usd or 0.0,
+                price_sol=price.price_sol,
+                price_usd=price.price_usd or 0.0,
                 timestamp=price.time_ms,
                 slot=price.slot,
                 pool=price.pool,
@@ -188,7 +218,7 @@ class Prices:
 
     def _changed(self, mint: str, state: MintState, receipt: Receipt) -> None:
         self._write(mint, state)
-        if state.price_sol != state.sent_sol:
+        if state.news(self.sol_usd):
             self._conflation.changed(mint, receipt)
 
     def _write(self, mint: str, state: MintState) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice
+from pipeline.solana.address import WSOL
 from schemas import channels, prices
 from schemas.codec import message_to_json
 from schemas.events import Commitment
@@ -20,7 +21,7 @@ from schemas.proto import tape_pb2
 from schemas.redis_keys import PRICE, mint_tag
 from schemas.topics import PRICES, SWAPS
 
-CLOCK_MS = 3  # the producer stamps what it is handed, some time after the agent looked
+CLOCK_MS = 50  # the producer stamps a message when it gets to it; conflation has exact tests
 
 
 @pytest.fixture
@@ -46,12 +47,14 @@ def final_prices(lane):
 
 
 def published(lane):
+    """The price updates of each token; SOL's own are apart."""
     by_mint = defaultdict(list)
     for record in lane.got[PRICES.name]:
         update = tape_pb2.PriceUpdate.FromString(record.value)
         assert record.key.decode() == update.mint
         assert record.partition == PRICES.partition(update.mint)
         by_mint[update.mint].append((record, update))
+    by_mint.pop(WSOL, None)
     return by_mint
 
 
@@ -250,6 +253,26 @@ async def test_a_backfilled_swap_is_published_and_moves_no_price_back(lane, live
     assert last_published(lane) == before
     await frames_are_there(store, 2)
     assert (await last_price(store, mint)).slot == lane.sent[0].slot
+
+
+async def test_sol_itself_has_the_reference_price(lane, live, store):
+    await live.until_working()
+    for sol_usd in ("150", "150", "151.25"):
+        async with lane.publisher() as publisher:
+            publisher._sol_usd = sol_usd
+            for _ in range(60):  # the mints of every partition
+                publisher.event(lane.swap())
+        await asyncio.sleep(0.2)
+
+    async def holds():
+        last = await last_price(store, WSOL)
+        return last and last.price_usd == 151.25
+
+    await until(holds)
+    await lane.until(lambda: last_published(lane) == final_prices(lane))
+    updates = [tape_pb2.PriceUpdate.FromString(record.value) for record in lane.got[PRICES.name]]
+    of_sol = [(u.price_sol, u.price_usd) for u in updates if u.mint == WSOL]
+    assert of_sol == [(1.0, 150.0), (1.0, 151.25)]
 
 
 async def test_an_orderly_end_waits_for_the_prices_that_wait(lane, live, store):
