@@ -1,0 +1,122 @@
+"""States of mints in memory and in Redis' form."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.redis.client import connect
+from infra.settings import Settings
+from pipeline.agents import prices
+from pipeline.agents.live_streams import LiveStreams
+from pipeline.agents.prices import MintState, Prices, SolState, _closes, _commands
+from pipeline.domain.pool_trade import Trade
+from schemas.prices import CLOSE_MS, DAY_MS, day_ago
+
+NOW_MS = 1_732_170_000_000
+
+
+def traded(state, lamports, time_ms, amount_raw=10**9, pool="pool"):
+    state.decimals = 6
+    state.price.apply(Trade(pool, "dex", time_ms // 400, time_ms, lamports, amount_raw))
+    if news := state.news(150.0):
+        state.sent = news
+        return state.publish(news)
+    return None
+
+
+def stored(state):
+    fields = {}
+    for command in (*_commands("key", state), *_closes("key", state)):
+        if command[0] == "HSET":
+            assert command[1] == "key"
+            pairs = [p if isinstance(p, bytes) else str(p).encode() for p in command[2:]]
+            fields |= dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return fields
+
+
+def test_what_is_written_is_what_is_read():
+    state = MintState()
+    for n in range(5):
+        traded(state, 10**9 + n, NOW_MS + n * CLOSE_MS)
+    again = MintState.of_hash("mint", stored(state))
+    assert again.price.pack() == state.price.pack()
+    assert (again.last, again.sent, again.closes) == (state.last, state.last, state.closes)
+
+
+def test_only_another_price_is_news():
+    state = MintState()
+    assert state.news(150.0) is None
+    assert traded(state, 10**9, NOW_MS) is False
+    assert traded(state, 10**9, NOW_MS + 1) is None
+    assert traded(state, 2 * 10**9, NOW_MS + 2) is False
+    assert state.news(200.0) is None, "dollars alone are no news"
+    assert state.last.price_sol == pytest.approx(2 / 1000)
+    assert state.last.price_usd == pytest.approx(2 / 1000 * 150)
+
+
+def test_five_minutes_close_with_their_last_price_once_there_is_a_younger_one():
+    state, begin = MintState(), NOW_MS // CLOSE_MS * CLOSE_MS
+    assert traded(state, 1 * 10**9, begin) is False
+    assert traded(state, 2 * 10**9, begin + CLOSE_MS - 1) is False
+    assert state.closes == b""
+    assert traded(state, 3 * 10**9, begin + 7 * CLOSE_MS) is True
+    before = day_ago(state.last, state.closes, begin + DAY_MS + 3 * CLOSE_MS)
+    assert before[0] == pytest.approx(2 / 1000)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {b"state": b"no state"},
+        {b"price_sol": b"1.0"},
+        {b"price_sol": b"x", b"price_usd": b"", b"time_ms": b"1", b"slot": b"1", b"pool": b""},
+    ],
+)
+def test_a_hash_of_another_form_begins_anew(fields):
+    state = MintState.of_hash("mint", fields)
+    assert state.price.price is None
+    assert state.last is None
+
+
+def test_sol_is_news_when_the_reference_moves_and_is_not_older():
+    sol = SolState()
+    assert sol.news(None) is None
+    sol.at_ms, sol.at_slot = NOW_MS, 9
+    price = sol.news(150.0)
+    assert (price.price_sol, price.price_usd, price.time_ms, price.slot) == (1.0, 150.0, NOW_MS, 9)
+    sol.sent = price
+    assert sol.news(150.0) is None
+    assert sol.news(151.0)
+    sol.at_ms -= 1
+    assert sol.news(151.0) is None
+
+
+@pytest.fixture
+async def board(monkeypatch):
+    monkeypatch.setattr(prices, "MINTS_IN_MEMORY", 3)
+    redis = connect(Settings(_env_file=None, redis_url="redis://127.0.0.1:1"), retries=0)
+    streams = LiveStreams(redis, stream_bytes=1, hold_bytes=1)
+    yield Prices(redis, None, streams)
+    await redis.aclose()
+
+
+async def test_the_mints_that_traded_longest_ago_are_forgotten_but_none_of_the_batch(board):
+    await board.load(["a", "b", "c"])
+    await board.load(["a", "d"])
+    assert list(board._mints) == ["c", "a", "d"]
+    await board.load(["c", "e", "f"])
+    assert list(board._mints) == ["c", "e", "f"]
+
+
+async def test_what_is_still_to_be_written_is_not_forgotten(board):
+    await board.load(["a"])
+    board._write("a", board._mints["a"])
+    await board.load(["b", "c", "d", "e"])
+    assert "a" in board._mints
+
+
+async def test_a_redis_that_is_away_is_asked_once(board):
+    await board.load(["a"])
+    assert board._streams.away
+    await board.load(["b"])
+    assert set(board._mints) == {"a", "b"}
