@@ -13,6 +13,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 PRICE_SCALE: Final = 10**24
+MAX_PRICE: Final = (1 << 128) - 1  # beyond, a price stays there
+MAX_VOLUME: Final = (1 << 64) - 1  # likewise a sum of lamports or of millionths of a dollar
 
 # Rolling figures: a series of buckets, ascending by start, empty ones left out.
 
@@ -235,7 +237,6 @@ def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
 
 EXACT_BELOW: Final = 1 << 53  # scores below are the balance itself
 _ACCOUNT: Final = Struct("<32sQ?")
-_EXACT: Final = Struct("<Q")
 
 
 class Account(NamedTuple):
@@ -263,13 +264,12 @@ def exact_field(owner: bytes) -> bytes:
 
 def pack_exact(amount_raw: int) -> bytes:
     """Return the bytes of a balance."""
-    return _EXACT.pack(amount_raw)
+    return amount_raw.to_bytes(16, "little")
 
 
 def unpack_exact(data: bytes) -> int:
     """Return the balance."""
-    (amount_raw,) = _EXACT.unpack(data)
-    return int(amount_raw)
+    return int.from_bytes(data, "little")
 
 
 def whole(price: int) -> float | None:
@@ -279,7 +279,7 @@ def whole(price: int) -> float | None:
 
 # A mint's market as a whole.
 
-_HEAD: Final = Struct("<16s16s16s16sQQQQIQQI?")
+_HEAD: Final = Struct("<16s16s16s16s16sQQQQIQI?")
 
 
 @dataclass(slots=True)
@@ -290,12 +290,12 @@ class Head:
     price_usd: int = 0
     first_sol: int = 0  # its first price of all
     first_usd: int = 0
+    creator_raw: int = 0  # what the creator holds
     slot: int = 0  # of the last trade, balance or event
     time_ms: int = 0
     curve_left_raw: int = 0
     curve_for_sale_raw: int = 0  # 0: the venue does not tell
     holder_count: int = 0
-    creator_raw: int = 0  # what the creator holds
     score: int = 0  # in the trending list, when it last changed
     snapshot_min: int = 0  # of the last snapshot of the holders
     is_launched: bool = False  # on a launch platform
@@ -308,12 +308,12 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
         head.price_usd.to_bytes(16, "little"),
         head.first_sol.to_bytes(16, "little"),
         head.first_usd.to_bytes(16, "little"),
+        head.creator_raw.to_bytes(16, "little"),
         head.slot,
         head.time_ms,
         head.curve_left_raw,
         head.curve_for_sale_raw,
         head.holder_count,
-        head.creator_raw,
         head.score,
         head.snapshot_min,
         head.is_launched,
@@ -323,7 +323,7 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
 def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
     """Return the figures and the pools; raises struct.error for too few bytes."""
     row = _HEAD.unpack_from(data)
-    prices = [int.from_bytes(wide, "little") for wide in row[:4]]
-    head = Head(prices[0], prices[1], prices[2], prices[3], *row[4:])
+    wide = [int.from_bytes(part, "little") for part in row[:5]]
+    head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:])
     rest = data[_HEAD.size :]
     return head, [rest[at : at + 32] for at in range(0, len(rest), 32)]

@@ -281,9 +281,9 @@ HOLDER_SNAPSHOTS: Final = Table(
         "mint": _TEXT,
         "block_time": _TIME,
         "holders": "UInt32",
-        "creator_raw": _U64,
+        "creator_raw": "UInt128",
         "top_owners": "Array(String)",
-        "top_amounts_raw": "Array(UInt64)",
+        "top_amounts_raw": "Array(UInt128)",
         "slot": _U64,
     },
 )

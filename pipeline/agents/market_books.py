@@ -116,7 +116,7 @@ class MarketBooks:
 
     def apply(self, batch: SlotBatch) -> None:
         """Take one slot."""
-        slot = self._decoded.pop(batch.slot, None) or decode(batch)
+        slot = self._decoded.pop(batch.slot)
         before_ms, now_ms = self._time_ms, max(slot.time_ms, self._time_ms)
         if now_ms // 1000 != before_ms // 1000:
             self._second_ended()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
@@ -18,6 +18,10 @@ from schemas.events import Creation, Migration, Swap
 from schemas.markets import exact_field, unpack_account, unpack_exact
 from schemas.proto.tape_pb2 import SlotBatch, TokenBalance
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
+
+MAX_TIME_MS: Final = (1 << 32) * 1000 - 1  # in 2106
+MAX_DECIMALS: Final = 255
+MAX_SLUG: Final = 255
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class Need:
 def decode(batch: SlotBatch) -> Slot:
     """Return a batch by mint; raises CodecError for a batch that is none of ours."""
     mints: dict[str, MintSlot] = {}
+    if not 0 <= batch.block_time_ms <= MAX_TIME_MS:
+        raise CodecError(f"SlotBatch of slot {batch.slot}: block_time_ms {batch.block_time_ms}")
     try:
         for envelope in batch.events:
             event: Swap | Creation | Migration
@@ -65,10 +71,13 @@ def decode(batch: SlotBatch) -> Slot:
             _of(mints, event.mint).events.append(event)
             for address in _addresses(event):
                 raw(address)
+            _check(event)
         # An account that changed hands is told once for each owner: the former's nothing first.
         for balance in sorted(batch.balances, key=_is_held):
             if len(balance.account) != 32:
                 raise CodecError(f"TokenBalance: account of {len(balance.account)} bytes, not 32")
+            if balance.decimals > MAX_DECIMALS:
+                raise CodecError(f"TokenBalance: {balance.decimals} decimals")
             raw(balance.owner)
             _of(mints, balance.mint).balances.append(balance)
         sol_usd = Decimal(batch.sol_usd) if batch.sol_usd else None
@@ -78,6 +87,14 @@ def decode(batch: SlotBatch) -> Slot:
         raise CodecError(f"SlotBatch of slot {batch.slot}: {error}") from None
     ratio = sol_usd.as_integer_ratio() if sol_usd is not None and sol_usd > 0 else None
     return Slot(batch.slot, batch.block_time_ms, ratio, mints)
+
+
+def _check(event: Swap | Creation | Migration) -> None:
+    """Refuse what no chain can say and no record of ours can hold."""
+    if not isinstance(event, Migration) and (event.decimals or 0) > MAX_DECIMALS:
+        raise CodecError(f"{type(event).__name__}: {event.decimals} decimals")
+    if len(event.dex.encode()) > MAX_SLUG:
+        raise CodecError(f"{type(event).__name__}: dex of {len(event.dex)} characters")
 
 
 def _is_held(balance: TokenBalance) -> bool:

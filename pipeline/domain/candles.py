@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.markets import INTERVALS_S, Candle
+from schemas.markets import INTERVALS_S, MAX_PRICE, MAX_VOLUME, Candle
 
 _LENGTHS: Final = tuple(INTERVALS_S.values())
 
@@ -42,8 +42,8 @@ class Bar:
     ) -> None:
         """Add a trade; `price_sol` is the token's price after it, 0 while there is none."""
         self.amount_raw += amount_raw
-        self.lamports += lamports
-        self.usd_micros += usd_micros
+        self.lamports = min(self.lamports + lamports, MAX_VOLUME)
+        self.usd_micros = min(self.usd_micros + usd_micros, MAX_VOLUME)
         if is_buy:
             self.buys += 1
         else:
@@ -63,7 +63,7 @@ class Bar:
         if sol_usd is not None:
             dollars, sols = sol_usd
             prices = (self.open_sol, self.high_sol, self.low_sol, self.close_sol)
-            usd = [price * dollars // sols for price in prices]
+            usd = [min(price * dollars // sols, MAX_PRICE) for price in prices]
         return Candle(
             0,
             slot,
@@ -87,8 +87,8 @@ def merge(candle: Candle, later: Candle) -> None:
     """Add what came later to a candle."""
     candle.slot = later.slot
     candle.amount_raw += later.amount_raw
-    candle.lamports += later.lamports
-    candle.usd_micros += later.usd_micros
+    candle.lamports = min(candle.lamports + later.lamports, MAX_VOLUME)
+    candle.usd_micros = min(candle.usd_micros + later.usd_micros, MAX_VOLUME)
     candle.buys += later.buys
     candle.sells += later.sells
     if later.close_sol:

@@ -19,6 +19,8 @@ from pipeline.domain.rolling import Series, Traders
 from pipeline.solana.address import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.markets import (
+    MAX_PRICE,
+    MAX_VOLUME,
     MINUTE,
     MINUTES_KEPT,
     QUARTER,
@@ -167,7 +169,7 @@ class MintMarket:
             facts.first_sol = facts.first_sol or facts.price_sol
             facts.first_usd = facts.first_usd or facts.price_usd
             if trade.depth_lamports is not None:
-                facts.liquidity_lamports = min(SIDES * trade.depth_lamports, (1 << 64) - 1)
+                facts.liquidity_lamports = min(SIDES * trade.depth_lamports, MAX_VOLUME)
         pool.quarters.add(
             minute,
             is_buy=is_buy,
@@ -311,7 +313,7 @@ class MintMarket:
         if self._sol_usd is None:
             return 0
         dollars, sols = self._sol_usd
-        return price_sol * dollars // sols
+        return min(price_sol * dollars // sols, MAX_PRICE)
 
     def _pool(self, swap: Swap) -> Pool:
         pool = self.pools.get(swap.pool)
@@ -345,10 +347,11 @@ class MintMarket:
             seen_created=self.token.created_slot is not None,
         )
         if whole_raw:
-            head.curve_for_sale_raw, head.curve_left_raw = whole_raw, swap.reserve_raw
+            head.curve_for_sale_raw = min(whole_raw, MAX_VOLUME)
+            head.curve_left_raw = swap.reserve_raw
 
 
 def scaled(lamports: int, amount_raw: int, decimals: int) -> int:
     """Return a price in 1e-24 SOL per whole token, within 128 bits."""
     units: int = 10 ** (decimals + SOL_DIGITS)
-    return min(lamports * units // amount_raw, (1 << 128) - 1)
+    return min(lamports * units // amount_raw, MAX_PRICE)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from schemas.markets import BUCKET, QUARTER, QUARTERS_KEPT
+from schemas.markets import BUCKET, MAX_VOLUME, QUARTER, QUARTERS_KEPT
 
 _MASK: Final = (1 << 64) - 1
 _START: Final = Struct("<I").unpack_from
@@ -90,12 +90,12 @@ class Series:
         row = list(BUCKET.unpack_from(data, at))
         if is_buy:
             row[3] += 1
-            row[5] += lamports
-            row[7] += usd_micros
+            row[5] = min(row[5] + lamports, MAX_VOLUME)
+            row[7] = min(row[7] + usd_micros, MAX_VOLUME)
         else:
             row[4] += 1
-            row[6] += lamports
-            row[8] += usd_micros
+            row[6] = min(row[6] + lamports, MAX_VOLUME)
+            row[8] = min(row[8] + usd_micros, MAX_VOLUME)
         if close_sol:
             row[9], row[10] = close_sol & _MASK, close_sol >> 64
         if close_usd:

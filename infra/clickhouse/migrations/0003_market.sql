@@ -80,9 +80,9 @@ CREATE TABLE IF NOT EXISTS holder_snapshots
     mint String COMMENT 'token' CODEC(ZSTD(3)),
     block_time DateTime64(3, 'UTC') COMMENT 'as of then' CODEC(Delta, ZSTD(3)),
     holders UInt32 COMMENT 'owners with a balance; pools, curves and burn addresses are none' CODEC(ZSTD(3)),
-    creator_raw UInt64 COMMENT 'what the creator holds' CODEC(ZSTD(3)),
+    creator_raw UInt128 COMMENT 'what the creator holds' CODEC(ZSTD(3)),
     top_owners Array(String) COMMENT 'the hundred largest holders, largest first' CODEC(ZSTD(3)),
-    top_amounts_raw Array(UInt64) COMMENT 'their balances' CODEC(ZSTD(3)),
+    top_amounts_raw Array(UInt128) COMMENT 'their balances' CODEC(ZSTD(3)),
     slot UInt64 COMMENT 'as of this slot' CODEC(Delta, ZSTD(3)),
     written_at DateTime('UTC') MATERIALIZED now() COMMENT 'when this row was written; what its time to live counts from' CODEC(Delta, ZSTD(3))
 )

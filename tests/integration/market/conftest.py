@@ -99,6 +99,7 @@ def make_tape(
     step_ms: int = 400,
     pause_at: int | None = None,
     pause_ms: int = 0,
+    unit: int = 1,
 ) -> Tape:
     """Return a tape: constant-product pools, wallets with one or two accounts, migrations."""
     rng = random.Random(seed)
@@ -125,9 +126,12 @@ def make_tape(
                 launched = rng.random() < 0.7
                 books[mint] = {
                     "pool": pool, "vault": vault, "dex": "pump-fun" if launched else "orca",
-                    "token": 793_100_000_000_000, "sol": 30_000_000_000, "launched": launched,
+                    "token": 793_100_000_000_000 * unit, "sol": 30_000_000_000,
+                    "launched": launched, "vault_owner": pool,
                 }  # fmt: skip
-                tape.vaults[mint].add(vault)
+                if rng.random() < 0.5:  # else it is known by its owner alone
+                    tape.vaults[mint].add(vault)
+                    books[mint]["vault_owner"] = address(rng)
                 tape.pools[mint].add(pool)
                 if launched:
                     tape.creators[mint] = creator
@@ -168,7 +172,7 @@ def make_tape(
             add_event(batch.events, swap)
             tape.swaps.append(swap)
             tape.balances[mint][account] = (wallet, held)
-            tape.balances[mint][book["vault"]] = (address(rng), book["token"])
+            tape.balances[mint][book["vault"]] = (book["vault_owner"], book["token"])
             changed[mint, account] = tx
             changed[mint, book["vault"]] = tx
             if book["launched"] and book["dex"] == "pump-fun" and rng.random() < 0.03:

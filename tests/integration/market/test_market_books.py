@@ -10,8 +10,10 @@ import orjson
 import pytest
 from redis.asyncio import Redis
 
+from pipeline.agents import market_books, trending_list
 from schemas import base58
 from schemas.channels import TRENDING_FIELDS
+from schemas.codec import CodecError
 from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import (
@@ -47,6 +49,27 @@ async def test_any_cut_into_flushes_and_any_restart_gives_the_same_bytes(
         rows = await lab.run(redis, tape.slots, flush=lambda r=rng: r.randint(1, 9), reopen=reopen)
         assert await lab.dump(redis) == first
         assert rows == first_rows
+
+
+async def test_what_is_in_memory_makes_no_difference(
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Balances around 2**53 as well, above which a score is not exact.
+    tape = lab.make_tape(8, 200, mints=20, unit=1000, step_ms=20_000)
+    monkeypatch.setattr(trending_list, "LISTED", 3)
+    first_rows = await lab.run(redis, tape.slots, flush=lambda: 7)
+    first = await lab.dump(redis)
+    assert len(first["trending:{m0}"]) == 3
+    exact = [
+        f for name in first if name.startswith("accounts:") for f in first[name] if f[:1] == b"="
+    ]
+    assert exact
+    await redis.flushall()
+    monkeypatch.setattr(market_books, "MARKETS_IN_MEMORY", 2)
+    monkeypatch.setattr(market_books, "DETAILS_IN_MEMORY", 5)
+    rows = await lab.run(redis, tape.slots, flush=lambda: 2)
+    assert await lab.dump(redis) == first
+    assert rows == first_rows
 
 
 async def test_holders_are_the_sums_of_their_accounts(lab: Any, redis: Redis) -> None:
@@ -212,3 +235,31 @@ async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redi
             )
         first = first or found
         assert found == first
+
+
+async def test_absurd_values_are_borne_and_wrong_ones_refused(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(9, 60)
+    most = 2**64 - 1
+    for at, batch in enumerate(tape.slots):
+        batch.sol_usd = ("1e30", "0.000000000000000001", "150")[at % 3]
+        for event in batch.events:
+            if event.HasField("swap"):
+                event.swap.sol_value_lamports = event.swap.usd_value_micros = most
+                event.swap.amount_raw = (1, most)[at % 2]
+                event.swap.reserve_raw = event.swap.quote_reserve_raw = most
+                event.swap.decimals = (0, 255)[at % 2]
+        for balance in batch.balances:
+            balance.amount_raw = most
+    rows = await lab.run(redis, tape.slots, flush=lambda: 1, reopen=0.5)
+    assert rows["candles"]
+    await lab.run(redis, [], flush=lambda: 1)  # and can be read again
+
+    wrong = [SlotBatch.FromString(batch.SerializeToString()) for batch in tape.slots[-4:]]
+    wrong[0].block_time_ms = -1
+    wrong[1].balances.add(account=b"short", owner=base58.encode(bytes(32)), mint="no mint")
+    wrong[2].events.add().swap.mint = "0OIl"
+    wrong[3].sol_usd = "much"
+    books = await lab.opened(redis, {})
+    for batch in wrong:
+        with pytest.raises(CodecError, match=r"block_time_ms|5 bytes|SlotBatch|Swap"):
+            await books.load([batch])
