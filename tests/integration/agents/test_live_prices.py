@@ -179,6 +179,29 @@ async def test_kills_lose_and_repeat_no_frame_and_no_last_price(lane, live, stor
 
 
 @pytest.mark.slow
+async def test_partitions_change_hands_without_a_frame_lost_or_repeated(
+    lane, live, store, make_agent
+):
+    await live.until_working()
+    feeding = asyncio.create_task(lane.feed(9000, per_second=300))
+    other = make_agent(lane.settings)
+    other.redis_url = live.redis_url
+    other.start()
+    await other.until_working(4)
+    await asyncio.sleep(1)
+    live.kill()
+    await other.until_working()
+    await feeding
+    await lane.until(lambda: last_published(lane) == final_prices(lane), within_s=60)
+    await last_prices_are_there(lane, store)
+    seen = [data["tx_index"] for data in await frames(store, channels.SWAPS)]
+    assert len(seen) == len(set(seen)), "a frame came twice"
+    assert sorted(seen) == [swap.tx_index for swap in lane.sent], "a frame is missing"
+    assert len(await epochs(store)) == 1
+    assert "Traceback" not in live.log + other.log
+
+
+@pytest.mark.slow
 async def test_redis_away_stops_no_topic_and_misses_nothing(lane, live, store):
     await lane.feed(300, per_second=600)
     await lane.until(lambda: last_published(lane) == final_prices(lane))
