@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from infra.clickhouse.embedded import server as clickhouse
+from infra.clickhouse.migrations import migrate
 from infra.kafka import client, topics
 from infra.process import NotReady, free_port
 from infra.redis.client import connect
@@ -59,7 +61,7 @@ class Lane:
         slots = self.slots[partition]
         if batch.slot > self.slot:
             self.slot = batch.slot
-        if batch.blockhash not in ("bad", "bug") and batch.slot > max(slots, default=0):
+        if batch.blockhash != "bad" and batch.slot > max(slots, default=0):
             slots.append(batch.slot)
 
     def send(self, count, blockhash=""):
@@ -93,21 +95,29 @@ class Lane:
         return found
 
 
-class Valkey:
-    """A durable Redis that can be killed, put back in time and started again."""
+class Server:
+    """A system of the embedded stack, which can be killed and started again."""
+
+    scheme = "http"
 
     def __init__(self, data):
         self.data = data
         self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.url = f"{self.scheme}://127.0.0.1:{self.port}"
         self.child = None
 
+    def process(self):
+        return clickhouse(self.data, self.port)
+
     async def start(self):
-        process = valkey(self.data, "127.0.0.1", self.port)
-        self.child = subprocess.Popen(
-            process.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        process = self.process()
+        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
+            process.command,
+            env=os.environ | dict(process.env),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while True:
                 try:
                     return await process.ready()
@@ -117,6 +127,15 @@ class Valkey:
     def kill(self):
         self.child.kill()
         self.child.wait()
+
+
+class Valkey(Server):
+    """A durable Redis that can be put back in time as well."""
+
+    scheme = "redis"
+
+    def process(self):
+        return valkey(self.data, "127.0.0.1", self.port)
 
     def copy_to(self, place):
         shutil.rmtree(place, ignore_errors=True)
@@ -226,3 +245,15 @@ async def workers(broker, redis_server, tmp_path):
     workers.log_file.touch()
     yield workers
     await workers.end()
+
+
+@pytest.fixture
+async def rows_server(tmp_path, workers):
+    """A ClickHouse with our tables, which the workers write to."""
+    server = Server(tmp_path / "clickhouse")
+    await server.start()
+    workers.settings = workers.settings.model_copy(update={"clickhouse_url": server.url})
+    workers.environment["COUNTING_ROWS"] = "1"
+    await asyncio.to_thread(migrate, workers.settings)
+    yield server
+    server.kill()

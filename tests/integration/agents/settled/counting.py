@@ -3,7 +3,7 @@
 State of a partition: how many slots were applied, and a digest over all of them in their order.
 A slot applied twice, left out or out of turn gives another digest. COUNTING_ROWS=1 writes each
 slot to ClickHouse as well. A batch with blockhash "bad" has content that cannot be read, one with
-"bug" makes the books fail.
+"bug <group>" makes the books of that group fail.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Counting:
         self.count += 1
         if batch.blockhash == "bad":
             raise CodecError("blockhash: bad")
-        if batch.blockhash == "bug":
+        if batch.blockhash == f"bug {GROUP}":
             raise ZeroDivisionError("a bug")
         self.digest = hashlib.sha256(self.digest + batch.slot.to_bytes(8, "big")).digest()
         row = (batch.slot, None, "", batch.block_time_ms, 0, 0, 0, 0, True, None)

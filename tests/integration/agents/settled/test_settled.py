@@ -1,6 +1,15 @@
-"""Every slot once: whatever is killed, put back in time, or sent that is no slot."""
+"""Every slot once: whatever is killed, put back in time, away, or sent that is no slot."""
 
 import asyncio
+import signal
+import time
+
+import pytest
+
+from infra.clickhouse.client import connect_async
+from infra.kafka import topics
+from schemas.proto.tape_pb2 import SlotBatch, Undecoded
+from schemas.topics import UNDECODED
 
 
 def some(count):
@@ -8,12 +17,16 @@ def some(count):
     return lambda state: all(applied >= count for applied, _ in state.values())
 
 
+def least(state):
+    return min(applied for applied, _ in state.values())
+
+
+@pytest.mark.slow
 async def test_killed_at_any_moment_each_slot_is_applied_once(lane, workers):
     lane.send(200)
     for after_s in (0.0, 0.35, 0.8):
         child = workers.start()
-        before = min(count for count, _ in (await workers.state()).values())
-        await workers.until(some(before + 1))
+        await workers.until(some(least(await workers.state()) + 1))
         lane.send(100)
         await asyncio.sleep(after_s)
         child.kill()
@@ -21,3 +34,151 @@ async def test_killed_at_any_moment_each_slot_is_applied_once(lane, workers):
     workers.start()
     lane.send(5)
     await workers.until_applied(lane)
+
+
+@pytest.mark.slow
+async def test_an_orderly_end_writes_what_is_applied_and_leaves_nothing_to_do_again(lane, workers):
+    lane.send(50)
+    child = workers.start()
+    await workers.until_applied(lane)
+    began = time.monotonic()
+    child.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(child.wait, 5) == 0
+    assert time.monotonic() - began < 3
+    workers.start()
+    lane.send(5)
+    await workers.until_applied(lane)
+    assert "going back" not in workers.log
+    assert "opened again" not in workers.log
+
+
+@pytest.mark.slow
+async def test_two_workers_share_and_the_one_left_takes_over(lane, workers):
+    lane.send(20)
+    first, second = workers.start(), workers.start()
+    await workers.until_applied(lane)
+    async with asyncio.timeout(40):
+        while workers.log.count("started") < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    lane.send(50)
+    await workers.until_applied(lane)
+    first.kill()
+    first.wait()
+    lane.send(50)
+    await workers.until_applied(lane)
+    assert second.poll() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agents_live", [True, False], ids=["while-running", "while-down"])
+async def test_redis_without_its_last_second_is_computed_again(
+    lane, workers, redis_server, tmp_path, agents_live
+):
+    child = workers.start()
+    lane.send(50)
+    await workers.until_applied(lane)
+    await asyncio.sleep(1.5)  # the append-only file is written every second
+    redis_server.copy_to(tmp_path / "older")
+    lane.send(30)
+    await workers.until_applied(lane)
+    await asyncio.sleep(1.5)  # and Kafka has the commits
+    if not agents_live:
+        child.kill()
+        child.wait()
+    redis_server.kill()
+    redis_server.put_back(tmp_path / "older")
+    await redis_server.start()
+    if not agents_live:
+        workers.start()
+    # Nothing new is sent: the log already has all there is to know.
+    await workers.until_applied(lane)
+    lane.send(5)
+    await workers.until_applied(lane)
+
+
+@pytest.mark.slow
+async def test_an_empty_redis_is_filled_from_the_beginning_of_the_log(lane, workers):
+    workers.start()
+    lane.send(10)
+    await workers.until_applied(lane)
+    await asyncio.sleep(1.5)
+    await workers.redis.flushall()
+    await workers.until_applied(lane)
+
+
+@pytest.mark.slow
+async def test_while_redis_is_away_all_waits(lane, workers, redis_server):
+    workers.start()
+    lane.send(10)
+    await workers.until_applied(lane)
+    await asyncio.sleep(1.5)
+    redis_server.kill()
+    lane.send(30)
+    await asyncio.sleep(2)
+    await redis_server.start()
+    await workers.until_applied(lane)
+
+
+async def test_what_is_no_slot_is_put_aside_and_the_rest_goes_on(lane, workers, broker):
+    before = await topics.end_offsets(broker.settings, UNDECODED)
+    workers.start()
+    lane.send(5)
+    lane.raw(3, b"\xff\xff\xff no protobuf")
+    lane.raw(4, SlotBatch(transactions=9).SerializeToString())
+    lane.send(5)
+    lane.send(1, blockhash="bad")
+    lane.send(5)
+    await workers.until_applied(lane)
+    ends = await topics.end_offsets(broker.settings, UNDECODED)
+    assert sum(ends.values()) - sum(before.values()) >= 2 + 8
+    records = []
+    async with topics.reader(broker.settings) as consumer:
+        places = await topics.partitions(broker.settings, UNDECODED)
+        consumer.assign(places)
+        for place in places:
+            consumer.seek(place, before[place.partition])
+        async with asyncio.timeout(20):
+            while len(records) < sum(ends.values()) - sum(before.values()):
+                for found in (await consumer.getmany(timeout_ms=200)).values():
+                    records += [Undecoded.FromString(record.value) for record in found]
+    details = " | ".join(record.detail for record in records)
+    assert "[3]@" in details
+    assert "it names no slot" in details
+    assert f"slot {lane.slot - 5}: blockhash: bad" in details
+    bad = next(record for record in records if "blockhash" in record.detail)
+    assert SlotBatch.FromString(bad.data).slot == lane.slot - 5
+
+
+async def test_a_bug_ends_the_process_before_its_slot_is_written(lane, workers):
+    child = workers.start()
+    lane.send(10)
+    await workers.until_applied(lane)
+    applied = await workers.state()
+    lane.send(1, blockhash=f"bug {workers.group}")
+    assert await asyncio.to_thread(child.wait, 20) == 70
+    assert "ZeroDivisionError: a bug (counting.py:" in workers.log
+    assert f"slot {lane.slot}" in workers.log
+    assert await workers.state() == applied
+
+
+@pytest.mark.slow
+async def test_while_clickhouse_is_away_rows_wait_and_no_watermark_passes_them(
+    lane, workers, rows_server
+):
+    workers.start()
+    lane.send(20)
+    await workers.until_applied(lane)
+    before = await workers.watermarks()
+    rows_server.kill()
+    lane.send(40)
+    await asyncio.sleep(3)
+    assert await workers.watermarks() == before
+    assert "ClickHouse does not take rows: holding" in workers.log
+    await rows_server.start()
+    await workers.until_applied(lane)
+    assert "ClickHouse takes rows again" in workers.log
+    async with await connect_async(workers.settings) as client:
+        found = await client.query("SELECT slot FROM slots FINAL ORDER BY slot")
+    assert [slot for (slot,) in found.result_rows] == sorted(
+        {slot for slots in lane.slots.values() for slot in slots}
+    )
