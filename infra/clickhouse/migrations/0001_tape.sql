@@ -44,6 +44,18 @@ CREATE TABLE IF NOT EXISTS swaps
     wallet_amount_raw UInt64 ALIAS toUInt64(amount_raw + wallet_amount_diff_raw) COMMENT 'of mint, as the wallet gave or received it',
     wallet_quote_amount_raw UInt64 ALIAS toUInt64(quote_amount_raw + wallet_quote_amount_diff_raw) COMMENT 'of quote_mint, as the wallet gave or received it',
     sol_value_lamports Nullable(UInt64) ALIAS if(quote_mint = 'So11111111111111111111111111111111111111112', quote_amount_raw, sol_value_unlike_quote_lamports) COMMENT 'value of quote_amount_raw in lamports; null while its price is unknown',
+    amount Float64 ALIAS amount_raw / exp10(decimals) COMMENT 'of mint, as the pool moved it',
+    quote_amount Float64 ALIAS quote_amount_raw / exp10(quote_decimals) COMMENT 'of quote_mint, as the pool moved it',
+    wallet_amount Float64 ALIAS wallet_amount_raw / exp10(decimals) COMMENT 'of mint, as the wallet gave or received it',
+    wallet_quote_amount Float64 ALIAS wallet_quote_amount_raw / exp10(quote_decimals) COMMENT 'of quote_mint, as the wallet gave or received it',
+    sol_value Nullable(Float64) ALIAS sol_value_lamports / 1e9 COMMENT 'value in SOL; null while unknown',
+    usd_value Nullable(Float64) ALIAS usd_value_micros / 1e6 COMMENT 'value in dollars; null while unknown',
+    price Nullable(Float64) ALIAS if(amount_raw = 0, NULL, quote_amount / amount) COMMENT 'quote_mint per token; null where no token moved',
+    price_sol Nullable(Float64) ALIAS if(amount_raw = 0, NULL, sol_value / amount) COMMENT 'SOL per token; null while unknown',
+    price_usd Nullable(Float64) ALIAS if(amount_raw = 0, NULL, usd_value / amount) COMMENT 'dollars per token; null while unknown',
+    fee_sol Float64 ALIAS fee_lamports / 1e9 COMMENT 'network fee of the whole transaction, base and priority',
+    priority_fee_sol Float64 ALIAS priority_fee_lamports / 1e9 COMMENT 'of this the priority fee',
+    tip_sol Float64 ALIAS tip_lamports / 1e9 COMMENT 'tips to block builders and relays, of the whole transaction',
     written_at DateTime('UTC') MATERIALIZED now() COMMENT 'when this row was written; what CLICKHOUSE_SWAPS_DAYS counts from' CODEC(Delta, ZSTD(3)),
     PROJECTION by_wallet (SELECT _part_offset ORDER BY wallet),
     PROJECTION by_time (SELECT _part_offset ORDER BY block_time)
@@ -56,7 +68,7 @@ SETTINGS
     non_replicated_deduplication_window = 1000,
     deduplicate_merge_projection_mode = 'rebuild',
     ttl_only_drop_parts = 1
-COMMENT 'DEX swaps of confirmed slots, one row a pool leg. Columns are packed for storage: the view trades shows them in human units';
+COMMENT 'DEX swaps of confirmed slots, one row a pool leg. A row may be there twice until parts are merged: ask the view trades, or with FINAL';
 
 CREATE TABLE IF NOT EXISTS creations
 (

@@ -151,25 +151,3 @@ ENGINE = ReplacingMergeTree(slot)
 ORDER BY (mint, partition, wallet)
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'State of positions in dead tokens, moved out of Redis; stale where the token has moved since. For the agent: analysts read positions';
-
-CREATE VIEW IF NOT EXISTS position_days AS
-SELECT
-    wallet,
-    mint,
-    day,
-    bought_raw - lagInFrame(bought_raw) OVER before AS bought_raw,
-    sold_raw - lagInFrame(sold_raw) OVER before AS sold_raw,
-    bought_usd_micros - lagInFrame(bought_usd_micros) OVER before AS bought_usd_micros,
-    sold_usd_micros - lagInFrame(sold_usd_micros) OVER before AS sold_usd_micros,
-    bought_lamports - lagInFrame(bought_lamports) OVER before AS bought_lamports,
-    sold_lamports - lagInFrame(sold_lamports) OVER before AS sold_lamports,
-    realised_usd_micros - lagInFrame(realised_usd_micros) OVER before AS realised_usd_micros,
-    realised_lamports - lagInFrame(realised_lamports) OVER before AS realised_lamports,
-    fee_lamports - lagInFrame(fee_lamports) OVER before AS fee_lamports,
-    tip_lamports - lagInFrame(tip_lamports) OVER before AS tip_lamports,
-    buys - lagInFrame(buys) OVER before AS buys,
-    sells - lagInFrame(sells) OVER before AS sells,
-    held_raw
-FROM positions FINAL
-WINDOW before AS (PARTITION BY mint, wallet ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-COMMENT 'What each wallet did with a token on a day: the difference of its positions at the ends of two days; held_raw is what it held at the end';

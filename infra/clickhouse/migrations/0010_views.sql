@@ -1,8 +1,8 @@
 -- What analysts and the API read: human units, each event once whatever was written twice.
 --
--- A WHERE on mint, wallet or time goes through a view to the table's index. FINAL reads no
--- projection, so what is asked by wallet or by narrow times has views of its own, with parameters:
--- they look the rows up in the projection, and then read exactly these.
+-- A WHERE on what a view is fast by goes through it to the table's index. FINAL reads no projection,
+-- so what is asked by wallet or by narrow times has views of its own, with parameters: they find the
+-- rows through the projection, and leave out the second of two equal ones themselves.
 
 CREATE OR REPLACE VIEW trades
 (
@@ -34,60 +34,34 @@ CREATE OR REPLACE VIEW trades
     tip_sol Float64 COMMENT 'tips to block builders and relays, of the whole transaction'
 )
 AS SELECT
-    block_time,
-    slot,
-    tx_index,
-    event_index,
-    signature,
-    wallet,
-    side,
-    mint,
-    amount_raw / exp10(decimals) AS amount,
-    quote_mint,
-    quote_amount_raw / exp10(quote_decimals) AS quote_amount,
-    if(amount_raw = 0, NULL, quote_amount / amount) AS price,
-    if(amount_raw = 0, NULL, sol_value / amount) AS price_sol,
-    if(amount_raw = 0, NULL, usd_value / amount) AS price_usd,
-    sol_value_lamports / 1e9 AS sol_value,
-    usd_value_micros / 1e6 AS usd_value,
-    wallet_amount_raw / exp10(decimals) AS wallet_amount,
-    wallet_quote_amount_raw / exp10(quote_decimals) AS wallet_quote_amount,
-    dex,
-    pool,
-    router,
-    platform,
-    fee_payer,
-    fee_lamports / 1e9 AS fee_sol,
-    priority_fee_lamports / 1e9 AS priority_fee_sol,
-    tip_lamports / 1e9 AS tip_sol
+    block_time, slot, tx_index, event_index, signature, wallet, side, mint, amount, quote_mint,
+    quote_amount, price, price_sol, price_usd, sol_value, usd_value, wallet_amount,
+    wallet_quote_amount, dex, pool, router, platform, fee_payer, fee_sol, priority_fee_sol, tip_sol
 FROM swaps FINAL
 COMMENT 'Every trade of confirmed slots, once. Fast by mint, and by day';
 
--- wallet_trades(wallet = '...'): all trades of a wallet.
+-- wallet_trades(wallet = '...'): all trades of a wallet, the last one first.
 CREATE OR REPLACE VIEW wallet_trades AS
-SELECT *
-FROM trades
+SELECT
+    block_time, slot, tx_index, event_index, signature, wallet, side, mint, amount, quote_mint,
+    quote_amount, price, price_sol, price_usd, sol_value, usd_value, wallet_amount,
+    wallet_quote_amount, dex, pool, router, platform, fee_payer, fee_sol, priority_fee_sol, tip_sol
+FROM swaps
 WHERE wallet = {wallet:String}
-    AND (mint, block_time, slot, tx_index, event_index) IN
-    (
-        SELECT mint, block_time, slot, tx_index, event_index
-        FROM swaps
-        WHERE wallet = {wallet:String}
-    );
+ORDER BY block_time DESC, slot DESC, tx_index DESC, event_index DESC, written_at DESC
+LIMIT 1 BY slot, tx_index, event_index;
 
--- trades_between(start = '2026-08-01 12:00:00', end = '...'): all trades of a few seconds or
--- minutes, start included, end not. Longer times: trades WHERE block_time ...
+-- trades_between(start = '2026-08-01 12:00:00', end = '...'): all trades of some seconds, the last
+-- one first; start included, end not. For longer times: trades WHERE block_time ...
 CREATE OR REPLACE VIEW trades_between AS
-SELECT *
-FROM trades
-WHERE block_time >= {start:DateTime64(3, 'UTC')}
-    AND block_time < {end:DateTime64(3, 'UTC')}
-    AND (mint, block_time, slot, tx_index, event_index) IN
-    (
-        SELECT mint, block_time, slot, tx_index, event_index
-        FROM swaps
-        WHERE block_time >= {start:DateTime64(3, 'UTC')} AND block_time < {end:DateTime64(3, 'UTC')}
-    );
+SELECT
+    block_time, slot, tx_index, event_index, signature, wallet, side, mint, amount, quote_mint,
+    quote_amount, price, price_sol, price_usd, sol_value, usd_value, wallet_amount,
+    wallet_quote_amount, dex, pool, router, platform, fee_payer, fee_sol, priority_fee_sol, tip_sol
+FROM swaps
+WHERE block_time >= {start:DateTime64(3, 'UTC')} AND block_time < {end:DateTime64(3, 'UTC')}
+ORDER BY block_time DESC, slot DESC, tx_index DESC, event_index DESC, written_at DESC
+LIMIT 1 BY slot, tx_index, event_index;
 
 CREATE OR REPLACE VIEW token_daily
 (
@@ -109,10 +83,10 @@ AS SELECT
     countIf(side = 'buy') AS buys,
     countIf(side = 'sell') AS sells,
     uniqExact(wallet) AS traders,
-    sum(amount_raw / exp10(decimals)) AS amount,
+    sum(swaps.amount) AS amount,
     sum(toUInt256(ifNull(sol_value_lamports, 0))) / 1e9 AS volume_sol,
     sum(toUInt256(ifNull(usd_value_micros, 0))) / 1e6 AS volume_usd,
-    volume_usd / nullIf(sumIf(amount_raw / exp10(decimals), isNotNull(usd_value_micros)), 0) AS average_price_usd
+    volume_usd / nullIf(sumIf(swaps.amount, isNotNull(usd_value_micros)), 0) AS average_price_usd
 FROM swaps FINAL
 GROUP BY mint, day
 COMMENT 'What was traded of each token on each day';
@@ -194,6 +168,66 @@ FROM
     GROUP BY mint, wallet
 )
 COMMENT 'Positions as they are now, realised gains since the beginning. Fast by mint and by wallet';
+
+CREATE OR REPLACE VIEW position_days
+(
+    wallet String COMMENT 'owner',
+    mint String COMMENT 'token',
+    day Date COMMENT 'day, UTC',
+    bought_raw Int256 COMMENT 'bought on the day, net of each transaction, in the smallest unit',
+    sold_raw Int256 COMMENT 'sold on the day',
+    bought_usd_micros Int256 COMMENT 'paid for what was bought at a known value, in millionths of a dollar',
+    sold_usd_micros Int256 COMMENT 'taken in for what was sold at a known value, in millionths of a dollar',
+    realised_usd_micros Int256 COMMENT 'gain of the day, FIFO, without fees, in millionths of a dollar',
+    realised_usd Float64 COMMENT 'the same in dollars',
+    bought_lamports Int256 COMMENT 'paid for what was bought at a known value, in lamports',
+    sold_lamports Int256 COMMENT 'taken in for what was sold at a known value, in lamports',
+    realised_lamports Int256 COMMENT 'gain of the day, FIFO, without fees, in lamports',
+    realised_sol Float64 COMMENT 'the same in SOL',
+    fee_lamports Int64 COMMENT 'network fees paid, base and priority',
+    tip_lamports Int64 COMMENT 'tips paid',
+    buys Int64 COMMENT 'transactions that bought, net',
+    sells Int64 COMMENT 'transactions that sold, net',
+    held_raw UInt128 COMMENT 'in open lots at the end of the day, in the smallest unit'
+)
+AS SELECT
+    wallet,
+    mint,
+    day,
+    toInt256(last.1) - lagInFrame(toInt256(last.1)) OVER before AS bought_raw,
+    toInt256(last.2) - lagInFrame(toInt256(last.2)) OVER before AS sold_raw,
+    toInt256(last.3) - lagInFrame(toInt256(last.3)) OVER before AS bought_usd_micros,
+    toInt256(last.4) - lagInFrame(toInt256(last.4)) OVER before AS sold_usd_micros,
+    last.5 - lagInFrame(last.5) OVER before AS realised_usd_micros,
+    realised_usd_micros / 1e6 AS realised_usd,
+    toInt256(last.6) - lagInFrame(toInt256(last.6)) OVER before AS bought_lamports,
+    toInt256(last.7) - lagInFrame(toInt256(last.7)) OVER before AS sold_lamports,
+    last.8 - lagInFrame(last.8) OVER before AS realised_lamports,
+    realised_lamports / 1e9 AS realised_sol,
+    toInt64(last.9) - lagInFrame(toInt64(last.9)) OVER before AS fee_lamports,
+    toInt64(last.10) - lagInFrame(toInt64(last.10)) OVER before AS tip_lamports,
+    toInt64(last.11) - lagInFrame(toInt64(last.11)) OVER before AS buys,
+    toInt64(last.12) - lagInFrame(toInt64(last.12)) OVER before AS sells,
+    last.13 AS held_raw
+FROM
+(
+    SELECT
+        wallet,
+        mint,
+        day,
+        argMax(
+            (
+                bought_raw, sold_raw, bought_usd_micros, sold_usd_micros, realised_usd_micros,
+                bought_lamports, sold_lamports, realised_lamports, fee_lamports, tip_lamports,
+                buys, sells, held_raw
+            ),
+            slot
+        ) AS last
+    FROM positions
+    GROUP BY mint, wallet, day
+)
+WINDOW before AS (PARTITION BY mint, wallet ORDER BY day ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+COMMENT 'What each wallet did with each token on each day it traded it. Fast by mint and by wallet';
 
 CREATE OR REPLACE VIEW wallet_daily
 (
