@@ -196,7 +196,15 @@ def measure_baseline(swaps: int) -> float:
                 for swap in events
             ),
         )
-        command = [sys.executable, "-m", "pipeline.bench.pnl_baseline", "worker", "-l", "error"]
+        command = [
+            sys.executable,
+            "-m",
+            "pipeline.bench.pnl_baseline",
+            "worker",
+            "-l",
+            "error",
+            "--without-web",
+        ]
         process = Process("baseline", command, "", _nothing, env=stores.env)
         baseline = stack.enter_context(_running(process, stores.folder))
         _wait(lambda: _told(baseline)[-1]["swaps"] >= len(events), (baseline, *stores.roles))
