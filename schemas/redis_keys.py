@@ -56,7 +56,7 @@ WATERMARK: Final = Key(
     "hash",
     "each settled group",
     None,
-    "slot: the last applied; offset: of the last message; time_ms: of its block; at_ms: when written",
+    "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written",
 )
 
 # Prices and live frames (agent `live`). The streams are `schemas.channels`.
