@@ -1,0 +1,253 @@
+"""Which messages of a partition are applied, in which order: the slot is the truth."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from pipeline.agents import metrics
+from pipeline.agents.books import Writes
+from pipeline.agents.partition_work import BadSlot, BooksFailed, Entry, PartitionWork, Reopen
+from pipeline.sinks.redis import Watermark
+from schemas.codec import CodecError
+from schemas.proto.tape_pb2 import SlotBatch
+
+TP = TopicPartition("lane", 3)
+
+
+class Log:
+    """Where the consumer is asked to go on; the log begins at `first`."""
+
+    def __init__(self, first=0):
+        self.first = first
+        self.sought = []
+
+    async def seek(self, tp, offset):
+        self.sought.append(offset)
+        return max(offset, self.first)
+
+
+class Recording:
+    """Books that write down what happens to them."""
+
+    def __init__(self):
+        self.applied = []
+        self.loaded = []
+        self.told = []
+
+    async def load(self, batches):
+        await asyncio.sleep(0)
+        if len(batches) > 1 and any(batch.blockhash == "unloadable" for batch in batches):
+            raise CodecError("one of them")
+        if batches and batches[0].blockhash == "unloadable":
+            raise CodecError("this one")
+        self.loaded.append([batch.slot for batch in batches])
+
+    def apply(self, batch):
+        if batch.blockhash == "bad":
+            raise CodecError("bad")
+        if batch.blockhash == "bug":
+            raise KeyError("mint")
+        self.applied.append(batch.slot)
+
+    def take(self):
+        self.told.append("take")
+        return Writes(commands=[("SET", "slots", len(self.applied))])
+
+    def written(self):
+        self.told.append("written")
+
+
+@asynccontextmanager
+async def opened(watermark=None, log=None):
+    """A partition with its books; `work.books`, `work.finished` tell what became of it."""
+    books = Recording()
+    work = PartitionWork(TP, "wm", log or Log(), lambda: None)
+
+    async def open_books(partition):
+        assert partition == TP.partition
+        return books
+
+    await work.open(watermark, open_books)
+    running = asyncio.create_task(work.run())
+    try:
+        yield work, books, running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def message(offset, slot, blockhash="", parent=None):
+    return Entry(offset, SlotBatch(slot=slot, parent=parent, blockhash=blockhash), 1, 10)
+
+
+async def offer(work, entry, finished=None):
+    """Offer a message as the lane does; say whether it was wanted."""
+    if not await work.wants(entry.offset):
+        return False
+    work.accept(
+        entry, lambda: lambda: (finished if finished is not None else []).append(entry.offset)
+    )
+    return True
+
+
+async def settle():
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def lost():
+    return metrics.LOST_SLOTS.labels("lane")._value.get()
+
+
+async def test_slots_are_applied_in_order_each_once():
+    async with opened() as (work, books, _):
+        for offset, slot in enumerate([5, 6, 6, 4, 9]):
+            assert await offer(work, message(offset, slot))
+        await settle()
+        assert books.applied == [5, 6, 9]
+        assert work.applied == Watermark(9, 4, 0)
+
+
+async def test_up_to_the_watermark_nothing_is_applied_again():
+    async with opened(Watermark(100, 7, 0)) as (work, books, _):
+        for offset, slot in [(5, 98), (6, 99), (7, 100), (8, 101)]:
+            assert await offer(work, message(offset, slot))
+        await settle()
+        assert books.applied == [101]
+
+
+async def test_a_consumer_ahead_of_the_store_goes_back_and_what_was_fetched_passes():
+    log = Log()
+    async with opened(Watermark(100, 7, 0), log) as (work, books, _):
+        assert not await offer(work, message(20, 113))
+        assert not await offer(work, message(21, 114))
+        assert log.sought == [8]
+        for offset in range(8, 23):
+            assert await offer(work, message(offset, 93 + offset))
+        await settle()
+        assert books.applied == list(range(101, 116))
+        assert log.sought == [8]
+
+
+async def test_a_hole_in_the_middle_is_read_again_as_well():
+    log = Log()
+    async with opened(None, log) as (work, books, _):
+        for offset in (0, 1, 2):
+            assert await offer(work, message(offset, 50 + offset))
+        assert not await offer(work, message(6, 56))
+        assert log.sought == [3]
+        for offset in range(3, 8):
+            assert await offer(work, message(offset, 50 + offset))
+        await settle()
+        assert books.applied == list(range(50, 58))
+
+
+async def test_what_the_log_has_lost_is_counted_and_the_rest_applied():
+    before = lost()
+    log = Log(first=30)
+    async with opened(Watermark(100, 7, 0), log) as (work, books, _):
+        assert not await offer(work, message(31, 131))
+        assert await offer(work, message(30, 130, parent=128))
+        assert await offer(work, message(31, 131, parent=130))
+        await settle()
+        assert books.applied == [130, 131]
+        assert lost() - before == 28
+
+
+async def test_slots_of_a_topic_made_anew_are_applied_whatever_their_offsets():
+    before = lost()
+    async with opened(Watermark(100, 5000, 0)) as (work, books, _):
+        for offset, slot in enumerate([99, 100, 101, 102]):
+            assert await offer(work, message(offset, slot, parent=slot - 1))
+        await settle()
+        assert books.applied == [101, 102]
+        assert work.applied == Watermark(102, 3, 0)
+        assert lost() == before
+
+
+async def test_messages_are_done_when_they_are_in_the_stores_and_not_before():
+    finished = []
+    async with opened() as (work, books, _):
+        for offset in range(3):
+            await offer(work, message(offset, 10 + offset), finished)
+        await settle()
+        taken = await work.take()
+        assert taken.mark == Watermark(12, 2, 0)
+        await offer(work, message(3, 13), finished)
+        await settle()
+        assert books.applied == [10, 11, 12, 13]
+        assert finished == []
+        await work.wrote(taken)
+        assert finished == [0, 1, 2]
+        assert work.at == 3
+        assert not work.idle
+        await work.wrote(await work.take())
+        assert finished == [0, 1, 2, 3]
+        assert work.idle
+        assert books.told == ["take", "written"] * 2
+        assert await work.take() is None
+
+
+async def test_a_message_without_a_slot_moves_the_offset_alone():
+    async with opened(Watermark(100, 7, 400)) as (work, books, _):
+        assert await work.wants(8)
+        work.accept(Entry(8, None, 1, 10), lambda: lambda: None)
+        await settle()
+        assert (await work.take()).mark == Watermark(100, 8, 400)
+        assert books.applied == []
+
+
+async def test_books_that_are_half_way_through_a_slot_are_never_written():
+    async with opened() as (work, books, running):
+        await offer(work, message(0, 10))
+        await offer(work, message(1, 11, "bad"))
+        await offer(work, message(2, 12))
+        with pytest.raises(BadSlot) as bad:
+            await running
+        assert (bad.value.slot, bad.value.offset) == (11, 1)
+        assert SlotBatch.FromString(bad.value.data).slot == 11
+        assert books.applied == [10]
+        assert await work.take() is None
+
+
+async def test_one_batch_that_cannot_be_loaded_is_found_among_many():
+    async with opened() as (work, books, running):
+        for offset, blockhash in enumerate(["", "", "unloadable", ""]):
+            await offer(work, message(offset, 10 + offset, blockhash))
+        with pytest.raises(BadSlot) as bad:
+            await running
+        assert bad.value.slot == 12
+        assert books.applied == []
+
+
+async def test_a_bug_is_told_with_its_place_and_nothing_is_written():
+    async with opened() as (work, _, running):
+        await offer(work, message(0, 10, "bug"))
+        with pytest.raises(BooksFailed, match=r"lane\[3\]@0 slot 10: KeyError: 'mint' \(test_"):
+            await running
+        assert await work.take() is None
+
+
+async def test_books_of_another_watermark_are_opened_again():
+    async with opened() as (work, _, running):
+        await offer(work, message(0, 10))
+        await settle()
+        work.open_again("slot 12")
+        assert await work.take() is None
+        with pytest.raises(Reopen, match="slot 12"):
+            await running
+
+
+async def test_while_much_is_unwritten_no_more_is_applied():
+    async with opened() as (work, books, _):
+        for offset in range(5):
+            entry = message(offset, 10 + offset)
+            entry.size = 15_000
+            await offer(work, entry)
+        await settle()
+        assert books.applied == [10, 11, 12]
+        await work.wrote(await work.take())
+        await settle()
+        assert books.applied == [10, 11, 12, 13, 14]
