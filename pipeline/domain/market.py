@@ -205,6 +205,7 @@ class MintMarket:
     def migrated(self, migration: Migration) -> None:
         """Take the migration from the curve to a pool."""
         self.price.migrated(migration.from_pool, migration.pool)
+        self.traded = True  # the price is another: it must be written before it is forgotten
         token = self.token
         token.migrated_slot, token.migrated_ms = migration.slot, migration.block_time_ms
         token.migrated_dex, token.migrated_pool = migration.dex, migration.pool
