@@ -28,6 +28,8 @@ _VERBS: Final = frozenset(
     {"SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "USE"}
 )
 
+_BEFORE_SUBQUERY: Final = frozenset({b"describe", b"desc", b"table"})
+
 
 def as_reader(settings: Settings) -> Settings:
     """Return settings that connect as the reader."""
@@ -82,9 +84,10 @@ def allow(statement: Statement, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the reader's statement runs with, without `READING`'s.
 
     Raises QueryError for what the engine would let through in read-only mode though it writes,
-    stops others' queries or reads files; and for a limit that is set higher, as a server does.
+    stops others' queries, reads files or asks other servers; and, as a server does, for a limit
+    that is set higher.
     """
-    if statement.verb not in _VERBS or _reaches_files(statement.sql):
+    if statement.verb not in _VERBS or _leads_out(statement):
         raise refusal(Code.READONLY, "Cannot execute query in readonly mode")
     for name, limit in LIMITS.items():
         value = settings.get(name, "1")
@@ -96,14 +99,21 @@ def allow(statement: Statement, settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name != "readonly"}
 
 
-def _reaches_files(sql: bytes) -> bool:
-    """Whether a statement has INTO OUTFILE, or the function file()."""
+def _leads_out(statement: Statement) -> bool:
+    """Whether a statement has INTO OUTFILE, the function file(), or describes a table function.
+
+    To describe one the engine reads the file or asks the address it names; as a table of a query
+    it refuses the same in read-only mode.
+    """
+    describes = statement.verb in ("DESCRIBE", "DESC")
     previous = b""
-    for token in tokens(sql):
+    for token in tokens(statement.sql):
         text = token.group()
-        if text == b"(" and previous == b"file":
-            return True
+        if text == b"(":
+            if previous == b"file" or (describes and previous not in _BEFORE_SUBQUERY):
+                return True
+            describes = False
         previous = text.strip(b'`"').lower()
-        if token["word"] and previous == b"outfile":
+        if token["word"] and previous in (b"outfile", b"override"):
             return True
     return False

@@ -35,6 +35,8 @@ def test_it_reads(embedded, settings):
     assert ask(embedded, "SELECT 1 FORMAT JSONCompact")[0] == 200
     assert ask(embedded, "SELECT+1", method="GET") == (200, "1\n")
     assert ask(embedded, "EXPLAIN SELECT count() FROM read.swaps")[0] == 200
+    assert ask(embedded, "DESCRIBE TABLE read.swaps")[1].startswith("signature\tString")
+    assert ask(embedded, "DESC (SELECT count() AS n FROM read.swaps)")[1].startswith("n\tUInt64")
     assert ask(embedded, "SELECT 'file (', 1 AS file, (2) AS outfile_") == (200, "file (\t1\t2\n")
 
 
@@ -62,6 +64,11 @@ def test_it_reads(embedded, settings):
         "SELECT \"file\" /* */ ('/etc/hostname')",
         "SELECT * FROM file('/etc/hostname', 'LineAsString')",
         "DESCRIBE file('/etc/hostname')",
+        "DESCRIBE TABLE url('http://127.0.0.1:9/')",
+        "DESC mysql('127.0.0.1:9', 'a', 'b', 'c', 'd')",
+        "DESCRIBE (SELECT * FROM url('http://127.0.0.1:9/'))",
+        "EXPLAIN TABLE OVERRIDE mysql('127.0.0.1:9', 'a', 'b', 'c', 'd') COLUMNS (a Int8)",
+        "EXPLAIN SELECT * FROM url('http://127.0.0.1:9/')",
         "SELECT 1 INTO OUTFILE '/tmp/soltape-reader.csv'",
         "WITH 1 AS a SELECT a INTO /* */ OUTFILE '/tmp/soltape-reader.csv'",
         "SELECT * FROM url('http://127.0.0.1:9/')",
