@@ -31,6 +31,7 @@ PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
 RECOVER_S: Final = 90.0
 SETTLE_S: Final = 180.0
+CHANGES_KEPT: Final = 20
 
 
 @dataclass(slots=True)
@@ -310,8 +311,15 @@ class Run:
             after = await stores.fingerprint(settings)
             report.rebuild_changed = self._changed("rebuild", before, after)
 
-    def _changed(self, what: str, before: dict[str, str], after: dict[str, str]) -> int:
+    def _changed(self, what: str, before: dict[str, bytes], after: dict[str, bytes]) -> int:
         names = [n for n in before.keys() | after.keys() if before.get(n) != after.get(n)]
-        for name in sorted(names)[:20]:
-            progress(f"  {what} changed {name}: {before.get(name)} -> {after.get(name)}")
+        shown = {
+            name: [
+                None if each is None else each.hex() for each in (before.get(name), after.get(name))
+            ]
+            for name in sorted(names)[:CHANGES_KEPT]
+        }
+        for name in shown:
+            progress(f"  {what} changed {name}")
+        (self._folder / f"{what}.json").write_bytes(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
         return len(names)

@@ -67,11 +67,16 @@ async def read(settings: Settings) -> Stored:
     stored = Stored(rows=read_tables(settings))
     redis = connect_redis(settings, answer_timeout_s=60.0)
     try:
-        await _read_books(redis, stored)
-        await _read_markets(redis, stored)
+        await read_redis(redis, stored)
     finally:
         await redis.aclose()
     return stored
+
+
+async def read_redis(redis: Connection, stored: Stored) -> None:
+    """Add what Redis holds."""
+    await _read_books(redis, stored)
+    await _read_markets(redis, stored)
 
 
 def read_tables(settings: Settings) -> dict[str, list[Row]]:
@@ -187,18 +192,14 @@ async def _sorted_sets(
         yield _part(kind, key, part), dict(await redis.zrange(key, 0, -1, withscores=True))
 
 
-async def fingerprint(settings: Settings) -> dict[str, str]:
-    """Return what every key and every table holds, as one short text each.
+async def fingerprint(settings: Settings) -> dict[str, bytes]:
+    """Return what Redis holds by key and field, and of each table a digest of its rows.
 
     Two computations of the same slots have the same.
     """
-    found = {}
     redis = connect_redis(settings, answer_timeout_s=60.0)
     try:
-        async for key in redis.scan_iter(count=_SCAN):
-            name = key.decode(errors="replace")
-            if not name.startswith(_NOT_OF_THE_LOG):
-                found[name] = _digest(await _content(redis, key))
+        found = await contents(redis)
     finally:
         await redis.aclose()
     for name, table in read_tables(settings).items():
@@ -208,24 +209,31 @@ async def fingerprint(settings: Settings) -> dict[str, str]:
     return found
 
 
-async def _content(redis: Connection, key: bytes) -> Iterable[bytes]:
-    match await redis.type(key):
-        case b"string":
-            return [await redis.get(key) or b""]
-        case b"hash":
-            fields = await redis.hgetall(key)
-            return [part for name in sorted(fields) for part in (name, fields[name])]
-        case b"zset":
-            members = await redis.zrange(key, 0, -1, withscores=True)
-            return [part for name, score in members for part in (name, repr(score).encode())]
-        case b"set":
-            return sorted(await redis.smembers(key))
-        case kind:
-            raise ValueError(f"{key!r} is a {kind!r}: no kind that the agents write")
+async def contents(redis: Connection) -> dict[str, bytes]:
+    """Return what Redis holds, by key, and field or member."""
+    found: dict[str, bytes] = {}
+    async for raw_key in redis.scan_iter(count=_SCAN):
+        key = raw_key.decode(errors="replace")
+        if key.startswith(_NOT_OF_THE_LOG):
+            continue
+        match await redis.type(raw_key):
+            case b"string":
+                found[key] = await redis.get(raw_key) or b""
+            case b"hash":
+                for name, value in (await redis.hgetall(raw_key)).items():
+                    found[f"{key} {name!r}"] = value
+            case b"zset":
+                for name, score in await redis.zrange(raw_key, 0, -1, withscores=True):
+                    found[f"{key} {name!r}"] = repr(score).encode()
+            case b"set":
+                found[key] = b" ".join(sorted(await redis.smembers(raw_key)))
+            case kind:
+                raise ValueError(f"{key} is a {kind!r}: no kind that the agents write")
+    return found
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _digest(parts: Iterable[bytes]) -> bytes:
     digest = blake2b(digest_size=12)
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
+    return digest.digest()

@@ -1,0 +1,75 @@
+"""`soltape chaos`, short, on the brokers that keep their log; and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize(
+    ("broker", "seed"),
+    [("embedded", 11), pytest.param("apache", 12, marks=pytest.mark.apache)],
+)
+def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int) -> None:
+    options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "80", "--broker", broker]
+    run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=400)
+    [line] = run.stdout.splitlines()
+    report = json.loads(line)
+    if report["failure"].startswith("ApacheUnavailable") and os.environ.get("CI") != "true":
+        pytest.skip(report["failure"])
+    assert run.returncode == 0, run.stderr[-4000:] + line
+    assert report["differences"] == 0
+    assert report["replay_changed"] == report["rebuild_changed"] == 0
+    assert not report["crashes"]
+    assert sum(report["kills"].values()) >= 2
+    assert report["swaps"] > 1_000
+    assert report["slots"] > 40
+    assert 0 < report["recovery_s"]["median"] <= report["recovery_s"]["max"]
+    assert min(report["compared"][kind] for kind in ("match", "position", "holder")) > 100
+    assert not report["folder"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [*CHAOS, "--minutes", "5"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        started: list[psutil.Process] = []
+        while len(started) < 8:
+            assert time.monotonic() < deadline
+            assert child.poll() is None
+            time.sleep(0.2)
+            started = psutil.Process(child.pid).children(recursive=True)
+        assert list(tmp_path.iterdir())
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 1
+    assert b"Traceback" not in said, said[-2000:]
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_known_is_said() -> None:
+    run = subprocess.run([*CHAOS, "--broker", "pulsar"], capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "pulsar" in run.stderr
