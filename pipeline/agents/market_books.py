@@ -31,7 +31,7 @@ from schemas.redis_keys import ACTIVE, LIVE_EPOCH, MARKETS, tag_of_mints
 from schemas.redis_keys import TRENDING as TRENDING_KEY
 from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
 
-MARKETS_IN_MEMORY: Final = 1_500  # of one partition, beside those that are being worked on
+MARKETS_IN_MEMORY: Final = 1_000  # of one partition, about 16 KiB each; more if all are needed
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
 SNAPSHOT_EVERY_MIN: Final = QUARTER
 STREAM_ENTRIES: Final = 2_000  # each of the frames of about a second of one partition

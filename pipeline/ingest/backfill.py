@@ -12,14 +12,14 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import aiohttp
-import orjson
 import structlog
 
+from infra import rpc
+from infra.rpc import NotNow
 from infra.settings import Settings
-from infra.telemetry import host_of
 from pipeline.decoding.registry import PROGRAM_IDS
 from pipeline.ingest import metrics
 from pipeline.ingest.ledger import Missing
@@ -30,7 +30,6 @@ log = structlog.get_logger(__name__)
 
 CONCURRENCY: Final = 4
 MAX_REQUESTS_PER_S: Final = 20.0
-REQUEST_TIMEOUT_S: Final = 30.0
 BACKOFF_FIRST_S: Final = 0.25
 BACKOFF_MAX_S: Final = 10.0
 NOT_YET_TRIES: Final = 6  # about ten seconds: a node that far behind does not have the block
@@ -60,10 +59,6 @@ class Unavailable(Exception):  # noqa: N818 - an answer
     """The block can not be had; the text says why."""
 
 
-class NotNow(Exception):  # noqa: N818 - an answer
-    """The request failed, and may succeed later."""
-
-
 class Receiver(Protocol):
     """Who is told the answers, slot by slot ascending."""
 
@@ -84,7 +79,7 @@ class Backfill:
         self._endpoint = settings.rpc_endpoint
         self._receiver = receiver
         self._ranges: asyncio.Queue[Missing] = asyncio.Queue()
-        self._pace = _Pace(MAX_REQUESTS_PER_S)
+        self._pace = rpc.Pace(MAX_REQUESTS_PER_S)
 
     def ask(self, missing: Missing) -> None:
         """Queue a range."""
@@ -98,18 +93,17 @@ class Backfill:
         """Fetch what is asked for, until cancelled; without an endpoint there is nothing to do."""
         if self._endpoint is None:
             return
-        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            rpc = RpcClient(session, self._endpoint, self._pace)
+        async with rpc.session() as session:
+            client = RpcClient(session, self._endpoint, self._pace)
             while True:
                 missing = await self._ranges.get()
                 log.info("backfill", first_slot=missing.first, last_slot=missing.last)
-                await self._fill(rpc, missing)
+                await self._fill(client, missing)
 
-    async def _fill(self, rpc: RpcClient, missing: Missing) -> None:
-        first = await self._skip_pruned(rpc, missing)
+    async def _fill(self, client: RpcClient, missing: Missing) -> None:
+        first = await self._skip_pruned(client, missing)
         wanted = (slot for slot in range(first, missing.last + 1) if self._receiver.is_wanted(slot))
-        async for slot, answer in _in_order(wanted, lambda slot: self._fetch(rpc, slot)):
+        async for slot, answer in _in_order(wanted, lambda slot: self._fetch(client, slot)):
             if isinstance(answer, Block):
                 metrics.BACKFILLED.labels("fetched").inc()
                 await self._receiver.fetched(answer)
@@ -117,10 +111,10 @@ class Backfill:
                 metrics.BACKFILLED.labels("unavailable").inc()
                 self._receiver.unavailable(slot, slot, str(answer))
 
-    async def _skip_pruned(self, rpc: RpcClient, missing: Missing) -> int:
+    async def _skip_pruned(self, client: RpcClient, missing: Missing) -> int:
         """Give up what the node has pruned at once, instead of slot by slot."""
         try:
-            available = await rpc.call("getFirstAvailableBlock", [])
+            available = await client.call("getFirstAvailableBlock", [])
         except (Unavailable, NotNow):
             return missing.first  # getBlock will tell
         if not isinstance(available, int) or available <= missing.first:
@@ -130,11 +124,11 @@ class Backfill:
         self._receiver.unavailable(missing.first, last, reason)
         return last + 1
 
-    async def _fetch(self, rpc: RpcClient, slot: int) -> Block | Unavailable:
+    async def _fetch(self, client: RpcClient, slot: int) -> Block | Unavailable:
         pause_s = BACKOFF_FIRST_S
         while True:
             try:
-                return await rpc.block(slot)
+                return await client.block(slot)
             except Unavailable as answer:
                 return answer
             except NotNow as failure:
@@ -153,7 +147,7 @@ class Backfill:
 class RpcClient:
     """The two JSON-RPC methods that backfill needs."""
 
-    def __init__(self, session: aiohttp.ClientSession, endpoint: str, pace: _Pace) -> None:
+    def __init__(self, session: aiohttp.ClientSession, endpoint: str, pace: rpc.Pace) -> None:
         self._session = session
         self._endpoint = endpoint
         self._pace = pace
@@ -181,41 +175,25 @@ class RpcClient:
     async def call(self, method: str, parameters: list[Any]) -> Any:
         """Return the result of one call; raises Unavailable or NotNow."""
         await self._pace.wait()
-        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
         try:
-            async with self._session.post(
-                self._endpoint, data=body, headers={"content-type": "application/json"}
-            ) as response:
-                raw = await response.read()
-                status = response.status
-        except (aiohttp.ClientError, TimeoutError) as error:
-            name = type(error).__name__
-            raise NotNow(f"{host_of(self._endpoint)}: {error or name}") from None
-        try:
-            answer = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            raise NotNow(f"{host_of(self._endpoint)}: HTTP {status}, no JSON") from None
-        if not isinstance(answer, dict) or status == 429 or status >= 500:
-            raise NotNow(f"{host_of(self._endpoint)}: HTTP {status}")
-        if refusal := answer.get("error"):
+            return await rpc.call(self._session, self._endpoint, method, parameters)
+        except rpc.RpcRefused as refusal:
             _raise_rpc_error(method, refusal)
-        return answer.get("result")
 
 
 class _NotYet(Exception):  # noqa: N818 - an answer
     """The node does not have the block, or not yet: it does not say which."""
 
 
-def _raise_rpc_error(method: str, error: Any) -> None:
-    code = error.get("code") if isinstance(error, dict) else None
-    text = error.get("message", "") if isinstance(error, dict) else str(error)
+def _raise_rpc_error(method: str, refusal: rpc.RpcRefused) -> NoReturn:
+    code = refusal.code
     if code in _SKIPPED:
         raise Unavailable("RPC says the slot was skipped")
     if code == _NOT_AVAILABLE:
-        raise _NotYet(text)
+        raise _NotYet(refusal.text)
     if code == _CLEANED_UP or code in _REFUSED:
-        raise Unavailable(f"RPC {method}: {text} ({code})")
-    raise NotNow(f"RPC {method}: {text} ({code})")
+        raise Unavailable(f"RPC {method}: {refusal}")
+    raise NotNow(f"RPC {method}: {refusal}")
 
 
 async def _read_block(slot: int, answer: Any) -> Block:
@@ -251,19 +229,6 @@ def _concerns_us(item: dict[str, Any]) -> bool:
         _PROGRAMS.isdisjoint(loaded.get("readonly", ()))
         and _PROGRAMS.isdisjoint(loaded.get("writable", ()))
     )
-
-
-class _Pace:
-    """Lets calls through at a steady rate."""
-
-    def __init__(self, per_s: float) -> None:
-        self._interval_s = 1 / per_s
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        now = asyncio.get_running_loop().time()
-        self._next = max(self._next + self._interval_s, now)
-        await asyncio.sleep(self._next - now)
 
 
 async def _in_order(
