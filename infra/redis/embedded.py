@@ -32,6 +32,9 @@ def valkey(data: Path, host: str, port: int) -> Process:
         "appendfsync": "everysec",
         "save": "",  # the append-only file is the one copy; no snapshots beside it
         "maxmemory": MAX_MEMORY,
+        # Most wallets have few positions, of some 300 bytes: a compact hash takes a quarter less.
+        "hash-max-listpack-value": "512",
+        "hash-max-listpack-entries": "64",
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
