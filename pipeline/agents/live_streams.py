@@ -36,6 +36,7 @@ PAUSE_S: Final = 0.01  # between flushes: what comes meanwhile shares the next
 RETRY_S: Final = 0.5
 MAX_FLUSH_BYTES: Final = 4 << 20
 LEAST_ENTRIES: Final = 100
+NO_EPOCH: Final = "Redis knows of none"
 _ENTRY_BYTES: Final = 200  # of Redis and of the index, beside the frames
 
 Commands = Callable[[], Iterable[tuple[Any, ...]]]
@@ -84,7 +85,8 @@ class LiveStreams:
         self._waiting: deque[_Batch] = deque()
         self._held_bytes = 0
         self._changed: dict[str, Commands] = {}  # key -> what writes its state as of then
-        self._fences: dict[int, Fence] | None = None  # None: to be read
+        self._fences: dict[int, Fence] = {}
+        self._current = False  # fences and epoch are what Redis has
         self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
         self._epoch = ""
         self._founded = False  # the epoch is ours: what a partition had before is not missing in it
@@ -139,7 +141,7 @@ class LiveStreams:
 
     def handed_over(self) -> None:
         """Hear that others may write for our partitions from here on."""
-        self._fences = None
+        self._current = False
         self._founded = False
         self._ours.clear()
         self._changed.clear()
@@ -156,6 +158,7 @@ class LiveStreams:
 
     async def flush(self) -> bool:
         """Write what waits; False where Redis is away."""
+        metrics.HELD_BYTES.set(self._held_bytes)
         try:
             async with self._writing:
                 await self._recall()
@@ -163,7 +166,7 @@ class LiveStreams:
                     await self._write()
                     await self._recall()
         except (RedisError, OSError) as error:
-            self._fences = None  # it may have been written, or Redis may have lost something
+            self._current = False  # it may have been written, or Redis may have lost something
             self.lost_touch(error)
             return False
         if self.away:
@@ -174,8 +177,9 @@ class LiveStreams:
 
     async def _recall(self) -> None:
         """Read how far the streams are, and whether Redis has lost what it acknowledged."""
-        if self._fences is not None:
+        if self._current:
             return
+        self._current = True  # until told otherwise, be it while we ask
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.get(LIVE_EPOCH.make())
             pipeline.hgetall(LIVE_FENCE.make())
@@ -185,7 +189,7 @@ class LiveStreams:
             offset, _, sent_ms = text.partition(b" ")
             fences[int(partition)] = Fence(int(offset), int(sent_ms))
         if epoch is None:
-            self._hole = self._hole or "Redis knows of no epoch"
+            self._hole = self._hole or NO_EPOCH
             self._founded = True
         else:
             self._epoch = epoch.decode()
@@ -195,7 +199,6 @@ class LiveStreams:
         self._fences = fences
 
     async def _write(self) -> None:
-        assert self._fences is not None
         fences, batches = dict(self._fences), self._next()
         events: dict[Channel, list[LiveEvent]] = defaultdict(list)
         for batch in batches:
@@ -230,15 +233,15 @@ class LiveStreams:
         self._fences = fences
         self._ours |= {partition: fences[partition] for partition in ours}
         if epoch is None:  # emptied while we were connected
-            self._fences = None
+            self._current = False
         else:
             self._epoch = epoch.decode()  # another writer's may be newer
         for channel, some in events.items():
             metrics.FRAMES.labels(channel.stream).inc(len(some))
         if hole is not None:
             metrics.EPOCHS.inc()
-            log.warning("a new epoch of the live streams", epoch=self._epoch, reason=hole)
-        metrics.HELD_BYTES.set(self._held_bytes)
+            tell = log.info if hole == NO_EPOCH else log.warning
+            tell("a new epoch of the live streams", epoch=self._epoch, reason=hole)
         for batch in batches:
             self._release(batch)
 
