@@ -64,7 +64,7 @@ def server_statements(settings: Settings) -> list[str]:
     return [
         f"CREATE ROLE IF NOT EXISTS {role}",
         f"ALTER ROLE {role} SETTINGS readonly = 2, {limits}",
-        f"GRANT SELECT, SHOW ON {settings.clickhouse_database}.* TO {role}",
+        f"GRANT SELECT ON {settings.clickhouse_database}.* TO {role}",
         f"CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH sha256_password BY %(password)s",
         f"ALTER USER {user} IDENTIFIED WITH sha256_password BY %(password)s",
         f"GRANT {role} TO {user}",
