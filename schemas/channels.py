@@ -6,8 +6,8 @@ An entry of a stream holds what was published within some 20 ms, in order:
     index    JSON, an array an event: the values of the stream's `index`, to filter by
     frames   the frames, each one line of JSON, newlines between them
 
-One entry for many events costs the writer a fifth of one entry each, and Redis and the reader
-less as well. A frame is {"type": ..., "channel": ..., "data": {...}}; an event's id is its entry's
+One entry for many events costs the writer 4 to 15 us of CPU an event, one entry each 24 to 30;
+Redis takes 3 to 5 against 8, a reader 1.4 against 2. A frame is {"type": ..., "channel": ..., "data": {...}}; an event's id is its entry's
 and its place there, "1732170000000-0-7", and `with_id` adds it to the frame. Delivery into the
 streams is once while Redis keeps what it has acknowledged; `signature` and `event_index` tell
 a swap or creation for good.
