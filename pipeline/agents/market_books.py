@@ -21,7 +21,7 @@ from pipeline.agents.market_load import Loader, Slot, decode, needs
 from pipeline.agents.market_state import commands
 from pipeline.agents.registry import Registry
 from pipeline.agents.trending_list import TrendingList
-from pipeline.domain.market import MintMarket, SolUsd
+from pipeline.domain.market import MintMarket, SolUsd, Token
 from pipeline.solana.address import text
 from schemas.channels import TRENDING, LiveEvent, pack
 from schemas.events import Creation, Migration, Swap
@@ -274,8 +274,9 @@ class MarketBooks:
     def _tell(self, market: MintMarket, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
         if self._trending.record(market.mint, orjson.dumps(record)):
-            if not record["name"] and (known := self._registry.known(market.mint)):
-                record |= {"name": known.name, "symbol": known.symbol}
+            if known := self._registry.known(market.mint):
+                told = Token(known.name, known.symbol, supply_raw=known.supply_raw)
+                record = market.record(minute, self._sol_usd, told)
             index = (market.mint, record["dex"])
             self._trending.frames[market.mint] = LiveEvent(index, TRENDING.frame(record))
 

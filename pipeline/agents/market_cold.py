@@ -161,7 +161,7 @@ class ColdMarkets:
 def _thawed(mint: str, fields: dict[bytes, bytes], accounts: dict[bytes, bytes]) -> MintMarket:
     market = restore(mint, fields)
     market.is_stored = False
-    market.traded = bool(market.candles)
+    market.traded = b"price" in fields
     market.changed_pools = set(market.pools)
     holders = market.holders
     for account, packed in accounts.items():

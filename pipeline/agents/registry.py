@@ -103,7 +103,8 @@ class Registry:
                     "no RPC_ENDPOINT: names of tokens whose creation was not seen stay unknown"
                 )
             return
-        if mint in self._known or mint in self._waiting:
+        known = self._known.get(mint)
+        if mint in self._waiting or (known is not None and not _is_stale(known)):
             return
         if len(self._waiting) >= MAX_WAITING:
             ASKED.labels("queue_full").inc()
@@ -171,8 +172,7 @@ class Registry:
         missing = []
         for mint, value in zip(mints, await pipe.execute(), strict=True):
             stored = Known(**orjson.loads(value)) if value else None
-            fresh_ms = (time.time() - ABSENT_FOR_S) * 1000
-            if stored and (stored.status == "found" or stored.asked_ms > fresh_ms):
+            if stored and not _is_stale(stored):
                 self._remember(mint, stored)
             else:
                 missing.append(mint)
@@ -241,6 +241,11 @@ class Registry:
         self._known[mint] = known
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
+
+
+def _is_stale(known: Known) -> bool:
+    """Tell whether a mint that had no account then is worth another question."""
+    return known.status == "absent" and known.asked_ms < (time.time() - ABSENT_FOR_S) * 1000
 
 
 def _ended(task: asyncio.Task[None], stop: Callable[[str], None]) -> None:

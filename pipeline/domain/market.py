@@ -6,7 +6,7 @@ What was there before is loaded by the caller: see `MintMarket.traders.known` an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -263,16 +263,28 @@ class MintMarket:
         """Return the liquidity of all pools that tell it, both sides."""
         return sum(pool.facts.liquidity_lamports for pool in self.pools.values())
 
-    def record(self, minute: int, sol_usd: SolUsd | None) -> dict[str, Any]:
-        """Return the message of the trending list about this token, at a minute."""
+    def record(
+        self, minute: int, sol_usd: SolUsd | None, told: Token | None = None
+    ) -> dict[str, Any]:
+        """Return the message of the trending list about this token, at a minute.
+
+        `told` stands in for what the chain's events have not told of it.
+        """
         token, head = self.token, self.head
+        if told is not None and token.created_slot is None:
+            token = replace(
+                token,
+                name=told.name,
+                symbol=told.symbol,
+                supply_raw=told.supply_raw if token.supply_raw is None else token.supply_raw,
+            )
         decimals, supply = token.decimals, token.supply_raw
         human = supply / 10**decimals if supply and decimals is not None else None
         price_usd = whole(head.price_usd)
         top10_raw = sum(amount for _, amount in self.holders.top(10))
-        told = any(pool.facts.quote_reserve_raw is not None for pool in self.pools.values())
+        deep = any(pool.facts.quote_reserve_raw is not None for pool in self.pools.values())
         liquidity = None
-        if told and sol_usd is not None:
+        if deep and sol_usd is not None:
             liquidity = self.liquidity_lamports() * sol_usd[0] / sol_usd[1] / 1e9
         return {
             "mint": self.mint,
