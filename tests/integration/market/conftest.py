@@ -176,16 +176,12 @@ def make_tape(
             changed[mint, account] = tx
             changed[mint, book["vault"]] = tx
             if book["launched"] and book["dex"] == "pump-fun" and rng.random() < 0.03:
-                before = book["pool"]
-                book["dex"], book["pool"] = "pump-swap", address(rng)
-                tape.pools[mint].add(book["pool"])
-                add_event(
-                    batch.events,
-                    Migration(
-                        signature, slot, tx, 2, time_ms, mint, "pump-fun", "pump-fun", before,
-                        "pump-swap", book["pool"], WSOL, None, None,
-                    ),
-                )  # fmt: skip
+                add_event(batch.events, migrate(rng, tape, mint, book, batch, tx))
+        mint = rng.choice(names)  # or one leaves its curve in a slot without a trade of it
+        leaves = rng.random() < 0.05 and not any(of == mint for of, _ in changed)
+        book = books.get(mint)
+        if leaves and book and book["launched"] and book["dex"] == "pump-fun":
+            add_event(batch.events, migrate(rng, tape, mint, book, batch, 9))
         for (mint, account), tx in changed.items():
             owner, amount = tape.balances[mint][account]
             batch.balances.add(
@@ -194,6 +190,19 @@ def make_tape(
             )  # fmt: skip
         tape.slots.append(SlotBatch.FromString(batch.SerializeToString()))
     return tape
+
+
+def migrate(
+    rng: random.Random, tape: Tape, mint: str, book: dict[str, Any], batch: SlotBatch, tx: int
+) -> Migration:
+    """Let a token leave its curve."""
+    before = book["pool"]
+    book["dex"], book["pool"] = "pump-swap", address(rng)
+    tape.pools[mint].add(book["pool"])
+    return Migration(
+        base58.encode(rng.randbytes(64)), batch.slot, tx, 2, batch.block_time_ms, mint, "pump-fun",
+        "pump-fun", before, "pump-swap", book["pool"], WSOL, None, None,
+    )  # fmt: skip
 
 
 async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) -> None:
