@@ -7,10 +7,10 @@ An entry of a stream holds what was published within some 20 ms, in order:
     frames   the frames, each one line of JSON, newlines between them
 
 One entry for many events costs the writer 4 to 15 us of CPU an event, one entry each 24 to 30;
-Redis takes 3 to 5 against 8, a reader 1.4 against 2. A frame is {"type": ..., "channel": ..., "data": {...}}; an event's id is its entry's
-and its place there, "1732170000000-0-7", and `with_id` adds it to the frame. Delivery into the
-streams is once while Redis keeps what it has acknowledged; `signature` and `event_index` tell
-a swap or creation for good.
+Redis takes 3 to 5 against 8, a reader 1.4 against 2. A frame is {"type": ..., "channel": ...,
+"data": {...}}; an event's id is its entry's and its place there, "1732170000000-0-7", and `with_id`
+adds it to the frame. Delivery into the streams is once while Redis keeps what it has acknowledged;
+`signature` and `event_index` tell a swap or creation for good.
 
 Missed something? The epoch (key `live:epoch`, and in each entry) changes whenever the streams may
 have a hole: Redis lost data, a writer had to drop frames or could not write what it had read.

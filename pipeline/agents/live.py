@@ -8,6 +8,7 @@ floats on the public messages.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ GROUP: Final = "live"
 MAX_DECIMALS: Final = 255  # the chain keeps them in one byte
 REDIS_ANSWERS_S: Final = 1.0  # the longest that a Redis which hangs holds the lane up, once
 _MICROS: Final = 1_000_000
+_PRICE: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,30})?", re.ASCII)  # a decimal in plain notation
 
 
 class Poison(Exception):  # noqa: N818 - what it is
@@ -64,6 +66,8 @@ def parse(value: bytes | None) -> LiveBatch:
     for event in batch.events:
         if max(event.swap.decimals, event.swap.quote_decimals) > MAX_DECIMALS:
             raise Poison(f"no LiveBatch: a token of {event.swap.decimals} decimals")
+    if batch.sol_usd and not _PRICE.fullmatch(batch.sol_usd):
+        raise Poison(f"no LiveBatch: sol_usd {batch.sol_usd[:40]!r} is no price")
     return batch
 
 

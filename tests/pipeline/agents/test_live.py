@@ -64,6 +64,12 @@ def test_a_batch_is_read_as_it_was_written():
         (LiveBatch(sent_ms=7).SerializeToString(), "holds no events"),
         (SlotBatch(slot=9, blockhash="h").SerializeToString(), "holds no events"),
         (b"\xff\xff\xff", "parsing"),
+        (LiveBatch(events=[TapeEvent()], sol_usd="1e3").SerializeToString(), "is no price"),
+        (LiveBatch(events=[TapeEvent()], sol_usd="nan").SerializeToString(), "is no price"),
+        (
+            LiveBatch(events=[TapeEvent(swap=Swap(decimals=256))]).SerializeToString(),
+            "256 decimals",
+        ),
         (LiveBatch(events=[TapeEvent(swap=Swap(mint="mint"))]).SerializeToString()[:-1], "parsing"),
     ],
 )
