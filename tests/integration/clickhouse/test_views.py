@@ -27,7 +27,7 @@ from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import TABLES
 
-SLOTS = 260
+SLOTS = 200
 SOL_USD = SolUsd.of(Decimal("151.5"))
 
 
