@@ -283,13 +283,18 @@ class PnlBooks:
 
     def _turn(self, time_ms: int, slot: int) -> None:
         """Move the clock on: an hour puts dead tokens away, a day the oldest one's figures."""
-        before, self._clock_ms = self._clock_ms, time_ms
-        today, gone = time_ms // DAY_MS, before // DAY_MS - DAYS_KEPT
-        if before and today > before // DAY_MS:
-            days = range(max(gone, today - 2 * DAYS_KEPT) + 1, today - DAYS_KEPT + 1)
+        before, self._clock_ms = self._clock_ms // DAY_MS, time_ms
+        gone = self._gone_day
+        if before and gone > before - DAYS_KEPT:
+            days = range(before - DAYS_KEPT + 1, min(before, gone) + 1)
             self._commands.append(("UNLINK", *(self._store.days(day) for day in days)))
         for mint in self._cold.turn(time_ms // HOUR_MS, self._moving):
             self._freeze(mint, slot)
+
+    @property
+    def _gone_day(self) -> int:
+        """Return the last day whose figures Redis does not keep any more."""
+        return self._clock_ms // DAY_MS - DAYS_KEPT
 
     def _freeze(self, mint: str, slot: int) -> None:
         """Put a dead token's positions away."""
@@ -382,9 +387,10 @@ class PnlBooks:
     def _write_day(self, wallet: Wallet) -> None:
         """Put a day that is over for a wallet among the writes."""
         figures = wallet.figures
-        self._commands.append(
-            ("HSET", self._store.days(wallet.day), wallet.raw, pack_wallet_day(figures))
-        )
+        if wallet.day > self._gone_day:
+            self._commands.append(
+                ("HSET", self._store.days(wallet.day), wallet.raw, pack_wallet_day(figures))
+            )
         self._rows[WALLET_DAYS.name].append(wallet_day_row(figures, wallet.address, wallet.day))
 
     def _take_wallets(self, commands: list[tuple[Any, ...]]) -> None:
@@ -404,6 +410,8 @@ class PnlBooks:
         if totals:
             commands.append(("HSET", self._store.totals, *totals))
         for day, of_day in days.items():
+            if day <= self._gone_day:
+                continue
             commands.append(("HSET", self._store.days(day), *of_day))
         if tops:
             commands.append(("ZADD", self._store.top_wallets, *tops))

@@ -44,6 +44,32 @@ async def test_however_it_is_cut_the_stores_hold_the_same(player, market, seed):
     assert cut.rows == rows
 
 
+async def test_redis_keeps_the_figures_of_thirty_five_days(player, market):
+    tape = market(4)
+    batches = [
+        *(tape.one(DAY_MS, busy=9) for _ in range(60)),
+        tape.one(20 * DAY_MS, busy=9),
+        *(tape.one(DAY_MS, busy=9) for _ in range(5)),
+        tape.one(90 * DAY_MS, busy=9),
+        *(tape.one(DAY_MS, busy=9) for _ in range(5)),
+    ]
+    wanted, rows = await straight(player, batches[:60])
+    kept = sorted(int(key.rpartition(":")[2]) for key in wanted if key.startswith("days:"))
+    today = batches[59].block_time_ms // DAY_MS
+    assert kept[-1] == today
+    assert today - 35 < kept[0] <= today - 30
+    wanted, rows = await straight(player, batches)
+    assert all(
+        int(key.rpartition(":")[2]) > today + 100 for key in wanted if key.startswith("days:")
+    )
+    cut = await player()
+    for batch in batches:
+        await cut.apply([batch])
+        await cut.flush()
+    assert await cut.state() == wanted
+    assert cut.rows == rows
+
+
 async def test_what_is_applied_while_a_flush_is_under_way_is_of_the_next(player, market):
     batches = market(5).slots(200)
     wanted, rows = await straight(player, batches)
