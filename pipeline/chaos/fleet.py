@@ -27,6 +27,7 @@ SYSTEMS: Final = ("kafka", "clickhouse", "redis")
 READY_S: Final = 90.0
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 _DAY_MS: Final = 86_400_000
+_SLOT_S: Final = 0.4
 
 Broker = Literal["embedded", "apache", "tansu"]
 _BROKERS: Final = {"embedded": embedded, "apache": apache, "tansu": tansu}
@@ -67,7 +68,8 @@ class Chain:
             "forks": 0.05,
             "skipped": 0.04,
             "duplicates": 0.02,
-            "reorder": 40,
+            # Updates overtake each other by less than a slot, as the slot ledger takes for granted.
+            "reorder": max(2, round(self.rate * _SLOT_S / 5)),
             "missing-statuses": 0.02,
             "malformed": 0.002,
             "disconnect-every": 25_000,
