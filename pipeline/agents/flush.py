@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import structlog
 from redis.asyncio import Redis
@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 EVERY_S: Final = 0.5
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
 BACKOFF_S: Final = (0.1, 2.0)
+
+T = TypeVar("T")
 
 
 class Flush:
@@ -49,6 +51,7 @@ class Flush:
         # A token names one attempt's bytes: another process may cut the same slots otherwise.
         self._process = uuid.uuid4().hex
         self._number = 0
+        self._held = 0
 
     async def run(self) -> None:
         """Flush every half second, or at once when enough waits. Raises RowsRefused, Refused."""
@@ -63,6 +66,8 @@ class Flush:
         async with self.lock:
             began = time.monotonic()
             taken = [found for work in self._works() if (found := await work.take()) is not None]
+            ours = await asyncio.gather(*(self._is_ours(one) for one in taken))
+            taken = [one for one, is_ours in zip(taken, ours, strict=True) if is_ours]
             if not taken:
                 return
             await self._insert(taken)
@@ -87,36 +92,61 @@ class Flush:
         count = sum(len(values) for values in rows.values())
         metrics.FLUSHED.labels(self._group, "rows").inc(count)
 
-    async def _commit(self, one: Taken) -> None:
-        """Write state and watermark of a partition; wait while Redis is away."""
+    async def _is_ours(self, one: Taken) -> bool:
+        """Say whether Redis still has what the books were read from; rows cannot be taken back."""
         work = one.work
-        pause_s, most_s = BACKOFF_S
-        held = False
-        while True:
-            try:
-                await redis_sink.commit(
+        found = await self._until_answered(lambda: redis_sink.read_watermark(self._redis, work.key))
+        if found != work.written:
+            work.open_again(f"it is {_said(found)} and not {_said(work.written)}")
+            return False
+        return True
+
+    async def _commit(self, one: Taken) -> None:
+        """Write state and watermark of a partition."""
+        work = one.work
+        try:
+            await self._until_answered(
+                lambda: redis_sink.commit(
                     self._redis, work.key, work.written, one.mark, one.writes.commands
                 )
-                break
-            except Moved as moved:
-                work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
-                return
-            except RedisError as error:
-                if not transient(error):
-                    raise
-                if not held:
-                    held = True
-                    metrics.REDIS_HOLDING.inc()
-                    log.warning("Redis does not take writes: holding, retrying", reason=str(error))
-                await asyncio.sleep(pause_s)
-                pause_s = min(most_s, pause_s * 2)
-        if held:
-            metrics.REDIS_HOLDING.dec()
-            log.info("Redis takes writes again")
+            )
+        except Moved as moved:
+            work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
+            return
         metrics.FLUSHED.labels(self._group, "commands").inc(len(one.writes.commands))
         metrics.APPLIED_SLOTS.labels(self._group).inc(len(one.entries))
         metrics.WATERMARK_SLOT.labels(self._group, work.tp.partition).set(one.mark.slot)
         await work.wrote(one)
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask Redis, again and again while it is away. Raises Moved, Refused."""
+        pause_s, most_s = BACKOFF_S
+        held = False
+        try:
+            while True:
+                try:
+                    answer = await ask()
+                except RedisError as error:
+                    if not transient(error):
+                        raise
+                    if not held:
+                        held = True
+                        self._hold(+1, str(error))
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(most_s, pause_s * 2)
+                else:
+                    return answer
+        finally:
+            if held:
+                self._hold(-1, None)
+
+    def _hold(self, change: int, reason: str | None) -> None:
+        before, self._held = self._held, self._held + change
+        metrics.REDIS_HOLDING.labels(self._group).set(self._held)
+        if not before:
+            log.warning("Redis does not answer: holding", group=self._group, reason=reason)
+        elif not self._held:
+            log.info("Redis answers again", group=self._group)
 
 
 def _said(mark: redis_sink.Watermark | None) -> str:

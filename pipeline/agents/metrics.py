@@ -73,5 +73,7 @@ REOPENED: Final = Counter(
     ["group"],
 )
 REDIS_HOLDING: Final = Gauge(
-    "soltape_sink_redis_holding", "Transactions that wait for a Redis that is away or refuses."
+    "soltape_sink_redis_holding",
+    "Partitions that wait for a Redis that is away or refuses.",
+    ["group"],
 )

@@ -47,6 +47,10 @@ class Partition:
         """Whether nothing is in flight."""
         return not self._flight
 
+    def let_go(self) -> None:
+        """Forget what is in flight."""
+        self._flight.clear()
+
     def begin(self, offset: int) -> Callable[[], None]:
         """Note that a message is being worked on; return what to call when it is done."""
         entry = [offset, False]
@@ -153,6 +157,11 @@ class Progress:
     def before_handing_over(self, finish: Callable[[], Awaitable[None]]) -> None:
         """Have `finish` called first when partitions are taken away."""
         self._finish = finish
+
+    def let_go(self, tp: TopicPartition) -> None:
+        """Forget what is in flight on a partition, not what is done: the next owner does it."""
+        if (partition := self._partitions.get(tp)) is not None:
+            partition.let_go()
 
     def rewind(self, tp: TopicPartition) -> None:
         """Forget a partition: its messages come again, from an earlier one on."""

@@ -257,6 +257,8 @@ class Lane:
         finally:
             for task in self._attending.values():
                 task.cancel()
+            for work in self._works.values():
+                self._context.progress.let_go(work.tp)
             self._attending.clear()
             self._works.clear()
             self._room.set()

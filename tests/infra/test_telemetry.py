@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -64,3 +65,19 @@ def test_metrics_are_served_and_a_taken_port_names_its_setting():
         assert b"process_resident_memory_bytes" in answer.read()
     with pytest.raises(PortInUse, match=rf"{settings.metrics_port_ingest}.*METRICS_PORT_INGEST"):
         serve_metrics(settings, "ingest")
+
+
+def test_ready_tells_what_is_lacking_and_metrics_stay_where_they_are():
+    settings = Settings(metrics_port_agents=free_port())
+    lacking = {"pnl": "900 batches behind"}
+    serve_metrics(settings, "agents", lambda: lacking)
+    address = f"http://127.0.0.1:{settings.metrics_port_agents}"
+    with pytest.raises(HTTPError) as refused:
+        urlopen(f"{address}/ready", timeout=5)
+    assert refused.value.code == 503
+    assert json.loads(refused.value.read()) == {"ready": False, "lacking": lacking}
+    lacking.clear()
+    with urlopen(f"{address}/ready", timeout=5) as answer:
+        assert json.loads(answer.read()) == {"ready": True, "lacking": {}}
+    with urlopen(f"{address}/metrics", timeout=5) as answer:
+        assert b"process_resident_memory_bytes" in answer.read()

@@ -11,6 +11,9 @@ from infra.kafka import topics
 from schemas.proto.tape_pb2 import SlotBatch, Undecoded
 from schemas.topics import UNDECODED
 
+embedded = pytest.mark.parametrize("broker", ["embedded"], indirect=True)
+"""Where the broker is not what is tried."""
+
 
 def some(count):
     """Whether all partitions have come so far."""
@@ -36,6 +39,7 @@ async def test_killed_at_any_moment_each_slot_is_applied_once(lane, workers):
     await workers.until_applied(lane)
 
 
+@embedded
 @pytest.mark.slow
 async def test_an_orderly_end_writes_what_is_applied_and_leaves_nothing_to_do_again(lane, workers):
     lane.send(50)
@@ -96,6 +100,7 @@ async def test_redis_without_its_last_second_is_computed_again(
     await workers.until_applied(lane)
 
 
+@embedded
 @pytest.mark.slow
 async def test_an_empty_redis_is_filled_from_the_beginning_of_the_log(lane, workers):
     workers.start()
@@ -106,6 +111,7 @@ async def test_an_empty_redis_is_filled_from_the_beginning_of_the_log(lane, work
     await workers.until_applied(lane)
 
 
+@embedded
 @pytest.mark.slow
 async def test_while_redis_is_away_all_waits(lane, workers, redis_server):
     workers.start()
@@ -149,6 +155,7 @@ async def test_what_is_no_slot_is_put_aside_and_the_rest_goes_on(lane, workers, 
     assert SlotBatch.FromString(bad.data).slot == lane.slot - 5
 
 
+@embedded
 async def test_a_bug_ends_the_process_before_its_slot_is_written(lane, workers):
     child = workers.start()
     lane.send(10)
@@ -161,6 +168,7 @@ async def test_a_bug_ends_the_process_before_its_slot_is_written(lane, workers):
     assert await workers.state() == applied
 
 
+@embedded
 @pytest.mark.slow
 async def test_while_clickhouse_is_away_rows_wait_and_no_watermark_passes_them(
     lane, workers, rows_server
