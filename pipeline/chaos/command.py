@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
+import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,10 +18,9 @@ import click
 import orjson
 
 from infra.bench import machine, progress
-from infra.kafka.apache import ApacheUnavailable
 from pipeline.chaos import again, stores, truth
 from pipeline.chaos.compare import Differences, Oracle, compare
-from pipeline.chaos.fleet import GROUPS, SYSTEMS, Broker, Chain, Fleet, RoleFailed, plan
+from pipeline.chaos.fleet import GROUPS, SYSTEMS, Broker, Chain, Fleet, plan
 from pipeline.chaos.live import missing_live
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
@@ -124,8 +124,9 @@ def chaos(
     run = Run(folder, report, replay=replay, rebuild=rebuild, only=only)
     try:
         asyncio.run(run.all())
-    except (ApacheUnavailable, RoleFailed, TimeoutError) as error:
+    except Exception as error:  # whatever it is: what has been found so far is told
         report.failure = f"{type(error).__name__}: {error}"
+        (folder / "failure.txt").write_text(traceback.format_exc())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)  # Ctrl-C
         raise
@@ -153,7 +154,7 @@ class Run:
         self._recoveries: list[float] = []
 
     async def all(self) -> None:
-        """Run to the end. Raises RoleFailed, TimeoutError, ApacheUnavailable."""
+        """Run to the end. Raises RoleFailed, TimeoutError, ApacheUnavailable and what stores do."""
         report = self._report
         chain = Chain(report.seed, report.rate, report.minutes)
         broker: Any = report.broker

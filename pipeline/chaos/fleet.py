@@ -202,9 +202,11 @@ class Fleet:
 
     async def close(self) -> None:
         """End whatever runs: roles first, then systems."""
-        for name in sorted(self._children, key=lambda name: name in SYSTEMS):
+        for name in self._children:
             await self._forget(name)
-            await self._children[name].end(3.0)
+        for systems in (False, True):
+            wave = [child for name, child in self._children.items() if (name in SYSTEMS) == systems]
+            await asyncio.gather(*(child.end(3.0) for child in wave))
         self._children.clear()
 
     async def _forget(self, name: str) -> None:
