@@ -8,11 +8,13 @@ of scale.
 from __future__ import annotations
 
 import ssl
-from typing import Any
+from typing import Any, Final
 
 import faust
 
 from infra.settings import Settings
+
+BUFFERED_MESSAGES: Final = 512
 
 
 def create_app(settings: Settings, group: str) -> faust.App:
@@ -36,6 +38,8 @@ def create_app(settings: Settings, group: str) -> faust.App:
         topic_allow_declare=False,
         topic_disable_leader=True,
         stream_wait_empty=False,
+        # Messages before an agent, a busy slot being 100 kB; 4096 by default.
+        stream_buffer_maxsize=BUFFERED_MESSAGES,
         web_enabled=False,
     )
 

@@ -139,11 +139,6 @@ class PartitionWork:
         return self._expected
 
     @property
-    def is_open(self) -> bool:
-        """Whether messages can be offered."""
-        return self._books is not None
-
-    @property
     def at(self) -> int | None:
         """The offset of the first message whose facts are not in the stores."""
         if self._unwritten:
