@@ -35,9 +35,9 @@ from schemas.events import Event, Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
 
-# More wallets than `soltape up` simulates: few trades a wallet are the hard case for the order by
-# wallet, and what the chain is like.
-WALLETS: Final = 50_000
+# Many more wallets than `soltape up` simulates: few trades a wallet are the hard case for the order
+# by wallet, and what a day of the chain is like.
+SWAPS_PER_WALLET: Final = 20
 RATE: Final = 1_000.0
 INSERT_ROWS: Final = 20_000
 REPEATS: Final = 7
@@ -91,7 +91,7 @@ async def fill(settings: Settings, swaps: int) -> tuple[int, Counter[str], Count
     wallets: Counter[str] = Counter()
     written = 0
     waiting = 0
-    for batch in slots(WALLETS):
+    for batch in slots(max(swaps // SWAPS_PER_WALLET, 10)):
         books.apply(batch)
         for event in batch.events:
             if event.HasField("swap"):
@@ -162,7 +162,7 @@ def times_ms(client: Client, mint: str, wallet: str) -> dict[str, float]:
 def storage(quick: bool, swaps: int | None) -> None:
     """Measure storage: bytes a swap takes in ClickHouse, merged, and queries in every order.
 
-    Swaps of a simulated market with 50,000 wallets are written to an embedded ClickHouse as the
+    Swaps of a simulated market, some twenty a wallet, are written to an embedded ClickHouse as the
     agents do it. `columns` has the bytes a swap of each column, compressed and plain.
     """
     wanted = swaps or (100_000 if quick else 1_000_000)
