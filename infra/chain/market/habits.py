@@ -22,6 +22,7 @@ from infra.chain.market.wallets import LAMPORTS, Signer, SwapPlan, Wallet, swap_
 
 SWAP_UNITS: Final = 200_000
 ROUTE_UNITS: Final = 600_000
+MOST_TRADED_BACK: Final = 0.05  # of a reference pool's reserve in one trade
 
 Habit = Callable[[], Intent | None]
 
@@ -106,8 +107,11 @@ class Habits:
         sol, usdc = world.sol, world.usdc
         one_sol = pool.quote(sol, LAMPORTS) / 1e6
         sol_reserve = pool.reserves()[pool.sides.index(sol)]
+        # What others have moved the price by is traded back, as arbitrage does.
+        off = self._target_price / one_sol - 1
         amount_sol = self._amount(sol_reserve, 0.0004)
-        if one_sol < self._target_price:
+        amount_sol = max(amount_sol, int(sol_reserve * min(abs(off) / 2, MOST_TRADED_BACK)))
+        if off > 0:
             mint_in, amount = usdc, int(amount_sol * one_sol / 1_000)
         else:
             mint_in, amount = sol, amount_sol
