@@ -143,6 +143,13 @@ def test_a_database_of_a_newer_version_is_refused(settings):
             work(settings, [ours])
 
 
+def test_a_server_that_is_too_old_is_refused(settings, monkeypatch):
+    monkeypatch.setattr("infra.clickhouse.migrations.LEAST_SERVER", (99, 1))
+    for work in (migrate, pending):
+        with pytest.raises(MigrationError, match=r"is \d+\.\d+.*: 99\.1 or newer is needed"):
+            work(settings)
+
+
 def test_the_time_swaps_are_kept_follows_the_setting(settings):
     def ttl():
         with connect(settings) as client:
