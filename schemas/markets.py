@@ -7,7 +7,6 @@ and figures of a window fade without new trades.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
@@ -23,35 +22,10 @@ QUARTER: Final = 15  # minutes
 MINUTES_KEPT: Final = 60
 QUARTERS_KEPT: Final = 24 * 60
 
+# start (minutes since the Unix epoch); traders whose last trade lies in the bucket, and what they
+# weigh in the trending score; buys, sells; lamports of both; millionths of a dollar of both; the
+# price at the end, in SOL and in dollars, each 128 bits in a low and a high half.
 BUCKET: Final = Struct("<IIQIIQQQQQQQQ")
-
-
-class Bucket(NamedTuple):
-    """What happened in one stretch of time, and the price at its end."""
-
-    start_min: int  # minutes since the Unix epoch
-    traders: int  # whose last trade lies in this bucket
-    weight: int  # of these traders, in the trending score
-    buys: int
-    sells: int
-    buy_lamports: int
-    sell_lamports: int
-    buy_usd_micros: int
-    sell_usd_micros: int
-    close_sol_low: int  # 128 bits in two halves
-    close_sol_high: int
-    close_usd_low: int
-    close_usd_high: int
-
-    @property
-    def close_sol(self) -> int:
-        """Price at the end, 1e-24 SOL per token."""
-        return self.close_sol_low | self.close_sol_high << 64
-
-    @property
-    def close_usd(self) -> int:
-        """Price at the end, 1e-24 dollar per token."""
-        return self.close_usd_low | self.close_usd_high << 64
 
 
 @dataclass(slots=True)
@@ -68,11 +42,6 @@ class Window:
     sell_usd_micros: int = 0
     then_sol: int = 0
     then_usd: int = 0
-
-
-def buckets(data: bytes | bytearray) -> Iterator[Bucket]:
-    """Yield the buckets of a packed series."""
-    return map(Bucket._make, BUCKET.iter_unpack(data))
 
 
 def window(data: bytes | bytearray, now_min: int, minutes: int) -> Window:
@@ -113,7 +82,6 @@ INTERVALS_S: Final = {
     "1d": 86_400,
 }
 _CANDLE: Final = Struct("<IQ16s16s16s16s16s16s16s16s16sQQII")
-CANDLE_SIZE: Final = _CANDLE.size
 
 
 @dataclass(slots=True)

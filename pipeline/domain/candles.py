@@ -109,15 +109,10 @@ def merge(candle: Candle, later: Candle) -> None:
             candle.high_usd, candle.low_usd = later.high_usd, later.low_usd
 
 
-def start_of(time_s: int, length_s: int) -> int:
-    """Return when the interval began that a time lies in, UTC."""
-    return time_s - time_s % length_s
-
-
 def extend(candles: list[Candle], bar: Candle, time_s: int) -> None:
     """Put a bar into the latest candle of every interval; `candles` is empty or has them all."""
     if not candles:
-        candles.extend(_begin(bar, start_of(time_s, length_s)) for length_s in _LENGTHS)
+        candles.extend(_begin(bar, time_s - time_s % length_s) for length_s in _LENGTHS)
         return
     for at, length_s in enumerate(_LENGTHS):
         start_s = time_s - time_s % length_s

@@ -27,16 +27,6 @@ MAX_CENTS: Final = (1 << _CENT_BITS) - 1
 CAP_CENTS: Final = 1_000_000  # a trader's volume beyond ten thousand dollars weighs nothing more
 
 
-def trader_score(minute: int, cents: int) -> int:
-    """Return a trader's entry as one number."""
-    return minute << _CENT_BITS | min(cents, MAX_CENTS)
-
-
-def minute_of_score(score: int) -> int:
-    """Return the minute of the last trade."""
-    return score >> _CENT_BITS
-
-
 def oldest_score(minute: int) -> int:
     """Return the least score of those who traded within the longest window, at `minute`."""
     return expiry(minute) << _CENT_BITS
