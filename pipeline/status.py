@@ -140,14 +140,11 @@ async def _kafka(settings: Settings) -> str:
 
 async def _look(settings: Settings, there: set[str]) -> Look:
     look = Look(time.monotonic())
-    reads = []
     if "kafka" in there:
-        reads += [
-            _read_ends(settings, topic, look) for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET)
-        ]
-    if "redis" in there:
-        reads.append(_read_watermarks(settings, look))
-    await asyncio.gather(*reads)
+        lanes = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
+        await asyncio.gather(*(_read_ends(settings, topic, look) for topic in lanes))
+    if "redis" in there:  # at once after the ends, which take a while: no lag of our own making
+        await _read_watermarks(settings, look)
     return look
 
 
