@@ -42,7 +42,7 @@ from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import COLD_POSITIONS, LOT_MATCHES, POSITIONS, WALLET_DAYS
 
 DAYS_KEPT: Final = 35
-RECENT: Final = 8_000  # positions, and wallets, that are kept in memory at the least
+RECENT: Final = 4_000  # positions, and wallets, that are kept in memory at the least
 _CHUNKS_IN_MEMORY: Final = 8
 _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
@@ -66,7 +66,6 @@ class PnlBooks:
         self._commands: list[tuple[Any, ...]] = []
         # What the last one did.
         self._writing: dict[Place, Entry] = {}
-        self._writing_wallets: dict[str, Wallet] = {}
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read the positions and wallets of the batches that are not in memory."""
@@ -147,7 +146,7 @@ class PnlBooks:
         commands.append(("SET", store.clock, self._clock_ms))
         self._rows, self._commands = defaultdict(list), []
         self._writing, self._dirty = self._dirty, {}
-        self._writing_wallets, self._dirty_wallets = self._dirty_wallets, {}
+        self._dirty_wallets = {}
         return Writes({name: table for name, table in rows.items() if table}, commands)
 
     def written(self) -> None:
@@ -155,7 +154,7 @@ class PnlBooks:
         for entry in self._writing.values():
             if len(entry.holding.chunks) > _CHUNKS_IN_MEMORY:
                 entry.holding.forget_chunks(_CHUNKS_IN_MEMORY)
-        self._writing, self._writing_wallets = {}, {}
+        self._writing = {}
         self._cold.written()
         self._entries.forget(self._dirty)
         self._wallets.forget(self._dirty_wallets)
