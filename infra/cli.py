@@ -38,12 +38,14 @@ class EntryPointGroup(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-HELP = """Solana's tape: from a Yellowstone stream to Kafka topics.
+HELP = """Solana's tape: from a Yellowstone stream to Kafka, ClickHouse and Redis.
 
 \b
 First time here?
   soltape up                     everything on this machine, on a simulated chain
   soltape tail solana-dex-swaps  watch the swaps go by
+  soltape status                 how far has everything come?
+  soltape query                  ask ClickHouse: the worked queries
   soltape doctor                 is what I configured reachable?
 
 Settings come from the environment and .env; .env.example explains each.
