@@ -20,7 +20,7 @@ import orjson
 from infra.bench import machine, progress
 from pipeline.chaos import again, stores, truth
 from pipeline.chaos.compare import Differences, Oracle, compare
-from pipeline.chaos.fleet import GROUPS, SYSTEMS, Broker, Chain, Fleet, plan
+from pipeline.chaos.fleet import GROUPS, OUTAGE_S, SYSTEMS, Broker, Chain, Fleet, plan
 from pipeline.chaos.live import missing_live
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
@@ -86,6 +86,11 @@ class Report:
     show_default=True,
     help="Transactions a second of the chain.",
 )
+@click.option(
+    "--outage",
+    is_flag=True,
+    help="First keep ingest down for longer than the chain remembers: gaps must tell what is lost.",
+)
 @click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
 @click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
 @click.option(
@@ -101,6 +106,7 @@ def chaos(
     minutes: float,
     broker: Broker,
     rate: float,
+    outage: bool,
     replay: bool,
     rebuild: bool,
     only: tuple[str, ...],
@@ -121,7 +127,7 @@ def chaos(
     """
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, folder=str(folder))
-    run = Run(folder, report, replay=replay, rebuild=rebuild, only=only)
+    run = Run(folder, report, outage=outage, replay=replay, rebuild=rebuild, only=only)
     try:
         asyncio.run(run.all())
     except Exception as error:  # whatever it is: what has been found so far is told
@@ -142,10 +148,18 @@ class Run:
     """One run."""
 
     def __init__(
-        self, folder: Path, report: Report, *, replay: bool, rebuild: bool, only: tuple[str, ...]
+        self,
+        folder: Path,
+        report: Report,
+        *,
+        outage: bool,
+        replay: bool,
+        rebuild: bool,
+        only: tuple[str, ...],
     ) -> None:
         self._folder = folder
         self._report = report
+        self._outage = outage
         self._replay = replay
         self._rebuild = rebuild
         self._only = only
@@ -156,7 +170,7 @@ class Run:
     async def all(self) -> None:
         """Run to the end. Raises RoleFailed, TimeoutError, ApacheUnavailable and what stores do."""
         report = self._report
-        chain = Chain(report.seed, report.rate, report.minutes)
+        chain = Chain(report.seed, report.rate, report.minutes, forgets=self._outage)
         broker: Any = report.broker
         planned = await asyncio.to_thread(plan, self._folder, chain, broker)
         fleet, watch = Fleet(planned), Watch(planned)
@@ -165,6 +179,8 @@ class Run:
             await fleet.start("kafka", "clickhouse", "redis")
             await fleet.start(*GROUPS, "ingest", "chain")
             await self._first_slots(watch)
+            if self._outage:
+                await self._lose_slots(fleet, watch)
             await self._fire(fleet, watch)
             last = await self._calm(fleet, watch)
             await self._compare(fleet, last)
@@ -180,6 +196,14 @@ class Run:
             return all([await watch.watermark(group) for group in SETTLED_GROUPS])
 
         await watch.until(all_moved, SETTLE_S, "the first slot in all stores")
+
+    async def _lose_slots(self, fleet: Fleet, watch: Watch) -> None:
+        progress(f"ingest is down for {OUTAGE_S:.0f} s, longer than the chain remembers")
+        before = await watch.standing("ingest")
+        await fleet.kill("ingest")
+        await asyncio.sleep(OUTAGE_S)
+        await fleet.start("ingest")
+        await watch.recovered(before, RECOVER_S)
 
     # Under fire.
 
@@ -273,6 +297,8 @@ class Run:
         await missing_live(settings, wanted, found)
         report.slots = len(wanted)
         report.gap_slots = len(chain) - len(wanted)
+        if self._outage and not report.gap_slots:
+            found.add("gap", "outage", "slots lost", "none: the outage was too short")
         report.swaps = sum(len(tx.swaps) for slot in wanted for tx in slot.transactions)
         report.differences = found.total
         report.differences_by_kind = dict(found.counts)

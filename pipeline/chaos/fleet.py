@@ -28,6 +28,8 @@ READY_S: Final = 90.0
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 _DAY_MS: Final = 86_400_000
 _SLOT_S: Final = 0.4
+LEAST_HISTORY_SLOTS: Final = 128
+OUTAGE_S: Final = LEAST_HISTORY_SLOTS * _SLOT_S + 10.0
 
 Broker = Literal["embedded", "apache", "tansu"]
 _BROKERS: Final = {"embedded": embedded, "apache": apache, "tansu": tansu}
@@ -54,6 +56,7 @@ class Chain:
     seed: int
     rate: float
     minutes: float
+    forgets: bool = False  # keeps so few slots that an outage loses some
 
     def command(self, truth: Path) -> list[str]:
         """Return the command, with forks and what providers do to a stream.
@@ -74,8 +77,8 @@ class Chain:
             "malformed": 0.002,
             "disconnect-every": 25_000,
             "lag-every": 60_000,
-            "replay-slots": 250,
-            "history-slots": 900,
+            "replay-slots": 50 if self.forgets else 250,
+            "history-slots": LEAST_HISTORY_SLOTS if self.forgets else 900,
             "memory-mb": 1_024,
             "wallets": 300,
         }
