@@ -29,7 +29,9 @@ from infra.kafka.topics import TopicsWrong
 from infra.redis import client as redis_client
 from infra.redis.client import RedisError
 from infra.settings import Settings, load
-from pipeline.agents import market, pnl, store
+from pipeline.agents import store
+from pipeline.agents.market import agent as market
+from pipeline.agents.pnl import agent as pnl
 from schemas.codec import CodecError, parse
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic

@@ -16,8 +16,11 @@ from infra.kafka import topics
 from infra.kafka.client import KafkaUnreachable
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
-from pipeline.agents import library_logs, live, market, pnl, store, worker
+from pipeline.agents import library_logs, store, worker
 from pipeline.agents.context import Attach
+from pipeline.agents.live import agent as live
+from pipeline.agents.market import agent as market
+from pipeline.agents.pnl import agent as pnl
 
 log = structlog.get_logger(__name__)
 

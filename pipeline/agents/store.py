@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
 from pipeline.agents.poison import undecoded
-from pipeline.agents.settled import Books, Writes
-from pipeline.agents.settled import attach as attach_settled
+from pipeline.agents.settled.lane import Books, Writes
+from pipeline.agents.settled.lane import attach as attach_settled
 from schemas import rows, tape_rows, topics
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import SlotBatch, SlotGap

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from infra.redis.client import RedisError, connect
-from pipeline.agents.live_streams import LiveStreams, Place
-from pipeline.agents.receipt import Receipt
+from pipeline.agents.live.receipt import Receipt
+from pipeline.agents.live.streams import LiveStreams, Place
 from schemas.channels import PRICES, SWAPS, LiveEvent
 from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE
 

@@ -19,11 +19,11 @@ from infra.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from pipeline.agents.books import Books
-from pipeline.agents.market_books import open_books as open_market
-from pipeline.agents.pnl_books import PnlBooks
-from pipeline.agents.pnl_cold import HOUR_MS, ColdMints
-from pipeline.agents.pnl_store import Store
+from pipeline.agents.market.books import open_books as open_market
+from pipeline.agents.pnl.books import PnlBooks
+from pipeline.agents.pnl.cold import HOUR_MS, ColdMints
+from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.books import Books
 from pipeline.chaos import stores
 from pipeline.chaos.compare import Differences, Oracle, books, markets
 from pipeline.chaos.stores import Stored

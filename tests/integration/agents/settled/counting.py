@@ -12,8 +12,9 @@ import os
 
 from infra.settings import load
 from infra.telemetry import configure_logging
-from pipeline.agents import library_logs, settled, worker
-from pipeline.agents.settled import Writes
+from pipeline.agents import library_logs, worker
+from pipeline.agents.settled import lane
+from pipeline.agents.settled.lane import Writes
 from schemas import redis_keys
 from schemas.codec import CodecError
 from schemas.topics import SETTLED_BY_MINT
@@ -57,7 +58,7 @@ def attach(app, context):
         count, digest = await context.redis.hmget(key, ["count", "digest"])
         return Counting(key, int(count or 0), digest or b"")
 
-    settled.attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
+    lane.attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
 
 
 if __name__ == "__main__":

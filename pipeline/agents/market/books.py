@@ -15,12 +15,12 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from pipeline.agents.books import Writes
-from pipeline.agents.market_cold import HOUR_MS, ColdMarkets, ReadCold
-from pipeline.agents.market_load import Loader, Slot, decode, needs
-from pipeline.agents.market_state import commands
-from pipeline.agents.registry import Registry
-from pipeline.agents.trending_list import TrendingList
+from pipeline.agents.market.cold import HOUR_MS, ColdMarkets, ReadCold
+from pipeline.agents.market.load import Loader, Slot, decode, needs
+from pipeline.agents.market.registry import Registry
+from pipeline.agents.market.state import commands
+from pipeline.agents.market.trending_list import TrendingList
+from pipeline.agents.settled.books import Writes
 from pipeline.domain.market import MintMarket, SolUsd, Token
 from pipeline.solana.address import text
 from schemas.channels import TRENDING, LiveEvent, pack

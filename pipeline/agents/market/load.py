@@ -10,7 +10,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from infra.redis.client import ask
-from pipeline.agents.market_state import restore
+from pipeline.agents.market.state import restore
 from pipeline.domain.holders import MOST_IN_MEMORY
 from pipeline.domain.market import MintMarket, SolUsd, raw
 from schemas.codec import CodecError, creation_from_proto, migration_from_proto, swap_from_proto

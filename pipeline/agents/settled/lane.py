@@ -28,10 +28,11 @@ from google.protobuf.message import DecodeError
 from infra.clickhouse.client import ClickHouseError
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
-from pipeline.agents.books import Books, Open, Writes
 from pipeline.agents.context import Context
-from pipeline.agents.flush import Flush
-from pipeline.agents.partition_work import (
+from pipeline.agents.poison import undecoded
+from pipeline.agents.settled.books import Books, Open, Writes
+from pipeline.agents.settled.flush import Flush
+from pipeline.agents.settled.partition_work import (
     STORE_RETRY_S,
     BadSlot,
     Entry,
@@ -39,7 +40,6 @@ from pipeline.agents.partition_work import (
     Reopen,
     size_of,
 )
-from pipeline.agents.poison import undecoded
 from pipeline.sinks.clickhouse import PERMANENT
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys

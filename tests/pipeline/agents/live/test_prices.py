@@ -6,9 +6,9 @@ import pytest
 
 from infra.redis.client import connect
 from infra.settings import Settings
-from pipeline.agents import prices
-from pipeline.agents.live_streams import LiveStreams
-from pipeline.agents.prices import MintState, Prices, SolState, _closes, _commands
+from pipeline.agents.live import prices
+from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _commands
+from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import Trade
 from schemas.prices import CLOSE_MS, DAY_MS, day_ago
 

@@ -21,10 +21,10 @@ from infra.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from pipeline.agents.books import Writes
-from pipeline.agents.pnl_books import PnlBooks
-from pipeline.agents.pnl_cold import HOUR_MS, ColdMints, reader
-from pipeline.agents.pnl_store import Store
+from pipeline.agents.pnl.books import PnlBooks
+from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.books import Writes
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.base58 import encode

@@ -6,11 +6,11 @@ from typing import Final
 
 import faust
 
-from pipeline.agents import settled
 from pipeline.agents.context import Context
-from pipeline.agents.market_books import MarketBooks, open_books
-from pipeline.agents.market_cold import reader
-from pipeline.agents.registry import Registry
+from pipeline.agents.market.books import MarketBooks, open_books
+from pipeline.agents.market.cold import reader
+from pipeline.agents.market.registry import Registry
+from pipeline.agents.settled import lane
 from schemas.topics import SETTLED_BY_MINT
 
 GROUP: Final = "market"
@@ -30,4 +30,4 @@ def attach(app: faust.App, context: Context) -> None:
             context.settings.market_cold_after_days,
         )
 
-    settled.attach(app, context, GROUP, SETTLED_BY_MINT, open_partition)
+    lane.attach(app, context, GROUP, SETTLED_BY_MINT, open_partition)

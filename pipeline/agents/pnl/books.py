@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pipeline.agents.books import Writes
-from pipeline.agents.pnl_cold import HOUR_MS, Asleep, ColdMints
-from pipeline.agents.pnl_memory import (
+from pipeline.agents.pnl.cold import HOUR_MS, Asleep, ColdMints
+from pipeline.agents.pnl.memory import (
     NOT_CHANGED,
     Entry,
     Place,
@@ -24,8 +23,9 @@ from pipeline.agents.pnl_memory import (
     entry_at,
     raw_address,
 )
-from pipeline.agents.pnl_rows import Row, match_row, position_row, wallet_day_row
-from pipeline.agents.pnl_store import Store
+from pipeline.agents.pnl.rows import Row, match_row, position_row, wallet_day_row
+from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.books import Writes
 from pipeline.domain.lots import Holding, Match, Realised
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
 from pipeline.solana import address
@@ -48,7 +48,7 @@ _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
 
 class PnlBooks:
-    """`pipeline.agents.settled.Books` of the wallets of one partition."""
+    """`pipeline.agents.settled.lane.Books` of the wallets of one partition."""
 
     def __init__(self, store: Store, cold: ColdMints, clock_ms: int, recent: int = RECENT) -> None:
         self._store = store

@@ -7,12 +7,12 @@ from typing import Final
 
 import faust
 
-from pipeline.agents.books import Books
 from pipeline.agents.context import Context
-from pipeline.agents.pnl_books import PnlBooks
-from pipeline.agents.pnl_cold import HOUR_MS, ColdMints, reader
-from pipeline.agents.pnl_store import Store
-from pipeline.agents.settled import attach as attach_settled
+from pipeline.agents.pnl.books import PnlBooks
+from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.books import Books
+from pipeline.agents.settled.lane import attach as attach_settled
 from schemas.topics import SETTLED_BY_WALLET
 
 GROUP: Final = "pnl"

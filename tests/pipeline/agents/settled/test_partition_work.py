@@ -7,8 +7,14 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from pipeline.agents import metrics
-from pipeline.agents.books import Writes
-from pipeline.agents.partition_work import BadSlot, BooksFailed, Entry, PartitionWork, Reopen
+from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.partition_work import (
+    BadSlot,
+    BooksFailed,
+    Entry,
+    PartitionWork,
+    Reopen,
+)
 from pipeline.sinks.redis import Watermark
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import SlotBatch

@@ -27,10 +27,10 @@ import structlog
 from redis.asyncio import Redis
 
 from infra.redis.client import RedisError
-from pipeline.agents import live_metrics as metrics
-from pipeline.agents.conflation import Conflation
-from pipeline.agents.live_streams import LiveStreams
-from pipeline.agents.receipt import Receipt
+from pipeline.agents.live import metrics
+from pipeline.agents.live.conflation import Conflation
+from pipeline.agents.live.receipt import Receipt
+from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice, Verdict
 from pipeline.sinks.kafka import KafkaSink, Message

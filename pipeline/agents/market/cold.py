@@ -16,7 +16,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from infra.redis.client import ask
-from pipeline.agents.market_state import restore
+from pipeline.agents.market.state import restore
 from pipeline.domain.market import MintMarket
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.markets import exact_field, unpack_account

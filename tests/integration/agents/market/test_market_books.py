@@ -10,7 +10,8 @@ import orjson
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.agents import market_books, trending_list
+from pipeline.agents.market import books as market_books
+from pipeline.agents.market import trending_list
 from schemas import base58
 from schemas.channels import TRENDING_FIELDS
 from schemas.codec import CodecError

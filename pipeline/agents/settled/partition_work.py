@@ -24,8 +24,8 @@ from aiokafka.structs import TopicPartition
 from infra.clickhouse.client import ClickHouseError
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
-from pipeline.agents.books import Books, Open, Writes
 from pipeline.agents.consumer import GroupConsumer
+from pipeline.agents.settled.books import Books, Open, Writes
 from pipeline.sinks.clickhouse import PERMANENT
 from pipeline.sinks.redis import Watermark, transient
 from schemas.codec import CodecError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from pipeline.agents.receipt import Receipt
+from pipeline.agents.live.receipt import Receipt
 
 EVERY_S: Final = 0.1
 

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
-from pipeline.agents.partition_work import PartitionWork, Taken
+from pipeline.agents.settled.partition_work import PartitionWork, Taken
 from pipeline.sinks import redis as redis_sink
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Moved, transient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.agents.live import Poison, parse, public_messages
+from pipeline.agents.live.agent import Poison, parse, public_messages
 from pipeline.agents.poison import MAX_UNDECODED_BYTES, undecoded
 from schemas.proto.tape_pb2 import (
     Creation,

@@ -1,8 +1,8 @@
 """Agent `live`: from batches of the live lane to what users read as it happens.
 
 An event becomes one message on its public topic, with its values in SOL and dollars, and a frame
-in its live stream; swaps make prices (`pipeline.agents.prices`). Amounts are integers up to here,
-floats on the public messages.
+in its live stream; swaps make prices (`prices`). Amounts are integers up to here, floats on the
+public messages.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from infra.redis.client import connect
-from pipeline.agents import live_metrics, metrics
+from pipeline.agents import metrics
 from pipeline.agents.context import Context
-from pipeline.agents.live_streams import LiveStreams, Place
+from pipeline.agents.live import metrics as live_metrics
+from pipeline.agents.live.prices import LAMPORTS, Prices
+from pipeline.agents.live.receipt import Receipt
+from pipeline.agents.live.streams import LiveStreams, Place
 from pipeline.agents.poison import undecoded
-from pipeline.agents.prices import LAMPORTS, Prices
-from pipeline.agents.receipt import Receipt
 from pipeline.sinks.kafka import Message
 from pipeline.solana.address import WSOL
 from schemas import channels, topics

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from infra.chain.market import Knobs, Market
 from infra.chain.server import LocalChain, ServerOptions
 from infra.settings import Settings
-from pipeline.agents.registry import MINTS_A_CALL, Registry
+from pipeline.agents.market.registry import MINTS_A_CALL, Registry
 from schemas import base58
 from schemas.redis_keys import METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA

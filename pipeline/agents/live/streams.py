@@ -24,8 +24,8 @@ import structlog
 from redis.asyncio import Redis
 
 from infra.redis.client import RedisError
-from pipeline.agents import live_metrics as metrics
-from pipeline.agents.receipt import Receipt
+from pipeline.agents.live import metrics
+from pipeline.agents.live.receipt import Receipt
 from schemas import channels
 from schemas.channels import Channel, LiveEvent
 from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE

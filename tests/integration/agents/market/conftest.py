@@ -19,8 +19,8 @@ from infra.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from pipeline.agents.market_books import MarketBooks, open_books
-from pipeline.agents.registry import Registry
+from pipeline.agents.market.books import MarketBooks, open_books
+from pipeline.agents.market.registry import Registry
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas import base58
 from schemas.codec import add_event

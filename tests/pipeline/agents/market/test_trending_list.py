@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pipeline.agents import trending_list
-from pipeline.agents.trending_list import TrendingList
+from pipeline.agents.market import trending_list
+from pipeline.agents.market.trending_list import TrendingList
 
 
 def test_it_holds_the_best_and_tells_every_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from pipeline.agents.pnl_store import Store
+from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.positions import pack_cold, unpack_cold
 from schemas.rows import COLD_POSITIONS, Row

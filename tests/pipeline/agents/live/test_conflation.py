@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.agents.conflation import EVERY_S, Conflation
-from pipeline.agents.receipt import Receipt
+from pipeline.agents.live.conflation import EVERY_S, Conflation
+from pipeline.agents.live.receipt import Receipt
 
 
 class Batch:
