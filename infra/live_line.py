@@ -29,9 +29,8 @@ class Reading:
 
 async def read(url: str) -> Reading | None:
     """Read ingest's /metrics; None while it does not answer."""
-    try:
-        text = await asyncio.to_thread(_get, url)
-    except (URLError, OSError, http.client.HTTPException):
+    text = await _text(url)
+    if text is None:
         return None
     transactions = swaps = lag_ms = 0.0
     slot = 0
@@ -49,13 +48,39 @@ async def read(url: str) -> Reading | None:
     return Reading(time.monotonic(), slot, transactions, swaps, lag_ms)
 
 
+async def read_stores_lag(url: str) -> int | None:
+    """Read from the agents' /metrics how many slots the stores are behind; None if not known."""
+    text = await _text(url)
+    if text is None:
+        return None
+    lags = [
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "soltape_agents_lag_slots"
+    ]
+    return int(max(lags)) if lags else None
+
+
+async def _text(url: str) -> str | None:
+    try:
+        return await asyncio.to_thread(_get, url)
+    except (URLError, OSError, http.client.HTTPException):
+        return None
+
+
 def _get(url: str) -> str:
     with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - our own, on loopback
         text: str = answer.read().decode()
         return text
 
 
-def describe(before: Reading | None, now: Reading | None, still_s: float = 0.0) -> str:
+def describe(
+    before: Reading | None,
+    now: Reading | None,
+    still_s: float = 0.0,
+    stores_lag_slots: int | None = None,
+) -> str:
     """Return the line; rates are those between the two readings.
 
     `still_s` is how long the slot has been the same: then lag is that of long ago.
@@ -74,4 +99,5 @@ def describe(before: Reading | None, now: Reading | None, still_s: float = 0.0) 
         f" | {(now.transactions - before.transactions) / seconds:,.0f} tx/s"
         f" | {(now.swaps - before.swaps) / seconds:,.0f} swaps/s"
         f" | lag {now.lag_ms:,.0f} ms"
+        + ("" if stores_lag_slots is None else f" | stores {stores_lag_slots:,} slots behind")
     )

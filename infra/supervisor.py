@@ -68,7 +68,8 @@ def up(
 
     Starts what is not set to be elsewhere: Kafka, ClickHouse, Redis and a chain, then the roles
     `soltape ingest` and `soltape agents`. A part that ends is started again. Then one line a
-    second tells the slot, transactions and swaps a second, and the lag behind the chain.
+    second tells the slot, transactions and swaps a second, the lag behind the chain, and by how
+    many slots Redis and ClickHouse are behind what is confirmed.
 
     \b
       soltape up
@@ -207,14 +208,16 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
 
 
 async def _tell(stack: Stack, screen: Screen) -> None:
-    url = f"http://{stack.settings.metrics_host}:{stack.settings.metrics_port_ingest}/metrics"
+    host = f"http://{stack.settings.metrics_host}"
+    ingest = f"{host}:{stack.settings.metrics_port_ingest}/metrics"
+    books = f"{host}:{stack.settings.metrics_port_books}/metrics"
     before = None
     moved_s = time.monotonic()
     while True:
-        now = await live_line.read(url)
+        now, behind = await asyncio.gather(live_line.read(ingest), live_line.read_stores_lag(books))
         if now is None or before is None or now.slot != before.slot:
             moved_s = time.monotonic()
-        screen.live(live_line.describe(before, now, time.monotonic() - moved_s))
+        screen.live(live_line.describe(before, now, time.monotonic() - moved_s, behind))
         before = now
         await asyncio.sleep(1.0)
 

@@ -2,8 +2,9 @@
 
 from prometheus_client import start_http_server
 
-from infra.live_line import Reading, describe, read
+from infra.live_line import Reading, describe, read, read_stores_lag
 from infra.process import free_port
+from pipeline.agents import metrics as agents
 from pipeline.ingest import metrics
 
 
@@ -17,6 +18,12 @@ def test_counters_that_start_anew_give_no_negative_rate():
     before = Reading(at_s=10.0, slot=300, transactions=1000, swaps=500, lag_ms=8)
     now = Reading(at_s=11.0, slot=301, transactions=3, swaps=1, lag_ms=5)
     assert describe(before, now) == "slot 301 | 0 tx/s | 0 swaps/s | lag 5 ms"
+
+
+def test_it_tells_how_far_the_stores_are_behind_where_that_is_known():
+    now = Reading(at_s=10.0, slot=305, transactions=3000, swaps=700, lag_ms=12.4)
+    said = describe(now, now, stores_lag_slots=1_002)
+    assert said.endswith("| lag 12 ms | stores 1,002 slots behind")
 
 
 def test_what_is_missing_is_said():
@@ -41,11 +48,16 @@ async def test_it_reads_the_names_that_ingest_uses():
         metrics.TRANSACTIONS.labels("duplicate").inc(2)
         metrics.EVENTS.labels("swap").inc(30)
         metrics.EVENTS.labels("creation").inc(3)
+        agents.LAG_SLOTS.labels("pnl").set(2)
+        agents.LAG_SLOTS.labels("store").set(3)
         found = await read(f"http://127.0.0.1:{port}/metrics")
+        behind = await read_stores_lag(f"http://127.0.0.1:{port}/metrics")
     finally:
         server.shutdown()
         thread.join()
     assert found is not None
     assert (found.slot, found.lag_ms) == (7_000_000, 21)
     assert (found.transactions, found.swaps) == (40, 30)
+    assert behind == 3
+    assert await read_stores_lag(f"http://127.0.0.1:{port}/metrics") is None
     assert await read(f"http://127.0.0.1:{port}/metrics") is None
