@@ -25,7 +25,7 @@ from pipeline.chaos.live import missing_live
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
 # How often each is chosen, in a deck that is dealt again when it is empty.
-DECK: Final = {"ingest": 3, **dict.fromkeys(GROUPS, 2), "kafka": 1, "redis": 1, "clickhouse": 1}
+DECK: Final = {"ingest": 3, **dict.fromkeys(GROUPS, 2), **dict.fromkeys(SYSTEMS, 1)}
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
@@ -42,6 +42,7 @@ class Report:
     minutes: float
     broker: str
     rate: float
+    workers: int
     slots: int = 0
     swaps: int = 0
     gap_slots: int = 0
@@ -87,6 +88,13 @@ class Report:
     help="Transactions a second of the chain.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 8),
+    default=1,
+    show_default=True,
+    help="Processes that share the partitions of each group that keeps books.",
+)
+@click.option(
     "--outage",
     is_flag=True,
     help="First keep ingest down for longer than the chain remembers: gaps must tell what is lost.",
@@ -106,6 +114,7 @@ def chaos(
     minutes: float,
     broker: Broker,
     rate: float,
+    workers: int,
     outage: bool,
     replay: bool,
     rebuild: bool,
@@ -126,7 +135,7 @@ def chaos(
       soltape chaos --seed 7 --minutes 15 --broker apache
     """
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
-    report = Report(seed, minutes, broker, rate, folder=str(folder))
+    report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
     run = Run(folder, report, outage=outage, replay=replay, rebuild=rebuild, only=only)
     try:
         asyncio.run(run.all())
@@ -162,7 +171,12 @@ class Run:
         self._outage = outage
         self._replay = replay
         self._rebuild = rebuild
-        self._only = only
+        self._cards = [
+            role
+            for role, times in DECK.items()
+            if role in (only or DECK) and (role != "kafka" or report.broker != "tansu")
+            for _ in range(times)
+        ]
         self._random = Random(report.seed)  # noqa: S311 - reproducible, not secret
         self._deck: list[str] = []
         self._recoveries: list[float] = []
@@ -172,12 +186,12 @@ class Run:
         report = self._report
         chain = Chain(report.seed, report.rate, report.minutes, forgets=self._outage)
         broker: Any = report.broker
-        planned = await asyncio.to_thread(plan, self._folder, chain, broker)
+        planned = await asyncio.to_thread(plan, self._folder, chain, broker, report.workers)
         fleet, watch = Fleet(planned), Watch(planned)
         try:
             progress(f"{self._folder}: starting")
             await fleet.start("kafka", "clickhouse", "redis")
-            await fleet.start(*GROUPS, "ingest", "chain")
+            await fleet.start(*planned.workers, "ingest", "chain")
             await self._first_slots(watch)
             if self._outage:
                 await self._lose_slots(fleet, watch)
@@ -212,7 +226,7 @@ class Run:
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < report.minutes * 60:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
-            roles = self._choose()
+            roles = self._choose(fleet.plan.workers)
             before = {role: await watch.standing(role) for role in roles}
             progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
             killed_s = time.monotonic()
@@ -232,25 +246,18 @@ class Run:
             "max": round(max(self._recoveries, default=0.0), 1),
         }
 
-    def _choose(self) -> list[str]:
+    def _choose(self, workers: dict[str, str]) -> list[str]:
+        """Deal one role or two; of a group any of its processes."""
         count = 1 + (self._random.random() < PAIRS)
-        roles: list[str] = []
-        while len(roles) < count:
+        chosen: dict[str, str] = {}  # role -> process
+        while len(chosen) < min(count, len({*self._cards})):
             if not self._deck:
-                self._deck = [
-                    role
-                    for role, times in DECK.items()
-                    if (role in self._only if self._only else True)
-                    and (role != "kafka" or self._report.broker != "tansu")
-                    for _ in range(times)
-                ]
+                self._deck = list(self._cards)
                 self._random.shuffle(self._deck)
             role = self._deck.pop()
-            if role not in roles:
-                roles.append(role)
-            elif len({*self._deck, *roles}) == len(roles):
-                break  # there is no other
-        return roles
+            names = [name for name, group in workers.items() if group == role] or [role]
+            chosen.setdefault(role, self._random.choice(names))
+        return list(chosen.values())
 
     # The end.
 
@@ -318,7 +325,7 @@ class Run:
     async def _again(self, fleet: Fleet, watch: Watch, last: int) -> None:
         report, settings = self._report, fleet.plan.settings
         before = await stores.fingerprint(settings)
-        await fleet.end("ingest", *GROUPS)
+        await fleet.end("ingest", *fleet.plan.workers)
         if self._replay:
             progress("reading the log onto the finished stores")
             await again.rewind(settings)

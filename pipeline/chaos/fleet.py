@@ -47,6 +47,7 @@ class Plan:
     truth: Path
     processes: dict[str, Process] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
+    workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
 
 
 @dataclass(slots=True)
@@ -88,8 +89,10 @@ class Chain:
         return command
 
 
-def plan(folder: Path, chain: Chain, broker: Broker) -> Plan:
+def plan(folder: Path, chain: Chain, broker: Broker, workers: int = 1) -> Plan:
     """Decide what is run where: everything on this machine, at ports that are free now.
+
+    So many processes share the partitions of each group that keeps books.
 
     Raises ApacheUnavailable.
     """
@@ -109,10 +112,14 @@ def plan(folder: Path, chain: Chain, broker: Broker) -> Plan:
     processes["kafka"] = _BROKERS[broker].process(settings)
     processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
     processes["redis"] = redis.valkey(folder / "redis", HOST, ports["redis"])
+    for group in GROUPS:
+        planned.workers[group] = group
+        if group != "live":
+            planned.workers |= {f"{group}-{n}": group for n in range(2, workers + 1)}
     roles: dict[str, Sequence[str]] = {
         "chain": chain.command(planned.truth),
         "ingest": (*_SOLTAPE, "ingest"),
-        **{group: (*_SOLTAPE, "agents", group) for group in GROUPS},
+        **{name: (*_SOLTAPE, "agents", group) for name, group in planned.workers.items()},
     }
     for name, command in roles.items():
         port = free_port()

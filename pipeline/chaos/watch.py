@@ -63,12 +63,11 @@ class Watch:
 
     def movers(self, role: str) -> tuple[str, ...]:
         """Return the roles that must move again after one was killed."""
-        running = tuple(name for name in ("ingest", *GROUPS) if name in self._plan.processes)
         if role == "kafka":
-            return running
+            return ("ingest", *GROUPS)
         if role in SYSTEMS:
-            return tuple(group for group in running if group in SETTLED_GROUPS)
-        return (role,)
+            return SETTLED_GROUPS
+        return (self._plan.workers.get(role, role),)
 
     async def standing(self, role: str) -> dict[str, int]:
         """Return how far the roles are that a kill of this one would hold up."""
