@@ -13,7 +13,7 @@ from typing import Any, Final
 from pipeline.domain import curve, trending
 from pipeline.domain.candles import Bar, extend
 from pipeline.domain.holders import Holders
-from pipeline.domain.pool_trade import trade_of
+from pipeline.domain.pool_trade import Trade, trade_of
 from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import Series, Traders
 from pipeline.solana.address import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
@@ -34,6 +34,7 @@ from schemas.markets import (
 raw: Final = lru_cache(maxsize=1 << 16)(key)
 SOL_DIGITS: Final = 24 - 9  # a price is in 1e-24 SOL, a lamport is 1e-9
 MAX_POOLS: Final = 64
+QUARTER_MS: Final = QUARTER * 60_000
 SIDES: Final = 2  # liquidity counts both sides of a pool, taken for equal
 
 SolUsd = tuple[int, int]  # dollars for SOL, an exact ratio
@@ -160,25 +161,8 @@ class MintMarket:
             )
         wallet = raw(swap.wallet)
         self.traders.traded(wallet, minute, usd_micros, (self.minutes, self.quarters))
-        pool = self._pool(swap)
-        facts = pool.facts
-        if trade is not None and trade.amount_raw and swap.amount_raw:
-            worth, amount_raw = trade.spot or (trade.lamports, trade.amount_raw)
-            facts.price_sol = scaled(worth, amount_raw, swap.decimals)
-            facts.price_usd = self._in_dollars(facts.price_sol)
-            facts.first_sol = facts.first_sol or facts.price_sol
-            facts.first_usd = facts.first_usd or facts.price_usd
-            if trade.depth_lamports is not None:
-                facts.liquidity_lamports = min(SIDES * trade.depth_lamports, MAX_VOLUME)
-        pool.quarters.add(
-            minute,
-            is_buy=is_buy,
-            lamports=lamports,
-            usd_micros=usd_micros,
-            close_sol=facts.price_sol,
-            close_usd=facts.price_usd,
-        )
-        self.traders.traded(pool.prefix + wallet, minute, usd_micros, (pool.quarters,))
+        if (pool := self._pool(swap)) is not None:
+            self._traded_in(pool, swap, trade, wallet)
         self._curve(swap)
 
     def created(self, creation: Creation) -> None:
@@ -328,17 +312,38 @@ class MintMarket:
         dollars, sols = self._sol_usd
         return min(price_sol * dollars // sols, MAX_PRICE)
 
-    def _pool(self, swap: Swap) -> Pool:
+    def _traded_in(self, pool: Pool, swap: Swap, trade: Trade | None, wallet: bytes) -> None:
+        """Take a swap into the figures of its pool."""
+        minute = self.head.time_ms // 60_000
+        usd_micros = swap.usd_value_micros or 0
+        facts = pool.facts
+        if trade is not None and trade.amount_raw and swap.amount_raw:
+            worth, amount_raw = trade.spot or (trade.lamports, trade.amount_raw)
+            facts.price_sol = scaled(worth, amount_raw, swap.decimals)
+            facts.price_usd = self._in_dollars(facts.price_sol)
+            facts.first_sol = facts.first_sol or facts.price_sol
+            facts.first_usd = facts.first_usd or facts.price_usd
+            if trade.depth_lamports is not None:
+                facts.liquidity_lamports = min(SIDES * trade.depth_lamports, MAX_VOLUME)
+        pool.quarters.add(
+            minute,
+            is_buy=swap.side is Side.BUY,
+            lamports=swap.sol_value_lamports or 0,
+            usd_micros=usd_micros,
+            close_sol=facts.price_sol,
+            close_usd=facts.price_usd,
+        )
+        self.traders.traded(pool.prefix + wallet, minute, usd_micros, (pool.quarters,))
+
+    def _pool(self, swap: Swap) -> Pool | None:
+        """Return the pool of a swap; None while there is no room for another one."""
         pool = self.pools.get(swap.pool)
         if pool is None:
-            if len(self.pools) >= MAX_POOLS:  # the one that was idle for longest gives way
-                idle = min(self.pools, key=lambda name: (self.pools[name].facts.slot, name))
-                del self.pools[idle]
-                self.changed_pools.discard(idle)
-                self.dropped_pools.add(idle)
+            self.holders.exclude(raw(swap.pool))
+            if len(self.pools) >= MAX_POOLS and not self._drop_idle_pool():
+                return None
             pool = self.pools[swap.pool] = Pool(swap.pool, PoolFacts(swap.dex))
             self.dropped_pools.discard(swap.pool)
-            self.holders.exclude(raw(swap.pool))
         facts = pool.facts
         facts.slot, facts.time_ms = swap.slot, self.head.time_ms
         if swap.reserve_raw is not None:
