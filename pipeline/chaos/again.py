@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError
 
 from infra.clickhouse.client import connect
 from infra.kafka import client, topics
@@ -14,6 +16,7 @@ from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 READ_S: Final = 180.0
+REWIND_S: Final = 30.0
 SKIPPED: Final = "soltape_agents_skipped_slots_total"
 _TOPICS: Final[dict[str, tuple[Topic, ...]]] = {
     "pnl": (SETTLED_BY_WALLET,),
@@ -22,12 +25,25 @@ _TOPICS: Final[dict[str, tuple[Topic, ...]]] = {
 }
 
 
-async def rewind(settings: Settings) -> None:
-    """Let the groups begin at the beginning of their topics; none of them may be running."""
+async def rewind(settings: Settings, watch: Watch) -> None:
+    """Let the groups begin at the beginning of their topics; none of them may be running.
+
+    Raises TimeoutError where the broker does not let go of a group's former members.
+    """
     for group in SETTLED_GROUPS:
         places = await topics.partitions(settings, *_TOPICS[group])
-        async with _Member(settings, group, places) as consumer:
+        await watch.until(
+            partial(_rewound, settings, group, places), REWIND_S, f"{group} without members"
+        )
+
+
+async def _rewound(settings: Settings, group: str, places: list[TopicPartition]) -> bool:
+    async with _Member(settings, group, places) as consumer:
+        try:
             await consumer.commit(await consumer.beginning_offsets(places))
+        except CommitFailedError:  # somebody is a member still, until the session times out
+            return False
+    return True
 
 
 async def skipped(settings: Settings, watch: Watch) -> None:

@@ -10,14 +10,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipeline.chaos.movements import Movement, movements
 from pipeline.chaos.truth import Slot, Tx
 from pipeline.chaos.values import MONEY
 
-DAY_MS = 86_400_000
-CHUNK_LOTS = 16
+DAY_MS: Final = 86_400_000
+CHUNK_LOTS: Final = 16
 Swap = dict[str, Any]
 Money = tuple[int, int]  # lamports, millionths of a dollar
 

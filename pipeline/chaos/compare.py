@@ -1,14 +1,15 @@
-"""Stores against oracle: every difference is counted, the first of each kind are kept."""
+"""Stores against oracle, kind by kind."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from pipeline.chaos.books import DAY_MS, Books, Lot, Position
+from pipeline.chaos.books import Books, Lot, Position
+from pipeline.chaos.differences import Differences
 from pipeline.chaos.markets import INTERVALS_S, Markets, Volume
 from pipeline.chaos.stores import Row, Stored
 from pipeline.chaos.truth import Slot
@@ -17,62 +18,9 @@ from schemas import positions
 from schemas.base58 import decode, encode
 from schemas.markets import EXACT_BELOW, PRICE_SCALE, window
 
-KEPT: Final = 20  # examples of each kind
 WINDOWS: Final = (("minutes", 5, 1), ("minutes", 60, 1), ("quarters", 1_440, 15))
 _CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
 _U32_MAX: Final = 2**32 - 1
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-@dataclass(slots=True)
-class Difference:
-    """One thing that is not as it should be."""
-
-    kind: str
-    key: str
-    expected: str
-    found: str
-
-
-@dataclass(slots=True)
-class Differences:
-    """All of them, counted; what was compared is counted too, so that nothing passes unseen."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    compared: Counter[str] = field(default_factory=Counter)
-    examples: list[Difference] = field(default_factory=list)
-
-    @property
-    def total(self) -> int:
-        """How many there are."""
-        return self.counts.total()
-
-    def add(self, kind: str, key: object, expected: object, found: object) -> None:
-        """Note one."""
-        self.counts[kind] += 1
-        if self.counts[kind] <= KEPT:
-            shown = (str(key)[:300], str(expected)[:600], str(found)[:600])
-            self.examples.append(Difference(kind, *shown))
-
-    def maps(self, kind: str, expected: Mapping[K, V], found: Mapping[K, V]) -> None:
-        """Compare entry by entry; of entries that are maps, only what differs is told."""
-        self.compared[kind] += len(expected)
-        for key in expected.keys() | found.keys():
-            wanted, got = expected.get(key), found.get(key)
-            if wanted == got:
-                continue
-            if isinstance(wanted, dict) and isinstance(got, dict):
-                names = [n for n in wanted.keys() | got.keys() if wanted.get(n) != got.get(n)]
-                self.add(
-                    kind,
-                    key,
-                    {name: wanted.get(name) for name in sorted(names)},
-                    {name: got.get(name) for name in sorted(names)},
-                )
-            else:
-                self.add(kind, key, wanted, got)
 
 
 @dataclass(slots=True)
@@ -500,6 +448,3 @@ def _window(
         "lamports": volume.lamports,
         "usd_micros": volume.usd_micros,
     }
-
-
-__all__ = ["DAY_MS", "Difference", "Differences", "Oracle", "compare"]

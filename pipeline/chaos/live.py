@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from infra.kafka import topics
 from infra.settings import Settings
-from pipeline.chaos.compare import Differences
+from pipeline.chaos.differences import Differences
 from pipeline.chaos.truth import Slot
 from schemas.proto.tape_pb2 import Creation, Swap
 from schemas.topics import CREATIONS, SWAPS

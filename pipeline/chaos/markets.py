@@ -235,6 +235,10 @@ def told_prices(swap: dict[str, Any]) -> list[Fraction]:
     quote_for_raw = [Fraction(paid, amount)]
     if swap["reserve_raw"] and swap["quote_reserve_raw"]:
         quote_for_raw.append(Fraction(swap["quote_reserve_raw"], swap["reserve_raw"]))
+    if swap["virtual_reserve_raw"] and swap["virtual_quote_reserve_raw"]:
+        quote_for_raw.append(
+            Fraction(swap["virtual_quote_reserve_raw"], swap["virtual_reserve_raw"])
+        )
     if swap["sqrt_price_x64"]:
         # Which side is the mint is not told: the nearer reading to the trade's own price is meant.
         price = Fraction(swap["sqrt_price_x64"] ** 2, 2**128)

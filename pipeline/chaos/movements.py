@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipeline.chaos.truth import Slot, Tx
 from pipeline.chaos.values import MONEY, SOL
 
-SOL_DECIMALS = 9
+SOL_DECIMALS: Final = 9
 
 
 class Movement(NamedTuple):

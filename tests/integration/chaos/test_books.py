@@ -25,7 +25,8 @@ from pipeline.agents.pnl.cold import HOUR_MS, ColdMints
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.chaos import stores
-from pipeline.chaos.compare import Differences, Oracle, books, markets
+from pipeline.chaos.compare import Oracle, books, markets
+from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Stored
 from schemas.rows import TABLES
 
