@@ -353,6 +353,20 @@ class MintMarket:
         self.changed_pools.add(swap.pool)
         return pool
 
+    def _drop_idle_pool(self) -> bool:
+        """Let the pool that was idle for longest give way; tell whether one could.
+
+        Not one that has traded in this quarter hour: who traded in it stays in the set of traders,
+        and would be taken out of a bucket begun anew without being in it.
+        """
+        idle = min(self.pools, key=lambda name: (self.pools[name].facts.slot, name))
+        if self.pools[idle].facts.time_ms // QUARTER_MS == self.head.time_ms // QUARTER_MS:
+            return False
+        del self.pools[idle]
+        self.changed_pools.discard(idle)
+        self.dropped_pools.add(idle)
+        return True
+
     def _curve(self, swap: Swap) -> None:
         if swap.reserve_raw is None or self.is_migrated:
             return
