@@ -35,7 +35,10 @@ class Books(Protocol):
     """
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
-        """Read what `apply` will need of these batches and is not in memory."""
+        """Read what `apply` will need of these batches, one at least, and is not in memory.
+
+        Called again before any of them is applied, it is the last call that counts.
+        """
 
     def apply(self, batch: SlotBatch) -> None:
         """Do the work of one slot, in memory: slots come ascending, each once."""

@@ -232,14 +232,7 @@ class PartitionWork:
         self.stir()
 
     async def _apply_chunk(self) -> None:
-        chunk: list[Entry] = []
-        size = 0
-        for entry in self._waiting:
-            if chunk and size + entry.size > CHUNK_EVENTS:
-                break
-            chunk.append(entry)
-            size += entry.size
-        await self._load(chunk)
+        chunk = await self._load(self._next_chunk())
         assert self._books is not None
         turn_at = time.monotonic() + SLICE_S
         for entry in chunk:
@@ -264,32 +257,43 @@ class PartitionWork:
                 await asyncio.sleep(0)
                 turn_at = time.monotonic() + SLICE_S
 
-    async def _load(self, chunk: list[Entry]) -> None:
-        """Load all there is to load, one by one where together it fails."""
+    def _next_chunk(self) -> list[Entry]:
+        chunk: list[Entry] = []
+        size = 0
+        for entry in self._waiting:
+            if chunk and size + entry.size > CHUNK_EVENTS:
+                break
+            chunk.append(entry)
+            size += entry.size
+        return chunk
+
+    async def _load(self, chunk: list[Entry]) -> list[Entry]:
+        """Have the books load what waits first; return how much of it they have loaded.
+
+        Where a batch cannot be, that is what comes before it, or a part of that.
+        """
         assert self._books is not None
-        entries = [entry for entry in chunk if entry.batch is not None]
-        groups = [entries]
-        while groups:
-            group = groups.pop(0)
+        while True:
+            batches = [entry.batch for entry in chunk if entry.batch is not None]
+            if not batches:
+                return chunk
             try:
-                await self._books.load([entry.batch for entry in group if entry.batch is not None])
+                await self._books.load(batches)
             except CodecError as error:
-                if len(group) > 1:
-                    groups = [[entry] for entry in group]
+                if len(chunk) > 1:
+                    chunk = chunk[: len(chunk) // 2]
                     continue
-                batch = group[0].batch
-                assert batch is not None
-                raise self._bad(group[0], batch, error) from None
+                raise self._bad(chunk[0], batches[0], error) from None
             except RedisError as error:
                 if not transient(error):
                     raise
                 await self._store_away(error)
-                groups.insert(0, group)
             except ClickHouseError as error:
                 if getattr(error, "code", None) in PERMANENT:
                     raise
                 await self._store_away(error)
-                groups.insert(0, group)
+            else:
+                return chunk
 
     def _bad(self, entry: Entry, batch: SlotBatch, error: CodecError) -> BadSlot:
         self.reopen = "a slot is half applied"  # nothing of it is written

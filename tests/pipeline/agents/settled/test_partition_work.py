@@ -39,18 +39,20 @@ class Recording:
 
     def __init__(self):
         self.applied = []
-        self.loaded = []
+        self.at_hand = set()  # of the last load
         self.told = []
 
     async def load(self, batches):
         await asyncio.sleep(0)
+        assert batches
+        self.at_hand = {batch.slot for batch in batches}
         if len(batches) > 1 and any(batch.blockhash == "unloadable" for batch in batches):
             raise CodecError("one of them")
-        if batches and batches[0].blockhash == "unloadable":
+        if batches[0].blockhash == "unloadable":
             raise CodecError("this one")
-        self.loaded.append([batch.slot for batch in batches])
 
     def apply(self, batch):
+        self.at_hand.remove(batch.slot)
         if batch.blockhash == "bad":
             raise CodecError("bad")
         if batch.blockhash == "bug":
@@ -225,7 +227,24 @@ async def test_one_batch_that_cannot_be_loaded_is_found_among_many():
         with pytest.raises(BadSlot) as bad:
             await running
         assert bad.value.slot == 12
-        assert books.applied == []
+        assert books.applied == [10, 11]
+
+
+async def test_batches_that_cannot_be_loaded_together_are_loaded_apart():
+    async with opened() as (work, books, _):
+        load = books.load
+
+        async def load_few(batches):
+            if len(batches) > 2:
+                raise CodecError("too many")
+            await load(batches)
+
+        books.load = load_few
+        for offset in range(11):
+            await offer(work, message(offset, 10 + offset))
+        for _ in range(5):
+            await settle()
+        assert books.applied == list(range(10, 21))
 
 
 async def test_a_bug_is_told_with_its_place_and_nothing_is_written():
