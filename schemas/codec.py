@@ -70,6 +70,10 @@ def _swap_fields(swap: Swap) -> dict[str, Any]:
         "sqrt_price_x64": "" if sqrt_price_x64 is None else str(sqrt_price_x64),
         "sol_value_lamports": swap.sol_value_lamports,
         "usd_value_micros": swap.usd_value_micros,
+        "virtual_reserve_raw": swap.virtual_reserve_raw,
+        "virtual_quote_reserve_raw": swap.virtual_quote_reserve_raw,
+        "for_sale_raw": swap.for_sale_raw,
+        "migration_quote_raw": swap.migration_quote_raw,
     }
 
 
@@ -206,6 +210,12 @@ def swap_from_proto(message: tape_pb2.Swap) -> Swap:
             _COMMITMENTS[message.commitment],
             message.sol_value_lamports if message.HasField("sol_value_lamports") else None,
             message.usd_value_micros if message.HasField("usd_value_micros") else None,
+            message.virtual_reserve_raw if message.HasField("virtual_reserve_raw") else None,
+            message.virtual_quote_reserve_raw
+            if message.HasField("virtual_quote_reserve_raw")
+            else None,
+            message.for_sale_raw if message.HasField("for_sale_raw") else None,
+            message.migration_quote_raw if message.HasField("migration_quote_raw") else None,
         )
     except KeyError as error:
         raise CodecError(

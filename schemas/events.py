@@ -32,6 +32,11 @@ class Swap:
     `amount_raw` and `quote_amount_raw` are what the pool's vaults moved;
     `wallet_amount_raw` and `wallet_quote_amount_raw` what the wallet gave or received:
     they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
+
+    The virtual reserves are those a curve computes its price from: after the swap it is
+    `virtual_quote_reserve_raw / virtual_reserve_raw`. A curve migrates when it has sold its
+    `for_sale_raw` of the token (`reserve_raw` is left of that), or when it has gathered its
+    `migration_quote_raw` of the quote (`quote_reserve_raw` is there of that).
     """
 
     signature: str
@@ -67,6 +72,10 @@ class Swap:
     commitment: Commitment = Commitment.PROCESSED
     sol_value_lamports: int | None = None  # of `quote_amount_raw`; None while its price is unknown
     usd_value_micros: int | None = None  # millionths of a dollar
+    virtual_reserve_raw: int | None = None
+    virtual_quote_reserve_raw: int | None = None
+    for_sale_raw: int | None = None
+    migration_quote_raw: int | None = None
 
     @property
     def price(self) -> float:

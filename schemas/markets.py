@@ -261,8 +261,8 @@ class Head:
     creator_raw: int = 0  # what the creator holds
     slot: int = 0  # of the last trade, balance or event
     time_ms: int = 0
-    curve_left_raw: int = 0
-    curve_for_sale_raw: int = 0  # 0: the venue does not tell
+    curve_left_raw: int = 0  # what its curve has yet to sell, or to gather of the quote
+    curve_whole_raw: int = 0  # when it was new; 0: the venue does not tell
     holder_count: int = 0
     score: int = 0  # in the trending list, when it last changed
     snapshot_min: int = 0  # of the last snapshot of the holders
@@ -280,7 +280,7 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
         head.slot,
         head.time_ms,
         head.curve_left_raw,
-        head.curve_for_sale_raw,
+        head.curve_whole_raw,
         head.holder_count,
         head.score,
         head.snapshot_min,

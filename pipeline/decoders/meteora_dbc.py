@@ -68,6 +68,7 @@ def _read_swap_2(leg: Leg, event: Reader) -> None:
         leg.reserve_in_raw = quote_reserve
     else:
         leg.reserve_out_raw = quote_reserve
+    leg.migration_quote_raw = event.u64()
 
 
 def _read_swap(leg: Leg, event: Reader) -> None:

@@ -80,7 +80,8 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
     mint = event.pubkey()
     quote_raw, token_raw = event.u64(), event.u64()
     is_buy = event.flag()
-    event.skip(32 + 8 + 8 + 8)  # user, timestamp, virtual reserves
+    event.skip(32 + 8)  # user, timestamp
+    virtual_quote, virtual_token = event.u64(), event.u64()
     quote = WSOL
     quote_reserve = token_reserve = fee = None
     platform = ""
@@ -105,8 +106,7 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
             if event.has(56):
                 quote = _quote(event.pubkey())
                 quote_raw = event.u64()
-                event.skip(8)  # virtual_quote_reserves
-                quote_reserve = event.u64()
+                virtual_quote, quote_reserve = event.u64(), event.u64()
     curve_index, vault_index, token_index = ix.account(curve), ix.account(vault), ix.account(token)
     leg = Leg(
         pool=ix.address(curve),
@@ -123,9 +123,11 @@ def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) ->
     if is_buy:
         leg.vault_in, leg.vault_out, leg.destination = curve_index, vault_index, token_index
         leg.reserve_in_raw, leg.reserve_out_raw = quote_reserve, token_reserve
+        leg.virtual_in_raw, leg.virtual_out_raw = virtual_quote, virtual_token
     else:
         leg.vault_in, leg.vault_out, leg.source = vault_index, curve_index, token_index
         leg.reserve_in_raw, leg.reserve_out_raw = token_reserve, quote_reserve
+        leg.virtual_in_raw, leg.virtual_out_raw = virtual_token, virtual_quote
     _charge(leg, fee)
     return leg
 

@@ -5,6 +5,10 @@ those of the token transfers: the protocol's fee stays in the quote vault, platf
 and share fees leave it beside the trader's part. Source: raydium-docs,
 launchpad_creator_fee_upgrade/raydium_launchpad.json, and mainnet transactions.
 
+A curve is of one of three kinds (constant product, fixed price, linear) and its trades do not
+say which. The virtual reserves make the price of a constant product alone: they are told where
+their product stayed the same, up to the rounding of one unit of either side.
+
 Not decoded: fee claims and vesting (they are no trades).
 """
 
@@ -51,7 +55,8 @@ def _trade(ix: Instruction) -> Leg:
     event = Reader(body, 8)
     event.skip(32)  # pool
     base_for_sale = event.u64()
-    event.skip(8 + 8 + 8 + 8)  # virtual base and quote, real base and quote before
+    virtual_base, virtual_quote = event.u64(), event.u64()
+    sold_before, raised_before = event.u64(), event.u64()
     base_sold, quote_raised = event.u64(), event.u64()
     event.skip(8 + 8)  # amount_in, amount_out
     leg.fee_raw = event.u64() + event.u64()  # protocol, platform
@@ -60,10 +65,16 @@ def _trade(ix: Instruction) -> Leg:
     leg.fee_raw += event.u64()  # share
     leg.fee_mint = leg.second_mint
     base_left = base_for_sale - base_sold
-    if leg.input_mint == leg.second_mint:
+    leg.for_sale_raw = base_for_sale
+    buys = leg.input_mint == leg.second_mint
+    if buys:
         leg.reserve_in_raw, leg.reserve_out_raw = quote_raised, base_left
     else:
         leg.reserve_in_raw, leg.reserve_out_raw = base_left, quote_raised
+    base, quote = virtual_base - base_sold, virtual_quote + quote_raised
+    before = (virtual_base - sold_before) * (virtual_quote + raised_before)
+    if abs(base * quote - before) <= base + quote:
+        leg.virtual_in_raw, leg.virtual_out_raw = (quote, base) if buys else (base, quote)
     return leg
 
 

@@ -95,11 +95,20 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         tip_lamports=tx.lamports_to(TIP_ACCOUNTS),
         router=router[0].slug if router else ROUTERS.paid(tx),
         platform=leg.platform or PLATFORMS.of_trade(venue.dex, leg.config),
-        reserve_raw=leg.reserve_out_raw if buys else leg.reserve_in_raw,
-        quote_reserve_raw=leg.reserve_in_raw if buys else leg.reserve_out_raw,
+        reserve_raw=_reserve(leg.reserve_out_raw if buys else leg.reserve_in_raw),
+        quote_reserve_raw=_reserve(leg.reserve_in_raw if buys else leg.reserve_out_raw),
         liquidity=leg.liquidity,
         sqrt_price_x64=leg.sqrt_price_x64,
+        virtual_reserve_raw=_reserve(leg.virtual_out_raw if buys else leg.virtual_in_raw),
+        virtual_quote_reserve_raw=_reserve(leg.virtual_in_raw if buys else leg.virtual_out_raw),
+        for_sale_raw=leg.for_sale_raw if quote == leg.second_mint else None,
+        migration_quote_raw=leg.migration_quote_raw if quote == leg.second_mint else None,
     )
+
+
+def _reserve(told_raw: int | None) -> int | None:
+    """Return a reserve that the tape can carry; no swap is lost for one that makes no sense."""
+    return told_raw if told_raw is not None and 0 <= told_raw <= _U64_MAX else None
 
 
 def _creation(tx: Transaction, position: int, venue: Venue, created: Created) -> Creation:

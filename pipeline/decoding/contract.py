@@ -55,6 +55,10 @@ class Leg:
     fee_mint: str = ""
     reserve_in_raw: int | None = None  # after the swap
     reserve_out_raw: int | None = None
+    virtual_in_raw: int | None = None  # virtual reserves of a curve, after the swap
+    virtual_out_raw: int | None = None
+    for_sale_raw: int | None = None  # of the first mint: what the curve sells, then migrates
+    migration_quote_raw: int | None = None  # of `second_mint`: what it gathers, then migrates
     liquidity: int | None = None
     sqrt_price_x64: int | None = None
     decimals: Mapping[str, int] = field(default_factory=dict)  # where balances may not tell

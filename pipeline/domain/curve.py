@@ -1,38 +1,48 @@
-"""How far a token's bonding curve is sold, from the reserves that its swaps tell.
+"""How far a token's bonding curve is: what it has sold, or gathered, of what it migrates with.
 
-Per venue, what is for sale when the curve is new:
-- pump-fun: 793,100,000 tokens of 6 decimals; swaps tell the real token reserves. (Program source
-  and mainnet transactions: the vault holds 206,900,000 tokens more than the real reserves.)
-- raydium-launchlab: each pool says for itself. Its swaps tell what is left, so the most that was
-  ever left, before a purchase, is the whole if the curve was seen from its creation on. Else
-  LaunchLab's default stands in, the same 793,100,000 of 6 decimals.
-Meteora DBC, Moonit, Boop, Heaven, Sugar, Virtuals, Vertigo and Wavebreak: their swaps do not tell
-what a curve is sold at, and the percentage is not known.
+Per venue:
+- pump-fun: sells 793,100,000 tokens of 6 decimals; swaps tell how many of them are left, its
+  real token reserves. (Program source and mainnet transactions: the vault holds 206,900,000
+  tokens more, for the pool.)
+- raydium-launchlab: every swap tells what the curve sells in all and what is left of that.
+- meteora-dbc: every EvtSwap2 tells the quote gathered and how much of it makes the curve
+  complete (program source: `quote_reserve >= migration_quote_threshold`). Builds before 0.1.6
+  emit EvtSwap alone, which tells neither.
+
+Not known of:
+- moonit: the market capitalisation at which a curve ends, and its kind, are in its account.
+- boop, virtuals: so is the target (`graduation_target`, `graduation_x`).
+- orca-wavebreak: so is the target, where the launch takes it from the mint's config; what wraps
+  its events is published nowhere, so neither a launch's own target nor the quote gathered is read.
+- sugar: its events have no published layout, and its target is in an account.
+Of heaven and vertigo there is nothing to know: their pools are where a token stays.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-FOR_SALE_RAW: Final = 793_100_000_000_000
-FIXED: Final = frozenset({"pump-fun"})
-OF_THE_POOL: Final = frozenset({"raydium-launchlab"})
+from schemas.events import Swap
+
+PUMP_FUN: Final = "pump-fun"
+PUMP_FUN_FOR_SALE_RAW: Final = 793_100_000_000_000
 
 
-def for_sale(dex: str, left_before_raw: int, known_raw: int, *, seen_created: bool) -> int:
-    """Return what the curve had for sale, 0 where its venue does not tell."""
-    if dex in FIXED:
-        return FOR_SALE_RAW
-    if dex in OF_THE_POOL:
-        least = known_raw if seen_created else max(known_raw, FOR_SALE_RAW)
-        return max(least, left_before_raw)
-    return 0
+def state(swap: Swap) -> tuple[int, int] | None:
+    """Return what the curve has yet to sell or gather, and the whole of that; None: not told."""
+    whole = PUMP_FUN_FOR_SALE_RAW if swap.dex == PUMP_FUN else swap.for_sale_raw
+    if whole and swap.reserve_raw is not None:
+        return swap.reserve_raw, whole
+    if swap.migration_quote_raw and swap.quote_reserve_raw is not None:
+        whole = swap.migration_quote_raw
+        return max(whole - swap.quote_reserve_raw, 0), whole
+    return None
 
 
-def sold_pct(left_raw: int, for_sale_raw: int, *, is_migrated: bool) -> float | None:
-    """Return the sold part of the curve, 0 to 100; None where it is not known."""
+def sold_pct(left_raw: int, whole_raw: int, *, is_migrated: bool) -> float | None:
+    """Return the part of the curve that is done, 0 to 100; None where it is not known."""
     if is_migrated:
         return 100.0
-    if not for_sale_raw:
+    if not whole_raw:
         return None
-    return min(100.0, max(0.0, 100 * (for_sale_raw - left_raw) / for_sale_raw))
+    return min(100.0, max(0.0, 100 * (whole_raw - left_raw) / whole_raw))

@@ -286,7 +286,7 @@ class MintMarket:
             if token.creator
             else None,
             "bonding_curve_pct": curve.sold_pct(
-                head.curve_left_raw, head.curve_for_sale_raw, is_migrated=self.is_migrated
+                head.curve_left_raw, head.curve_whole_raw, is_migrated=self.is_migrated
             ),
             "is_migrated": self.is_migrated,
             "supply": human,
@@ -368,19 +368,9 @@ class MintMarket:
         return True
 
     def _curve(self, swap: Swap) -> None:
-        if swap.reserve_raw is None or self.is_migrated:
-            return
-        before = swap.reserve_raw + (swap.amount_raw if swap.side is Side.BUY else 0)
-        head = self.head
-        whole_raw = curve.for_sale(
-            swap.dex,
-            before,
-            head.curve_for_sale_raw,
-            seen_created=self.token.created_slot is not None,
-        )
-        if whole_raw:
-            head.curve_for_sale_raw = min(whole_raw, MAX_VOLUME)
-            head.curve_left_raw = swap.reserve_raw
+        state = None if self.is_migrated else curve.state(swap)
+        if state is not None:
+            self.head.curve_left_raw, self.head.curve_whole_raw = state
 
 
 def scaled(lamports: int, amount_raw: int, decimals: int) -> int:

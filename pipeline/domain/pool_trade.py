@@ -2,9 +2,10 @@
 
 A swap's own price lies between the pool's price before and after it, so after a sandwich it is
 not where the pool stands. Where the venue tells enough the price after the swap is taken instead:
+- virtual reserves: their ratio is the price that a curve gives to the next swap.
 - reserves, if the swap fits a constant product of them (dx, dy and both reserves: the square of
-  the swap's price is the product of the prices before and after). Curves with virtual reserves
-  and concentrated pools do not fit, whatever the venue is called, and keep the swap's own price.
+  the swap's price is the product of the prices before and after). Curves whose virtual reserves
+  are not told do not fit, whatever the venue is called, and keep the swap's own price.
 - sqrt_price_x64, the root of token 1 per token 0. Which of them is the mint is not told; the
   reading that is nearer to the swap's price is right unless both are near one raw unit for one.
 
@@ -60,6 +61,10 @@ def trade_of(swap: Swap) -> Trade | None:
                 (quote, token), virtual_quote = found
                 spot = _narrow(lamports * quote, paid * token)
                 virtual = lamports * virtual_quote // paid if virtual_quote else None
+        elif swap.virtual_quote_reserve_raw and swap.virtual_reserve_raw:
+            spot = _narrow(
+                lamports * swap.virtual_quote_reserve_raw, paid * swap.virtual_reserve_raw
+            )
         elif swap.quote_reserve_raw and swap.reserve_raw and _constant_product(swap):
             spot = _narrow(lamports * swap.quote_reserve_raw, paid * swap.reserve_raw)
     return Trade(

@@ -26,7 +26,7 @@ CONFIRMED: Commitment
 FINALIZED: Commitment
 
 class Swap(_message.Message):
-    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool", "wallet", "fee_payer", "mint", "quote_mint", "side", "amount_raw", "decimals", "quote_amount_raw", "quote_decimals", "wallet_amount_raw", "wallet_quote_amount_raw", "price", "price_sol", "price_usd", "sol_value", "usd_value", "pool_fee_raw", "pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router", "platform", "commitment", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64", "sol_value_lamports", "usd_value_micros")
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool", "wallet", "fee_payer", "mint", "quote_mint", "side", "amount_raw", "decimals", "quote_amount_raw", "quote_decimals", "wallet_amount_raw", "wallet_quote_amount_raw", "price", "price_sol", "price_usd", "sol_value", "usd_value", "pool_fee_raw", "pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router", "platform", "commitment", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64", "sol_value_lamports", "usd_value_micros", "virtual_reserve_raw", "virtual_quote_reserve_raw", "for_sale_raw", "migration_quote_raw")
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     TX_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,10 @@ class Swap(_message.Message):
     SQRT_PRICE_X64_FIELD_NUMBER: _ClassVar[int]
     SOL_VALUE_LAMPORTS_FIELD_NUMBER: _ClassVar[int]
     USD_VALUE_MICROS_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_RESERVE_RAW_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_QUOTE_RESERVE_RAW_FIELD_NUMBER: _ClassVar[int]
+    FOR_SALE_RAW_FIELD_NUMBER: _ClassVar[int]
+    MIGRATION_QUOTE_RAW_FIELD_NUMBER: _ClassVar[int]
     signature: str
     slot: int
     tx_index: int
@@ -103,7 +107,11 @@ class Swap(_message.Message):
     sqrt_price_x64: str
     sol_value_lamports: int
     usd_value_micros: int
-    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., pool: _Optional[str] = ..., wallet: _Optional[str] = ..., fee_payer: _Optional[str] = ..., mint: _Optional[str] = ..., quote_mint: _Optional[str] = ..., side: _Optional[_Union[Side, str]] = ..., amount_raw: _Optional[int] = ..., decimals: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., quote_decimals: _Optional[int] = ..., wallet_amount_raw: _Optional[int] = ..., wallet_quote_amount_raw: _Optional[int] = ..., price: _Optional[float] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., sol_value: _Optional[float] = ..., usd_value: _Optional[float] = ..., pool_fee_raw: _Optional[int] = ..., pool_fee_mint: _Optional[str] = ..., fee_lamports: _Optional[int] = ..., priority_fee_lamports: _Optional[int] = ..., tip_lamports: _Optional[int] = ..., router: _Optional[str] = ..., platform: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ..., reserve_raw: _Optional[int] = ..., quote_reserve_raw: _Optional[int] = ..., liquidity: _Optional[str] = ..., sqrt_price_x64: _Optional[str] = ..., sol_value_lamports: _Optional[int] = ..., usd_value_micros: _Optional[int] = ...) -> None: ...
+    virtual_reserve_raw: int
+    virtual_quote_reserve_raw: int
+    for_sale_raw: int
+    migration_quote_raw: int
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., pool: _Optional[str] = ..., wallet: _Optional[str] = ..., fee_payer: _Optional[str] = ..., mint: _Optional[str] = ..., quote_mint: _Optional[str] = ..., side: _Optional[_Union[Side, str]] = ..., amount_raw: _Optional[int] = ..., decimals: _Optional[int] = ..., quote_amount_raw: _Optional[int] = ..., quote_decimals: _Optional[int] = ..., wallet_amount_raw: _Optional[int] = ..., wallet_quote_amount_raw: _Optional[int] = ..., price: _Optional[float] = ..., price_sol: _Optional[float] = ..., price_usd: _Optional[float] = ..., sol_value: _Optional[float] = ..., usd_value: _Optional[float] = ..., pool_fee_raw: _Optional[int] = ..., pool_fee_mint: _Optional[str] = ..., fee_lamports: _Optional[int] = ..., priority_fee_lamports: _Optional[int] = ..., tip_lamports: _Optional[int] = ..., router: _Optional[str] = ..., platform: _Optional[str] = ..., commitment: _Optional[_Union[Commitment, str]] = ..., reserve_raw: _Optional[int] = ..., quote_reserve_raw: _Optional[int] = ..., liquidity: _Optional[str] = ..., sqrt_price_x64: _Optional[str] = ..., sol_value_lamports: _Optional[int] = ..., usd_value_micros: _Optional[int] = ..., virtual_reserve_raw: _Optional[int] = ..., virtual_quote_reserve_raw: _Optional[int] = ..., for_sale_raw: _Optional[int] = ..., migration_quote_raw: _Optional[int] = ...) -> None: ...
 
 class Creation(_message.Message):
     __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "mint", "name", "symbol", "uri", "creator", "platform", "dex", "pool", "quote_mint", "decimals", "supply_raw", "token_program", "commitment")

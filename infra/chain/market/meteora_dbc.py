@@ -180,6 +180,7 @@ class DbcCurve(Pool):
         leg = self.leg(tx, place, trader, mint_in, moved, moved)
         leg.fee_raw, leg.fee_mint = done.fee, quote
         leg.reserves_raw = (None, self.quote_raw)
+        leg.migration_quote_raw = THRESHOLD_LAMPORTS
         leg.sqrt_price_x64 = done.next_sqrt_price
         return done.out
 

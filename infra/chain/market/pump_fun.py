@@ -233,6 +233,7 @@ class BondingCurve(Pool):
     def _note(self, leg: Leg, fee_lamports: int) -> None:
         leg.fee_raw, leg.fee_mint = fee_lamports, self.sides[1]
         leg.reserves_raw = self.reserves()
+        leg.virtual_raw = (self.virtual_tokens, self.virtual_lamports)
 
     def _emit_trade(
         self, tx: Execution, trader: Trader, buys: bool, lamports: int, tokens: int, name: str

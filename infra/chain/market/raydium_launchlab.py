@@ -224,6 +224,8 @@ class LaunchLabCurve(Pool):
         leg = self.leg(tx, place, trader, mint_in, (vault_in, out), (amount_in_raw, received))
         leg.fee_raw, leg.fee_mint = sum(fees), quote
         leg.reserves_raw = (FOR_SALE_RAW - self.base_raw, self.quote_raw)
+        leg.virtual_raw = (VIRTUAL_BASE_RAW - self.base_raw, VIRTUAL_QUOTE_RAW + self.quote_raw)
+        leg.for_sale_raw = FOR_SALE_RAW
         return received
 
     def _emit(

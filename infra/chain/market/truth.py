@@ -43,6 +43,9 @@ class Leg:
     fee_raw: int | None = None  # None where the venue does not tell
     fee_mint: Mint | None = None
     reserves_raw: tuple[int | None, int | None] = (None, None)  # after it, as the venue tells
+    virtual_raw: tuple[int | None, int | None] = (None, None)  # likewise a curve's virtual ones
+    for_sale_raw: int | None = None  # what a curve sells before it migrates
+    migration_quote_raw: int | None = None  # what a curve gathers before it migrates
     liquidity: int | None = None
     sqrt_price_x64: int | None = None
     token_owner: bytes = b""  # owner of the accounts that moved, where it is not the trader
@@ -185,6 +188,7 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
     gave, got = (leg.trader_in_raw, leg.trader_out_raw)
     straight = leg.pool_sides[0] is mint
     reserve, quote_reserve = leg.reserves_raw if straight else leg.reserves_raw[::-1]
+    virtual, virtual_quote = leg.virtual_raw if straight else leg.virtual_raw[::-1]
     vault, quote_vault = leg.vaults_raw if straight else leg.vaults_raw[::-1]
     return {
         "event_index": leg.place,
@@ -206,6 +210,10 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
         "pool_fee_mint": leg.fee_mint.text if leg.fee_mint else "",
         "reserve_raw": _text(reserve),
         "quote_reserve_raw": _text(quote_reserve),
+        "virtual_reserve_raw": _text(virtual),
+        "virtual_quote_reserve_raw": _text(virtual_quote),
+        "for_sale_raw": _text(leg.for_sale_raw),
+        "migration_quote_raw": _text(leg.migration_quote_raw),
         "vault_raw": str(vault),
         "quote_vault_raw": str(quote_vault),
         "liquidity": _text(leg.liquidity),

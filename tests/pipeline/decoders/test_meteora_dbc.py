@@ -13,7 +13,7 @@ from pipeline.solana.address import WSOL
 from schemas.events import Creation, Migration, Swap
 
 DEX = "meteora-dbc"
-SQRT_PRICE, QUOTE_RESERVE = 9 << 60, 2_230_000
+SQRT_PRICE, QUOTE_RESERVE, THRESHOLD = 9 << 60, 2_230_000, 85_000_000
 FEES = (1_000, 200, 30)
 BAGS = "BAGSB9TpGrZxQbEsrEznv5jXXdwyP6AXerN8aVRiAmcv"
 BELIEVE = "5qWya6UjwWnGVhdSBL3hyZ7B45jbk6Byt1hwd7ohEGXE"
@@ -35,7 +35,7 @@ def swap_event_2(*, fee_on_input: bool) -> bytes:
     body = dbc.EVT_SWAP_2 + bytes(64) + pack("<B?QQB", 1, False, 1, 2, 0)
     body += pack("<4Q", 10_000, 10_000 - sum(FEES) if fee_on_input else 10_000, 0, 3)
     body += SQRT_PRICE.to_bytes(16, "little") + pack("<3Q", *FEES)
-    return body + pack("<3Q", QUOTE_RESERVE, 85, 5)
+    return body + pack("<3Q", QUOTE_RESERVE, THRESHOLD, 5)
 
 
 @pytest.mark.parametrize("buys", [True, False])
@@ -54,6 +54,7 @@ def test_both_events_are_one_swap(
     assert swap.pool_fee_raw == sum(FEES)
     assert swap.pool_fee_mint == (swap.quote_mint if buys is fee_on_input else swap.mint)
     assert swap.quote_reserve_raw == (QUOTE_RESERVE if newer else None)
+    assert swap.migration_quote_raw == (THRESHOLD if newer else None)
     assert swap.reserve_raw is None
 
 

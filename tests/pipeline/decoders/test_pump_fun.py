@@ -20,6 +20,7 @@ from schemas.events import Creation, Migration, Side, Swap
 
 TOKEN_RAW, SOL_RAW = 5_000_000_000_000, 200_000_000
 QUOTE_RESERVE, TOKEN_RESERVE = 7_200_000_000, 600_000_000_000_000
+VIRTUAL_QUOTE, VIRTUAL_TOKEN = 37_200_000_000, 879_900_000_000_000
 FEE, CREATOR_FEE, CASHBACK, BUYBACK = 1_900_000, 600_000, 50_000, 950_000
 FEE_V1 = 2_000_000  # before events told it
 
@@ -46,13 +47,14 @@ def trade_event(
     native = quote == pump_fun.NATIVE
     body = pump_fun.TRADE_EVENT + key(builder.address("mint"))
     body += pack("<QQ?", SOL_RAW if native else 0, TOKEN_RAW, is_buy)
-    body += bytes(32) + pack("<QQQ", 1_700_000_000, 30_000, 40_000)
+    body += bytes(32) + pack("<Q", 1_700_000_000)
+    body += pack("<QQ", VIRTUAL_QUOTE if native else 0, VIRTUAL_TOKEN)
     body += pack("<QQ", QUOTE_RESERVE if native else 0, TOKEN_RESERVE)
     body += bytes(32) + pack("<QQ", 95, FEE) + bytes(32) + pack("<QQ", 30, CREATOR_FEE)
     body += pack("<?QQQQ", True, 1, 2, 3, 4) + text(ix_name)
     body += pack("<?QQ", mayhem, 0, CASHBACK)
     body += pack("<QQI", 5_000, BUYBACK, 1) + bytes(34)  # one shareholder
-    body += key(quote) + pack("<QQQ", SOL_RAW, 30_000, QUOTE_RESERVE)
+    body += key(quote) + pack("<QQQ", SOL_RAW, VIRTUAL_QUOTE, QUOTE_RESERVE)
     return (body + b"a field of the future")[:size]
 
 
@@ -119,6 +121,9 @@ def test_every_length_of_the_event(size: int, fee: int, is_buy: bool, builder: M
     told = size > 113
     assert swap.reserve_raw == (TOKEN_RESERVE if told else None)
     assert swap.quote_reserve_raw == (QUOTE_RESERVE if told else None)
+    virtual = (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw)
+    assert virtual == (VIRTUAL_TOKEN, VIRTUAL_QUOTE)
+    assert (swap.for_sale_raw, swap.migration_quote_raw) == (None, None)
     assert swap.wallet == builder.address("trader")
     assert (swap.decimals, swap.quote_decimals) == (6, 9)
 
@@ -161,6 +166,8 @@ def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool, builder: ModuleType) 
     assert swap.quote_amount_raw == SOL_RAW
     assert swap.wallet_quote_amount_raw == SOL_RAW + (fee if is_buy else -fee)
     assert swap.quote_reserve_raw == QUOTE_RESERVE
+    virtual = (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw)
+    assert virtual == (VIRTUAL_TOKEN, VIRTUAL_QUOTE)
 
 
 def test_without_its_event_a_trade_is_refused(builder: ModuleType) -> None:

@@ -20,14 +20,18 @@ LETSBONK = "FfYek5vEz23cMkWsdJwG2oa6EphsvXSHrGpdALN4g6W1"
 TOKEN_RAW, SOL_RAW = 20_261_126_631, 3_761_047
 PROTOCOL, PLATFORM, CREATOR, SHARE = 9_504, 28_507, 1_900, 7
 FOR_SALE, SOLD, RAISED = 793_100_000_000_000, 24_000_000_000_000, 1_410_000_000
+VIRTUAL_BASE, VIRTUAL_QUOTE = 1_073_025_605_596_382, 30_000_852_951
 
 
 def text(value: str) -> bytes:
     return len(value).to_bytes(4, "little") + value.encode()
 
 
-def trade_event(*, with_creator_fee: bool) -> bytes:
-    body = launchlab.TRADE_EVENT + bytes(32) + pack("<7Q", FOR_SALE, 2, 3, 4, 5, SOLD, RAISED)
+def trade_event(
+    *, with_creator_fee: bool, before: tuple[int, int] = (SOLD, RAISED), after: int = SOLD
+) -> bytes:
+    body = launchlab.TRADE_EVENT + bytes(32) + pack("<Q", FOR_SALE)
+    body += pack("<6Q", VIRTUAL_BASE, VIRTUAL_QUOTE, *before, after, RAISED)
     fees = (PROTOCOL, PLATFORM, CREATOR, SHARE) if with_creator_fee else (PROTOCOL, PLATFORM, SHARE)
     body += pack("<2Q", 6, 7) + pack(f"<{len(fees)}Q", *fees)
     return body + (bytes(3) if with_creator_fee else bytes(2))
@@ -75,9 +79,35 @@ def test_trade(is_buy: bool, with_creator_fee: bool, logged: bool, builder: Modu
     fee = PROTOCOL + PLATFORM + SHARE + (CREATOR if with_creator_fee else 0)
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (fee, WSOL)
     assert (swap.reserve_raw, swap.quote_reserve_raw) == (FOR_SALE - SOLD, RAISED)
+    assert (swap.for_sale_raw, swap.migration_quote_raw) == (FOR_SALE, None)
     assert (swap.platform, swap.pool) == ("letsbonk", builder.address("pool"))
     transaction = Transaction(info, 1, 2, PROGRAMS)
     assert differences(transaction, list(read(transaction, []))) == []
+
+
+@pytest.mark.parametrize("is_buy", [True, False])
+def test_virtual_reserves_are_told_where_their_product_is_kept(
+    is_buy: bool, builder: ModuleType
+) -> None:
+    quote, base = VIRTUAL_QUOTE + RAISED, VIRTUAL_BASE - SOLD
+    quote_before = quote - SOL_RAW if is_buy else quote + SOL_RAW
+    base_before = -(-quote * base // quote_before)  # whoever trades loses what is rounded
+    before = (VIRTUAL_BASE - base_before, quote_before - VIRTUAL_QUOTE)
+    linear = (before[0] - 10**6, before[1])
+    for sold_and_raised, told in ((before, (base, quote)), (linear, (None, None))):
+        tx, call = trade(builder, is_buy=is_buy)
+        tx.cpi_event(call, trade_event(with_creator_fee=True, before=sold_and_raised))
+        (swap,) = decode_update(tx.info(), 1, 2).events
+        assert isinstance(swap, Swap)
+        assert (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw) == told
+
+
+def test_more_sold_than_was_for_sale_leaves_no_reserve(builder: ModuleType) -> None:
+    tx, call = trade(builder, is_buy=True)
+    tx.cpi_event(call, trade_event(with_creator_fee=True, after=FOR_SALE + 1))
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.reserve_raw, swap.quote_reserve_raw) == (None, RAISED)
 
 
 @pytest.mark.parametrize(

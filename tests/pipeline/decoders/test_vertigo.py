@@ -12,21 +12,25 @@ from pipeline.decoding.decode import decode_update
 from pipeline.solana.address import WSOL
 from schemas.events import Creation, Swap
 
-RESERVE_A, RESERVE_B, FEE = 10**10, 1 << 70, 5_000
+RESERVE_A, RESERVE_B, FEE = 10**10, 1 << 63, 5_000
 
 
 @pytest.mark.parametrize("buys", [True, False])
 @pytest.mark.parametrize("logged", [True, False])
-def test_event(buys: bool, logged: bool, builder: ModuleType, examples: ModuleType) -> None:
+@pytest.mark.parametrize("reserve", [RESERVE_B, 1 << 70])  # u128: more than a token can have
+def test_event(
+    buys: bool, logged: bool, reserve: int, builder: ModuleType, examples: ModuleType
+) -> None:
     tx, call = examples.swap(builder, examples.EXAMPLES["vertigo"], buys=buys)
     if not buys:
         call.data = vertigo.SELL + call.data[8:]
     body = (vertigo.BUY_EVENT if buys else vertigo.SELL_EVENT) + bytes(64) + pack("<2Q", 1, 2)
-    body += RESERVE_A.to_bytes(16, "little") + RESERVE_B.to_bytes(16, "little") + pack("<Q", FEE)
+    body += RESERVE_A.to_bytes(16, "little") + reserve.to_bytes(16, "little") + pack("<Q", FEE)
     (tx.log_event if logged else tx.cpi_event)(call, body)
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
-    assert (swap.reserve_raw, swap.quote_reserve_raw) == (RESERVE_B, RESERVE_A)
+    told = reserve if reserve == RESERVE_B else None
+    assert (swap.reserve_raw, swap.quote_reserve_raw) == (told, RESERVE_A)
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (FEE, swap.quote_mint)
     assert swap.platform == "vertigo"
 

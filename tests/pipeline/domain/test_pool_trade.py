@@ -101,6 +101,37 @@ def test_real_reserves_of_a_curve_with_virtual_ones_are_no_price(raised, paid):
     assert abs(told / executed - 1) < Fraction(1, 2)
 
 
+CURVES = st.tuples(
+    st.integers(0, 80 * SOL),  # gathered
+    st.integers(1, 5 * SOL),
+    st.sampled_from(Side),
+    st.sampled_from([30 * SOL, 9_773_313_612]),  # virtual SOL of usual coins, of a mayhem coin
+)
+
+
+@given(CURVES)
+def test_virtual_reserves_tell_the_price_of_the_next_trade(curve):
+    gathered, paid, side, virtual_lamports = curve
+    quote, token = virtual_lamports + gathered, 1_073_000_000 * 10**6 - gathered * 5_000
+    if side is Side.BUY:
+        amount = paid * token // (quote + paid)
+        quote, token = quote + paid, token - amount
+    else:
+        paid = min(paid, quote // 2)
+        amount = -(-paid * token // (quote - paid))
+        quote, token = quote - paid, token + amount
+    trade = trade_of(
+        swap(
+            amount, paid, side=side, reserve_raw=token - 279_900_000 * 10**6,
+            quote_reserve_raw=quote - virtual_lamports + SOL, virtual_reserve_raw=token,
+            virtual_quote_reserve_raw=quote,
+        )
+    )  # fmt: skip
+    assert amount
+    assert Fraction(*trade.spot) == pytest.approx(Fraction(quote, token), rel=1e-12)
+    assert trade.depth_lamports == quote - virtual_lamports + SOL
+
+
 @given(
     st.integers(1, 10**12),  # price, quote raw for 10**9 token raw
     st.integers(10**9, 10**24),  # liquidity
@@ -152,3 +183,33 @@ def test_recorded_swaps_of_venues_that_tell(corpus: Any):
             assert told
             seen[event.dex] += 1
     assert seen.keys() == constant | concentrated
+
+
+def test_recorded_curves_are_left_where_the_next_trade_finds_them(corpus: Any):
+    """The product of virtual reserves is kept by a trade, so they are where it left the curve.
+
+    Not by the trades of pump.fun's own agent, which pays no fee: they move the virtual SOL as well.
+    """
+    seen: Counter[str] = Counter()
+    for answer, info in corpus.values():
+        for event in decode_update(info, answer["slot"], 0).events:
+            if not isinstance(event, Swap) or event.dex not in {"pump-fun", "raydium-launchlab"}:
+                continue
+            event.sol_value_lamports = event.quote_amount_raw
+            trade = trade_of(event)
+            assert trade
+            assert trade.spot
+            quote, token = event.virtual_quote_reserve_raw, event.virtual_reserve_raw
+            assert quote
+            assert token
+            assert Fraction(*trade.spot) == pytest.approx(Fraction(quote, token), rel=1e-12)
+            seen[event.platform if event.dex == "pump-fun" else event.dex] += 1
+            if event.dex == "raydium-launchlab":  # the decoder holds it against the event
+                continue
+            if event.platform == "pump-fun-mayhem" and event.pool_fee_raw == 0:
+                continue
+            sign = 1 if event.side is Side.BUY else -1
+            quote_before = quote - sign * event.quote_amount_raw
+            token_before = token + sign * event.amount_raw
+            assert abs(quote * token - quote_before * token_before) <= 2 * (quote + token)
+    assert seen.keys() == {"pump-fun", "pump-fun-mayhem", "raydium-launchlab"}

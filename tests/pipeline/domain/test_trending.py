@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from pipeline.domain.curve import FOR_SALE_RAW, for_sale, sold_pct
 from pipeline.domain.rolling import Series, Traders
 from pipeline.domain.trending import score
 from schemas.markets import MINUTES_KEPT, QUARTERS_KEPT
@@ -78,22 +77,3 @@ def test_a_newcomer_overtakes_yesterdays_favourite_which_fades_without_trades() 
     scores = [favourite.score(NOON + hours * 60) for hours in range(24)]
     assert scores == sorted(scores, reverse=True)
     assert scores[-1] == 0
-
-
-def test_pump_fun_curves_start_at_nothing_and_end_at_a_hundred() -> None:
-    whole = for_sale("pump-fun", 0, 0, seen_created=False)
-    assert sold_pct(FOR_SALE_RAW, whole, is_migrated=False) == 0
-    assert sold_pct(0, whole, is_migrated=False) == 100
-    assert sold_pct(FOR_SALE_RAW // 4, whole, is_migrated=False) == 75
-    assert sold_pct(FOR_SALE_RAW, whole, is_migrated=True) == 100
-
-
-def test_launchlab_says_what_it_sells_if_seen_from_the_start() -> None:
-    whole = for_sale("raydium-launchlab", 500, 0, seen_created=True)
-    assert whole == 500
-    assert for_sale("raydium-launchlab", 400, whole, seen_created=True) == 500
-    assert for_sale("raydium-launchlab", 400, 0, seen_created=False) == FOR_SALE_RAW
-
-
-def test_a_venue_that_does_not_tell_gives_no_percentage() -> None:
-    assert sold_pct(1, for_sale("moonit", 5, 0, seen_created=True), is_migrated=False) is None
