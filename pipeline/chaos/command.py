@@ -19,6 +19,8 @@ import click
 import orjson
 
 from infra.bench import machine, progress
+from infra.settings import load
+from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
 from pipeline.chaos.compare import Oracle, compare
 from pipeline.chaos.differences import Differences
@@ -136,6 +138,7 @@ def chaos(
     \b
       soltape chaos --seed 7 --minutes 15 --broker apache
     """
+    configure_logging(load(), "chaos")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
@@ -296,12 +299,11 @@ class Run:
         progress(f"comparing up to slot {last}")
         settings = fleet.plan.settings
         stored = await stores.read(settings)
-        numbers = [row["slot"] for row in stored.rows["slots"]]
+        numbers = {row["slot"] for row in stored.rows["slots"]}
         gaps = [(row["first_slot"], row["last_slot"]) for row in stored.rows["gaps"]]
-        lost = [gap for gap in gaps if not any(gap[0] <= number <= gap[1] for number in numbers)]
         chain = await asyncio.to_thread(truth.read, fleet.plan.truth)
         chain = [slot for slot in chain if min(numbers) <= slot.slot <= last]
-        wanted = truth.without(chain, lost)
+        wanted = truth.without(chain, gaps, numbers)
         oracle = await asyncio.to_thread(Oracle, wanted)
         found = await asyncio.to_thread(compare, oracle, stored)
         await missing_live(settings, wanted, found)

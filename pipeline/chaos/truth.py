@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,10 +77,15 @@ def read(path: Path) -> list[Slot]:
     return sorted(slots.values(), key=lambda slot: slot.slot)
 
 
-def without(slots: Iterable[Slot], missing: Iterable[tuple[int, int]]) -> list[Slot]:
-    """Return the slots but for those in ranges that were lost."""
-    lost = list(missing)
-    return [slot for slot in slots if not any(first <= slot.slot <= last for first, last in lost)]
+def without(
+    slots: Iterable[Slot], gaps: Collection[tuple[int, int]], had: Collection[int]
+) -> list[Slot]:
+    """Return the slots but for those in gaps (first and last slot), if they were not had."""
+    return [
+        slot
+        for slot in slots
+        if slot.slot in had or not any(first <= slot.slot <= last for first, last in gaps)
+    ]
 
 
 def _with_integers(row: dict[str, Any]) -> dict[str, Any]:

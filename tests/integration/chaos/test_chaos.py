@@ -26,7 +26,7 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
     options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "80", "--broker", broker]
     options += ["--workers", str(workers)]
     run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=400)
-    [line] = run.stdout.splitlines()
+    [line] = run.stdout.splitlines()  # and nothing beside it
     report = json.loads(line)
     if report["failure"].startswith("ApacheUnavailable") and os.environ.get("CI") != "true":
         pytest.skip(report["failure"])

@@ -209,4 +209,5 @@ def test_pieces_add_up():
 
 
 def test_lost_slots_are_left_out():
-    assert [each.slot for each in without([slot(1), slot(2), slot(3)], [(2, 2)])] == [1, 3]
+    left = without([slot(number) for number in range(1, 6)], [(2, 4)], had={3})
+    assert [each.slot for each in left] == [1, 3, 5]
