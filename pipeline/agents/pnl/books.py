@@ -246,6 +246,7 @@ class PnlBooks:
             (flow.mint, batch.block_time_ms)
             for batch in batches
             for flow in self._flows[batch.slot]
+            if flow.mint != NO_TOKEN
         ]
         last_ms = max(batch.block_time_ms for batch in batches)
         mints = await self._cold.find_idle(last_ms, moving, address.text)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from pipeline.domain.lots import Holding
+from pipeline.solana.address import USDC, WSOL
 from schemas.base58 import decode, encode
 from schemas.positions import LOT, full_chunks, unpack_position, unpack_wallet_day
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
@@ -218,6 +219,28 @@ def trade(slot: int, market, side: int, count: int, quantity: int = 10) -> SlotB
 
 
 @pytest.mark.slow
+async def test_a_fee_is_no_token_to_put_away(player, market):
+    tape = market(3)
+    before, after = tape.one(busy=0), tape.one(10 * DAY_MS, busy=9)
+    wallet = tape.wallets[0]
+    swap = before.events.add().swap
+    swap.signature, swap.slot = encode(bytes(64)), before.slot
+    swap.wallet = swap.fee_payer = wallet
+    swap.mint, swap.quote_mint, swap.side = USDC, WSOL, BUY
+    swap.amount_raw = swap.wallet_amount_raw = 150
+    swap.quote_amount_raw = swap.wallet_quote_amount_raw = 1_000
+    swap.fee_lamports = 5_000
+    wanted, rows = await straight(player, [before, after], cold_after_h=24)
+    total = unpack_wallet_day(wanted["wallets:{w3}"][decode(wallet)])
+    assert total.fee_lamports >= 5_000
+    apart = await player(cold_after_h=24)
+    for batch in (before, after):
+        await apart.apply([batch])
+        await apart.flush()
+    assert await apart.state() == wanted
+    assert apart.rows == rows
+
+
 async def test_a_bot_with_a_hundred_thousand_lots_is_read_by_the_chunk(player, market):
     tape, total = market(10), 100_000
     books = await player(recent=2)
