@@ -149,7 +149,7 @@ def _jars(folder: Path) -> Path:
 def _format(java: str, classpath: str, properties: Path) -> None:
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [java, "-cp", classpath, "kafka.tools.StorageTool", "format"]
-    command += ["--cluster-id", cluster, "--config", str(properties)]
+    command += [f"--cluster-id={cluster}", "--config", str(properties)]  # it may begin with "-"
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if run.returncode:
         raise ApacheUnavailable(
