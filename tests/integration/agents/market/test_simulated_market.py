@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,12 @@ import orjson
 import pytest
 from redis.asyncio import Redis
 
-from infra.chain.market import Knobs, Market
+from infra.chain.market import Knobs, Market, meteora_dbc, pump_fun, raydium_launchlab
+from infra.chain.market.meteora_dbc import DbcCurve
+from infra.chain.market.raydium_launchlab import LaunchLabCurve
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoding.decode import decode_update
+from pipeline.domain.curve import sold_pct
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
@@ -66,6 +69,15 @@ async def simulate(slots: int, **knobs: Any) -> Simulated:
     return simulated
 
 
+def done_pct(curve: Any) -> float:
+    """Return how far a curve of the market is, by what it knows of itself."""
+    if isinstance(curve, DbcCurve):
+        return 100 * curve.quote_raw / meteora_dbc.THRESHOLD_LAMPORTS
+    if isinstance(curve, LaunchLabCurve):
+        return 100 * curve.base_raw / raydium_launchlab.FOR_SALE_RAW
+    return 100 * (pump_fun.FOR_SALE_RAW - curve.tokens_raw) / pump_fun.FOR_SALE_RAW
+
+
 @pytest.mark.slow
 async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redis) -> None:
     simulated = await simulate(220, seed=31, rate=250, wallets=150)
@@ -79,7 +91,8 @@ async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redi
                 books.apply(batch)
             await lab.write(redis, books, rows)
 
-    ledger = simulated.market.world.ledger
+    ledger, launched = simulated.market.world.ledger, simulated.market.world.launched
+    curves: Counter[str] = Counter()
     compared = holders = 0
     for partition, lane in enumerate(simulated.lanes):
         tag = tag_of_mints(partition)
@@ -112,9 +125,15 @@ async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redi
                 owner: int(float(amount)) for owner, amount in expected.items()
             }
             assert head.holder_count == len(expected)
+            curve = launched.get(base58.decode(mint))
+            if curve is not None and curve.alive and head.price_sol:
+                pct = sold_pct(head.curve_left_raw, head.curve_whole_raw, is_migrated=False)
+                assert pct == pytest.approx(done_pct(curve)), curve.DEX
+                curves[curve.DEX] += 1
             holders += len(expected)
     assert compared > 1000
     assert holders > 300
+    assert curves.keys() == {"pump-fun", "raydium-launchlab", "meteora-dbc"}
 
     records = []
     for partition in range(len(simulated.lanes)):
@@ -129,7 +148,7 @@ async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redi
             assert (record["name"], record["symbol"]) == (mint.name, mint.symbol)
         if record["creator"]:
             assert base58.decode(record["creator"])
-        if record["dex"].startswith("pump-fun"):
+        if mint.address in launched:
             assert record["bonding_curve_pct"] is not None
         assert record["holder_count"] > 0
     assert any(record["is_migrated"] for record in records) or len(records) > 20
