@@ -242,14 +242,13 @@ class PnlBooks:
 
     async def _load_idle(self, batches: Sequence[SlotBatch]) -> None:
         """Read the positions that the batches may put away."""
-        moving = [
-            (flow.mint, batch.block_time_ms)
-            for batch in batches
-            for flow in self._flows[batch.slot]
-            if flow.mint != NO_TOKEN
-        ]
-        last_ms = max(batch.block_time_ms for batch in batches)
-        mints = await self._cold.find_idle(last_ms, moving, address.text)
+        moving: dict[str, int] = {}
+        for batch in batches:
+            for flow in self._flows[batch.slot]:
+                if flow.mint != NO_TOKEN:
+                    moving.setdefault(flow.mint, batch.block_time_ms // HOUR_MS)
+        times_ms = [batch.block_time_ms for batch in batches]
+        mints = await self._cold.find_idle(times_ms, moving, raw_address, address.text)
         self._idle = {mint: set() for mint in mints}
         if not mints:
             return

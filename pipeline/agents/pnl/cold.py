@@ -5,8 +5,8 @@ first its rows are in ClickHouse, then one MULTI takes its keys away and marks i
 moves again all its positions are read back, written and the mark taken away with the same flush.
 Its row in ClickHouse stays, and counts for nothing without the mark.
 
-When that happens depends on the slots alone: at the first slot of an hour. What is put away has
-the bytes that it comes back with.
+When that happens depends on the slots alone: at the first slot of an hour, some at a time: after
+a pause of days all tokens are dead at once. What is put away has the bytes that it comes back with.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from schemas.positions import pack_cold, unpack_cold
 from schemas.rows import COLD_POSITIONS, Row
 
 HOUR_MS: Final = 3_600_000
+AT_ONCE: Final = 4_000  # tokens put away as an hour begins, idle longest first; the others wait
 
 
 class Asleep(NamedTuple):
@@ -68,7 +69,8 @@ class ColdMints:
         self._here: set[str] = set()  # known not to be cold; begun anew each hour
         self._moved: dict[str, int] = {}  # mint -> hour, since the last take,
         self._moved_writing: dict[str, int] = {}  # and of that
-        self._idle: dict[str, int] = {}  # may be put away by the slots loaded: mint -> hour
+        # May be put away by the slots loaded: mint -> hour and raw mint, Redis's order of them.
+        self._idle: dict[str, tuple[int, bytes]] = {}
         self._frozen: dict[str, list[Asleep]] = {}  # put away since the last take,
         self._frozen_writing: dict[str, list[Asleep]] = {}  # and by that
         self._woken: set[str] = set()  # marked cold in Redis, but back since the last take,
@@ -121,24 +123,37 @@ class ColdMints:
             self._moved[mint] = self._hour
 
     async def find_idle(
-        self, last_ms: int, moving: Iterable[tuple[str, int]], text: Callable[[bytes], str]
+        self,
+        times_ms: Iterable[int],
+        moving: dict[str, int],
+        raw: Callable[[str], bytes],
+        text: Callable[[bytes], str],
     ) -> list[str]:
-        """Return the mints that may be put away up to the last slot loaded, which is at `last_ms`.
+        """Return the mints that may be put away by the slots loaded, which are at `times_ms`.
 
-        `moving` are the mints that move meanwhile, and when (ms).
+        `moving` are the mints that move in them, and the hour they first do.
         """
         self._idle = {}
-        if last_ms // HOUR_MS <= self._hour:
+        hours = {time_ms // HOUR_MS for time_ms in times_ms}
+        turns = sum(hour > self._hour for hour in hours)
+        if not turns:
             return []
-        until = last_ms // HOUR_MS - self._after_hours
-        hours = {text(mint): hour for mint, hour in await self._store.read_idle(until)}
-        hours |= self._moved_writing | self._moved
-        for mint, time_ms in moving:
-            hours[mint] = max(hours.get(mint, 0), time_ms // HOUR_MS)
-        # Redis may not have heard yet of what was put away last.
+        until = max(hours) - self._after_hours
+        # Redis may not have heard yet of what moved, and of what was put away last.
+        newer = self._moved_writing | self._moved
+        away = len(self._frozen) + len(self._frozen_writing)
+        limit = turns * AT_ONCE + len(newer) + len(moving) + away
+        idle = {
+            text(mint): (hour, mint) for mint, hour in await self._store.read_idle(until, limit)
+        }
+        for mint, hour in newer.items():
+            idle[mint] = hour, raw(mint)
+        for mint, hour in moving.items():
+            if mint not in idle:
+                idle[mint] = hour, raw(mint)
         self._idle = {
-            mint: hour
-            for mint, hour in hours.items()
+            mint: (hour, mint_raw)
+            for mint, (hour, mint_raw) in idle.items()
             if hour <= until and self._put_away(mint) is None
         }
         return list(self._idle)
@@ -150,15 +165,16 @@ class ColdMints:
         self._hour = hour
         self._here = set()
         until = hour - self._after_hours
-        gone = [
-            mint
-            for mint, found in self._idle.items()
-            if max(found, self._moved.get(mint, 0)) <= until
-        ]
-        if gone:
-            # What moves again before the next load would only come and go.
-            later = moves_later()
-            gone = [mint for mint in gone if mint not in later]
+        idle = sorted(
+            (moved, mint_raw, mint)
+            for mint, (found, mint_raw) in self._idle.items()
+            if (moved := max(found, self._moved.get(mint, 0))) <= until
+        )
+        if not idle:
+            return []
+        # What moves again before the next load would only come and go; it takes its place.
+        later = moves_later()
+        gone = [mint for _, _, mint in idle[:AT_ONCE] if mint not in later]
         for mint in gone:
             del self._idle[mint]
         return gone

@@ -91,9 +91,14 @@ class Store:
             bool(is_cold) for is_cold in await _answer(self._redis.smismember(self.cold, [*mints]))
         ]
 
-    async def read_idle(self, hour: int) -> list[tuple[bytes, int]]:
-        """Return the raw mints that have not moved after an hour, and the hour they did."""
-        found = await _answer(self._redis.zrangebyscore(self.traded, "-inf", hour, withscores=True))
+    async def read_idle(self, hour: int, limit: int) -> list[tuple[bytes, int]]:
+        """Return the raw mints that have not moved after an hour, and the hour they did.
+
+        Those that were idle for longest, at most `limit`; of one hour by their bytes.
+        """
+        found = await _answer(
+            self._redis.zrangebyscore(self.traded, "-inf", hour, 0, limit, withscores=True)
+        )
         return [(mint, int(moved)) for mint, moved in found]
 
     async def read_holders(self, mints: Sequence[str]) -> list[list[bytes]]:

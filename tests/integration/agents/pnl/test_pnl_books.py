@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from pipeline.agents.pnl import cold
 from pipeline.domain.lots import Holding
 from pipeline.solana.address import USDC, WSOL
 from schemas.base58 import decode, encode
@@ -219,6 +220,33 @@ def trade(slot: int, market, side: int, count: int, quantity: int = 10) -> SlotB
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+async def test_after_a_pause_the_dead_leave_some_at_a_time(player, market, monkeypatch, seed):
+    monkeypatch.setattr(cold, "AT_ONCE", 4)
+    tape = market(seed, mints=40)
+    before = [tape.one(HOUR_MS // 3, busy=12) for _ in range(12)]
+    pause = tape.one(10 * DAY_MS, mints=2)
+    after = [tape.one(HOUR_MS // 2, mints=4) for _ in range(18)]
+    batches = [*before, pause, *after]
+    wanted, _ = await straight(player, batches, cold_after_h=24, clickhouse=True)
+    assert len(wanted["cold:{w3}"]) > 20
+    random = Random(seed)
+    for sizes in ([1], [1, 3, 8]):
+        cut = await player(cold_after_h=24, clickhouse=True, recent=5)
+        at = 0
+        while at < len(batches):
+            count = random.choice(sizes)
+            await cut.apply(batches[at : at + count])
+            at += count
+            if random.random() < 0.6 or at >= len(batches):
+                await cut.flush()
+                if random.random() < 0.3:
+                    cut.books = None
+            if at == len(before) + 1:  # just after the pause
+                assert len({key[1] for key in cut.rows if key[0] == "cold_positions"}) <= 4
+        assert await cut.state() == wanted
+
+
 async def test_a_fee_is_no_token_to_put_away(player, market):
     tape = market(3)
     before, after = tape.one(busy=0), tape.one(10 * DAY_MS, busy=9)
