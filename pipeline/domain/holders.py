@@ -170,9 +170,10 @@ class Holders:
         self.ranking.fill((key for key in keys if floor is None or key > floor), floor)
 
     def forget(self) -> None:
-        """Drop from memory what the store has; not while anything is unwritten."""
-        self.accounts.clear()
-        self.owners = {owner: self.owners[owner] for owner in self.ranking.owners(MOST_IN_MEMORY)}
+        """Drop from memory what the store has, but for the top."""
+        kept = self.changed_owners.union(self.ranking.owners(MOST_IN_MEMORY))
+        self.accounts = {account: self.accounts[account] for account in self.changed_accounts}
+        self.owners = {owner: self.owners[owner] for owner in kept}
 
     def _add(self, owner: bytes, delta: int) -> None:
         if not delta or not self.counts(owner):

@@ -142,6 +142,10 @@ class Traders:
         self.changed: dict[bytes, int] = {}  # since they were last written
         self.trimmed = 0  # all below that score are gone from the store
 
+    def forget(self) -> None:
+        """Drop from memory what the store has."""
+        self.known = dict(self.changed)
+
     def traded(
         self, trader: bytes, minute: int, usd_micros: int, series: tuple[Series, ...]
     ) -> None:

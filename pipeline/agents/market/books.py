@@ -180,9 +180,8 @@ class MarketBooks:
     def written(self) -> None:
         """Tell the frames of what was written, and forget what has not been used for long."""
         self._cold.written()
-        for mint in self._in_flight:
-            if mint not in self._changed:
-                self._forget_details(self._markets[mint])
+        for mint in self._in_flight:  # changed again meanwhile or not: a market may never rest
+            self._forget_details(self._markets[mint])
         self._in_flight = {}
         self._written_frames |= self._taken_frames
         self._taken_frames = {}
@@ -204,7 +203,7 @@ class MarketBooks:
     @staticmethod
     def _forget_details(market: MintMarket) -> None:
         if len(market.traders.known) > DETAILS_IN_MEMORY:
-            market.traders.known.clear()
+            market.traders.forget()
         if len(market.holders.accounts) + len(market.holders.owners) > DETAILS_IN_MEMORY:
             market.holders.forget()
 

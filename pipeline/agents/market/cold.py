@@ -108,7 +108,7 @@ class ColdMarkets:
         self._idle = {
             mint: (int(mints[at][1]), (answers[2 * at], answers[2 * at + 1]))
             for at, mint in enumerate(names)
-            if answers[2 * at]
+            if answers[2 * at] and self._put_away(mint) is None
         }
 
     def turn(self, now_ms: int, moves: Callable[[str], int | None], slot: int) -> list[str]:

@@ -230,12 +230,13 @@ class Registry:
                         known.asked_ms,
                     )
                 )
-        await pipe.execute()
         for mint, known in found.items():
             self._remember(mint, known)
+        # First the rows: a mint that Redis has is not asked for again.
         if rows:
             token = f"registry-{rows[0][0]}-{rows[0][-1]}"
             await self._clickhouse.insert(TOKEN_METADATA.name, rows, token)
+        await pipe.execute()
 
     def _remember(self, mint: str, known: Known) -> None:
         self._known[mint] = known

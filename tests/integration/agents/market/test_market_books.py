@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from pipeline.agents.market import books as market_books
 from pipeline.agents.market import trending_list
+from pipeline.sinks.redis import Watermark, commit
 from schemas import base58
 from schemas.channels import TRENDING_FIELDS
 from schemas.codec import CodecError
@@ -71,6 +72,39 @@ async def test_what_is_in_memory_makes_no_difference(
     rows = await lab.run(redis, tape.slots, flush=lambda: 2)
     assert await lab.dump(redis) == first
     assert rows == first_rows
+
+
+async def test_a_market_that_never_rests_does_not_fill_the_memory(
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape = lab.make_tape(9, 300, mints=2, wallets=200, unit=1000)
+    first_rows = await lab.run(redis, tape.slots, flush=lambda: 5)
+    first = await lab.dump(redis)
+    await redis.flushall()
+    monkeypatch.setattr(market_books, "DETAILS_IN_MEMORY", 20)
+    rows: dict[str, list[Any]] = {}
+    books = await lab.opened(redis, rows)
+    watermark, most = None, 0
+    for at in range(0, len(tape.slots), 5):
+        part = tape.slots[at : at + 5]
+        await books.load(part[:3])
+        for batch in part[:3]:
+            books.apply(batch)
+        writes = books.take()
+        await books.load(part[3:])  # while that is being written
+        for batch in part[3:]:
+            books.apply(batch)
+        for table, more in writes.rows.items():
+            rows.setdefault(table, []).extend(more)
+        watermark, before = Watermark(at + 1, 0, 0), watermark
+        await commit(redis, "wm", before, watermark, writes.commands)
+        books.written()
+        for market in books._markets.values():
+            most = max(most, len(market.traders.known), len(market.holders.accounts))
+    await lab.write(redis, books, rows)
+    assert await lab.dump(redis) == first
+    assert rows == first_rows
+    assert most < 60
 
 
 async def test_holders_are_the_sums_of_their_accounts(lab: Any, redis: Redis) -> None:
