@@ -124,7 +124,11 @@ TOP_OF_MINT: Final = Key(
     "raw wallet, realised micros of a dollar: all wallets of the partition with a position in it",
 )
 TOP_WALLETS: Final = Key(
-    "top:{tag}", "zset", "pnl", None, "raw wallet, realised micros of a dollar over all its tokens"
+    "top:{tag}",
+    "zset",
+    "pnl",
+    None,
+    "raw wallet, realised micros of a dollar over all its tokens: those that are not 0",
 )
 TRADED: Final = Key(
     "traded:{tag}", "zset", "pnl", None, "raw mint, hour (since the Unix epoch) it last moved"

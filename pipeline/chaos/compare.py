@@ -207,9 +207,8 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
         stored.top_of_mint,
     )
     realised = {wallet: _realised(total) for wallet, total in totals.items()}
-    # A wallet that never gained nor lost may be missing there.
-    tops = {wallet: 0 for wallet, gain in realised.items() if not gain} | stored.top_wallets
-    found.maps("top wallets", realised, tops)
+    ranked = {wallet: gain for wallet, gain in realised.items() if gain}
+    found.maps("top wallets", ranked, stored.top_wallets)
 
 
 def _without_head(position: Row) -> Row:

@@ -396,6 +396,7 @@ class PnlBooks:
         totals: list[bytes] = []
         days: defaultdict[int, list[bytes]] = defaultdict(list)
         tops: list[int | bytes] = []
+        even: list[bytes] = []  # not on the leaderboard, whatever they were in between
         rows = self._rows[WALLET_DAYS.name]
         for wallet in self._dirty_wallets.values():
             raw, total, figures = wallet.raw, wallet.total, wallet.figures
@@ -405,7 +406,10 @@ class PnlBooks:
             score = total.realised_usd_micros
             if score != wallet.score:
                 wallet.score = score
-                tops += (score, raw)
+                if score:
+                    tops += (score, raw)
+                else:
+                    even.append(raw)
         if totals:
             commands.append(("HSET", self._store.totals, *totals))
         for day, of_day in days.items():
@@ -414,6 +418,8 @@ class PnlBooks:
             commands.append(("HSET", self._store.days(day), *of_day))
         if tops:
             commands.append(("ZADD", self._store.top_wallets, *tops))
+        if even:
+            commands.append(("ZREM", self._store.top_wallets, *even))
 
     def _take_balances(self, commands: list[tuple[Any, ...]]) -> None:
         for wallet, accounts in self._balances.items():
