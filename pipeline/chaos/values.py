@@ -172,8 +172,9 @@ def reference(before: Fraction | None, swaps: Sequence[Swap]) -> Fraction | None
         if 2 * sum(weight for _, weight in votes[: number + 1])
         >= sum(weight for _, weight in votes)
     )
-    if before is not None and len(votes) < 3:
-        price = max(before * Fraction(98, 100), min(before * Fraction(102, 100), price))
+    if before is not None:
+        step = before * Fraction(2 if len(votes) < 3 else 10, 100)
+        price = max(before - step, min(before + step, price))
     return rounded(price)
 
 

@@ -4,6 +4,8 @@ A function of the slot's swaps and the price before, nothing else, so a replay o
 the same prices. Each pool of SOL against a dollar coin votes with its own volume-weighted
 price; the median of the votes, weighted by SOL volume, is the slot's price. Where fewer than
 three pools traded, one of them could be anything, so the price moves by two per cent at most.
+Three can be of one hand, which trades with itself more than all others do in a slot: then it
+moves by ten. A true jump is reached some slots later.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from schemas.events import Event, Swap
 LEAST_VOLUME_LAMPORTS: Final = 100_000_000  # of a pool in a slot: below, rounding shows
 TRUSTED_POOLS: Final = 3
 MAX_STEP: Final = Decimal("0.02")
+MAX_TRUSTED_STEP: Final = Decimal("0.1")
 
 _PRECISION: Final = Context(prec=12)
 
@@ -28,8 +31,8 @@ def sol_usd(before: Decimal | None, events: Iterable[Event]) -> Decimal | None:
     if not votes:
         return before
     price = _weighted_median(votes)
-    if before is not None and len(votes) < TRUSTED_POOLS:
-        step = before * MAX_STEP
+    if before is not None:
+        step = before * (MAX_STEP if len(votes) < TRUSTED_POOLS else MAX_TRUSTED_STEP)
         price = max(before - step, min(before + step, price))
     return _PRECISION.plus(price)
 

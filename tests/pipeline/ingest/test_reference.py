@@ -78,7 +78,18 @@ def test_few_pools_move_it_by_two_per_cent_at_most() -> None:
 
 def test_a_true_jump_is_followed_when_several_pools_agree() -> None:
     trades = [swap(pool, 1, "130") for pool in "abc"]
-    assert sol_usd(Decimal(100), trades) == Decimal(130)
+    price: Decimal | None = Decimal(100)
+    for expected in ("110", "121", "130", "130"):
+        price = sol_usd(price, trades)
+        assert price == Decimal(expected)
+
+
+def test_many_pools_of_one_hand_gain_ten_per_cent_of_a_slot() -> None:
+    honest = [swap(pool, 100, "150") for pool in "abc"]
+    own = [swap(f"own {number}", 10_000, "9000000") for number in range(3)]
+    price = sol_usd(Decimal(150), [*honest, *own])
+    assert price == Decimal(165)
+    assert sol_usd(price, honest) == Decimal(150)
 
 
 def test_dust_has_no_vote() -> None:
