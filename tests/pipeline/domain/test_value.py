@@ -135,6 +135,7 @@ def worth(
                 told[at] = floor(prices[leg.quote_mint] * leg.quote_amount_raw)
             elif leg.mint in prices:
                 told[at] = floor(prices[leg.mint] * leg.amount_raw)
+        told = {at: value for at, value in told.items() if value <= U64_MAX}
         if told:
             found.update(told)
             spread(prices)
@@ -143,9 +144,8 @@ def worth(
     for at, leg in enumerate(swaps):
         if at not in found and at not in closed and leg.quote_mint in quotes:
             lamports = floor(Fraction(*quotes[leg.quote_mint]) * leg.quote_amount_raw)
-            if in_sol:
-                found[at] = lamports
-            elif usd:
-                found[at] = floor(lamports * usd / 1000)
+            value = lamports if in_sol else floor(lamports * usd / 1000) if usd else U64_MAX + 1
+            if max(lamports, value) <= U64_MAX:
+                found[at] = value
     spread({})
     return [found.get(at) for at in range(len(swaps))]
