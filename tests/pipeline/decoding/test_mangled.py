@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.decode import Reason, decode_update
+from schemas.codec import add_event
 from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.proto.tape_pb2 import LiveBatch
 from schemas.rpc_json import transaction_info_from_json
 
 Info = SubscribeUpdateTransactionInfo
@@ -67,6 +69,16 @@ def mangled(data: bytes, random: Random) -> bytes:
 def mangle_data(info: Info, random: Random) -> None:
     ix = random.choice(instructions(info))
     ix.data = mangled(ix.data, random)
+
+
+def saturate_data(info: Info, random: Random) -> None:
+    """Let numbers in the events of programs be as large as can be."""
+    for inner in info.meta.inner_instructions:
+        for instruction in inner.instructions:
+            data = instruction.data
+            if len(data) >= 60:
+                at = random.randrange(16, len(data) - 16, 8)
+                instruction.data = data[:at] + b"\xff" * 16 + data[at + 16 :]
 
 
 def mangle_accounts(info: Info, random: Random) -> None:
@@ -133,8 +145,8 @@ def mangle_signature(info: Info, random: Random) -> None:
 
 
 MANGLERS: Sequence[Callable[[Info, Random], None]] = (
-    mangle_data, mangle_accounts, mangle_program, mangle_heights, drop_inner, mangle_logs,
-    mangle_balances, drop_balances, mangle_keys, mangle_signature,
+    mangle_data, saturate_data, mangle_accounts, mangle_program, mangle_heights, drop_inner,
+    mangle_logs, mangle_balances, drop_balances, mangle_keys, mangle_signature,
 )  # fmt: skip
 
 
@@ -146,6 +158,7 @@ def check(data: bytes, seed: int, manglers: Sequence[Callable[[Info, Random], No
     decoded = decode_update(info, 1, 0)
     assert all(miss.reason in Reason and miss.detail for miss in decoded.undecoded)
     for event in decoded.events:
+        add_event(LiveBatch().events, event)  # the tape can carry it
         if isinstance(event, Swap):
             assert 0 <= event.amount_raw <= U64_MAX
             assert 0 <= event.quote_amount_raw <= U64_MAX
