@@ -126,7 +126,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 
     up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=30)
     processes = up.processes()
-    assert len(processes) == 7
+    assert len(processes) == 8
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
 
     assert up.stop() < STOP_S, up.said()
