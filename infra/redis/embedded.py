@@ -7,7 +7,7 @@ from pathlib import Path
 from infra.process import NotReady, Process
 from infra.redis.client import RedisError, check
 
-MAX_MEMORY = "512mb"  # beyond it writes are refused with an error; nothing is evicted unasked
+MAX_MEMORY = "2gb"  # beyond it writes are refused with an error; nothing is evicted unasked
 
 
 def valkey(data: Path, host: str, port: int) -> Process:
