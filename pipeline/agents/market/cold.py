@@ -51,6 +51,17 @@ def reader(sink: ClickHouseSink) -> ReadCold:
     return read
 
 
+class ColdMarketsLost(Exception):  # noqa: N818 - what happened
+    """ClickHouse does not have what Redis says was put there; the text says what to do."""
+
+    def __init__(self, mints: list[str]) -> None:
+        super().__init__(
+            f"ClickHouse has no row of cold_markets for {', '.join(mints[:3])}"
+            f"{f' and {len(mints) - 3} more' if mints[3:] else ''}, which Redis says are there: "
+            "restore that table, or begin anew with an empty Redis and the log"
+        )
+
+
 class ColdMarkets:
     """Puts the markets of one partition away, and fetches them back."""
 
@@ -80,6 +91,8 @@ class ColdMarkets:
             cold = [mint for mint, is_cold in zip(asked, marks, strict=True) if is_cold]
             if cold:
                 packed = await self._read(cold)
+                if missing := [mint for mint in cold if mint not in packed]:
+                    raise ColdMarketsLost(missing)
                 found |= {mint: unpack(packed[mint]) for mint in cold}
         for mint in found:
             self._frozen.pop(mint, None)

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from pipeline.agents.market import books as market_books
 from pipeline.agents.market import trending_list
+from pipeline.agents.market.cold import ColdMarketsLost
 from pipeline.sinks.redis import Watermark, commit
 from schemas import base58
 from schemas.channels import TRENDING_FIELDS
@@ -20,6 +21,7 @@ from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_poo
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import (
     ACCOUNTS,
+    COLD_MARKETS,
     HOLDERS,
     MARKET,
     TRENDING,
@@ -298,3 +300,14 @@ async def test_absurd_values_are_borne_and_wrong_ones_refused(lab: Any, redis: R
     for batch in wrong:
         with pytest.raises(CodecError, match=r"block_time_ms|5 bytes|SlotBatch|Swap"):
             await books.load([batch])
+
+
+async def test_a_clickhouse_without_what_was_put_there_is_told_in_words(
+    lab: Any, redis: Redis
+) -> None:
+    tape = lab.make_tape(3, 2, mints=2)
+    mint = next(iter(tape.balances))
+    await redis.sadd(COLD_MARKETS.make(tag=TAG), mint)
+    books = await lab.opened(redis, {})
+    with pytest.raises(ColdMarketsLost, match=f"cold_markets for {mint}, which Redis says"):
+        await books.load(tape.slots)
