@@ -232,9 +232,10 @@ def _acked(batch: LiveBatch, messages: list[Message], receipt: Receipt) -> None:
     for topic, count in Counter(message.topic for message in messages).items():
         metrics.PUBLISHED.labels(topic).inc(count)
     metrics.LAG_MS.labels(GROUP).observe(time.time() * 1000 - batch.sent_ms)
-    last = batch.events[-1]
-    if kind := last.WhichOneof("event"):
-        metrics.LAST_SLOT.labels(GROUP).set(getattr(getattr(last, kind), "slot", 0))
+    for event in reversed(batch.events):
+        if (kind := event.WhichOneof("event")) not in (None, "slot_gap"):
+            metrics.LAST_SLOT.labels(GROUP).set(getattr(event, kind).slot)
+            break
 
 
 def _message(topic: Topic, key: str, value: Any) -> Message:

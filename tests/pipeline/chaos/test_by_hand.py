@@ -161,13 +161,15 @@ def test_an_account_of_a_traded_pool_is_a_vault():
     assert {b.account: b.is_vault for b in balances(each)} == {"a-coin": False, "v": True}
 
 
-def test_the_reference_is_the_median_by_volume_and_moves_by_two_per_cent_at_most():
+def test_the_reference_is_the_median_by_volume_and_moves_by_so_much_at_most():
     dear = swap("a", "sell", 10**9, 300 * 10**6, mint=SOL, quote=USDC) | {"pool": "dear"}
     fair = swap("a", "sell", 10**10, 1_000 * 10**6, mint=SOL, quote=USDC) | {"pool": "fair"}
     dust = swap("a", "sell", 10**7, 10**9, mint=SOL, quote=USDC) | {"pool": "dust"}
     assert reference(None, [dear, fair, dust]) == 100
     assert reference(Fraction(90), [dear, fair]) == Fraction("91.8")
-    assert reference(Fraction(90), [dear, fair, fair | {"pool": "third"}]) == 100
+    three = [dear, fair, fair | {"pool": "third"}]
+    assert reference(Fraction(95), three) == 100
+    assert reference(Fraction(90), three) == 99  # a tenth; two per cent where two pools tell
     assert reference(Fraction(90), [dust]) == 90
     assert rounded(Fraction(2, 3)) == Fraction("0.666666666667")
 
