@@ -35,7 +35,7 @@ WARM_UP_S: Final = 10.0
 LOOK_EVERY_S: Final = 0.5
 RATES: Final = (1_250, 1_500, 1_750, 2_000, 2_500, 3_000)
 # Of what the market does some fails, some touches no venue, and some swaps more than once.
-SWAPS_PER_TRANSACTION: Final = 1.3
+SWAPS_PER_TRANSACTION: Final = 0.98
 
 _WATERMARKS: Final = [
     *(
