@@ -99,5 +99,9 @@ def describe(
         f" | {(now.transactions - before.transactions) / seconds:,.0f} tx/s"
         f" | {(now.swaps - before.swaps) / seconds:,.0f} swaps/s"
         f" | lag {now.lag_ms:,.0f} ms"
-        + ("" if stores_lag_slots is None else f" | stores {stores_lag_slots:,} slots behind")
+        + ("" if stores_lag_slots is None else f" | stores {_slots(stores_lag_slots)} behind")
     )
+
+
+def _slots(count: int) -> str:
+    return f"{count:,} slot" if count == 1 else f"{count:,} slots"

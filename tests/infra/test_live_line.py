@@ -24,6 +24,7 @@ def test_it_tells_how_far_the_stores_are_behind_where_that_is_known():
     now = Reading(at_s=10.0, slot=305, transactions=3000, swaps=700, lag_ms=12.4)
     said = describe(now, now, stores_lag_slots=1_002)
     assert said.endswith("| lag 12 ms | stores 1,002 slots behind")
+    assert describe(now, now, stores_lag_slots=1).endswith("| stores 1 slot behind")
 
 
 def test_what_is_missing_is_said():
