@@ -1,0 +1,1 @@
+"""The shapes of the answers: what OpenAPI documents, and what mypy holds the code to."""

@@ -1,0 +1,52 @@
+"""Cursors: where the next page begins. Opaque to callers, checked when they come back."""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from typing_extensions import TypedDict
+
+from api.errors import INVALID_CURSOR, Problem
+
+_PLACE: Final = struct.Struct("<QQII")
+_CHECK: Final = struct.Struct("<I")
+
+
+class Page(TypedDict):
+    """Whether there is more, and how to ask for it."""
+
+    next_cursor: str | None
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The last row of a page: the next one begins after it, towards the past."""
+
+    time_ms: int
+    slot: int
+    tx_index: int
+    index: int  # of an event in its transaction, or of a lot
+
+    def cursor(self) -> str:
+        """Return the text that a caller sends back."""
+        data = _PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index)
+        return urlsafe_b64encode(_CHECK.pack(crc32(data)) + data).decode().rstrip("=")
+
+
+def place(cursor: str) -> Place:
+    """Return where a cursor points; raises Problem."""
+    try:
+        data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        (check,) = _CHECK.unpack_from(data)
+        if check != crc32(data[_CHECK.size :]):
+            raise ValueError
+        return Place(*_PLACE.unpack(data[_CHECK.size :]))
+    except (ValueError, struct.error):
+        raise Problem(
+            INVALID_CURSOR, "send `next_cursor` of an answer as it was, or leave it out"
+        ) from None

@@ -1,0 +1,1 @@
+"""What the stores say, as values: one file a subject, its SQL beside it."""

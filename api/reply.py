@@ -1,0 +1,21 @@
+"""An answer as HTTP: JSON, and 304 where the caller has it already."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+from fastapi import Request, Response
+
+_JSON: Final = "application/json"
+
+
+def reply(request: Request, answer: Any) -> Response:
+    """Return an answer with its ETag, or 304 without a body if the caller named that."""
+    body = orjson.dumps(answer)
+    etag = f'W/"{blake2b(body, digest_size=8).hexdigest()}"'
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type=_JSON, headers=headers)

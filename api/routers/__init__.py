@@ -1,0 +1,1 @@
+"""One file an area of paths: take the request apart, ask a reader, reply."""

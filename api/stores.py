@@ -1,0 +1,75 @@
+"""The stores as the API sees them: one trip to Redis for many commands, SQL files to ClickHouse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from clickhouse_connect.driver.asyncclient import AsyncClient
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from prometheus_client import Counter
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from api.errors import STORE_UNAVAILABLE, Problem
+from infra.clickhouse.client import connect_async
+from infra.clickhouse.reader import as_reader
+from infra.redis import client as redis_client
+from infra.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+FAILURES: Final = Counter(
+    "soltape_api_store_failures_total", "Reads that a store did not answer.", ["store"]
+)
+RETRY_AFTER_S: Final = 2
+
+
+class Stores:
+    """Reads of Redis and ClickHouse. Whatever a store says wrong becomes a Problem."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = as_reader(settings)
+        self.redis: Redis = redis_client.connect(settings, answer_timeout_s=5.0, retries=1)
+        self._clickhouse: AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.redis.aclose()
+        if self._clickhouse is not None:
+            await self._clickhouse.close()
+
+    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return Redis's answers to reading commands, in one trip; values are bytes.
+
+        Commands between ("MULTI",) and ("EXEC",) see one state: EXEC's answer has theirs.
+        """
+        try:
+            return await redis_client.ask(self.redis, commands)
+        except (RedisError, OSError) as error:
+            raise unavailable("redis", error) from None
+
+    async def query(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return ClickHouse's rows, by name of column.
+
+        `sql` comes from a file (`api.sql`), values as bound parameters, {name:Type}.
+        """
+        try:
+            if self._clickhouse is None:
+                self._clickhouse = await connect_async(self._settings)
+            answer = await self._clickhouse.query(sql, parameters=dict(parameters))
+            return list(answer.named_results())
+        except (ClickHouseError, OSError) as error:
+            raise unavailable("clickhouse", error) from None
+
+
+def unavailable(store: str, error: Exception) -> Problem:
+    """Return the answer to a caller; the reason is for the log alone."""
+    FAILURES.labels(store).inc()
+    log.warning("store does not answer", store=store, reason=str(error).partition("\n")[0])
+    return Problem(
+        STORE_UNAVAILABLE,
+        f"{store} does not answer; ask again in {RETRY_AFTER_S} s",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )
