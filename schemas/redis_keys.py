@@ -39,6 +39,11 @@ def wallet_tag(wallet: str) -> str:
     return tag_of_wallets(SETTLED_BY_WALLET.partition(wallet))
 
 
+def tag_of_key(fingerprint: str) -> str:
+    """Return the hash tag of what is kept of an API key, which is known by its SHA-256 in hex."""
+    return f"{{{fingerprint}}}"
+
+
 def tag_of_mints(partition: int) -> str:
     """Return the hash tag of a partition by mint."""
     return f"{{m{partition}}}"
@@ -197,4 +202,33 @@ METADATA: Final = Key(
     None,
     "JSON of what RPC said of a mint: name, symbol, uri, decimals, supply_raw, token_program; "
     "status found or absent, asked_ms; beside the deterministic state",
+)
+
+# Access (api). Where ACCESS_REDIS_URL leads; all of one API key is under one hash tag, so that one
+# script charges it.
+
+API_KEYS: Final = Key(
+    "access:keys",
+    "hash",
+    "api",
+    None,
+    "id -> SHA-256 of the key's text, in hex: all keys there are",
+)
+API_KEY: Final = Key(
+    "access:{tag}",
+    "hash",
+    "api",
+    None,
+    "name, plan, owner, last4, created_ms; last_used_ms once it was used, revoked_ms once it was "
+    "revoked",
+)
+API_KEY_CREDITS: Final = Key(
+    "access:{tag}:credits", "hash", "api", None, "month (2026-11, UTC) -> credits spent in it"
+)
+API_KEY_MINUTE: Final = Key(
+    "access:{tag}:minute",
+    "list",
+    "api",
+    60,
+    "times of the requests accepted in the last minute, ms, newest first",
 )

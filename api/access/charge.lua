@@ -1,0 +1,78 @@
+-- Charges one request to an API key, or refuses it; a refused request costs nothing.
+--
+-- KEYS  record, credits by month, accepted requests of the last minute (schemas/redis_keys.py)
+-- ARGV  credits that it costs; then of each plan: name, credits a month, requests a minute; -1 is
+--       without limit
+-- Returns  'unknown' | 'revoked' alone, or
+--       {'accepted' | 'plan' | 'credits' | 'rate', plan, month, credits spent in it,
+--        requests in the last minute, ms until the next of them is forgotten, now in ms}
+--       of which 'plan' (there is none of that name) tells the plan alone.
+local MINUTE_MS = 60000
+local LAST_USED_EVERY_MS = 10000
+
+local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
+local plan = record[1]
+if not plan then return {'unknown'} end
+if record[2] then return {'revoked'} end
+
+local credits, rate
+for i = 2, #ARGV, 3 do
+  if ARGV[i] == plan then
+    credits, rate = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+    break
+  end
+end
+if not credits then return {'plan', plan} end
+
+-- One clock for all processes: this server's.
+local time = redis.call('TIME')
+local now_s = tonumber(time[1])
+local now_ms = now_s * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+-- The calendar month in UTC, from days since the epoch (years of this count begin in March).
+local days = math.floor(now_s / 86400) + 719468
+local era = math.floor(days / 146097)
+local day = days - era * 146097
+local year = math.floor(
+  (day - math.floor(day / 1460) + math.floor(day / 36524) - math.floor(day / 146096)) / 365)
+day = day - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+local month = math.floor((5 * day + 2) / 153)
+month = month < 10 and month + 3 or month - 9
+year = year + era * 400 + (month <= 2 and 1 or 0)
+local name = string.format('%04d-%02d', year, month)
+
+local function answer(outcome, spent, count, wait_ms)
+  return {outcome, plan, name, spent, count, math.max(0, math.min(wait_ms, MINUTE_MS)), now_ms}
+end
+
+-- Times of accepted requests, newest first. What is older than a minute leaves at the end: as many
+-- as were put in, so this costs the same for every request, taken together.
+local oldest = redis.call('LINDEX', KEYS[3], -1)
+while oldest and now_ms - tonumber(oldest) >= MINUTE_MS do
+  redis.call('RPOP', KEYS[3])
+  oldest = redis.call('LINDEX', KEYS[3], -1)
+end
+local count = oldest and redis.call('LLEN', KEYS[3]) or 0
+local wait_ms = MINUTE_MS - (oldest and now_ms - tonumber(oldest) or 0)
+
+local cost = tonumber(ARGV[1])
+local spent = tonumber(redis.call('HGET', KEYS[2], name) or '0')
+if cost > 0 and credits >= 0 and spent + cost > credits then
+  return answer('credits', spent, count, wait_ms)
+end
+if rate >= 0 then
+  if count >= rate then
+    -- More than the rate only where the plan's has become less.
+    local next_free = redis.call('LINDEX', KEYS[3], rate - count - 1)
+    return answer('rate', spent, count, MINUTE_MS - (now_ms - tonumber(next_free)))
+  end
+  count = redis.call('LPUSH', KEYS[3], now_ms)
+  redis.call('PEXPIRE', KEYS[3], MINUTE_MS)
+end
+if cost > 0 then
+  spent = redis.call('HINCRBY', KEYS[2], name, cost)
+end
+if now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
+  redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
+end
+return answer('accepted', spent, count, wait_ms)

@@ -1,0 +1,37 @@
+"""A Lua script of ours in Redis: what several processes must not do at once happens in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, Protocol
+
+from redis.exceptions import NoScriptError
+
+
+class Asks(Protocol):
+    """Whoever answers commands in one trip; raises RedisError."""
+
+    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the answers, values as bytes."""
+        ...
+
+
+class Script:
+    """The script `name.lua` beside this module. It is named by its hash, and sent where that is
+    not known: once after each start of Redis."""
+
+    def __init__(self, name: str) -> None:
+        source = files(__package__).joinpath(f"{name}.lua")
+        self.text = source.read_text(encoding="utf-8")
+        self._hash = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, redis: Asks, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Return what the script returns; raises RedisError. It is never run a second time."""
+        rest = (len(keys), *keys, *arguments)
+        try:
+            answers = await redis.ask([("EVALSHA", self._hash, *rest)])
+        except NoScriptError:
+            answers = await redis.ask([("EVAL", self.text, *rest)])
+        return answers[0]

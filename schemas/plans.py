@@ -1,0 +1,35 @@
+"""The plans that are sold, as data: what a key of each may ask, and how often.
+
+A credit is what one call costs; a batch costs one for each of its items. None is "without limit".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+MINUTE_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a key may do."""
+
+    name: str
+    price_usd_a_month: int | None  # None: agreed upon
+    credits_a_month: int | None  # of a calendar month, UTC
+    requests_a_minute: int | None  # in any 60 seconds
+    connections: int | None  # WebSocket, at once
+    wallet_filters: int  # wallets of one WebSocket subscription; 0: none by wallet
+    kafka: bool
+    mcp: Literal["basic", "full"]
+
+
+# Free: the price list states no WebSocket; one connection lets people try it.
+FREE: Final = Plan("free", 0, 50_000, 60, 1, 0, kafka=False, mcp="basic")
+PRO: Final = Plan("pro", 199, 1_000_000, 600, 1, 0, kafka=False, mcp="full")
+BUSINESS: Final = Plan("business", 799, 20_000_000, 2_000, 5, 100, kafka=True, mcp="full")
+# Enterprise: its rate and connections are not stated, they are the customer's own.
+ENTERPRISE: Final = Plan("enterprise", None, None, None, None, 100, kafka=True, mcp="full")
+
+PLANS: Final = {plan.name: plan for plan in (FREE, PRO, BUSINESS, ENTERPRISE)}
