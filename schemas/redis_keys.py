@@ -212,7 +212,7 @@ API_KEYS: Final = Key(
     "hash",
     "api",
     None,
-    "id -> SHA-256 of the key's text, in hex: all keys there are",
+    "id -> SHA-256 of a key's text, in hex: all that there are",
 )
 API_KEY: Final = Key(
     "access:{tag}",

@@ -131,12 +131,12 @@ class Charges:
             return Refusal("credits", answer[1].decode(), wait_ms=renews_ms(month) - now_ms)
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
-    async def more(self, grant: Grant, credits: int) -> None:
-        """Charge further credits to a request; raises Problem, after which it costs nothing."""
+    async def more(self, grant: Grant, further: int) -> None:
+        """Charge credits beyond the first to a request; raises Problem, after which it costs nothing."""
         limit = grant.plan.credits_a_month
         arguments = (
             grant.month,
-            credits,
+            further,
             _UNLIMITED if limit is None else limit,
             grant.charged,
         )
@@ -147,9 +147,9 @@ class Charges:
         except (RedisError, OSError) as error:
             raise unavailable(STORE, error) from None
         if taken:
-            grant.charged += credits
+            grant.charged += further
             return
-        needed = grant.charged + credits
+        needed = grant.charged + further
         grant.charged = 0
         raise spent(
             f"this batch costs {needed} credits, {grant.credits_left} are left this month",
@@ -158,19 +158,19 @@ class Charges:
 
     async def give_back(self, grant: Grant) -> None:
         """Give back what a request was charged. Where Redis is away it is counted, not raised."""
-        credits, grant.charged = grant.charged, 0
-        if not credits:
+        charged, grant.charged = grant.charged, 0
+        if not charged:
             return
         try:
             [grant.credits_spent] = await self._redis.ask(
-                [("HINCRBY", _credits_key(grant), grant.month, -credits)]
+                [("HINCRBY", _credits_key(grant), grant.month, -charged)]
             )
         except (RedisError, OSError) as error:
-            NOT_GIVEN_BACK.inc(credits)
+            NOT_GIVEN_BACK.inc(charged)
             log.warning(
                 "credits were not given back",
                 key_id=grant.key_id,
-                credits=credits,
+                credits=charged,
                 reason=str(error),
             )
 

@@ -73,9 +73,7 @@ def parse(text: str) -> str:
     if not (text.isascii() and text[len(PREFIX) :].isalnum()):
         raise KeyMalformed(f"after {PREFIX} a key has letters and digits only")
     if text[_CHECK_AT:] != _checksum(text[len(PREFIX) : _CHECK_AT]):
-        raise KeyMalformed(
-            "the checksum at its end is wrong: it was mistyped, or is cut or made up"
-        )
+        raise KeyMalformed("its checksum is wrong: it was mistyped, or made up")
     return sha256(text.encode()).hexdigest()
 
 
