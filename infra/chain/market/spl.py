@@ -252,10 +252,11 @@ _CLOSE_WRITABLE: Final = mask("ww-")
 
 def close_account(tx: Execution, address: bytes, destination: bytes, authority: bytes) -> None:
     """Close a token account; its lamports go to `destination`."""
-    account = held(tx, address)
-    program = account.mint.program
+    there = tx.ledger.tokens.get(address)
+    program = TOKEN if there is None else there.mint.program
     tx.enter(program, (address, destination, authority), b"\x09", _CLOSE_WRITABLE)
     tx.logs.append("Program log: Instruction: CloseAccount")
+    account = held(tx, address)
     if account.amount_raw and account.mint.address != WSOL:
         raise InstructionError(
             11, "Error: Non-native account can only be closed if its balance is zero"
