@@ -19,6 +19,7 @@ class Kind:
     title: str
 
 
+MALFORMED_REQUEST: Final = Kind("malformed_request", 400, "The request is no HTTP/1.1")
 MALFORMED_JSON: Final = Kind("malformed_json", 400, "The body is no JSON")
 KEY_MISSING: Final = Kind("key_missing", 401, "An API key is needed")
 KEY_MALFORMED: Final = Kind("key_malformed", 401, "This is no API key of ours")
@@ -29,6 +30,7 @@ NOT_FOUND: Final = Kind("not_found", 404, "There is no such path")
 UNKNOWN_TOKEN: Final = Kind("unknown_token", 404, "Nothing is known of this token")
 NO_POSITION: Final = Kind("no_position", 404, "The wallet has no position in this token")
 METHOD_NOT_ALLOWED: Final = Kind("method_not_allowed", 405, "The path does not take this method")
+REQUEST_TIMED_OUT: Final = Kind("request_timed_out", 408, "The request took too long to come")
 BODY_TOO_LARGE: Final = Kind("body_too_large", 413, "The body is too large")
 INVALID_ADDRESS: Final = Kind("invalid_address", 422, "An address is not valid")
 INVALID_PARAMETER: Final = Kind("invalid_parameter", 422, "A parameter is not valid")

@@ -1,0 +1,229 @@
+"""The OpenAPI document: what every operation shares, said once.
+
+A router writes `responses={200: {"model": Shape}, **problems(UNKNOWN_TOKEN, INVALID_ADDRESS)}`;
+`document` adds to each operation what the shell around it does: key, limits, ids, caching.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from api import errors
+from api.errors import MEDIA_TYPE, Kind, Problem
+
+KINDS: Final = tuple(kind for kind in vars(errors).values() if isinstance(kind, Kind))
+KEY_SCHEME: Final = "ApiKey"
+Responses = dict[int | str, dict[str, Any]]
+
+_ALWAYS: Final = (
+    errors.KEY_MISSING,
+    errors.KEY_MALFORMED,
+    errors.KEY_UNKNOWN,
+    errors.KEY_REVOKED,
+    errors.NOT_IN_PLAN,
+    errors.RATE_EXCEEDED,
+    errors.CREDITS_SPENT,
+    errors.INTERNAL,
+    errors.STORE_UNAVAILABLE,
+    errors.TIMED_OUT,
+    errors.BUSY,
+)
+_WITH_BODY: Final = (errors.MALFORMED_JSON, errors.BODY_TOO_LARGE, errors.INVALID_BODY)
+_OPEN: Final = (errors.INTERNAL, errors.TIMED_OUT, errors.BUSY)  # where no key is asked for
+
+
+def problems(*which: Kind | int) -> Responses:
+    """Return the error answers of an operation, for its `responses`.
+
+    A kind stands for itself, a status for every kind that has it. What may happen to any
+    request, or to any body, need not be named.
+    """
+    return _answers({*_ALWAYS, *(kind for kind in KINDS if kind in which or kind.status in which)})
+
+
+def open_problems() -> Responses:
+    """Return the error answers of an operation that asks for no key."""
+    return _answers(set(_OPEN))
+
+
+def _answers(kinds: set[Kind]) -> Responses:
+    answers: Responses = {}
+    for kind in sorted(kinds, key=KINDS.index):
+        answer = answers.setdefault(
+            kind.status,
+            {
+                "description": "",
+                "content": {
+                    MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+                },
+            },
+        )
+        told = f"`{kind.code}`: {kind.title}"
+        answer["description"] = "; ".join(filter(None, (answer["description"], told)))
+        answer["content"][MEDIA_TYPE]["examples"][kind.code] = {"value": _example(kind)}
+    return answers
+
+
+def _example(kind: Kind) -> dict[str, Any]:
+    problem = Problem(kind, "What it was, and what to do about it")
+    example: dict[str, Any] = orjson.loads(problem.body("5f3a9c1e-1", "/api/..."))
+    return example
+
+
+_PROBLEM: Final = {
+    "title": "Problem",
+    "description": "What went wrong, after RFC 9457; further members depend on the code.",
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "format": "uri", "description": "urn:soltape:problem:<code>"},
+        "title": {"type": "string", "description": "the kind of problem, for people"},
+        "status": {"type": "integer", "description": "the HTTP status"},
+        "detail": {"type": "string", "description": "this case: what to do about it"},
+        "instance": {"type": "string", "description": "the path that was asked for"},
+        "code": {
+            "type": "string",
+            "description": "the kind of problem, for programs; a code keeps its meaning",
+            "enum": [kind.code for kind in KINDS],
+        },
+        "request_id": {"type": "string", "description": "of this request; it is in our log, too"},
+    },
+    "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
+    "additionalProperties": True,
+}
+
+_HEADERS: Final = {
+    "RequestId": {
+        "description": "Id of this request: yours if `x-request-id` was one, else ours",
+        "schema": {"type": "string"},
+    },
+    "ETag": {
+        "description": "Of this answer: send it as `if-none-match`, and an answer that has not "
+        "changed comes as 304 without a body",
+        "schema": {"type": "string"},
+    },
+    "RateLimit": {
+        "description": "Requests left in the window, and seconds until it moves on",
+        "schema": {"type": "string"},
+    },
+    "RateLimitPolicy": {
+        "description": "Requests that the plan allows, and the window in seconds",
+        "schema": {"type": "string"},
+    },
+    "RetryAfter": {
+        "description": "Seconds after which it is worth asking again",
+        "schema": {"type": "integer"},
+    },
+}
+_ON_ALL: Final = {"x-request-id": "RequestId"}
+_ON_CHARGED: Final = {"RateLimit": "RateLimit", "RateLimit-Policy": "RateLimitPolicy"}
+_ON_STATUS: Final = {
+    "200": {"ETag": "ETag"},
+    "429": {"Retry-After": "RetryAfter"},
+    "503": {"Retry-After": "RetryAfter"},
+}
+
+_PARAMETERS: Final = {
+    "RequestId": {
+        "name": "x-request-id",
+        "in": "header",
+        "required": False,
+        "description": "An id of yours for this request, 8 to 64 letters, digits, dots or hyphens; "
+        "another text is ignored",
+        "schema": {"type": "string"},
+    },
+    "IfNoneMatch": {
+        "name": "if-none-match",
+        "in": "header",
+        "required": False,
+        "description": "ETag of the answer that you have",
+        "schema": {"type": "string"},
+    },
+}
+
+DESCRIPTION: Final = """
+What Solana's DEX trades add up to: wallets' positions, gains and losses first in, first out;
+tokens' prices, holders, leaders and candles; every trade behind them.
+
+**Key.** Send it as the header `x-api-key`. `GET /api/health` tells whether we serve without one.
+
+**Numbers.** Integers of the chain are text (`*_raw`, `*_lamports`, `*_usd_micros`), numbers for
+people stand beside them (`amount`, `*_sol`, `*_usd`). What is not known is null, never 0. Times
+are milliseconds since the Unix epoch (`*_ms`).
+
+**As of.** Every answer is complete up to the slot `as_of_slot`, whose block was made at
+`as_of_ms`. Windows of time end there, not at your clock's now.
+
+**Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor` gives what follows.
+
+**Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was.
+
+**Again.** Send `if-none-match` with the `ETag` you have, and what has not changed costs no
+bandwidth. Answers of some KiB are compressed where `accept-encoding` has gzip.
+"""
+
+TAGS: Final = [
+    {"name": "wallets", "description": "Positions, gains and losses, holdings of a wallet"},
+    {"name": "history", "description": "Trades, days, lots and candles, from ClickHouse"},
+    {"name": "tokens", "description": "What a token is and costs, who holds it, who gained"},
+    {"name": "usage", "description": "What your key has used"},
+    {"name": "health", "description": "Whether we serve, and how far the pipeline has come"},
+]
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of an application, and keep it there."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=DESCRIPTION.strip(),
+            routes=app.routes,
+            tags=TAGS,
+            servers=[{"url": "/", "description": "this server"}],
+            license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        )
+        _complete(found)
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+def _complete(found: dict[str, Any]) -> None:
+    components = found.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schemas["Problem"] = _PROBLEM
+    components["headers"] = _HEADERS
+    components["parameters"] = _PARAMETERS
+    components["securitySchemes"] = {
+        KEY_SCHEME: {"type": "apiKey", "in": "header", "name": "x-api-key"}
+    }
+    found["security"] = [{KEY_SCHEME: []}]
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            _complete_operation(operation)
+
+
+def _complete_operation(operation: dict[str, Any]) -> None:
+    answers = operation["responses"]
+    if "HTTPValidationError" in str(answers.get("422", "")):  # FastAPI's own shape, not ours
+        answers["422"] = _answers({errors.INVALID_PARAMETER})[422]
+    if "requestBody" in operation:
+        for status, answer in _answers(set(_WITH_BODY)).items():
+            answers.setdefault(str(status), answer)
+    is_open = operation.get("security") == []
+    if "200" in answers and not is_open:
+        answers["304"] = {"description": "The answer is the one you have"}
+    for status, answer in answers.items():
+        named = _ON_ALL | ({} if is_open else _ON_CHARGED) | _ON_STATUS.get(status, {})
+        headers = answer.setdefault("headers", {})
+        for name, component in named.items():
+            headers.setdefault(name, {"$ref": f"#/components/headers/{component}"})
+    operation["responses"] = dict(sorted(answers.items()))
+    operation.setdefault("parameters", []).extend(
+        {"$ref": f"#/components/parameters/{name}"} for name in _PARAMETERS
+    )
