@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from typing_extensions import TypedDict
@@ -34,18 +34,27 @@ class Place:
 
     def cursor(self) -> str:
         """Return the text that a caller sends back."""
-        data = _PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index)
-        return urlsafe_b64encode(_CHECK.pack(crc32(data)) + data).decode().rstrip("=")
+        return seal(_PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index))
 
 
 def place(cursor: str) -> Place:
     """Return where a cursor points; raises Problem."""
+    return Place(*unseal(cursor, _PLACE))
+
+
+def seal(data: bytes) -> str:
+    """Return bytes as a cursor."""
+    return urlsafe_b64encode(_CHECK.pack(crc32(data)) + data).decode().rstrip("=")
+
+
+def unseal(cursor: str, layout: struct.Struct) -> tuple[Any, ...]:
+    """Return what was sealed into a cursor; raises Problem for one that is none of ours."""
     try:
         data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         (check,) = _CHECK.unpack_from(data)
         if check != crc32(data[_CHECK.size :]):
             raise ValueError
-        return Place(*_PLACE.unpack(data[_CHECK.size :]))
+        return layout.unpack(data[_CHECK.size :])
     except (ValueError, struct.error):
         raise Problem(
             INVALID_CURSOR, "send `next_cursor` of an answer as it was, or leave it out"
