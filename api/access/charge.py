@@ -132,7 +132,7 @@ class Charges:
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
     async def more(self, grant: Grant, further: int) -> None:
-        """Charge credits beyond the first to a request; raises Problem, after which it costs nothing."""
+        """Charge further credits to a request; raises Problem, and then it costs nothing."""
         limit = grant.plan.credits_a_month
         arguments = (
             grant.month,

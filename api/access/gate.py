@@ -1,0 +1,194 @@
+"""The gate: a request below /api/ comes in with a key that may, or is answered here.
+
+A key comes in the header `x-api-key`, once. One that is not written as ours is refused without
+asking anybody; all else is one step in Redis (`api.access.charge`). Who was let through is a
+`Grant` in the request's state, and what is left to him stands in the answer's headers.
+
+While Redis does not answer nobody is let through: 503 `store_unavailable`, counted. Letting people
+in unseen would give away what others pay for, and the answers come from the same Redis mostly.
+
+Open without a key: preflights (OPTIONS), liveness, and health in a reduced form. A key that is
+sent to health must be a good one, but health answers without Redis too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import Counter
+from redis.exceptions import RedisError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access import keys
+from api.access.charge import STORE, Charges, Grant, Refusal, seconds, spent
+from api.errors import (
+    KEY_MALFORMED,
+    KEY_MISSING,
+    KEY_REVOKED,
+    KEY_UNKNOWN,
+    MEDIA_TYPE,
+    NOT_IN_PLAN,
+    RATE_EXCEEDED,
+    Problem,
+)
+from api.stores import unavailable
+from schemas.plans import MINUTE_S, PLANS, Plan
+
+HEADER: Final = b"x-api-key"
+BELOW: Final = "/api/"
+HEALTH: Final = "/api/health"
+OPEN: Final = frozenset({"/api/health/live"})
+FREE: Final = frozenset({HEALTH, "/api/usage"})
+"""Paths that cost no credit. They count for the rate."""
+
+_COST: Final = 1
+_GET_ONE: Final = "send it in the header x-api-key"
+# A 401 must name a way to authenticate (RFC 9110); this is how ours is called in OpenAPI.
+_CHALLENGE: Final = {"WWW-Authenticate": 'ApiKey in="header", name="x-api-key"'}
+
+REQUESTS: Final = Counter(
+    "soltape_api_gate_requests_total",
+    "Requests at the gate: accepted, or the code of the problem they were answered with.",
+    ["outcome"],
+)
+_ACCEPTED: Final = REQUESTS.labels("accepted")
+_POLICY: Final = {
+    plan.name: f'"minute";q={plan.requests_a_minute};w={MINUTE_S}'.encode()
+    for plan in PLANS.values()
+    if plan.requests_a_minute is not None
+}
+
+
+class Gate:
+    """ASGI middleware around the application; outside of it no more than what must see refusals."""
+
+    def __init__(self, app: ASGIApp, charges: Charges) -> None:
+        self._app = app
+        self._charges = charges
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or pass on one request."""
+        if scope["type"] != "http" or is_open(scope["method"], scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            grant = await self._admit(scope)
+        except Problem as problem:
+            REQUESTS.labels(problem.kind.code).inc()
+            await _answer(problem, scope, send)
+            return
+        if grant is None:
+            await self._app(scope, receive, send)
+        else:
+            _ACCEPTED.inc()
+            await self._pass_on(grant, scope, receive, send)
+
+    async def _admit(self, scope: Scope) -> Grant | None:
+        """Return what was granted, None where a path is told without; raises Problem."""
+        path = scope["path"]
+        sent = [value for name, value in scope["headers"] if name == HEADER]
+        if not sent and path == HEALTH:
+            return None
+        fingerprint = _fingerprint(sent)
+        try:
+            answer = await self._charges.request(fingerprint, 0 if path in FREE else _COST)
+        except (RedisError, OSError) as error:
+            if path == HEALTH:
+                return None
+            raise unavailable(STORE, error) from None
+        if isinstance(answer, Refusal):
+            raise _refused(answer)
+        return answer
+
+    async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["grant"] = grant
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if message["status"] >= 500:
+                    await self._charges.give_back(grant)
+                message["headers"] = [*message.get("headers", ()), *_left(grant)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:
+            await self._charges.give_back(grant)
+            raise
+
+
+def is_open(method: str, path: str) -> bool:
+    """Tell whether a request needs no key, whatever it sends."""
+    return not path.startswith(BELOW) or method == "OPTIONS" or path in OPEN
+
+
+def _fingerprint(sent: list[bytes]) -> str:
+    if not sent:
+        raise Problem(KEY_MISSING, _GET_ONE, headers=_CHALLENGE)
+    if len(sent) > 1:
+        raise Problem(KEY_MALFORMED, "x-api-key was sent more than once", headers=_CHALLENGE)
+    try:
+        return keys.parse(sent[0].decode("latin-1"))
+    except keys.KeyMalformed as reason:
+        raise Problem(KEY_MALFORMED, str(reason), headers=_CHALLENGE) from None
+
+
+def _refused(refusal: Refusal) -> Problem:
+    match refusal.outcome:
+        case "unknown":
+            return Problem(
+                KEY_UNKNOWN, "it is written as a key, but was never made here", headers=_CHALLENGE
+            )
+        case "revoked":
+            return Problem(KEY_REVOKED, "it does not work any more: use another one")
+        case "plan":
+            return Problem(NOT_IN_PLAN, f"there is no plan {refusal.plan} any more")
+        case "credits":
+            plan = PLANS[refusal.plan]
+            return spent(
+                f"all {plan.credits_a_month:,} credits of this month are spent; they begin anew "
+                "with the next one (UTC)",
+                refusal.wait_ms,
+            )
+        case _:
+            return _too_many(PLANS[refusal.plan], seconds(refusal.wait_ms))
+
+
+def _too_many(plan: Plan, wait_s: int) -> Problem:
+    return Problem(
+        RATE_EXCEEDED,
+        f"{plan.requests_a_minute} requests a minute are in the plan {plan.name}; "
+        f"ask again in {wait_s} s",
+        headers={
+            "Retry-After": str(wait_s),
+            "RateLimit-Policy": _POLICY[plan.name].decode(),
+            "RateLimit": f'"minute";r=0;t={wait_s}',
+        },
+    )
+
+
+def _left(grant: Grant) -> Iterable[tuple[bytes, bytes]]:
+    """Yield headers that say what is left; of what has no limit, nothing is said.
+
+    `t` is when the next request comes free: a minute after the oldest of the last minute.
+    """
+    requests, credits_left = grant.requests_left, grant.credits_left
+    if requests is not None:
+        yield b"ratelimit-policy", _POLICY[grant.plan.name]
+        yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, seconds(grant.frees_ms))
+    if credits_left is not None:
+        yield b"x-credits-left", b"%d" % credits_left
+
+
+async def _answer(problem: Problem, scope: Scope, send: Send) -> None:
+    request_id = scope.get("state", {}).get("request_id", "")
+    body = problem.body(request_id, scope["path"])
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": problem.kind.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
