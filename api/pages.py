@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from api.errors import INVALID_CURSOR, Problem
 
-_PLACE: Final = struct.Struct("<QQII")
+_PLACE: Final = struct.Struct("<QQIQQ")
 _CHECK: Final = struct.Struct("<I")
 
 
@@ -31,10 +31,11 @@ class Place:
     slot: int
     tx_index: int
     index: int  # of an event in its transaction, or of a lot
+    since_ms: int = 0  # where the list's range of time ends: it stays while one turns pages
 
     def cursor(self) -> str:
         """Return the text that a caller sends back."""
-        return seal(_PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index))
+        return seal(_PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index, self.since_ms))
 
 
 def place(cursor: str) -> Place:
