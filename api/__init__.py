@@ -1,1 +1,1 @@
-"""Facts to answers: the REST API over what the pipeline has computed. Reads, never computes state."""
+"""Facts to answers: the REST API over what the pipeline computed. Reads, never computes state."""

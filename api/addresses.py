@@ -20,13 +20,20 @@ EXAMPLE_WALLET: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 EXAMPLE_MINT: Final = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 
 
+class NoAddress(ValueError):  # noqa: N818 - says what is the case
+    """A text is no address; the message says why, and repeats no more of it than a character."""
+
+
 def check(text: str) -> str:
-    """Return an address; raises ValueError, which says why it is none."""
+    """Return an address; raises NoAddress."""
     if not 32 <= len(text) <= 44:
-        raise ValueError(f"an address has 32 to 44 base58 characters, this has {len(text)}")
-    data = base58.decode(text)
+        raise NoAddress(f"an address has 32 to 44 base58 characters, this has {len(text)}")
+    try:
+        data = base58.decode(text)
+    except ValueError as reason:
+        raise NoAddress(str(reason)) from None
     if len(data) != _LENGTH:
-        raise ValueError(f"an address is 32 bytes, this is {len(data)}")
+        raise NoAddress(f"an address is 32 bytes, this is {len(data)}")
     return text
 
 
