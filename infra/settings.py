@@ -144,6 +144,9 @@ class Settings(BaseSettings):
         90, ge=0, le=36_500, description="days a swap is kept after it was written; 0: for ever"
     )
     redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey")
+    access_redis_url: Annotated[RedisUrl | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="where the API's keys live; empty: REDIS_URL"
+    )
     pnl_cold_after_days: int = Field(
         7, ge=1, le=3_650, description="days of rest after which a token's positions leave Redis"
     )
