@@ -22,6 +22,9 @@ Wallet day (`WalletDay`): form u8; as amounts the fields up to `tip_lamports`; t
 A position with all its open lots, as ClickHouse keeps it when its token is dead: u32 length and
 bytes of the position, then for each full chunk u16 length and bytes.
 
+Among a wallet's positions, where a field is the 32 bytes of a mint, stands the field COLD_MARK once
+one of them was put away into ClickHouse. It stays when they are all back.
+
 Balance (`Balance`), 42 bytes: mint 32 bytes, u64 amount_raw, u8 decimals, u8 1 for Token-2022.
 """
 
@@ -36,6 +39,7 @@ from typing import Any, Final, NamedTuple
 
 DAY_MS: Final = 86_400_000
 CHUNK_LOTS: Final = 16
+COLD_MARK: Final = b"cold"
 
 _NARROW: Final = 1
 _WIDE: Final = 2

@@ -95,7 +95,8 @@ POSITIONS: Final = Key(
     "hash",
     "pnl",
     None,
-    "raw mint -> Position with the open lots of its last chunk; cold ones are in ClickHouse",
+    "raw mint -> Position with the open lots of its last chunk; `cold`: some are, or were, in "
+    "ClickHouse, cold_positions",
 )
 LOTS: Final = Key(
     "lots:{tag}:{wallet}:{mint}:{chunk}",
