@@ -1,0 +1,91 @@
+"""Keys as lines: there and back, and what is none."""
+
+import io
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.access import transfer
+from api.access.keys import Record, new, parse
+from api.access.transfer import BadLine
+from schemas.plans import PLANS
+
+times = st.integers(0, 253_402_300_799_999)
+words = st.text(
+    st.characters(categories=["L", "N", "P", "Zs"]).filter(str.isprintable), max_size=40
+)
+months = st.builds("{:04d}-{:02d}".format, st.integers(2000, 2200), st.integers(1, 12))
+records = st.builds(
+    Record,
+    fingerprint=st.text("0123456789abcdef", min_size=64, max_size=64),
+    name=words,
+    plan=st.sampled_from(list(PLANS)),
+    owner=words,
+    last4=st.text("abcXYZ019", min_size=4, max_size=4),
+    created_ms=times,
+    last_used_ms=st.none() | times,
+    revoked_ms=st.none() | times,
+    credits=st.dictionaries(months, st.integers(0, 2**53 - 1), max_size=4),
+)
+
+
+def read(*lines):
+    return list(transfer.read(io.BytesIO(b"\n".join(lines))))
+
+
+@given(st.lists(records, max_size=5))
+def test_what_is_written_is_read(written):
+    assert list(transfer.read(io.BytesIO(b"".join(transfer.write(written))))) == written
+
+
+def test_a_file_of_keys_has_no_key():
+    text = new()
+    record = Record(parse(text), "name", "pro", "ann", text[-4:], 1)
+    assert text[8:-4].encode() not in b"".join(transfer.write([record]))
+
+
+GOOD = {
+    "fingerprint": "ab" * 32,
+    "name": "name",
+    "plan": "free",
+    "owner": "",
+    "last4": "aB3d",
+    "created_ms": 1,
+    "last_used_ms": None,
+    "revoked_ms": None,
+    "credits": {"2026-11": 5},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "line 3: no JSON"),
+        (b"[]", "line 3: "),
+        (b"null", "line 3: "),
+        (b"\xff", "line 3: no JSON"),
+        (orjson.dumps({}), "line 3: fingerprint"),
+        (orjson.dumps(GOOD | {"fingerprint": "AB" * 32}), "line 3: fingerprint"),
+        (orjson.dumps(GOOD | {"fingerprint": "ab" * 32 + "\n"}), "line 3: fingerprint"),
+        (orjson.dumps(GOOD | {"fingerprint": "ab"}), "line 3: fingerprint"),
+        (orjson.dumps(GOOD | {"plan": "gold"}), "line 3: plan: there is no plan 'gold', only free"),
+        (orjson.dumps(GOOD | {"name": "a\x1b[2J"}), "line 3: name: it has characters that"),
+        (orjson.dumps(GOOD | {"created_ms": -1}), "line 3: created_ms"),
+        (orjson.dumps(GOOD | {"created_ms": "1"}), "line 3: created_ms"),
+        (orjson.dumps(GOOD | {"created_ms": True}), "line 3: created_ms"),
+        (orjson.dumps(GOOD | {"created_ms": 10**15}), "line 3: created_ms"),
+        (orjson.dumps(GOOD | {"credits": {"2026-13": 1}}), "line 3: credits"),
+        (orjson.dumps(GOOD | {"credits": {"2026-11": 2**53}}), "line 3: credits"),
+        (orjson.dumps(GOOD | {"credits": {"2026-11": -1}}), "line 3: credits"),
+        (orjson.dumps(GOOD | {"admin": True}), "line 3: admin"),
+    ],
+)
+def test_a_line_that_is_none_of_ours_is_named_with_the_reason(line, reason):
+    good = orjson.dumps(GOOD)
+    first, bad, last = read(good, b"", line, good)
+    assert isinstance(first, Record)
+    assert isinstance(bad, BadLine)
+    assert str(bad).startswith(reason)
+    assert isinstance(last, Record)

@@ -1,0 +1,25 @@
+"""The plans are the price list's."""
+
+from schemas.plans import PLANS
+
+
+def test_they_are_those_of_the_price_list():
+    told = {
+        plan.name: (
+            plan.price_usd_a_month,
+            plan.credits_a_month,
+            plan.requests_a_minute,
+            plan.connections,
+            plan.wallet_filters,
+            plan.kafka,
+            plan.mcp,
+        )
+        for plan in PLANS.values()
+    }
+    assert told == {
+        "free": (0, 50_000, 60, 1, 0, False, "basic"),
+        "pro": (199, 1_000_000, 600, 1, 0, False, "full"),
+        "business": (799, 20_000_000, 2_000, 5, 100, True, "full"),
+        "enterprise": (None, None, None, None, 100, True, "full"),
+    }
+    assert list(PLANS) == list(told)
