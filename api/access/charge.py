@@ -6,6 +6,7 @@ was charged is given back when it ends with a 5xx; the request still counts for 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,7 +17,7 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from api.access.keys import key_id
-from api.access.script import Asks, Script
+from api.access.script import Asks, load
 from api.errors import CREDITS_SPENT, Problem
 from api.stores import unavailable
 from schemas.plans import PLANS, Plan
@@ -42,8 +43,8 @@ _PLANS: Final = tuple(
         _UNLIMITED if plan.requests_a_minute is None else plan.requests_a_minute,
     )
 )
-_CHARGE: Final = Script("charge")
-_SPEND: Final = Script("spend")
+_CHARGE: Final = load("charge")
+_SPEND: Final = load("spend")
 
 
 @dataclass(slots=True)
@@ -104,6 +105,7 @@ class Charges:
 
     def __init__(self, redis: Asks) -> None:
         self._redis = redis
+        self._giving_back: set[asyncio.Task[None]] = set()
 
     async def request(self, fingerprint: str, cost: int) -> Grant | Refusal:
         """Charge one request to a key; raises RedisError, after which it may have been charged."""
@@ -173,6 +175,16 @@ class Charges:
                 credits=charged,
                 reason=str(error),
             )
+
+    async def aclose(self) -> None:
+        """Wait until what is being given back was given back."""
+        await asyncio.gather(*self._giving_back)
+
+    def give_back_soon(self, grant: Grant) -> None:
+        """Give back what a request was charged, for one that cannot wait until it is done."""
+        task = asyncio.get_running_loop().create_task(self.give_back(grant))
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
 
 
 def spent(detail: str, wait_ms: int) -> Problem:

@@ -2,7 +2,8 @@
 
 A key comes in the header `x-api-key`, once. One that is not written as ours is refused without
 asking anybody; all else is one step in Redis (`api.access.charge`). Who was let through is a
-`Grant` in the request's state, and what is left to him stands in the answer's headers.
+`Grant` in the request's state (`key_id` beside it), and what is left to him stands in the
+answer's headers. Whatever ends with a 5xx costs nothing.
 
 While Redis does not answer nobody is let through: 503 `store_unavailable`, counted. Letting people
 in unseen would give away what others pay for, and the answers come from the same Redis mostly.
@@ -16,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import Counter
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api import problems
 from api.access import keys
 from api.access.charge import STORE, Charges, Grant, Refusal, seconds, spent
 from api.errors import (
@@ -27,7 +28,6 @@ from api.errors import (
     KEY_MISSING,
     KEY_REVOKED,
     KEY_UNKNOWN,
-    MEDIA_TYPE,
     NOT_IN_PLAN,
     RATE_EXCEEDED,
     Problem,
@@ -47,12 +47,6 @@ _GET_ONE: Final = "send it in the header x-api-key"
 # A 401 must name a way to authenticate (RFC 9110); this is how ours is called in OpenAPI.
 _CHALLENGE: Final = {"WWW-Authenticate": 'ApiKey in="header", name="x-api-key"'}
 
-REQUESTS: Final = Counter(
-    "soltape_api_gate_requests_total",
-    "Requests at the gate: accepted, or the code of the problem they were answered with.",
-    ["outcome"],
-)
-_ACCEPTED: Final = REQUESTS.labels("accepted")
 _POLICY: Final = {
     plan.name: f'"minute";q={plan.requests_a_minute};w={MINUTE_S}'.encode()
     for plan in PLANS.values()
@@ -61,7 +55,7 @@ _POLICY: Final = {
 
 
 class Gate:
-    """ASGI middleware around the application; outside of it no more than what must see refusals."""
+    """ASGI middleware around the routes. Requests come with an id in their state."""
 
     def __init__(self, app: ASGIApp, charges: Charges) -> None:
         self._app = app
@@ -75,13 +69,11 @@ class Gate:
         try:
             grant = await self._admit(scope)
         except Problem as problem:
-            REQUESTS.labels(problem.kind.code).inc()
-            await _answer(problem, scope, send)
+            await problems.response(problem, scope)(scope, receive, send)
             return
         if grant is None:
             await self._app(scope, receive, send)
         else:
-            _ACCEPTED.inc()
             await self._pass_on(grant, scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Grant | None:
@@ -91,6 +83,8 @@ class Gate:
         if not sent and path == HEALTH:
             return None
         fingerprint = _fingerprint(sent)
+        state = scope.setdefault("state", {})
+        state["key_id"] = keys.key_id(fingerprint)
         try:
             answer = await self._charges.request(fingerprint, 0 if path in FREE else _COST)
         except (RedisError, OSError) as error:
@@ -99,11 +93,10 @@ class Gate:
             raise unavailable(STORE, error) from None
         if isinstance(answer, Refusal):
             raise _refused(answer)
+        state["grant"] = answer
         return answer
 
     async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
-        scope.setdefault("state", {})["grant"] = grant
-
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 if message["status"] >= 500:
@@ -113,8 +106,9 @@ class Gate:
 
         try:
             await self._app(scope, receive, sending)
-        except Exception:
-            await self._charges.give_back(grant)
+        except BaseException as error:  # a fault of ours, or cut off: too slow, or we stop
+            if not (isinstance(error, Problem) and error.kind.status < 500):
+                self._charges.give_back_soon(grant)
             raise
 
 
@@ -179,16 +173,3 @@ def _left(grant: Grant) -> Iterable[tuple[bytes, bytes]]:
         yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, seconds(grant.frees_ms))
     if credits_left is not None:
         yield b"x-credits-left", b"%d" % credits_left
-
-
-async def _answer(problem: Problem, scope: Scope, send: Send) -> None:
-    request_id = scope.get("state", {}).get("request_id", "")
-    body = problem.body(request_id, scope["path"])
-    headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": problem.kind.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -24,9 +24,9 @@ _SECRET_LENGTH: Final = 33  # of 2**192 in base62
 _CHECK_LENGTH: Final = 6  # of 2**32 in base62
 _CHECK_AT: Final = len(PREFIX) + _SECRET_LENGTH
 LENGTH: Final = _CHECK_AT + _CHECK_LENGTH
-PATTERN: Final = f"^{PREFIX}[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}$"
 ID_LENGTH: Final = 12
-FINGERPRINT_LENGTH: Final = 64
+MAX_WORDS: Final = 100
+"""Characters of a name or of an owner."""
 
 
 class KeyMalformed(ValueError):  # noqa: N818 - says what is the case
@@ -75,6 +75,15 @@ def parse(text: str) -> str:
     if text[_CHECK_AT:] != _checksum(text[len(PREFIX) : _CHECK_AT]):
         raise KeyMalformed("its checksum is wrong: it was mistyped, or made up")
     return sha256(text.encode()).hexdigest()
+
+
+def check_words(words: str) -> str:
+    """Return the name or owner of a key; raises ValueError where it cannot be shown in a line."""
+    if len(words) > MAX_WORDS:
+        raise ValueError(f"longer than {MAX_WORDS} characters")
+    if not words.isprintable():
+        raise ValueError("it has characters that cannot be shown")
+    return words
 
 
 def key_id(fingerprint: str) -> str:

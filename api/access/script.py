@@ -19,13 +19,12 @@ class Asks(Protocol):
 
 
 class Script:
-    """The script `name.lua` beside this module. It is named by its hash, and sent where that is
-    not known: once after each start of Redis."""
+    """A script. It is named by its hash, and sent where that is not known: once after each start
+    of Redis."""
 
-    def __init__(self, name: str) -> None:
-        source = files(__package__).joinpath(f"{name}.lua")
-        self.text = source.read_text(encoding="utf-8")
-        self._hash = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._hash = sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, redis: Asks, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return what the script returns; raises RedisError. It is never run a second time."""
@@ -35,3 +34,8 @@ class Script:
         except NoScriptError:
             answers = await redis.ask([("EVAL", self.text, *rest)])
         return answers[0]
+
+
+def load(name: str) -> Script:
+    """Return the script `name.lua` beside this module."""
+    return Script(files(__package__).joinpath(f"{name}.lua").read_text(encoding="utf-8"))

@@ -1,0 +1,343 @@
+"""`soltape keys`: who may ask the API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final, TypeVar
+
+import click
+import orjson
+from redis.exceptions import RedisError
+
+from api.access import durability, register, transfer
+from api.access.keys import Record, check_words, new, parse
+from api.access.register import IdTaken, NoSuchKey
+from infra.redis.pipelined import Pipelined
+from infra.settings import Settings, load
+from infra.telemetry import host_of
+from schemas.plans import FREE, PLANS, Plan
+
+T = TypeVar("T")
+
+ANSWER_TIMEOUT_S: Final = 10.0
+_BAD_LINES_SHOWN: Final = 10
+
+
+def _shown(limit: int | None) -> str:
+    return "unlimited" if limit is None else f"{limit:,}"
+
+
+def _row(plan: Plan) -> str:
+    price = "agreed" if plan.price_usd_a_month is None else f"${plan.price_usd_a_month}"
+    credits_shown, rate = _shown(plan.credits_a_month), _shown(plan.requests_a_minute)
+    return f"  {plan.name:12}{price:>7}{credits_shown:>16}{rate:>16}{_shown(plan.connections):>14}"
+
+
+_HEAD: Final = f"  {'plan':12}{'a month':>7}{'credits':>16}{'requests/min':>16}{'WebSockets':>14}"
+_PLAN_TABLE: Final = "\n".join([_HEAD, *map(_row, PLANS.values())])
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke the keys of the API.
+
+    A request sends its key in the header x-api-key. Redis keeps what a key may and has spent, and
+    never the key itself: it is shown once, when it is made. Keys live where ACCESS_REDIS_URL
+    leads, else where REDIS_URL does; beside a running `soltape up` they are found by themselves.
+
+    \b
+    Examples:
+      soltape keys create --name dashboard --plan pro --owner ann@example.com
+      soltape keys list
+      soltape keys usage --month 2026-11
+      soltape keys revoke 3f9a0c1d2e4b
+      soltape keys export keys.jsonl     # and into another Redis:
+      soltape keys import keys.jsonl
+    """
+
+
+def _words(_: click.Context, __: click.Parameter, value: str) -> str:
+    try:
+        return check_words(value.strip())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not (name := _words(context, parameter, value)):
+        raise click.BadParameter("it is empty")
+    return name
+
+
+@keys.command(epilog=f"\b\nPlans:\n{_PLAN_TABLE}")
+@click.option("--name", required=True, callback=_name, help="What it is for, in your words.")
+@click.option(
+    "--plan",
+    type=click.Choice(list(PLANS)),
+    default=FREE.name,
+    show_default=True,
+    help="What it may; credits are of a calendar month, UTC.",
+)
+@click.option("--owner", default="", callback=_words, help="Whose it is: an address, a name.")
+def create(name: str, plan: str, owner: str) -> None:
+    """Make a key and print it, this one time.
+
+    The key alone goes to stdout, all else to stderr, so that a script can take it:
+
+    \b
+      KEY=$(soltape keys create --name ci)
+
+    It works at once. Says so where the Redis of the keys would lose them.
+    """
+    settings = load()
+    text = new()
+
+    async def make(redis: Pipelined) -> tuple[Record, list[str]]:
+        record = Record(
+            parse(text), name, plan, owner, text[-4:], created_ms=await register.now_ms(redis)
+        )
+        await register.put(redis, record)
+        return record, await durability.doubts(redis)
+
+    record, doubts = _run(settings, make)
+    _say(f"key {record.id}, plan {plan}. It is not shown again:\n")
+    click.echo(text)
+    _say("\nTry it:\n")
+    _say(f"  curl -H 'x-api-key: {text}' {_base_url(settings)}/api/usage\n")
+    if not doubts:
+        _say(f"Kept in Redis at {_place(settings)}, on disk.")
+    for doubt in doubts:
+        _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
+    if doubts:
+        _say("Keep a copy elsewhere: soltape keys export keys.jsonl")
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
+def list_keys(as_json: bool) -> None:
+    """Show all keys, the oldest first: id, what may be shown of the key, and what it is."""
+    records = _run(load(), register.read_all)
+    if as_json:
+        for each in records:
+            click.echo(orjson.dumps(_about(each)))
+        return
+    if not records:
+        _say("there are no keys yet: soltape keys create --name NAME")
+        return
+    rows = [
+        (
+            each.id,
+            each.display,
+            each.plan,
+            _moment(each.created_ms),
+            _moment(each.last_used_ms, "never"),
+            _moment(each.revoked_ms),
+            each.name,
+            each.owner,
+        )
+        for each in records
+    ]
+    _table(("id", "key", "plan", "created", "last used", "revoked", "name", "owner"), rows)
+
+
+@keys.command()
+@click.argument("key")
+def revoke(key: str) -> None:
+    """End a key: the next request with it is refused.
+
+    KEY is its id, what `soltape keys list` shows of it, or the key itself. It cannot be undone.
+    """
+
+    async def end(redis: Pipelined) -> Record:
+        record = await register.find(redis, key)
+        await register.revoke(redis, record.fingerprint, await register.now_ms(redis))
+        return record
+
+    record = _run(load(), end)
+    since = record.revoked_ms
+    state = "refused from now on" if since is None else f"revoked since {_moment(since)}"
+    click.echo(f"{record.id} ({record.display}, {record.name}) is {state}")
+
+
+@keys.command()
+@click.argument("key", required=False)
+@click.option("--month", metavar="YYYY-MM", help="Of this month alone.")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
+def usage(key: str | None, month: str | None, as_json: bool) -> None:
+    """Show the credits that were spent, by key and month; of one KEY, or of all.
+
+    KEY is as in `soltape keys revoke`. Months are calendar months, UTC.
+    """
+    if month is not None and not _is_month(month):
+        raise click.UsageError(f"--month {month}: give it as 2026-11")
+
+    async def read(redis: Pipelined) -> list[Record]:
+        return [await register.find(redis, key)] if key else await register.read_all(redis)
+
+    found = [
+        (each, in_month, spent)
+        for each in _run(load(), read)
+        for in_month, spent in each.credits.items()
+        if month in (None, in_month)
+    ]
+    if as_json:
+        for each, in_month, spent in found:
+            line = {"id": each.id, "plan": each.plan, "month": in_month, "credits": spent}
+            click.echo(orjson.dumps(line))
+        return
+    if not found:
+        _say("nothing was spent" + (f" in {month}" if month else ""))
+        return
+    rows = [
+        (
+            each.id,
+            each.display,
+            in_month,
+            f"{spent:,}",
+            _shown(PLANS[each.plan].credits_a_month) if each.plan in PLANS else "-",
+            each.plan,
+            each.name,
+        )
+        for each, in_month, spent in found
+    ]
+    _table(("id", "key", "month", "credits", "of", "plan", "name"), rows)
+
+
+@keys.command("export")
+@click.argument(
+    "file",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    default=Path("-"),
+)
+def export_keys(file: Path) -> None:
+    """Write all keys to FILE, or to stdout, as JSON lines.
+
+    The lines have hashes, names, owners, plans and what was spent. No key can be had from them,
+    so keep them where you like: they bring the keys back into an empty Redis.
+    """
+    records = _run(load(), register.read_all)
+    if str(file) == "-":
+        for line in transfer.write(records):
+            click.echo(line, nl=False)
+    else:
+        # Whole or not at all: the file before may be the only copy there is.
+        beside = file.with_name(f"{file.name}.new")
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.writelines(transfer.write(records))
+                opened.flush()
+                os.fsync(opened.fileno())
+            beside.replace(file)
+        except OSError as error:
+            raise click.ClickException(f"{file}: {error.strerror}") from None
+    _say(f"{_count(len(records))} exported; hashes only, no key can be had from them")
+
+
+@keys.command("import")
+@click.argument("file", type=click.File("rb"))
+def import_keys(file: IO[bytes]) -> None:
+    """Bring keys that were exported to FILE (- is stdin) into this Redis.
+
+    It may be done again: a key that is here stays as it is, one that was revoked on either side
+    is revoked, and of what was spent and when it was used the greater counts. A file with a line
+    that is not ours is refused whole.
+    """
+    records: list[Record] = []
+    bad: list[transfer.BadLine] = []
+    for each in transfer.read(file):
+        if isinstance(each, Record):
+            records.append(each)
+        else:
+            bad.append(each)
+    if bad:
+        for line in bad[:_BAD_LINES_SHOWN]:
+            _say(f"{file.name}: {line}")
+        if len(bad) > _BAD_LINES_SHOWN:
+            _say(f"{file.name}: and {len(bad) - _BAD_LINES_SHOWN} more")
+        raise click.ClickException("nothing was imported")
+    settings = load()
+
+    async def bring(redis: Pipelined) -> tuple[int, list[str]]:
+        added = 0
+        for record in records:
+            added += await register.put(redis, record)
+        return added, await durability.doubts(redis)
+
+    added, doubts = _run(settings, bring)
+    click.echo(f"{_count(added)} added, {_count(len(records) - added)} were here already")
+    for doubt in doubts:
+        _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
+
+
+def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        redis = register.connect(settings, answer_timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            return await work(redis)
+        finally:
+            await redis.aclose()
+
+    try:
+        return asyncio.run(connected())
+    except (NoSuchKey, IdTaken) as error:
+        raise click.ClickException(str(error)) from None
+    except (RedisError, OSError) as error:
+        raise click.ClickException(
+            f"the keys' Redis at {_place(settings)} does not do it: {error}\n"
+            "Is `soltape up` running here? Else set ACCESS_REDIS_URL or REDIS_URL."
+        ) from None
+
+
+def _place(settings: Settings) -> str:
+    return host_of(settings.access_redis_url or settings.redis_url)
+
+
+def _base_url(settings: Settings) -> str:
+    return f"http://{settings.api_host}:{settings.api_port}"
+
+
+def _about(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "key": record.display,
+        "name": record.name,
+        "plan": record.plan,
+        "owner": record.owner,
+        "created_ms": record.created_ms,
+        "last_used_ms": record.last_used_ms,
+        "revoked_ms": record.revoked_ms,
+    }
+
+
+def _moment(time_ms: int | None, missing: str = "-") -> str:
+    if time_ms is None:
+        return missing
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+
+
+def _is_month(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y-%m")
+    except ValueError:
+        return False
+    return len(text) == len("2026-11")
+
+
+def _count(number: int) -> str:
+    return f"{number} key{'' if number == 1 else 's'}"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    for row in (head, *rows):
+        cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        click.echo(click.style("  ".join(cells).rstrip(), dim=row is head))
+
+
+def _say(words: str) -> None:
+    click.echo(words, err=True)

@@ -1,0 +1,94 @@
+"""A key for trying things out, kept in a file on this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from api.access import register
+from api.access.keys import LENGTH, KeyMalformed, Record, new, parse
+from api.access.script import Asks
+from schemas.plans import BUSINESS
+
+NAME: Final = "demo"
+
+
+class DemoKeyUnusable(Exception):  # noqa: N818 - says what is the case
+    """The file cannot hold the demo key; the text says why."""
+
+
+async def ensure(redis: Asks, file: Path) -> str:
+    """Return the demo key: that of the file, which is made where it is missing (mode 0600).
+
+    A key that Redis has lost is made known to it again; one that was revoked gives way to a new
+    one. Raises DemoKeyUnusable, RedisError.
+    """
+    try:
+        text = _read(file)
+        if text is None:
+            text = new()
+            if not _create(file, text):  # another process was first
+                text = _read(file) or text
+        record = await _known(redis, text)
+        if record.revoked_ms is not None:
+            text = new()
+            _replace(file, text)
+            await _known(redis, text)
+    except OSError as error:
+        raise DemoKeyUnusable(f"{file}: {error.strerror}") from None
+    return text
+
+
+async def _known(redis: Asks, text: str) -> Record:
+    fingerprint = parse(text)
+    if found := await register.read(redis, fingerprint):
+        return found
+    record = Record(
+        fingerprint, NAME, BUSINESS.name, "", text[-4:], created_ms=await register.now_ms(redis)
+    )
+    await register.put(redis, record)
+    return record
+
+
+def _read(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LENGTH + 2)  # and the end of its line
+    except FileNotFoundError:
+        return None
+    text = data.decode("latin-1").strip()
+    try:
+        parse(text)
+    except KeyMalformed:
+        # It may be somebody's, so it is not written over.
+        raise DemoKeyUnusable(
+            f"{file} holds something else than a key: delete it, or name another file"
+        ) from None
+    return text
+
+
+def _create(file: Path, text: str) -> bool:
+    """Write the file at once and whole; return False where there is one already."""
+    beside = _write_beside(file, text)
+    try:
+        os.link(beside, file)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
+
+
+def _replace(file: Path, text: str) -> None:
+    _write_beside(file, text).replace(file)
+
+
+def _write_beside(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text + "\n")
+    return beside

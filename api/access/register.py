@@ -1,0 +1,151 @@
+"""The keys there are: making, finding, revoking them, and what each has spent.
+
+Everything here is safe to say twice, and what is newer in Redis is never overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from api.access.keys import PREFIX, KeyMalformed, Record, parse
+from api.access.script import Asks, load
+from infra.redis.pipelined import Pipelined
+from infra.settings import Settings
+from schemas.redis_keys import API_KEY, API_KEY_CREDITS, API_KEYS, tag_of_key
+
+_MERGE: Final = load("merge")
+_KEYS: Final = API_KEYS.make()
+_AT_ONCE: Final = 1_000  # keys read in one trip
+
+
+class NoSuchKey(Exception):  # noqa: N818 - says what is the case
+    """No key, or several, are meant by a text; the message is for the user."""
+
+
+class IdTaken(Exception):  # noqa: N818 - says what is the case
+    """Two keys have the same short name, which is one chance in 2**48."""
+
+
+def connect(settings: Settings, *, answer_timeout_s: float = 2.0) -> Pipelined:
+    """Return a connection to where the keys live: ACCESS_REDIS_URL, else REDIS_URL."""
+    url = settings.access_redis_url or settings.redis_url
+    return Pipelined(
+        settings.model_copy(update={"redis_url": url}), answer_timeout_s=answer_timeout_s
+    )
+
+
+async def now_ms(redis: Asks) -> int:
+    """Return Redis's clock, which is the one that keys go by; raises RedisError."""
+    [(seconds, micros)] = await redis.ask([("TIME",)])
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def put(redis: Asks, record: Record) -> bool:
+    """Put a record beside what is known of its key; return whether the key is new here.
+
+    What is there stays, a revoked key stays revoked, of times and credits the greater counts.
+    Raises RedisError, IdTaken.
+    """
+    _, holder = await redis.ask(
+        [
+            ("HSETNX", _KEYS, record.id, record.fingerprint),
+            ("HGET", _KEYS, record.id),
+        ]
+    )
+    if holder.decode() != record.fingerprint:
+        raise IdTaken(f"{record.id} is another key here")
+    tag = tag_of_key(record.fingerprint)
+    arguments = [
+        record.name,
+        record.plan,
+        record.owner,
+        record.last4,
+        record.created_ms,
+        "" if record.last_used_ms is None else record.last_used_ms,
+        "" if record.revoked_ms is None else record.revoked_ms,
+    ]
+    for month, spent in record.credits.items():
+        arguments += (month, spent)
+    names = [API_KEY.make(tag=tag), API_KEY_CREDITS.make(tag=tag)]
+    return bool(await _MERGE.run(redis, names, arguments))
+
+
+async def revoke(redis: Asks, fingerprint: str, at_ms: int) -> None:
+    """Revoke a key that is known, from the next request on; raises RedisError."""
+    await redis.ask([("HSETNX", API_KEY.make(tag=tag_of_key(fingerprint)), "revoked_ms", at_ms)])
+
+
+async def read(redis: Asks, fingerprint: str) -> Record | None:
+    """Return what is known of a key, None of an unknown one; raises RedisError."""
+    [record] = await _read(redis, [fingerprint])
+    return record
+
+
+async def read_all(redis: Asks) -> list[Record]:
+    """Return all keys, the oldest first; raises RedisError."""
+    [index] = await redis.ask([("HVALS", _KEYS)])
+    fingerprints = [value.decode() for value in index]
+    found: list[Record | None] = []
+    for start in range(0, len(fingerprints), _AT_ONCE):
+        found += await _read(redis, fingerprints[start : start + _AT_ONCE])
+    # One that is being made at this moment is in the index alone.
+    return sorted((each for each in found if each), key=lambda each: (each.created_ms, each.id))
+
+
+async def find(redis: Asks, text: str) -> Record:
+    """Return the key that is meant by its id, its display form, or itself.
+
+    Raises NoSuchKey, RedisError.
+    """
+    if text.startswith(f"{PREFIX}..."):
+        meant = [each for each in await read_all(redis) if each.display == text]
+        if len(meant) > 1:
+            ids = ", ".join(each.id for each in meant)
+            raise NoSuchKey(f"{text} may be any of {ids}: give the id")
+        record = meant[0] if meant else None
+    elif text.startswith(PREFIX):
+        try:
+            record = await read(redis, parse(text))
+        except KeyMalformed as reason:
+            raise NoSuchKey(f"this is no key: {reason}") from None
+        text = "this key"  # is not repeated
+    else:
+        [fingerprint] = await redis.ask([("HGET", _KEYS, text)])
+        record = await read(redis, fingerprint.decode()) if fingerprint else None
+    if record is None:
+        raise NoSuchKey(f"{text} is not known here; `soltape keys list` has the ids")
+    return record
+
+
+async def _read(redis: Asks, fingerprints: Sequence[str]) -> list[Record | None]:
+    commands: list[tuple[Any, ...]] = []
+    for fingerprint in fingerprints:
+        tag = tag_of_key(fingerprint)
+        commands.append(("HGETALL", API_KEY.make(tag=tag)))
+        commands.append(("HGETALL", API_KEY_CREDITS.make(tag=tag)))
+    answers = await redis.ask(commands)
+    return [
+        _record(fingerprint, _text(fields), _text(months)) if fields else None
+        for fingerprint, fields, months in zip(
+            fingerprints, answers[::2], answers[1::2], strict=True
+        )
+    ]
+
+
+def _record(fingerprint: str, fields: dict[str, str], months: dict[str, str]) -> Record:
+    return Record(
+        fingerprint,
+        fields["name"],
+        fields["plan"],
+        fields["owner"],
+        fields["last4"],
+        int(fields["created_ms"]),
+        int(fields["last_used_ms"]) if "last_used_ms" in fields else None,
+        int(fields["revoked_ms"]) if "revoked_ms" in fields else None,
+        {month: int(spent) for month, spent in sorted(months.items())},
+    )
+
+
+def _text(answer: dict[bytes, bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in answer.items()}
