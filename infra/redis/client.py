@@ -30,11 +30,13 @@ def connect(
     A command raises RedisError after three attempts. Repeating is safe for state that is written
     in MULTI blocks of absolute values; who sends anything else asks for no retries.
     """
+    url = settings.redis_url
+    keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
     return redis.Redis.from_url(
-        settings.redis_url,
+        url,
         socket_connect_timeout=min(CONNECT_TIMEOUT_S, answer_timeout_s),
         socket_timeout=answer_timeout_s,
-        socket_keepalive=True,
+        **keepalive,
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=retries),
         client_name="soltape",
