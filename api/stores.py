@@ -9,13 +9,13 @@ import structlog
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from prometheus_client import Counter
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from api.access import register
 from api.errors import STORE_UNAVAILABLE, Problem
 from infra.clickhouse.client import connect_async
 from infra.clickhouse.reader import as_reader
-from infra.redis import client as redis_client
+from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -31,12 +31,14 @@ class Stores:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = as_reader(settings)
-        self.redis: Redis = redis_client.connect(settings, answer_timeout_s=5.0, retries=1)
+        self.redis = Pipelined(settings)
+        self.access = register.connect(settings)  # where the keys are
         self._clickhouse: AsyncClient | None = None
 
     async def close(self) -> None:
         """Give the connections back."""
         await self.redis.aclose()
+        await self.access.aclose()
         if self._clickhouse is not None:
             await self._clickhouse.close()
 
@@ -46,7 +48,7 @@ class Stores:
         Commands between ("MULTI",) and ("EXEC",) see one state: EXEC's answer has theirs.
         """
         try:
-            return await redis_client.ask(self.redis, commands)
+            return await self.redis.ask(commands)
         except (RedisError, OSError) as error:
             raise unavailable("redis", error) from None
 
