@@ -1,0 +1,180 @@
+"""A short market through the whole pipeline into real stores, once for all test processes.
+
+Broker, stores, chain, ingest and agents are processes, as `soltape chaos` runs them. When all that
+was confirmed is in the stores, everything but the stores ends: what is asked then stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from infra.clickhouse.client import connect
+from infra.settings import Settings
+from pipeline.chaos.fleet import Chain, Fleet, plan
+from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
+
+SEED = 2026
+RATE = 100.0  # transactions a second
+WALLETS = 300  # as `pipeline.chaos.fleet` has it
+RUN_S = 40.0  # midnight (UTC) of the chain falls into its middle
+SETTLE_S = 120.0
+LET_GO_S = 900.0  # the other test processes may take so long
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a finished run left: stores that answer, and the market's own notes."""
+
+    settings: Settings  # lead to the stores
+    truth: Path
+    first_slot: int  # that the pipeline saw
+    last_slot: int  # the last settled one
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the settings of a role that reads the stores."""
+        return {
+            "SOLTAPE_DATA": str(self.settings.soltape_data),
+            "CLICKHOUSE_URL": self.settings.clickhouse_url,
+            "REDIS_URL": self.settings.redis_url,
+        }
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[Simulation]:
+    """Yield the run whose files are in a folder; who comes first runs it and ends it.
+
+    The locks are the kernel's, so a test process that dies holds none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / "run.json"
+    with (folder / "users.lock").open("w") as users:
+        with locked(folder / "begin.lock"):
+            runner = None
+            if not note.exists():
+                runner = asyncio.Runner()
+                fleet, told = runner.run(run(folder / "data"))
+                note.write_text(json.dumps(told))
+            found = told_by(json.loads(note.read_text()))
+            fcntl.flock(users, fcntl.LOCK_SH)
+        try:
+            yield found
+        finally:
+            fcntl.flock(users, fcntl.LOCK_UN)
+            if runner is not None:
+                with no_users(folder, users):
+                    note.unlink()
+                    runner.run(fleet.close())
+                    runner.close()
+                    shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock that only one test process can."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def no_users(folder: Path, users: IO[str]) -> Iterator[None]:
+    """Wait until nobody uses the run, and keep others from beginning to; not for ever."""
+    deadline = time.monotonic() + LET_GO_S
+    while True:
+        with locked(folder / "begin.lock"):
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                assert time.monotonic() < deadline, "another test process does not let go"
+            else:
+                yield
+                return
+        time.sleep(0.5)
+
+
+def told_by(note: dict[str, str | int]) -> Simulation:
+    """Return the run that another process began."""
+    data = Path(str(note["data"]))
+    settings = Settings(
+        _env_file=None,
+        soltape_data=data,
+        clickhouse_url=note["clickhouse_url"],
+        redis_url=note["redis_url"],
+    )
+    return Simulation(
+        settings, data / "truth.jsonl", int(note["first_slot"]), int(note["last_slot"])
+    )
+
+
+async def run(data: Path) -> tuple[Fleet, dict[str, str | int]]:
+    """Run the market to its end; the stores go on in the fleet that is returned."""
+    planned = plan(data, Chain(SEED, RATE, RUN_S / 60), "embedded")
+    fleet, watch = Fleet(planned), Watch(planned)
+    try:
+        await fleet.start("kafka", "clickhouse", "redis")
+        await fleet.start(*planned.workers, "ingest", "chain")
+        await asyncio.sleep(RUN_S)
+        last = await calm(fleet, watch)
+        await fleet.end("ingest", *planned.workers, "kafka")
+        assert not fleet.crashes, fleet.crashes
+    except BaseException:
+        await fleet.close()
+        raise
+    finally:
+        await watch.close()
+    return fleet, {
+        "data": str(data),
+        "clickhouse_url": planned.settings.clickhouse_url,
+        "redis_url": planned.settings.redis_url,
+        "first_slot": first_stored(planned.settings),
+        "last_slot": last,
+    }
+
+
+async def calm(fleet: Fleet, watch: Watch) -> int:
+    """Stop the chain, wait until all that was confirmed is in the stores; return the last slot."""
+    confirmed = await watch.metric("chain", "soltape_chain_slot", commitment="confirmed") or 0
+
+    async def published() -> bool:
+        return (await watch.progress("ingest") or 0) >= confirmed > 0
+
+    await watch.until(published, SETTLE_S, f"slot {confirmed} on the settled lanes")
+    await fleet.end("chain")
+    last = 0
+
+    async def quiet() -> bool:
+        nonlocal last
+        before, last = last, await last_settled(fleet.plan)
+        await asyncio.sleep(1.5)
+        return last == before > 0
+
+    await watch.until(quiet, SETTLE_S, "the end of the settled lanes")
+
+    async def all_there() -> bool:
+        return all([await watch.watermark(group) == last for group in SETTLED_GROUPS])
+
+    await watch.until(all_there, SETTLE_S, f"slot {last} in all stores")
+    return last
+
+
+def first_stored(settings: Settings) -> int:
+    """Return the first slot that the pipeline saw; from there on none may be missing."""
+    client = connect(settings)
+    try:
+        [(first, gaps)] = client.query(
+            "SELECT min(slot), (SELECT count() FROM gaps) FROM slots"
+        ).result_rows
+    finally:
+        client.close()
+    assert not gaps
+    return int(first)

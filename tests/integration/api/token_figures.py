@@ -1,0 +1,275 @@
+"""What the API must say of tokens, from the oracle and from the world before its first slot.
+
+A price follows from a token's pools in a way that is tested apart: here it has bounds, and what is
+said of it must be consistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from infra.chain.market import Knobs, Market
+from infra.chain.market.ledger import Mint
+from pipeline.chaos.markets import CURVES, Trade
+from pipeline.chaos.values import DOLLARS, MONEY, SOL
+from tests.integration.api.asking import Near
+from tests.integration.api.oracle import Known
+from tests.integration.api.wallet_figures import Figures, percent
+
+DAY_MIN = 1_440
+QUARTER_MIN = 15
+PUMP_FUN_FOR_SALE_RAW = 793_100_000_000_000  # of each coin, before it migrates
+TRADER = (
+    *("bought_raw", "bought_usd_micros", "sold_raw", "sold_usd_micros", "held_raw"),
+    "unmatched_raw",
+)
+COUNTS = ("buys", "sells", "wins", "losses")
+
+
+def coins_of(seed: int, wallets: int) -> dict[str, Mint]:
+    """Return the mints that exist when the chain starts: the RPC alone can tell of them."""
+    world = Market(Knobs(seed=seed, wallets=wallets)).world
+    return {mint.text: mint for mint in world.ledger.mints.values()}
+
+
+class TokenFigures:
+    """Tokens' figures; `coins` are those that were there before the first slot."""
+
+    def __init__(self, known: Known, coins: dict[str, Mint]) -> None:
+        self._known = known
+        self._coins = coins
+
+    def about(self, mint: str) -> Figures:
+        """Return what a token is, but for the supply that the RPC tells."""
+        token = self._known.markets.tokens.get(mint, {})
+        coin = self._coins.get(mint)
+        is_told = bool(token.get("created_slot"))
+        found: Figures = {
+            "mint": mint,
+            "decimals": token.get("decimals"),
+            "creator": token.get("creator") or None,
+            "platform": token.get("platform") or None,
+            "dex": token.get("dex") or None,
+            "pool": token.get("pool") or None,
+            "quote_mint": token.get("quote_mint") or None,
+            "token_program": token.get("token_program") or None,
+            "created_slot": token.get("created_slot"),
+            "created_ms": token.get("created_at"),
+            "is_migrated": token.get("migrated_slot") is not None,
+            "migrated_slot": token.get("migrated_slot"),
+            "migrated_ms": token.get("migrated_at"),
+            "migrated_dex": token.get("migrated_dex") or None,
+            "migrated_pool": token.get("migrated_pool") or None,
+        }
+        for name in ("name", "symbol", "uri"):
+            value = token.get(name) if is_told else getattr(coin, name, None)
+            found[name] = value or None
+        if is_told:
+            found |= self.supply(mint)
+        return found
+
+    def supply(self, mint: str) -> Figures:
+        """Return the supply that a token's creation told."""
+        token = self._known.markets.tokens[mint]
+        return {
+            "supply_raw": str(token["supply_raw"]),
+            "supply_source": "creation",
+            "supply_time_ms": token["created_at"],
+        }
+
+    def wrong_supply(self, mint: str, told: Figures) -> list[Any]:
+        """Return what cannot be of the supply that the RPC told of a token, or did not tell.
+
+        Nothing is minted after the first slot, and what is burned is burned in a transaction.
+        """
+        coin = self._coins.get(mint)
+        if coin is None or told["supply_source"] != "rpc":
+            return [] if told["supply_raw"] is None and told["supply_source"] is None else [told]
+        burned = sum(self._known.burned.get(mint, ()))
+        fits = coin.supply_raw - burned <= int(told["supply_raw"]) <= coin.supply_raw
+        return [] if fits else [(coin.supply_raw, burned, told["supply_raw"])]
+
+    def named(self, mint: str) -> Figures:
+        """Return which token it is."""
+        about = self.about(mint)
+        return {name: about[name] for name in ("mint", "name", "symbol", "decimals")}
+
+    def wrong_price(self, mint: str, told: Figures) -> list[Any]:
+        """Return what cannot be of a price, or of what is said along with it."""
+        found: list[Any] = []
+        price, usd = told["price_sol"], told["price_usd"]
+        if mint == SOL:
+            expected: Figures = {"price_sol": 1.0, "price_usd": Near(self._known.sol_usd)}
+            return [told] if any(not (told[n] == v) for n, v in expected.items()) else []
+        if price is None:
+            rest = ("price_usd", "price_time_ms", "price_slot", "price_source", "is_price_stale")
+            return [told] if any(told[name] is not None for name in rest) else []
+        if mint not in DOLLARS:
+            least, most = self._known.price_bounds(mint)
+            if not least <= Fraction(price) <= most:
+                found.append((float(least), price, float(most)))
+        ratio = Fraction(usd) / Fraction(price) / self._known.sol_usd
+        if not Fraction(9, 10) < ratio < Fraction(11, 10):
+            found.append(("dollars for a SOL", float(ratio)))
+        first, last = self._known.oracle.slots[0], self._known.oracle.slots[-1]
+        # The live lane is ahead of what is settled by the slots that were not confirmed.
+        if not first.slot <= told["price_slot"] <= last.slot + 64:
+            found.append(("price_slot", told["price_slot"]))
+        if told["is_price_stale"] is not False:
+            found.append(("is_price_stale", told["is_price_stale"]))
+        if told["change_24h_pct"] is not None:  # the chain is not a day old
+            found.append(("change_24h_pct", told["change_24h_pct"]))
+        cap = None
+        if told["supply_raw"] is not None and usd is not None:
+            cap = Fraction(int(told["supply_raw"]), 10 ** told["decimals"]) * Fraction(usd)
+        if not (Near(cap) == told["market_cap_usd"]):
+            found.append(("market_cap_usd", Near(cap), told["market_cap_usd"]))
+        return found
+
+    # Market.
+
+    def market(self, mint: str, supply_raw: str | None) -> Figures:
+        """Return a market's figures."""
+        markets = self._known.markets
+        followed = mint in markets.holders and mint not in MONEY
+        holders = markets.holders[mint].by_owner() if followed else {}
+        creator = markets.tokens[mint]["creator"] if mint in markets.tokens else ""
+        held = str(holders.get(creator, 0)) if creator else None
+        return {
+            "creator_balance_raw": held,
+            "creator_pct": percent(held, supply_raw or 0),
+            "bonding_curve_pct": self.curve_pct(mint),
+            "holder_count": len(holders) if mint in markets.last_ms else None,
+            "last_activity_ms": markets.last_ms.get(mint),
+        }
+
+    def curve_pct(self, mint: str) -> Near:
+        """Return how much of a token's curve is done."""
+        token = self._known.markets.tokens.get(mint, {})
+        if token.get("migrated_slot"):
+            return Near(Fraction(100))
+        done = None
+        for trade in self._known.markets.trades.get(mint, []):
+            swap = trade.swap
+            whole, left = None, 0
+            if swap["dex"] == "pump-fun":
+                whole, left = PUMP_FUN_FOR_SALE_RAW, swap["reserve_raw"]
+            elif swap["dex"] == "raydium-launchlab":
+                whole, left = swap["for_sale_raw"], swap["reserve_raw"]
+            elif swap["dex"] == "meteora-dbc":
+                whole = swap["migration_quote_raw"]
+                left = (whole or 0) - swap["quote_reserve_raw"]
+            if whole:
+                done = min(max(Fraction(100 * (whole - left), whole), Fraction(0)), Fraction(100))
+        return Near(done)
+
+    def liquidity_lamports(self, mint: str) -> int | None:
+        """Return what pools hold, both sides, where that can be said without a price."""
+        last = {
+            trade.swap["pool"]: trade.swap for trade in self._known.markets.trades.get(mint, [])
+        }
+        simple = all(
+            swap["quote_mint"] == SOL
+            and swap["quote_reserve_raw"] is not None
+            and swap["dex"] not in ("raydium-cpmm", *CURVES)
+            for swap in last.values()
+        )
+        if not last or not simple:
+            return None
+        return sum(2 * swap["quote_reserve_raw"] for swap in last.values())
+
+    def day(self, mint: str, pool: str | None = None) -> Figures | None:
+        """Return the trades of the last 24 hours: quarter hours that began within them."""
+        now_min = self._known.now_ms // 60_000
+        trades = [
+            trade
+            for trade in self._known.markets.trades.get(mint, [])
+            if pool in (None, trade.swap["pool"])
+            and now_min - DAY_MIN < trade.minute - trade.minute % QUARTER_MIN <= now_min
+        ]
+        if not trades:
+            return None
+        buys = [trade for trade in trades if trade.swap["side"] == "buy"]
+        sells = [trade for trade in trades if trade.swap["side"] == "sell"]
+        return {
+            "buys": len(buys),
+            "sells": len(sells),
+            "traders": len({trade.wallet for trade in trades}),
+            "buy_volume_usd": Near(dollars(buys)),
+            "sell_volume_usd": Near(dollars(sells)),
+            "volume_usd": Near(dollars(trades)),
+            "volume_sol": Near(
+                Fraction(sum(t.swap["sol_value_lamports"] or 0 for t in trades), 10**9)
+            ),
+        }
+
+    def pools(self, mint: str) -> dict[str, Figures]:
+        """Return the pools that a token was traded in."""
+        found: dict[str, Figures] = {}
+        for trade in self._known.markets.trades.get(mint, []):
+            swap = trade.swap
+            before = found.get(swap["pool"], {"reserve_raw": None})
+            reserve = before["reserve_raw"]
+            if swap["reserve_raw"] is not None:
+                reserve = str(swap["reserve_raw"])
+            found[swap["pool"]] = {
+                "pool": swap["pool"],
+                "dex": swap["dex"],
+                "reserve_raw": reserve,
+                "last_trade_slot": swap["slot"],
+                "last_trade_ms": swap["block_time_ms"],
+                "day": self.day(mint, swap["pool"]),
+            }
+        return found
+
+    # Who holds, who gained.
+
+    def holders(self, mint: str) -> list[tuple[str, int]]:
+        """Return owners and balances, largest first; equal ones in any order."""
+        found = self._known.markets.holders[mint].by_owner()
+        return sorted(found.items(), key=lambda each: -each[1])
+
+    def traders(self, mint: str) -> list[Figures]:
+        """Return who realised gains or losses, the largest gain first, then by address."""
+        known = self._known
+        found = []
+        for wallet in known.wallets_of_mint.get(mint, []):
+            sums = known.sums(wallet, mint)
+            usd, lamports = (
+                sums.get(f"matched_proceeds_{unit}", 0) - sums.get(f"matched_cost_{unit}", 0)
+                for unit in ("usd_micros", "lamports")
+            )
+            if not usd:
+                continue
+            traded = sums.get("buys", 0) + sums.get("sells", 0) > 0
+            found.append(
+                {
+                    "wallet": wallet,
+                    "realised_usd_micros": str(usd),
+                    "realised_lamports": str(lamports),
+                    "realised_pct": percent(str(usd), sums.get("matched_cost_usd_micros", 0)),
+                    **{name: str(sums.get(name, 0)) for name in TRADER},
+                    **{name: sums.get(name, 0) for name in COUNTS},
+                    "first_trade_ms": sums["first_trade_ms"] if traded else None,
+                    "last_trade_ms": sums["last_trade_ms"] if traded else None,
+                }
+            )
+        found.sort(key=lambda each: (-int(each["realised_usd_micros"]), each["wallet"]))
+        return [{"place": place, **each} for place, each in enumerate(found, start=1)]
+
+    def trending(self) -> dict[str, int]:
+        """Return the scores of the tokens of launch platforms, in 1/1024."""
+        markets = self._known.markets
+        scores = {
+            mint: markets.score(mint)
+            for mint, token in markets.tokens.items()
+            if token["platform"] and mint in markets.trades
+        }
+        return {mint: score for mint, score in scores.items() if score}
+
+
+def dollars(trades: Iterable[Trade]) -> Fraction:
+    """Return what trades were worth."""
+    return Fraction(sum(trade.swap["usd_value_micros"] or 0 for trade in trades), 10**6)
