@@ -20,10 +20,7 @@ import click
 import orjson
 
 from infra.bench import progress, report
-from infra.kafka import embedded, topics
-from infra.process import free_port
-from infra.settings import Settings
-from pipeline.bench.roles import (
+from infra.bench.roles import (
     cpu_seconds,
     quantile,
     role,
@@ -32,6 +29,9 @@ from pipeline.bench.roles import (
     wait_ready,
     wait_until,
 )
+from infra.kafka import embedded, topics
+from infra.process import free_port
+from infra.settings import Settings
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT
 
@@ -163,19 +163,13 @@ def compare(truth: Path, lane: Lane) -> tuple[int, int, int]:
 async def read_lane(settings: Settings) -> Lane:
     """Read the settled lane back from its beginning."""
     lane = Lane(Counter(), 0, 0)
-    places = await topics.partitions(settings, SETTLED_BY_MINT)
-    async with topics.reader(settings) as consumer:
-        ends = await topics.ends(consumer, places)
-        await consumer.seek_to_beginning(*places)
-        while any([await consumer.position(place) < ends[place] for place in places]):
-            for records in (await consumer.getmany(timeout_ms=1000)).values():
-                for record in records:
-                    batch = SlotBatch.FromString(record.value)
-                    lane.first_slot = min(lane.first_slot or batch.slot, batch.slot)
-                    lane.last_slot = max(lane.last_slot, batch.slot)
-                    for envelope in batch.events:
-                        event = getattr(envelope, envelope.WhichOneof("event"))
-                        lane.events[event.signature, event.event_index] += 1
+    async for record in topics.records_so_far(settings, SETTLED_BY_MINT):
+        batch = SlotBatch.FromString(record.value)
+        lane.first_slot = min(lane.first_slot or batch.slot, batch.slot)
+        lane.last_slot = max(lane.last_slot, batch.slot)
+        for envelope in batch.events:
+            event = getattr(envelope, envelope.WhichOneof("event"))
+            lane.events[event.signature, event.event_index] += 1
     return lane
 
 

@@ -25,8 +25,8 @@ import redis
 
 from infra import running
 from infra.bench import progress, report
+from infra.bench.roles import BenchFailed, Role, scrape, value, wait_until
 from infra.redis.client import RedisError
-from pipeline.bench.roles import BenchFailed, Role, scrape, value, wait_until
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 

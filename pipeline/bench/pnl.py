@@ -26,6 +26,7 @@ from confluent_kafka import Producer
 
 import schemas.topics
 from infra.bench import median, progress, report
+from infra.bench.roles import BenchFailed, Role, role, wait_ready
 from infra.clickhouse.embedded import server as clickhouse_server
 from infra.kafka import embedded, topics
 from infra.kafka.client import confluent_producer
@@ -35,7 +36,6 @@ from infra.settings import Settings
 from pipeline.bench.pnl_baseline import BASELINE
 from pipeline.bench.pnl_state import open_lots, open_positions
 from pipeline.bench.pnl_tape import Slot, Tape
-from pipeline.bench.roles import BenchFailed, Role, role, wait_ready
 from schemas.redis_keys import WATERMARK, tag_of_wallets
 from schemas.topics import SETTLED_BY_WALLET
 

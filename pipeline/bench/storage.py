@@ -16,6 +16,7 @@ import click
 from clickhouse_connect.driver.client import Client
 
 from infra.bench import median, progress, report
+from infra.bench.roles import role, wait_ready
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotCompleted, SlotTransactions
 from infra.clickhouse import embedded
@@ -24,7 +25,6 @@ from infra.clickhouse.migrations import migrate
 from infra.process import free_port
 from infra.settings import Settings, load_own
 from pipeline.agents.store import TapeBooks
-from pipeline.bench.roles import role, wait_ready
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.quote_book import QuoteBook
 from pipeline.domain.value import SolUsd, value_swaps

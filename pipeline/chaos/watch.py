@@ -9,9 +9,9 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
+from infra.bench.roles import scrape, value
 from infra.kafka import topics
 from infra.redis.client import connect
-from pipeline.bench.roles import scrape, value
 from pipeline.chaos.fleet import GROUPS, SYSTEMS, Plan
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
