@@ -145,6 +145,18 @@ async def ends(
             raise TimeoutError(f"{_numbers(silent)} do not answer")
 
 
+async def records_so_far(settings: Settings, topic: Topic) -> AsyncIterator[ConsumerRecord]:
+    """Yield the records that a topic has now, from its beginning; those of a partition in order."""
+    places = await partitions(settings, topic)
+    async with reader(settings) as consumer:
+        until = await ends(consumer, places)
+        await consumer.seek_to_beginning(*places)
+        while any([await consumer.position(place) < until[place] for place in places]):
+            for records in (await consumer.getmany(timeout_ms=1000)).values():
+                for record in records:
+                    yield record
+
+
 def _numbers(places: Iterable[TopicPartition]) -> str:
     return ", ".join(sorted(f"{place.topic}[{place.partition}]" for place in places))
 

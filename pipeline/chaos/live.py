@@ -32,15 +32,9 @@ async def missing_live(settings: Settings, slots: list[Slot], found: Differences
     }
     for topic, message in _MESSAGES:
         told: set[tuple[str, int, int]] = set()
-        places = await topics.partitions(settings, topic)
-        async with topics.reader(settings) as consumer:
-            ends = await topics.ends(consumer, places)
-            await consumer.seek_to_beginning(*places)
-            while any([await consumer.position(place) < ends[place] for place in places]):
-                for records in (await consumer.getmany(timeout_ms=1000)).values():
-                    for record in records:
-                        event: Any = message.FromString(record.value)
-                        told.add((event.signature, event.event_index, event.slot))
+        async for record in topics.records_so_far(settings, topic):
+            event: Any = message.FromString(record.value)
+            told.add((event.signature, event.event_index, event.slot))
         found.compared[topic.name] += len(wanted[topic.name])
         for event in wanted[topic.name] - told:
             found.add(topic.name, event, "at least once", "never")
