@@ -184,7 +184,7 @@ def compare(found: Differences, kind: str, key: object, expected: Json, told: Js
     got: dict[str, Any] = {}
     for name, value in told.items():
         if name in expected:
-            if not (expected[name] == value):
+            if expected[name] != value:
                 wanted[name], got[name] = expected[name], value
         elif not _raw_of(name) & told.keys():
             got[name] = value

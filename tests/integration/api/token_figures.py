@@ -102,7 +102,7 @@ class TokenFigures:
         price, usd = told["price_sol"], told["price_usd"]
         if mint == SOL:
             expected: Figures = {"price_sol": 1.0, "price_usd": Near(self._known.sol_usd)}
-            return [told] if any(not (told[n] == v) for n, v in expected.items()) else []
+            return [told] if any(told[n] != v for n, v in expected.items()) else []
         if price is None:
             rest = ("price_usd", "price_time_ms", "price_slot", "price_source", "is_price_stale")
             return [told] if any(told[name] is not None for name in rest) else []
@@ -124,7 +124,7 @@ class TokenFigures:
         cap = None
         if told["supply_raw"] is not None and usd is not None:
             cap = Fraction(int(told["supply_raw"]), 10 ** told["decimals"]) * Fraction(usd)
-        if not (Near(cap) == told["market_cap_usd"]):
+        if Near(cap) != told["market_cap_usd"]:
             found.append(("market_cap_usd", Near(cap), told["market_cap_usd"]))
         return found
 

@@ -11,7 +11,7 @@ from typing import Self
 ANSWER_S = 15.0
 
 
-class Hung(AssertionError):
+class Hung(AssertionError):  # noqa: N818 - says what is the case
     """The server neither answered nor closed the connection in time."""
 
 
