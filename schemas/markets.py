@@ -7,9 +7,13 @@ and figures of a window fade without new trades.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Final, NamedTuple
+
+from schemas import base58
 
 PRICE_SCALE: Final = 10**24
 MAX_PRICE: Final = (1 << 128) - 1  # beyond, a price stays there
@@ -204,6 +208,14 @@ def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
 # Holders.
 
 EXACT_BELOW: Final = 1 << 53  # scores below are the balance itself
+BURNED: Final = frozenset(
+    base58.decode(address)
+    for address in (
+        "1nc1nerator11111111111111111111111111111111",  # Solana's incinerator
+        "11111111111111111111111111111111",  # the system program
+    )
+)
+"""Nobody has a key to these, so what they own is gone."""
 _ACCOUNT: Final = Struct("<32sQ?")
 
 
@@ -247,7 +259,7 @@ def whole(price: int) -> float | None:
 
 # A mint's market as a whole.
 
-_HEAD: Final = Struct("<16s16s16s16s16sQQQQIQI?")
+_HEAD: Final = Struct("<16s16s16s16s16sQQQQIQI??Q")
 
 
 @dataclass(slots=True)
@@ -267,6 +279,16 @@ class Head:
     score: int = 0  # in the trending list, when it last changed
     snapshot_min: int = 0  # of the last snapshot of the holders
     is_launched: bool = False  # on a launch platform
+    liquidity_lamports: int | None = None  # of all pools, both sides; None: none of them tells
+
+
+def sold_pct(left_raw: int, whole_raw: int, *, is_migrated: bool) -> float | None:
+    """Return how much of a curve is done, 0 to 100; None where it is not known."""
+    if is_migrated:
+        return 100.0
+    if not whole_raw:
+        return None
+    return min(100.0, max(0.0, 100 * (whole_raw - left_raw) / whole_raw))
 
 
 def pack_head(head: Head, pools: list[bytes]) -> bytes:
@@ -285,6 +307,8 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
         head.score,
         head.snapshot_min,
         head.is_launched,
+        head.liquidity_lamports is not None,
+        head.liquidity_lamports or 0,
     ) + b"".join(pools)
 
 
@@ -292,6 +316,49 @@ def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
     """Return the figures and the pools; raises struct.error for too few bytes."""
     row = _HEAD.unpack_from(data)
     wide = [int.from_bytes(part, "little") for part in row[:5]]
-    head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:])
+    head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:13])
+    if row[13]:
+        head.liquidity_lamports = row[14]
     rest = data[_HEAD.size :]
     return head, [rest[at : at + 32] for at in range(0, len(rest), 32)]
+
+
+# A market at rest: its two hashes (MARKET and ACCOUNTS) as ClickHouse keeps them.
+
+_LENGTH: Final = Struct("<I")
+Fields = dict[bytes, bytes]
+
+
+def pack_cold(fields: Mapping[bytes, bytes], accounts: Mapping[bytes, bytes]) -> bytes:
+    """Return the two hashes as bytes, the same for the same content."""
+    parts = []
+    for items in (fields, accounts):
+        parts.append(_LENGTH.pack(len(items)))
+        for name, value in sorted(items.items()):
+            parts += [_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value]
+    return b"".join(parts)
+
+
+def unpack_cold(data: bytes) -> tuple[Fields, Fields]:
+    """Return what `pack_cold` was given; raises struct.error for bytes that are cut short."""
+    fields, at = _items(data, 0)
+    return fields, _items(data, at)[0]
+
+
+def unpack_cold_fields(data: bytes) -> Fields:
+    """Return the first of the two hashes; what comes after may be cut off."""
+    return _items(data, 0)[0]
+
+
+def _items(data: bytes, at: int) -> tuple[Fields, int]:
+    """Return a hash, and where it ends."""
+    (count,) = _LENGTH.unpack_from(data, at)
+    at += _LENGTH.size
+    parts: list[bytes] = []
+    for _ in range(2 * count):
+        (size,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + size
+        parts.append(data[at - size : at])
+    if at > len(data):
+        raise StructError(f"{len(data)} bytes, {at} are told")
+    return dict(zip(parts[::2], parts[1::2], strict=True)), at

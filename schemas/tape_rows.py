@@ -10,10 +10,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from schemas.codec import CodecError
+from schemas.money import WSOL
 from schemas.proto import tape_pb2
 from schemas.rows import Row
-
-WSOL: Final = "So11111111111111111111111111111111111111112"
 
 _U64_MASK: Final = 2**64 - 1
 _I64_SIGN: Final = 2**63

@@ -37,12 +37,3 @@ def state(swap: Swap) -> tuple[int, int] | None:
         whole = swap.migration_quote_raw
         return max(whole - swap.quote_reserve_raw, 0), whole
     return None
-
-
-def sold_pct(left_raw: int, whole_raw: int, *, is_migrated: bool) -> float | None:
-    """Return the part of the curve that is done, 0 to 100; None where it is not known."""
-    if is_migrated:
-        return 100.0
-    if not whole_raw:
-        return None
-    return min(100.0, max(0.0, 100 * (whole_raw - left_raw) / whole_raw))

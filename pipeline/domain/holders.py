@@ -16,21 +16,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import Final
 
-from pipeline.solana.address import key
-from schemas.markets import EXACT_BELOW, Account
+from schemas.markets import BURNED, EXACT_BELOW, Account
 
 TOP: Final = 100
 MOST_IN_MEMORY: Final = 300
 MAX_POOLS: Final = 256
-
-# Nobody has a key to these; tokens sent there are gone.
-BURNED: Final = frozenset(
-    key(address)
-    for address in (
-        "1nc1nerator11111111111111111111111111111111",  # Solana's incinerator
-        "11111111111111111111111111111111",  # the system program
-    )
-)
 
 
 class Ranking:

@@ -28,6 +28,7 @@ from schemas.markets import (
     Candle,
     Head,
     PoolFacts,
+    sold_pct,
     whole,
 )
 
@@ -227,8 +228,10 @@ class MintMarket:
             extend(self.candles, bar, self.head.time_ms // 1000)
             self._bar = None
         self.token_unwritten |= self.token_changed
-        self.head.holder_count = self.holders.count
-        self.head.creator_raw = self.holders.creator_raw
+        head = self.head
+        head.holder_count = self.holders.count
+        head.creator_raw = self.holders.creator_raw
+        head.liquidity_lamports = self._liquidity_lamports()
 
     # What is published.
 
@@ -242,10 +245,6 @@ class MintMarket:
         if not self.head.is_launched:
             return 0
         return trending.score(self.minutes.data, self.quarters.data, minute)
-
-    def liquidity_lamports(self) -> int:
-        """Return the liquidity of all pools that tell it, both sides."""
-        return sum(pool.facts.liquidity_lamports for pool in self.pools.values())
 
     def record(
         self, minute: int, sol_usd: SolUsd | None, told: Token | None = None
@@ -266,10 +265,9 @@ class MintMarket:
         human = supply / 10**decimals if supply and decimals is not None else None
         price_usd = whole(head.price_usd)
         top10_raw = sum(amount for _, amount in self.holders.top(10))
-        deep = any(pool.facts.quote_reserve_raw is not None for pool in self.pools.values())
         liquidity = None
-        if deep and sol_usd is not None:
-            liquidity = self.liquidity_lamports() * sol_usd[0] / sol_usd[1] / 1e9
+        if head.liquidity_lamports is not None and sol_usd is not None:
+            liquidity = head.liquidity_lamports * sol_usd[0] / sol_usd[1] / 1e9
         return {
             "mint": self.mint,
             "name": token.name,
@@ -285,13 +283,20 @@ class MintMarket:
             "dev_holding_pct": trending.percent(head.creator_raw, supply)
             if token.creator
             else None,
-            "bonding_curve_pct": curve.sold_pct(
+            "bonding_curve_pct": sold_pct(
                 head.curve_left_raw, head.curve_whole_raw, is_migrated=self.is_migrated
             ),
             "is_migrated": self.is_migrated,
             "supply": human,
             "decimals": decimals,
         }
+
+    def _liquidity_lamports(self) -> int | None:
+        """Return the liquidity of all pools that tell it, both sides; None where none does."""
+        pools = [pool.facts for pool in self.pools.values()]
+        if all(facts.quote_reserve_raw is None for facts in pools):
+            return None
+        return min(sum(facts.liquidity_lamports for facts in pools), MAX_VOLUME)
 
     def _launched(self, platform: str) -> None:
         self.token.platform = self.token.platform or platform

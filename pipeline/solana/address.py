@@ -8,6 +8,15 @@ from typing import Final
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
+# Under `as` their names are this module's as well.
+from schemas.money import DOLLARS as DOLLARS
+from schemas.money import MONEY as MONEY
+from schemas.money import SOL_DECIMALS as SOL_DECIMALS
+from schemas.money import USD1 as USD1
+from schemas.money import USDC as USDC
+from schemas.money import USDT as USDT
+from schemas.money import WSOL as WSOL
+
 
 @lru_cache(maxsize=1 << 17)
 def text(key: bytes) -> str:
@@ -43,11 +52,3 @@ ED25519_PROGRAM: Final = key("Ed25519SigVerify111111111111111111111111111")
 SECP256K1_PROGRAM: Final = key("KeccakSecp256k11111111111111111111111111111")
 SECP256R1_PROGRAM: Final = key("Secp256r1SigVerify1111111111111111111111111")
 PRECOMPILES: Final = frozenset({ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM})
-
-WSOL: Final = "So11111111111111111111111111111111111111112"
-USDC: Final = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-USDT: Final = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
-USD1: Final = "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB"
-DOLLARS: Final = frozenset({USDC, USDT, USD1})  # a coin counts one dollar
-MONEY: Final = DOLLARS | {WSOL}
-SOL_DECIMALS: Final = 9

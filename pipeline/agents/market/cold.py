@@ -9,8 +9,7 @@ without the mark. It happens at the first slot of an hour.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from struct import Struct
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -19,7 +18,7 @@ from infra.redis.client import ask
 from pipeline.agents.market.state import restore
 from pipeline.domain.market import MintMarket
 from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.markets import exact_field, unpack_account
+from schemas.markets import Fields, exact_field, pack_cold, unpack_account, unpack_cold
 from schemas.redis_keys import ACCOUNTS, ACTIVE, COLD_MARKETS, HOLDERS, MARKET, TRADERS
 from schemas.rows import COLD_MARKETS as TABLE
 from schemas.rows import Row
@@ -27,10 +26,9 @@ from schemas.rows import Row
 HOUR_MS: Final = 3_600_000
 AT_ONCE: Final = 500  # markets read for putting away; the others wait for the next hour
 _FIRST: Final = ("BYSCORE", "LIMIT", 0, AT_ONCE)
-_LENGTH: Final = Struct("<I")
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
 
-Hashes = tuple[dict[bytes, bytes], dict[bytes, bytes]]  # of the market, of its accounts
+Hashes = tuple[Fields, Fields]  # of the market, of its accounts
 ReadCold = Callable[[list[str]], Awaitable[dict[str, bytes]]]
 """Reads the packed markets of mints from ClickHouse; raises ClickHouseError."""
 
@@ -93,7 +91,7 @@ class ColdMarkets:
                 packed = await self._read(cold)
                 if missing := [mint for mint in cold if mint not in packed]:
                     raise ColdMarketsLost(missing)
-                found |= {mint: unpack(packed[mint]) for mint in cold}
+                found |= {mint: unpack_cold(packed[mint]) for mint in cold}
         for mint in found:
             self._frozen.pop(mint, None)
             self._frozen_writing.pop(mint, None)
@@ -147,7 +145,7 @@ class ColdMarkets:
 
     def _freeze(self, mint: str, hashes: Hashes, slot: int) -> None:
         self._frozen[mint] = hashes
-        self._rows.append((mint, pack(*hashes), slot))
+        self._rows.append((mint, pack_cold(*hashes), slot))
         keys = [key.make(tag=self._tag, mint=mint) for key in (MARKET, ACCOUNTS, HOLDERS)]
         self._commands += [
             ("UNLINK", *keys),
@@ -171,7 +169,7 @@ class ColdMarkets:
         return self._frozen.get(mint) or self._frozen_writing.get(mint)
 
 
-def _thawed(mint: str, fields: dict[bytes, bytes], accounts: dict[bytes, bytes]) -> MintMarket:
+def _thawed(mint: str, fields: Fields, accounts: Fields) -> MintMarket:
     market = restore(mint, fields)
     market.is_stored = False
     market.traded = b"price" in fields
@@ -189,34 +187,3 @@ def _thawed(mint: str, fields: dict[bytes, bytes], accounts: dict[bytes, bytes])
     holders.changed_owners = {owner for owner, amount in holders.owners.items() if amount}
     holders.fill([], all_of_them=True)
     return market
-
-
-def pack(fields: Mapping[bytes, bytes], accounts: Mapping[bytes, bytes]) -> bytes:
-    """Return the two hashes as bytes, the same for the same content."""
-    parts = []
-    for items in (fields, accounts):
-        parts.append(_LENGTH.pack(len(items)))
-        for name, value in sorted(items.items()):
-            parts += [_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value]
-    return b"".join(parts)
-
-
-def unpack(data: bytes) -> Hashes:
-    """Return what `pack` was given; raises struct.error for bytes that are cut short."""
-    at = 0
-
-    def length() -> int:
-        nonlocal at
-        (value,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        return int(value)
-
-    def part() -> bytes:
-        nonlocal at
-        size = length()
-        at += size
-        return data[at - size : at]
-
-    fields = {part(): part() for _ in range(length())}
-    accounts = {part(): part() for _ in range(length())}
-    return fields, accounts

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain.holders import BURNED, MOST_IN_MEMORY, TOP, Holders
-from schemas.markets import EXACT_BELOW
+from pipeline.domain.holders import MOST_IN_MEMORY, TOP, Holders
+from schemas.markets import BURNED, EXACT_BELOW
 
 CHANGES = st.lists(
     st.tuples(

@@ -15,12 +15,11 @@ from infra.chain.market.meteora_dbc import DbcCurve
 from infra.chain.market.raydium_launchlab import LaunchLabCurve
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoding.decode import decode_update
-from pipeline.domain.curve import sold_pct
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from schemas import base58
-from schemas.markets import unpack_account, unpack_head
+from schemas.markets import sold_pct, unpack_account, unpack_head
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRENDING_RECORDS, tag_of_mints

@@ -1,0 +1,48 @@
+"""The packed forms of markets: there and back, and what is refused."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.markets import (
+    MAX_VOLUME,
+    Head,
+    pack_cold,
+    pack_head,
+    unpack_cold,
+    unpack_cold_fields,
+    unpack_head,
+)
+
+HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_size=6)
+
+
+@pytest.mark.parametrize("liquidity_lamports", [None, 0, 7, MAX_VOLUME])
+@pytest.mark.parametrize("pools", [[], [bytes([1]) * 32, bytes([2]) * 32]])
+def test_a_head_comes_back_with_its_pools(
+    liquidity_lamports: int | None, pools: list[bytes]
+) -> None:
+    head = Head(1 << 127, 2, 3, 4, 5 << 70, 6, 7, 8, 9, 10, 11, 12, True, liquidity_lamports)
+    assert unpack_head(pack_head(head, pools)) == (head, pools)
+
+
+@given(HASHES, HASHES)
+def test_a_cold_market_comes_back(fields: dict[bytes, bytes], accounts: dict[bytes, bytes]) -> None:
+    packed = pack_cold(fields, accounts)
+    assert unpack_cold(packed) == (fields, accounts)
+    alone = len(pack_cold(fields, {})) - 4
+    assert unpack_cold_fields(packed[:alone]) == fields
+    for cut in (packed[:-1], packed[: len(packed) // 2]):
+        with pytest.raises(struct.error):
+            unpack_cold(cut)
+    if fields:
+        with pytest.raises(struct.error):
+            unpack_cold_fields(packed[: alone - 1])
+
+
+def test_equal_markets_are_equal_bytes() -> None:
+    assert pack_cold({b"a": b"1", b"b": b""}, {}) == pack_cold({b"b": b"", b"a": b"1"}, {})
