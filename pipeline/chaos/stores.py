@@ -100,6 +100,8 @@ def _table(client: Client, table: rows.Table) -> Iterator[Row]:
 async def _read_books(redis: Connection, stored: Stored) -> None:
     async for wallet, fields in _hashes(redis, redis_keys.POSITIONS, "wallet"):
         for mint_raw, data in fields.items():
+            if mint_raw == forms.COLD_MARK:
+                continue
             place = wallet, encode(mint_raw)
             stored.positions[place], tail = forms.unpack_position(data)
             stored.tails[place] = list(forms.unpack_lots(tail))

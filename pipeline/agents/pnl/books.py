@@ -287,8 +287,11 @@ class PnlBooks:
         if before and gone > before - DAYS_KEPT:
             days = range(before - DAYS_KEPT + 1, min(before, gone) + 1)
             self._commands.append(("UNLINK", *(self._store.days(day) for day in days)))
-        for mint in self._cold.turn(time_ms // HOUR_MS, self._moving):
+        dead, passing = self._cold.turn(time_ms // HOUR_MS, self._moving)
+        for mint in dead:
             self._freeze(mint, slot)
+        for mint in passing:
+            self._cold.mark(wallet for wallet in self._idle[mint] if self._has(wallet, mint))
 
     @property
     def _gone_day(self) -> int:
@@ -314,6 +317,10 @@ class PnlBooks:
                 self._write_position(entry)
             self._entries.drop(place)
         self._cold.freeze(mint, raw_address(mint), asleep, slot)
+
+    def _has(self, wallet: str, mint: str) -> bool:
+        """Return whether a wallet has a position already; in memory is more than that."""
+        return self._entry_of((wallet, mint)).holding.position.changed_slot > 0
 
     def _write_position(self, entry: Entry) -> None:
         """Put a position among the rows, as it is at the end of a day."""

@@ -3,7 +3,8 @@
 A token that did not move for some days of the chain's time is put away whole, per partition:
 first its rows are in ClickHouse, then one MULTI takes its keys away and marks it cold. When it
 moves again all its positions are read back, written and the mark taken away with the same flush.
-Its row in ClickHouse stays, and counts for nothing without the mark.
+Its row in ClickHouse stays, and counts for nothing without the mark. A wallet that ever had a
+position put away is marked as well, for good: a reader of its positions looks into ClickHouse.
 
 When that happens depends on the slots alone: at the first slot of an hour, some at a time: after
 a pause of days all tokens are dead at once. What is put away has the bytes that it comes back with.
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.positions import pack_cold, unpack_cold
+from schemas.positions import COLD_MARK, pack_cold, unpack_cold
 from schemas.rows import COLD_POSITIONS, Row
 
 HOUR_MS: Final = 3_600_000
@@ -71,10 +72,12 @@ class ColdMints:
         self._moved_writing: dict[str, int] = {}  # and of that
         # May be put away by the slots loaded: mint -> hour and raw mint, Redis's order of them.
         self._idle: dict[str, tuple[int, bytes]] = {}
+        self._passed: dict[str, int] = {}  # of these that would be back by now -> hour they moved
         self._frozen: dict[str, list[Asleep]] = {}  # put away since the last take,
         self._frozen_writing: dict[str, list[Asleep]] = {}  # and by that
         self._woken: set[str] = set()  # marked cold in Redis, but back since the last take,
         self._woken_writing: set[str] = set()  # and with that
+        self._marked: set[str] = set()  # wallets with a position put away since the last take
         self._rows: list[Row] = []
         self._commands: list[tuple[Any, ...]] = []
 
@@ -133,7 +136,7 @@ class ColdMints:
 
         `moving` are the mints that move in them, and the hour they first do.
         """
-        self._idle = {}
+        self._idle, self._passed = {}, {}
         hours = {time_ms // HOUR_MS for time_ms in times_ms}
         turns = sum(hour > self._hour for hour in hours)
         if not turns:
@@ -158,10 +161,14 @@ class ColdMints:
         }
         return list(self._idle)
 
-    def turn(self, hour: int, moves_later: Callable[[], set[str]]) -> list[str]:
-        """Begin an hour; return the mints to be put away with it."""
+    def turn(self, hour: int, moves_later: Callable[[], set[str]]) -> tuple[list[str], list[str]]:
+        """Begin an hour; return the mints to be put away with it.
+
+        Then those that would be, but move again before the next load: they would only come and
+        go. They take their places, and their wallets are to be marked, as if they had gone.
+        """
         if hour <= self._hour:
-            return []
+            return [], []
         self._hour = hour
         self._here = set()
         until = hour - self._after_hours
@@ -169,15 +176,21 @@ class ColdMints:
             (moved, mint_raw, mint)
             for mint, (found, mint_raw) in self._idle.items()
             if (moved := max(found, self._moved.get(mint, 0))) <= until
-        )
+            and self._passed.get(mint) != moved
+        )[:AT_ONCE]
         if not idle:
-            return []
-        # What moves again before the next load would only come and go; it takes its place.
+            return [], []
         later = moves_later()
-        gone = [mint for _, _, mint in idle[:AT_ONCE] if mint not in later]
-        for mint in gone:
-            del self._idle[mint]
-        return gone
+        gone: list[str] = []
+        passing: list[str] = []
+        for moved, _, mint in idle:
+            if mint in later:
+                passing.append(mint)
+                self._passed[mint] = moved
+            else:
+                gone.append(mint)
+                del self._idle[mint]
+        return gone, passing
 
     def freeze(self, mint: str, mint_raw: bytes, asleep: list[Asleep], slot: int) -> None:
         """Put a mint away."""
@@ -191,11 +204,16 @@ class ColdMints:
         ]
         store = self._store
         self._commands += [("HDEL", store.positions(each.wallet), mint_raw) for each in asleep]
+        self.mark(each.wallet for each in asleep)
         self._commands += [
             ("UNLINK", store.top(mint)),
             ("ZREM", store.traded, mint_raw),
             ("SADD", store.cold, mint_raw),
         ]
+
+    def mark(self, wallets: Iterable[str]) -> None:
+        """Note that wallets have, or had, positions in ClickHouse: their readers look there."""
+        self._marked.update(wallets)
 
     # Writing.
 
@@ -203,6 +221,8 @@ class ColdMints:
         """Return rows of cold_positions, and commands that go before all others."""
         rows, self._rows = self._rows, []
         commands, self._commands = self._commands, []
+        marked, self._marked = self._marked, set()
+        commands += [("HSET", self._store.positions(wallet), COLD_MARK, b"") for wallet in marked]
         moved: list[int | bytes] = []
         for mint, hour in self._moved.items():
             moved += (hour, raw(mint))

@@ -10,7 +10,7 @@ from pipeline.agents.pnl import cold
 from pipeline.domain.lots import Holding
 from pipeline.solana.address import USDC, WSOL
 from schemas.base58 import decode, encode
-from schemas.positions import LOT, full_chunks, unpack_position, unpack_wallet_day
+from schemas.positions import COLD_MARK, LOT, full_chunks, unpack_position, unpack_wallet_day
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 
 HOUR_MS = 3_600_000
@@ -200,9 +200,16 @@ async def test_put_away_and_back_is_as_never_away(player, market, seed):
             if random.random() < 0.3:
                 away.books = None
     assert most_cold >= 3
-    assert await away.state() == wanted
+    state = await away.state()
+    marked = {
+        key.rpartition(":")[2]
+        for key, value in state.items()
+        if key.startswith("pos:") and value.pop(COLD_MARK, None) is not None
+    }
+    assert state == wanted
     asleep = {key: row for key, row in away.rows.items() if key[0] == "cold_positions"}
     assert asleep
+    assert marked >= {wallet for _, _, _, wallet in asleep}
     assert {key: row for key, row in away.rows.items() if key not in asleep} == rows
 
 
