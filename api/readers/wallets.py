@@ -1,0 +1,338 @@
+"""Wallets as they are answered: one or many, each section from one state of the wallet.
+
+However many wallets are asked for, it is one trip for their states, one query for what of them is
+in ClickHouse, one trip for the tokens, one for the pools behind the prices of what they hold; a
+wallet with more positions than are read at once takes a query and a trip of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from api.answers.positions import (
+    AllPositions,
+    AsOf,
+    Day,
+    PositionAnswer,
+    PositionList,
+    PositionOf,
+    Summary,
+    SummaryAnswer,
+    Totals,
+)
+from api.answers.wallets import (
+    Batch,
+    BatchItem,
+    HoldingsAnswer,
+    HoldingsTotals,
+    Portfolio,
+    PortfolioAnswer,
+    Positions,
+    TopPositions,
+)
+from api.readers.holdings import Beginning, Wanted, holdings, mints_of, read_backed
+from api.readers.position_figures import OpenSum, held_worth, position_answer, trading
+from api.readers.positions import (
+    BEFORE_ALL,
+    PositionPage,
+    order,
+    read_large,
+    read_one,
+    read_page,
+    with_cold,
+)
+from api.readers.tokens import SOL_MINT, Tokens, read_tokens
+from api.readers.wallet_state import MOST_POSITIONS, Part, WalletReader, WalletState
+from api.stores import Stores
+from schemas.positions import DAY_MS, Position
+from schemas.positions import summary as sum_of
+
+LISTED: Final = 50  # positions of a wallet in a batch
+TOP: Final = 20  # positions in a portfolio
+MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
+_LARGE_AT_ONCE: Final = 4  # queries
+
+
+class Section(StrEnum):
+    """What a batch may include."""
+
+    POSITIONS = "positions"
+    HOLDINGS = "holdings"
+    PNL = "pnl"
+    PORTFOLIO = "portfolio"
+
+
+_PARTS: Final = {
+    Section.POSITIONS: Part.POSITIONS,
+    Section.HOLDINGS: Part.BALANCES,
+    Section.PNL: Part.DAYS,
+    Section.PORTFOLIO: Part.POSITIONS | Part.BALANCES | Part.DAYS,
+}
+
+
+@dataclass(slots=True)
+class Book:
+    """The positions of a wallet that an answer is made of, newest trade first."""
+
+    positions: list[tuple[str, Position]]
+    count: int  # of all there are
+    is_complete: bool
+
+
+@dataclass(slots=True)
+class Facts:
+    """All that the sections of a wallet are made of."""
+
+    state: WalletState
+    book: Book
+    tokens: Tokens
+    backed: frozenset[str]
+    beginning: tuple[int, int] | None
+
+    def as_of(self) -> AsOf:
+        """Return up to where the answer is complete."""
+        return {"as_of_slot": self.state.as_of_slot, "as_of_ms": self.state.as_of_ms}
+
+
+class Wallets:
+    """Answers about wallets. Every method raises Problem."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._reader = WalletReader(stores)
+        self._beginning = Beginning(stores)
+
+    async def page(self, wallet: str, limit: int, cursor: str | None) -> PositionList:
+        """Return a page of a wallet's positions."""
+        page = await read_page(self._stores, self._reader, wallet, limit, cursor)
+        facts = await self._facts_of(page)
+        listed = page.positions
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            "totals": totals(facts),
+            "positions": _told(listed, facts.tokens),
+            "page": page.page,
+        }
+
+    async def newest(self, wallet: str, limit: int) -> AllPositions:
+        """Return a wallet's positions with the newest trades."""
+        page = await read_page(self._stores, self._reader, wallet, limit, None)
+        facts = await self._facts_of(page)
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            "totals": totals(facts),
+            "positions": _told(page.positions, facts.tokens),
+        }
+
+    async def _facts_of(self, page: PositionPage) -> Facts:
+        positions = page.positions if page.all is None else [*page.all.items()]
+        book = Book(positions, page.count, page.all is not None)
+        wanted = {mint for mint, _ in page.positions} | _held(book)
+        tokens = await read_tokens(self._stores, wanted)
+        return Facts(page.state, book, tokens, frozenset(), None)
+
+    async def position(self, wallet: str, mint: str) -> PositionAnswer | None:
+        """Return a wallet's position in a token, None where it has none."""
+        state, position = await read_one(self._stores, wallet, mint)
+        if position is None:
+            return None
+        tokens = await read_tokens(self._stores, [mint])
+        return {
+            "as_of_slot": state.as_of_slot,
+            "as_of_ms": state.as_of_ms,
+            "wallet": wallet,
+            **position_answer(mint, position, tokens.get(mint), tokens.now_ms),
+        }
+
+    async def summary(self, wallet: str) -> SummaryAnswer:
+        """Return what a wallet did on the last seven days."""
+        (state,) = await self._reader.read([wallet], Part.DAYS)
+        return {
+            "as_of_slot": state.as_of_slot,
+            "as_of_ms": state.as_of_ms,
+            "wallet": wallet,
+            **summary(state),
+        }
+
+    async def holdings(self, wallet: str, wanted: Wanted) -> HoldingsAnswer:
+        """Return what a wallet holds."""
+        (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS)
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            **holdings(facts.state, facts.tokens, facts.backed, facts.beginning, wanted),
+        }
+
+    async def portfolio(self, wallet: str) -> PortfolioAnswer:
+        """Return a wallet at a glance."""
+        (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS)
+        return {**facts.as_of(), "wallet": wallet, **portfolio(facts)}
+
+    async def batch(self, wallets: Sequence[str], include: Collection[Section]) -> Batch:
+        """Return sections of many wallets, in their order; each is one state."""
+        sections = [section for section in Section if section in include]
+        many = await self._facts(wallets, sections, MOST_IN_BATCH)
+        least = min((facts.state for facts in many), key=lambda state: state.as_of_slot)
+        return {
+            "as_of_slot": least.as_of_slot,
+            "as_of_ms": least.as_of_ms,
+            "include": [section.value for section in sections],
+            "wallets": [_item(facts, sections) for facts in many],
+        }
+
+    async def _facts(
+        self, wallets: Sequence[str], sections: Collection[Section], most: int
+    ) -> list[Facts]:
+        parts = Part.TOTALS
+        for section in sections:
+            parts |= _PARTS[section]
+        states = await self._reader.read(wallets, parts, most)
+        books = [Book([], 0, is_complete=True) for _ in states]
+        if Part.POSITIONS in parts:
+            books = await self._books(states, most)
+        mints: set[str] = set()
+        held: set[str] = set()
+        for state, book in zip(states, books, strict=True):
+            mints |= _held(book)
+            mints.update(mint for mint, _ in book.positions[:LISTED])
+            held |= mints_of(state)
+        tokens = Tokens({}, 0, 0, 0, None)
+        backed: frozenset[str] = frozenset()
+        beginning = None
+        if mints or held or Part.BALANCES in parts:
+            tokens = await read_tokens(self._stores, [SOL_MINT, *(mints | held)])
+        if Part.BALANCES in parts:
+            beginning = await self._beginning.read()
+            backed = await read_backed(self._stores, tokens, held)
+        return [
+            Facts(state, book, tokens, backed, beginning)
+            for state, book in zip(states, books, strict=True)
+        ]
+
+    async def _books(self, states: list[WalletState], most: int) -> list[Book]:
+        """Return the books of wallets; the state of a large one becomes that of its book."""
+        gate = asyncio.Semaphore(_LARGE_AT_ONCE)
+
+        async def large(at: int) -> Book:
+            async with gate:
+                page = await read_large(
+                    self._stores, self._reader, states[at].wallet, most, BEFORE_ALL
+                )
+            state = states[at]
+            if page.state.as_of_slot < state.as_of_slot:
+                state.as_of_slot, state.as_of_ms = page.state.as_of_slot, page.state.as_of_ms
+            return Book(page.positions, page.count, is_complete=False)
+
+        async def book(at: int, whole: dict[str, Position] | None) -> Book:
+            if whole is None:
+                return await large(at)
+            return Book(sorted(whole.items(), key=order), len(whole), is_complete=True)
+
+        wholes = await with_cold(self._stores, states, most)
+        return list(await asyncio.gather(*(book(at, whole) for at, whole in enumerate(wholes))))
+
+
+def _held(book: Book) -> set[str]:
+    return {mint for mint, position in book.positions if position.held_raw}
+
+
+def _told(positions: Sequence[tuple[str, Position]], tokens: Tokens) -> list[PositionOf]:
+    return [
+        position_answer(mint, position, tokens.get(mint), tokens.now_ms)
+        for mint, position in positions
+    ]
+
+
+def _open(facts: Facts) -> OpenSum:
+    total, tokens = OpenSum(), facts.tokens
+    for mint, position in facts.book.positions:
+        total.add(position, tokens.get(mint), tokens.now_ms)
+    return total
+
+
+def totals(facts: Facts) -> Totals:
+    """Return the totals over a wallet's tokens; what it holds only if all is known."""
+    return {
+        **trading(facts.state.total),
+        "position_count": facts.book.count,
+        "open": _open(facts).answer() if facts.book.is_complete else None,
+    }
+
+
+def summary(state: WalletState) -> Summary:
+    """Return a wallet's last seven days: days are UTC, the last is that of the books' clock."""
+    days: list[Day] = [
+        {
+            "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
+            "from_ms": day * DAY_MS,
+            **trading(figures),
+        }
+        for day, figures in (state.days if state.clock_ms else [])
+    ]
+    return {
+        "from_ms": days[0]["from_ms"] if days else None,
+        "to_ms": days[-1]["from_ms"] + DAY_MS if days else None,
+        "days": days,
+        **trading(sum_of(figures for _, figures in state.days)),
+    }
+
+
+def portfolio(facts: Facts) -> Portfolio:
+    """Return a wallet at a glance."""
+    state, tokens, book = facts.state, facts.tokens, facts.book
+    listed = holdings(state, tokens, facts.backed, facts.beginning, Wanted())
+    held: HoldingsTotals = {
+        "value_usd": listed["value_usd"],
+        "value_usd_micros": listed["value_usd_micros"],
+        "native": listed["native"],
+        "verified_tokens": len(listed["tokens"]),
+        "unverified_tokens": listed["hidden_unverified"],
+        "coverage": listed["coverage"],
+    }
+
+    def value(item: tuple[str, Position]) -> tuple[int, str]:
+        mint, position = item
+        return -(held_worth(position, tokens.get(mint))[0] or 0), mint
+
+    top = sorted((item for item in book.positions if item[1].held_raw), key=value)[:TOP]
+    positions: TopPositions = {
+        **_open(facts).answer(),
+        "position_count": book.count,
+        "is_complete": book.is_complete,
+        "top": _told(top, tokens),
+    }
+    return {
+        "holdings": held,
+        "positions": positions,
+        "pnl": {"days_7": summary(state), "all_time": trading(state.total)},
+    }
+
+
+def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
+    state = facts.state
+    item: BatchItem = {
+        "as_of_slot": state.as_of_slot,
+        "as_of_ms": state.as_of_ms,
+        "wallet": state.wallet,
+    }
+    for section in sections:
+        match section:
+            case Section.POSITIONS:
+                listed = _told(facts.book.positions[:LISTED], facts.tokens)
+                item["positions"] = Positions(totals=totals(facts), positions=listed)
+            case Section.HOLDINGS:
+                item["holdings"] = holdings(
+                    state, facts.tokens, facts.backed, facts.beginning, Wanted()
+                )
+            case Section.PNL:
+                item["pnl"] = summary(state)
+            case Section.PORTFOLIO:
+                item["portfolio"] = portfolio(facts)
+    return item
