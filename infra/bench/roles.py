@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import click
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from infra.process import NotReady
+from infra.process import NotReady, Process
 
 READY_S: Final = 30.0
 
@@ -60,16 +60,26 @@ class Role:
 
 @contextmanager
 def role(name: str, folder: Path, command: Sequence[str], **env: str) -> Iterator[Role]:
-    """Run a process, its log in the folder."""
+    """Run a command of ours, its log in the folder."""
+    with _started(name, folder, [sys.executable, "-m", "infra.cli", *command], env) as running:
+        yield running
+
+
+@contextmanager
+def system(process: Process, folder: Path) -> Iterator[Role]:
+    """Run an embedded system, its log in the folder."""
+    with _started(process.name, folder, process.command, process.env) as running:
+        yield running
+
+
+@contextmanager
+def _started(
+    name: str, folder: Path, command: Sequence[str], env: Mapping[str, str]
+) -> Iterator[Role]:
     log = folder / f"{name}.log"
     out: IO[bytes]
     with log.open("wb") as out:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "infra.cli", *command],
-            stdout=out,
-            stderr=out,
-            env={**os.environ, **env},
-        )
+        child = subprocess.Popen([*command], stdout=out, stderr=out, env={**os.environ, **env})
         running = Role(name, child, log)
         try:
             yield running

@@ -8,13 +8,11 @@ counted is the CPU time of the agent's process until the watermarks are at the e
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +24,7 @@ from confluent_kafka import Producer
 
 import schemas.topics
 from infra.bench import median, progress, report
-from infra.bench.roles import BenchFailed, Role, role, wait_ready
+from infra.bench.roles import BenchFailed, Role, role, system, wait_ready
 from infra.clickhouse.embedded import server as clickhouse_server
 from infra.kafka import embedded, topics
 from infra.kafka.client import confluent_producer
@@ -85,7 +83,7 @@ class Stores:
             valkey(folder / "redis", HOST, ports["redis"]),
             clickhouse_server(folder / "clickhouse", ports["clickhouse"]),
         ]
-        self.roles = [stack.enter_context(_running(each, folder)) for each in processes]
+        self.roles = [stack.enter_context(system(each, folder)) for each in processes]
         for each, process in zip(self.roles, processes, strict=True):
             wait_ready(each, process.ready)
         asyncio.run(topics.create(self.settings, [*schemas.topics.ALL, BASELINE]))
@@ -102,19 +100,6 @@ class Stores:
         for partition in range(SETTLED_BY_WALLET.partitions):
             pipe.hget(WATERMARK.make(tag=tag_of_wallets(partition), group=GROUP), "slot")
         return min(int(slot or 0) for slot in pipe.execute())
-
-
-@contextmanager
-def _running(process: Process, folder: Path) -> Iterator[Role]:
-    log = folder / f"{process.name}.log"
-    with log.open("wb") as out:
-        env = {**os.environ, **process.env}
-        child = subprocess.Popen(process.command, stdout=out, stderr=out, env=env)
-        running = Role(process.name, child, log)
-        try:
-            yield running
-        finally:
-            running.stop()
 
 
 def measure(case: Case) -> Outcome:
@@ -206,7 +191,7 @@ def measure_baseline(swaps: int) -> float:
             "--without-web",
         ]
         process = Process("baseline", command, "", _nothing, env=stores.env)
-        baseline = stack.enter_context(_running(process, stores.folder))
+        baseline = stack.enter_context(system(process, stores.folder))
         _wait(lambda: _told(baseline)[-1]["swaps"] >= len(events), (baseline, *stores.roles))
         told = _told(baseline)
         first = next(each for each in told if each["swaps"] > 0)
