@@ -55,11 +55,22 @@ def _check_brokers(text: str) -> str:
     return text
 
 
+def _check_origins(text: str) -> str:
+    for origin in filter(None, text.split(",")):
+        if origin != "*" and not re.fullmatch(r"https?://[^/\s@,*]+", origin):
+            raise ValueError(
+                "* for every origin is expected, or scheme://host[:port] with nothing behind it, "
+                "or several with commas between them"
+            )
+    return text
+
+
 _HTTP: Final = ("http", "https")
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
+Origins = Annotated[str, AfterValidator(_check_origins)]
 
 
 class Settings(BaseSettings):
@@ -160,12 +171,35 @@ class Settings(BaseSettings):
         32, ge=1, le=10_000, description="live frames held in memory while Redis is away"
     )
 
+    # The REST API.
+    api_host: str = Field("127.0.0.1", min_length=1, description="address that the API listens on")
+    api_port: Port = Field(8000, description="port of the API")
+    api_reuse_port: bool = Field(
+        False, description="whether several processes may listen on one address"
+    )
+    api_cors_origins: Origins = Field(
+        "", description="origins of pages that may call the API, with commas between them"
+    )
+    api_max_body_kib: int = Field(
+        64, ge=1, le=16_384, description="largest body of a request, in KiB"
+    )
+    api_timeout_s: float = Field(
+        10.0, gt=0, le=300, description="longest time for a request, its body included"
+    )
+    api_max_concurrent: int = Field(
+        256, ge=1, le=100_000, description="requests that a process answers at once"
+    )
+    api_max_connections: int = Field(
+        2_000, ge=1, le=100_000, description="connections that a process holds at once"
+    )
+
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
     metrics_port_ingest: Port = Field(9101, description="of `soltape ingest`")
     metrics_port_agents: Port = Field(9102, description="of `soltape agents` with live")
     metrics_port_chain: Port = Field(9103, description="of `soltape chain`")
     metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")
+    metrics_port_api: Port = Field(9105, description="of `soltape api`")
 
 
 class SettingsError(Exception):

@@ -30,6 +30,8 @@ def empty_folder(tmp_path, monkeypatch):
         ("KAFKA_SESSION_TIMEOUT_S", "soon", "number"),
         ("CLICKHOUSE_DATABASE", "a-b", "A-Za-z"),
         ("KAFKA_BOOTSTRAP", "a:1,b:99999", "from 1 to 65535"),
+        ("API_CORS_ORIGINS", "https://a.example/", "nothing behind it"),
+        ("API_CORS_ORIGINS", "a.example", "scheme://host"),
         ("KAFKA_BOOTSTRAP", "kafka://a:1", "host:port"),
         ("GEYSER_ENDPOINT", "http://a:b", "from 1 to 65535"),
         ("CLICKHOUSE_URL", "clickhouse://a:9000", "http:// or https://"),

@@ -1,0 +1,36 @@
+"""`soltape api`: serves the REST API."""
+
+from __future__ import annotations
+
+import click
+
+from api.server import serve
+from infra.settings import load
+from infra.telemetry import configure_logging
+
+
+@click.command()
+def api() -> None:
+    """Serve the REST API, until Ctrl-C.
+
+    Answers come from Redis and ClickHouse, which the agents keep: `soltape up` runs all of it.
+    Every path below /api/ wants a key in the header x-api-key: `soltape keys create` makes one,
+    and `soltape up` leaves one in SOLTAPE_DATA/demo-key. /docs describes all paths, and works
+    without the Internet.
+
+    \b
+    Examples:
+      soltape api
+      API_PORT=8080 soltape api
+      curl localhost:8000/api/health
+      curl -H "x-api-key: $(cat .soltape/demo-key)" \\
+        localhost:8000/api/tokens/So11111111111111111111111111111111111111112/price
+
+    It listens on API_HOST:API_PORT. One process uses one core: start more with API_REUSE_PORT=true
+    and a METRICS_PORT_API of its own each, and the system spreads connections over them. Metrics
+    are on METRICS_HOST:METRICS_PORT_API: /metrics, and /ready, which answers 200 while Redis and
+    ClickHouse do. Ctrl-C ends it once the requests in flight are answered, within three seconds.
+    """
+    settings = load()
+    configure_logging(settings, "api")
+    serve(settings)

@@ -1,0 +1,152 @@
+"""Uvicorn's HTTP/1.1 connection, with bounds on what a caller may hold open or pile up.
+
+A head is bounded in size and in time, connections in number; a caller who does not read his answer,
+or sends on what nobody waits for, loses the connection. Refusals are problems like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import token_hex
+from typing import Any, Final
+
+import structlog
+from httptools import HttpParserError
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from api.errors import (
+    BUSY,
+    HEADERS_TOO_LARGE,
+    MALFORMED_REQUEST,
+    MEDIA_TYPE,
+    REQUEST_TIMED_OUT,
+    Kind,
+    Problem,
+)
+from api.metrics import CONNECTIONS, REFUSED
+
+log = structlog.get_logger(__name__)
+
+HEAD_BYTES: Final = 16 * 1024
+HEAD_FIELDS: Final = 100
+HEAD_WITHIN_S: Final = 10.0
+
+
+def bounded(most_connections: int) -> type[BoundedProtocol]:
+    """Return the class of the connections of a server that holds so many at once."""
+    return type("Connection", (BoundedProtocol,), {"most_connections": most_connections})
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    most_connections = 2_000
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = False
+        self._later_bytes = 0  # of a head, after the piece that it began in
+        self._piece_bytes = 0
+        self._is_too_large = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, or refuse it."""
+        super().connection_made(transport)
+        CONNECTIONS.inc()
+        if len(self.connections) > self.most_connections:
+            self._refuse(BUSY, "Too many connections are open; come again in a second")
+        else:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        CONNECTIONS.dec()
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on. While no request is being answered, the next head must be there in time."""
+        self._piece_bytes = len(data)
+        self._later_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head and self._later_bytes > HEAD_BYTES:
+            self._is_too_large = True
+            self.send_400_response("")
+        elif self._timer is None and (self._in_head or not self._is_answering()):
+            self._start_timer()
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._in_head = True
+        self._later_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """A head is there."""
+        self._in_head = False
+        self._stop_timer()
+        # What came in one small piece needs no counting.
+        if len(self.headers) > HEAD_FIELDS or (
+            self._piece_bytes + self._later_bytes > HEAD_BYTES and self._head_bytes() > HEAD_BYTES
+        ):
+            self._is_too_large = True
+            raise HttpParserError
+        super().on_headers_complete()
+
+    def _head_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what could not be read."""
+        if self._is_too_large:
+            self._refuse(
+                HEADERS_TOO_LARGE,
+                f"Path, query and headers have at most {HEAD_BYTES // 1024} KiB "
+                f"and {HEAD_FIELDS} fields together",
+            )
+        else:
+            self._refuse(MALFORMED_REQUEST, "It could not be read: HTTP/1.1 is spoken here")
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection that is idle, or whose caller does not read what it asked for."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(HEAD_WITHIN_S, self._on_late_head)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_late_head(self) -> None:
+        self._timer = None
+        if self._in_head:
+            self._refuse(REQUEST_TIMED_OUT, f"A head is to be there within {HEAD_WITHIN_S:g} s")
+        else:  # nothing came, or nothing that anybody waits for
+            self.transport.close()
+
+    def _refuse(self, kind: Kind, detail: str) -> None:
+        """Answer with a problem and end the connection."""
+        REFUSED.labels(kind.code).inc()
+        request_id = token_hex(8)
+        client = self.client[0] if self.client else ""
+        log.info("refused", code=kind.code, client=client, request_id=request_id)
+        if not self._is_answering():  # else it would be taken for the answer to another request
+            body = Problem(kind, detail).body(request_id, "/")
+            head = (
+                b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
+                b"cache-control: no-store\r\nconnection: close\r\n\r\n"
+                % (MEDIA_TYPE.encode(), len(body), request_id.encode())
+            )
+            self.transport.write(STATUS_LINE[kind.status] + head + body)
+        self.transport.close()

@@ -1,0 +1,172 @@
+"""Whether we can answer, and how far the facts have come: one look a second, whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from importlib.metadata import version
+from typing import Any, Final, TypeVar
+
+from api.answers.health import Dependency, Gaps, Group, Groups, Health, Pipeline
+from api.errors import Problem
+from api.sql import load
+from api.stores import Stores
+from schemas import channels
+from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+
+TIMEOUT_S: Final = 2.0
+KEEP_S: Final = 1.0
+FAR_SLOTS: Final = 150  # a minute of the chain
+STILL_MS: Final = 30_000  # a chain makes a slot every 0.4 s
+MOST_GAPS: Final = 20
+
+_T = TypeVar("_T")
+
+_GAPS: Final = load(__package__, "gaps")
+_MINTS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
+_TAGS: Final = {
+    "pnl": tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions))),
+    "market": _MINTS,
+    "store": _MINTS,
+}
+_COMMANDS: Final[list[tuple[Any, ...]]] = [
+    ("INFO", "server"),
+    ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", 1),
+    *(
+        ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
+        for group, tags in _TAGS.items()
+        for tag in tags
+    ),
+]
+
+
+class HealthReader:
+    """Looks at the stores. A look is kept for a second and shared: asking often costs nothing."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._look: asyncio.Task[Health] | None = None
+        self._looked_s = 0.0
+
+    async def read(self) -> Health:
+        """Return all there is to tell, within TIMEOUT_S."""
+        look = self._look
+        if look is None or (look.done() and time.monotonic() - self._looked_s > KEEP_S):
+            look = self._look = asyncio.create_task(self._examine())
+        return await asyncio.shield(look)  # a caller that leaves takes it from nobody else
+
+    async def _examine(self) -> Health:
+        (redis, told), (clickhouse, gaps) = await asyncio.gather(
+            _ask("redis", self._redis), _ask("clickhouse", self._clickhouse)
+        )
+        now_ms = time.time_ns() // 1_000_000
+        pipeline = None if told is None else _pipeline(told, now_ms)
+        away = [
+            f"{name} {store['detail']}"
+            for name, store in (("redis", redis), ("clickhouse", clickhouse))
+            if store["status"] != "ok"
+        ]
+        late = list(_late(pipeline)) if pipeline else []
+        self._looked_s = time.monotonic()
+        return {
+            "status": "unavailable" if away else "degraded" if late else "ok",
+            "timestamp": now_ms,
+            "reasons": away + late,
+            "dependencies": {"redis": redis, "clickhouse": clickhouse},
+            "pipeline": pipeline,
+            "gaps": gaps,
+            "versions": {"soltape": version("soltape")},
+        }
+
+    async def _redis(self) -> tuple[str, list[Any]]:
+        info, *answers = await self._stores.ask(_COMMANDS)
+        lines = dict(line.partition(":")[::2] for line in info.decode().splitlines())
+        if valkey := lines.get("valkey_version"):
+            return f"Valkey {valkey}", answers
+        return f"Redis {lines.get('redis_version', '')}", answers
+
+    async def _clickhouse(self) -> tuple[str, Gaps]:
+        [row] = await self._stores.query(_GAPS, {"most": MOST_GAPS})
+        return f"ClickHouse {row['version']}", {
+            "count": row["count"],
+            "slots": row["slots"],
+            "latest": [
+                {
+                    "first_slot": first_slot,
+                    "last_slot": last_slot,
+                    "reason": reason,
+                    "detected_ms": detected_ms,
+                }
+                for detected_ms, first_slot, last_slot, reason in row["latest"]
+            ],
+        }
+
+
+async def _ask(
+    name: str, ask: Callable[[], Coroutine[Any, Any, tuple[str, _T]]]
+) -> tuple[Dependency, _T | None]:
+    """Return how a store does, and what it said."""
+    began_s = time.perf_counter()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            version, said = await ask()
+    except Problem as problem:
+        detail = problem.detail.partition(";")[0].removeprefix(f"{name} ")
+    except TimeoutError:
+        detail = f"does not answer within {TIMEOUT_S:g} s"
+    else:
+        took_ms = round((time.perf_counter() - began_s) * 1000, 2)
+        return {"status": "ok", "latency_ms": took_ms, "version": version, "detail": None}, said
+    return {"status": "unavailable", "latency_ms": None, "version": None, "detail": detail}, None
+
+
+def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
+    entries, *watermarks = answers
+    head_slot = head_age_ms = None
+    if entries:
+        entry_id, fields = entries[0]
+        events = channels.unpack(dict(zip(fields[::2], fields[1::2], strict=True))).events
+        head_slot = max(event.index[0] for event in events)
+        head_age_ms = max(0, now_ms - int(entry_id.partition(b"-")[0]))
+    groups = {}
+    for name, tags in _TAGS.items():
+        slots, watermarks = watermarks[: len(tags)], watermarks[len(tags) :]
+        groups[name] = _group(slots, head_slot)
+    return {
+        "head_slot": head_slot,
+        "head_age_ms": head_age_ms,
+        "groups": Groups(pnl=groups["pnl"], market=groups["market"], store=groups["store"]),
+    }
+
+
+def _group(slots: list[bytes | None], head_slot: int | None) -> Group:
+    """Return how far all partitions have come; one that has not begun holds the group back."""
+    known = [int(slot) for slot in slots if slot is not None]
+    if len(known) < len(slots):
+        return {"slot": None, "lag_slots": None}
+    slot = min(known)
+    return {"slot": slot, "lag_slots": None if head_slot is None else max(0, head_slot - slot)}
+
+
+def _late(pipeline: Pipeline) -> Iterator[str]:
+    """Yield what is wrong with the pipeline, in words."""
+    age_ms = pipeline["head_age_ms"]
+    if age_ms is None:
+        yield "no slot was told of yet: the pipeline has not begun"
+    elif age_ms > STILL_MS:
+        yield (
+            f"no slot was told of for {age_ms // 1000} s: the chain, ingest or the agent live "
+            "stands still"
+        )
+    groups = pipeline["groups"]
+    for name, group in (
+        ("pnl", groups["pnl"]),
+        ("market", groups["market"]),
+        ("store", groups["store"]),
+    ):
+        if group["slot"] is None:
+            yield f"{name} has not begun on every partition"
+        elif (group["lag_slots"] or 0) > FAR_SLOTS:
+            yield f"{name} is {group['lag_slots']} slots behind the chain"

@@ -1,0 +1,152 @@
+"""One process that serves the application, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Generator
+from typing import Final
+
+import structlog
+import uvicorn
+
+from api.app import create_app
+from api.protocol import bounded
+from api.readers.health import HealthReader
+from api.stores import Stores
+from infra.process import PortInUse
+from infra.settings import Settings, SettingsError
+from infra.telemetry import serve_metrics
+
+log = structlog.get_logger(__name__)
+
+BACKLOG: Final = 2_048
+KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs: they, not we, end a connection
+STOP_WITHIN_S: Final = 2  # for requests in flight
+_READY_WITHIN_S: Final = 3.0
+_FILES_BESIDE: Final = 256  # open files that are no connections of callers
+# Most of what a request makes is gone when it ends, so collections find little.
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until told to stop.
+
+    Raises PortInUse, which names the setting, and SettingsError where there is no such address.
+    """
+    listener = listen(settings)
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=bounded(settings.api_max_connections),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
+    _allow_files(settings.api_max_connections + _FILES_BESIDE)
+    server = _Server(config)
+    serve_metrics(settings, "api", _Readiness(server, app.state.stores).lacking)
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(*_GC_THRESHOLDS)
+    host, port = listener.getsockname()[:2]
+    log.info("serving", address=f"http://{host}:{port}")
+    with listener:
+        server.run(sockets=[listener])
+    log.info("stopped")
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Return the socket, bound; raises PortInUse, SettingsError."""
+    host, port = settings.api_host, settings.api_port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _not_there(settings, error) from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.api_reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(host, port, "API_PORT") from None
+        raise _not_there(settings, error) from None
+    return listener
+
+
+def _not_there(settings: Settings, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"API_HOST={settings.api_host!r}, API_PORT={settings.api_port}: "
+        f"the API cannot be served there ({error.strerror})"
+    )
+
+
+def _allow_files(wanted: int) -> None:
+    """Raise the soft limit of open files, as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+class _Readiness:
+    """What keeps the process from being sent requests, for the thread that serves /ready."""
+
+    def __init__(self, server: _Server, stores: Stores) -> None:
+        self._server = server
+        self._health = HealthReader(stores)
+
+    def lacking(self) -> dict[str, str]:
+        """Return what is lacking, by name."""
+        loop = self._server.loop
+        if loop is None or not self._server.started:
+            return {"api": "is starting"}
+        if self._server.should_exit:
+            return {"api": "is stopping"}
+        looking = asyncio.run_coroutine_threadsafe(self._health.read(), loop)
+        try:
+            found = looking.result(_READY_WITHIN_S)
+        except TimeoutError:
+            return {"api": f"did not answer within {_READY_WITHIN_S:g} s"}
+        stores = found["dependencies"]
+        return {
+            name: str(store["detail"])
+            for name, store in (("redis", stores["redis"]), ("clickhouse", stores["clickhouse"]))
+            if store["status"] != "ok"
+        }
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's server, which ends quietly: a signal that it has heeded is not raised again."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Let SIGINT and SIGTERM end the server; a second SIGINT at once."""
+        loop = self.loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
