@@ -1,0 +1,180 @@
+"""Who holds most of a token: exact balances by owner, one state of one partition.
+
+The sorted set HOLDERS has all owners of a token whose market is not at rest; a score of 2**53 and
+more is rounded, and what it stands for lies beside the accounts. Equal balances stand in the
+order of the set: the greater address, as bytes, first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Any, Final
+
+from api.amounts import human
+from api.answers.tokens import Holder, Holders
+from api.errors import BUSY, Problem
+from api.readers.cold_markets import read_cold_market
+from api.readers.settled import Settled, settled
+from api.readers.token_answers import percent, unknown_token
+from api.readers.token_facts import facts
+from api.stores import Stores
+from schemas.base58 import encode
+from schemas.markets import (
+    BURNED,
+    EXACT_BELOW,
+    exact_field,
+    unpack_account,
+    unpack_exact,
+    unpack_head,
+)
+from schemas.money import MONEY
+from schemas.redis_keys import (
+    ACCOUNTS,
+    COLD_MARKETS,
+    HOLDERS,
+    MARKET,
+    MARKETS,
+    METADATA,
+    PRICE,
+    mint_tag,
+)
+
+ATTEMPTS: Final = 5  # to read rounded scores and what they stand for in one state
+_EXACT_SIZE: Final = len(exact_field(bytes(32)))
+
+COVERAGE: Final = (
+    "Balances as transactions of the programs that are followed left them. An account is known "
+    "from its first change seen there; what plain transfers elsewhere did to it is unseen until "
+    "it appears again. Vaults, accounts of pools and curves, and burn addresses are no holders."
+)
+COVERAGE_OF_MONEY: Final = "Holders of SOL and of dollar coins are not followed."
+
+Ranked = list[tuple[bytes, int]]
+
+
+@dataclass(slots=True)
+class _State:
+    """What Redis has of a token and its holders at one moment."""
+
+    settled: Settled
+    head: bytes | None
+    told: bytes | None
+    asked: bytes | None
+    is_cold: bool
+    is_priced: bool
+    top: Ranked
+
+
+async def holders(stores: Stores, mint: str, limit: int) -> Holders:
+    """Return the largest holders of a token; raises Problem."""
+    state = await _read(stores, mint, limit)
+    if state.is_cold and (market := await read_cold_market(stores, mint)) is not None:
+        fields, accounts = market
+        state.head, state.told = fields[b"head"], fields[b"token"]
+        pools = unpack_head(state.head)[1]
+        # May be many: other requests go on meanwhile.
+        state.top = await asyncio.to_thread(_top, accounts, pools, limit)
+    about = facts(mint, state.told, state.asked)
+    known = state.head is not None or about["decimals"] is not None
+    if not (known or state.is_cold or state.is_priced):
+        raise unknown_token(mint)
+    is_followed = state.head is not None and mint not in MONEY
+    return {
+        "mint": mint,
+        "name": about["name"],
+        "symbol": about["symbol"],
+        "decimals": about["decimals"],
+        "supply_raw": about["supply_raw"],
+        "supply": about["supply"],
+        "supply_source": about["supply_source"],
+        "supply_time_ms": about["supply_time_ms"],
+        "holder_count": unpack_head(state.head)[0].holder_count
+        if is_followed and state.head is not None
+        else None,
+        "creator": about["creator"],
+        "holders": [
+            _holder(place, *each, about["decimals"], about["supply_raw"])
+            for place, each in enumerate(state.top, start=1)
+        ],
+        "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
+        "as_of_slot": state.settled.slot,
+        "as_of_ms": state.settled.time_ms,
+    }
+
+
+async def _read(stores: Stores, mint: str, limit: int) -> _State:
+    tag = mint_tag(mint)
+    accounts = ACCOUNTS.make(tag=tag, mint=mint)
+    commands: list[tuple[Any, ...]] = [
+        ("MULTI",),
+        ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms"),
+        ("HMGET", MARKET.make(tag=tag, mint=mint), "head", "token"),
+        ("GET", METADATA.make(tag=tag, mint=mint)),
+        ("SISMEMBER", COLD_MARKETS.make(tag=tag), mint),
+        ("EXISTS", PRICE.make(tag=tag, mint=mint)),
+        ("ZRANGE", HOLDERS.make(tag=tag, mint=mint), 0, limit - 1, "REV", "WITHSCORES"),
+    ]
+    rounded: list[bytes] = []  # owners whose exact balance is asked for as well
+    for _ in range(ATTEMPTS):
+        exact_commands = [("HMGET", accounts, *map(exact_field, rounded))] if rounded else []
+        answers = await stores.ask([*commands, *exact_commands, ("EXEC",)])
+        progress, (head, told), asked, is_cold, is_priced, top, *values = answers[-1]
+        exact: dict[bytes, bytes | None] = {}
+        if rounded:
+            exact = dict(zip(rounded, values[0], strict=True))
+        ranked = _exactly(top, exact)
+        if ranked is not None:
+            state = settled([progress])
+            return _State(state, head, told, asked, bool(is_cold), bool(is_priced), ranked)
+        rounded = [owner for owner, score in top if score >= EXACT_BELOW]
+    raise Problem(BUSY, "the balances change faster than they can be read; ask again")
+
+
+def _exactly(
+    top: Iterable[tuple[bytes, float]], exact: Mapping[bytes, bytes | None]
+) -> Ranked | None:
+    """Return the owners with their exact balances, None where one of these is missing."""
+    ranked = []
+    for owner, score in top:
+        if score < EXACT_BELOW:
+            ranked.append((owner, int(score)))
+        elif (packed := exact.get(owner)) is not None:
+            ranked.append((owner, unpack_exact(packed)))
+        else:
+            return None
+    ranked.sort(key=_rank, reverse=True)
+    return ranked
+
+
+def _rank(ranked: tuple[bytes, int]) -> tuple[int, bytes]:
+    owner, balance_raw = ranked
+    return balance_raw, owner
+
+
+def _top(accounts: Mapping[bytes, bytes], pools: Iterable[bytes], limit: int) -> Ranked:
+    """Return the largest owners of a cold market's accounts."""
+    excluded = BURNED.union(pools)
+    balances: defaultdict[bytes, int] = defaultdict(int)
+    for account, packed in accounts.items():
+        if len(account) == _EXACT_SIZE:
+            continue  # a balance that follows from the accounts
+        owner, amount_raw, is_vault = unpack_account(packed)
+        if amount_raw and not is_vault and owner not in excluded:
+            balances[owner] += amount_raw
+    return nlargest(limit, balances.items(), key=_rank)
+
+
+def _holder(
+    place: int, owner: bytes, balance_raw: int, decimals: int | None, supply_raw: str | None
+) -> Holder:
+    return {
+        "place": place,
+        "address": encode(owner),
+        "balance_raw": str(balance_raw),
+        "balance": human(balance_raw, decimals),
+        "supply_pct": percent(balance_raw, supply_raw),
+    }

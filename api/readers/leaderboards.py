@@ -1,0 +1,256 @@
+"""Who realised most with a token: its eight partitions by wallet, merged.
+
+Each partition ranks all its wallets with a position in a token by what they realised. Only gains
+and losses count here: those who have not sold are none. Positions tell the exact figures; equal
+gains stand in the order of the addresses. The positions of a token that rests for days lie in
+ClickHouse, partition by partition: where one of them does, all are read there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from api.amounts import human, sol, usd
+from api.answers.tokens import Leaderboard, Leaderboards, TokenTraders, Trader
+from api.readers.settled import Settled, settled, watermark
+from api.readers.token_answers import unknown_token
+from api.readers.tokens import Token, read_tokens
+from api.sql import load
+from api.stores import Stores
+from schemas.base58 import decode, encode
+from schemas.positions import Position, unpack_position
+from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets
+from schemas.topics import SETTLED_BY_WALLET
+
+TAGS: Final = tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions)))
+_GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
+_LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
+_TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
+_WATERMARKS: Final = [watermark("pnl", tag) for tag in TAGS]
+_SQL: Final = load(__package__, "leaderboards")
+
+Ranked = list[tuple[str, Position]]  # wallets
+
+
+@dataclass(slots=True)
+class _Board:
+    """The wallets of one token that may be among the first: raw, gain as the sets have it."""
+
+    mint: str
+    mint_raw: bytes
+    found: list[list[tuple[bytes, float]]]  # by partition, largest gain first
+    partial: list[bool]  # by partition: there may be more
+    ranked: Ranked = field(default_factory=list)
+
+    def candidates(self, limit: int) -> list[tuple[int, bytes]]:
+        """Return partition and wallet of all who gained no less than the one at the limit."""
+        scores = sorted((score for each in self.found for _, score in each), reverse=True)
+        least = scores[limit - 1] if len(scores) >= limit else -float("inf")
+        return [
+            (partition, wallet)
+            for partition, each in enumerate(self.found)
+            for wallet, score in each
+            if score >= least
+        ]
+
+    def ties(self, limit: int) -> Iterable[tuple[int, float]]:
+        """Yield partitions whose last wallet has the gain of the one at the limit, and that gain.
+
+        There may be more of it: a set that was cut off has them in another order than ours.
+        """
+        scores = sorted((score for each in self.found for _, score in each), reverse=True)
+        if len(scores) < limit:
+            return
+        for partition, each in enumerate(self.found):
+            if self.partial[partition] and each[-1][1] == scores[limit - 1]:
+                yield partition, each[-1][1]
+
+
+async def leaderboard(stores: Stores, mint: str, limit: int) -> Leaderboard:
+    """Return who realised most with a token; raises Problem."""
+    tokens, (state, boards) = await asyncio.gather(
+        read_tokens(stores, (mint,)), _read(stores, (mint,), limit)
+    )
+    token = tokens.by_mint.get(mint)
+    if token is None:
+        raise unknown_token(mint)
+    return {
+        **_traders(token, boards[mint]),
+        "as_of_slot": state.slot,
+        "as_of_ms": state.time_ms,
+    }
+
+
+async def leaderboards(stores: Stores, mints: Sequence[str], limit: int) -> Leaderboards:
+    """Return those of many tokens, in the order asked for, each once; raises Problem."""
+    wanted = list(dict.fromkeys(mints))
+    tokens, (state, boards) = await asyncio.gather(
+        read_tokens(stores, wanted), _read(stores, wanted, limit)
+    )
+    known = [token for mint in wanted if (token := tokens.by_mint.get(mint)) is not None]
+    return {
+        "leaderboards": [_traders(token, boards[token.mint]) for token in known],
+        "unknown": [mint for mint in wanted if mint not in tokens.by_mint],
+        "as_of_slot": state.slot,
+        "as_of_ms": state.time_ms,
+    }
+
+
+async def _read(
+    stores: Stores, mints: Sequence[str], limit: int
+) -> tuple[Settled, dict[str, Ranked]]:
+    """Return how far the books are, and the first wallets of each mint."""
+    state, boards = await _read_sets(stores, mints, limit)
+    await _read_ties(stores, boards, limit)
+    cold = await _read_positions(stores, boards, limit)
+    found = {board.mint: board.ranked for board in boards}
+    if cold:
+        found |= await _read_clickhouse(stores, cold, limit)
+    return state, {mint: _first(ranked, limit) for mint, ranked in found.items()}
+
+
+def _first(ranked: Ranked, limit: int) -> Ranked:
+    """Return the first wallets, without those that came out even since the sets were read."""
+    realised = [each for each in ranked if each[1].realised_usd_micros]
+    return sorted(realised, key=_place)[:limit]
+
+
+def _place(ranked: tuple[str, Position]) -> tuple[int, str]:
+    wallet, position = ranked
+    return -position.realised_usd_micros, wallet
+
+
+async def _read_sets(
+    stores: Stores, mints: Sequence[str], limit: int
+) -> tuple[Settled, list[_Board]]:
+    """Read the first gains and losses of each partition. First how far the books are."""
+    commands: list[tuple[Any, ...]] = [*_WATERMARKS]
+    cut = ("LIMIT", 0, limit, "WITHSCORES")
+    for mint in mints:
+        for tag in TAGS:
+            key = TOP_OF_MINT.make(tag=tag, mint=mint)
+            commands.append(("ZRANGE", key, *_GAINS, *cut))
+            commands.append(("ZRANGE", key, *_LOSSES, *cut))
+    answers = iter(await stores.ask(commands))
+    state = settled([next(answers) for _ in TAGS])
+    boards = []
+    for mint in mints:
+        board = _Board(mint, decode(mint), [], [])
+        for _ in TAGS:
+            gains, losses = next(answers), next(answers)
+            if len(gains) == limit:
+                losses = []  # nobody who lost is among the first
+            board.found.append([(wallet, score) for wallet, score in (*gains, *losses)])
+            board.partial.append(limit in (len(gains), len(losses)))
+        boards.append(board)
+    return state, boards
+
+
+async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> None:
+    """Where the cut goes through equal gains, read all who have them: rarely anything."""
+    commands: list[tuple[Any, ...]] = []
+    places: list[tuple[_Board, int]] = []
+    for board in boards:
+        for partition, score in board.ties(limit):
+            key = TOP_OF_MINT.make(tag=TAGS[partition], mint=board.mint)
+            number = repr(score)
+            commands.append(
+                ("ZRANGE", key, number, number, "BYSCORE", "LIMIT", 0, _TIES, "WITHSCORES")
+            )
+            places.append((board, partition))
+    if not commands:
+        return
+    for (board, partition), tied in zip(places, await stores.ask(commands), strict=True):
+        known = {wallet for wallet, _ in board.found[partition]}
+        board.found[partition] += [(wallet, score) for wallet, score in tied if wallet not in known]
+
+
+async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) -> list[str]:
+    """Read the positions of those who may be among the first; return the mints that rest."""
+    commands: list[tuple[Any, ...]] = []
+    places: list[tuple[_Board, str]] = []
+    for board in boards:
+        for partition, raw in board.candidates(limit):
+            wallet = encode(raw)
+            key = POSITIONS.make(tag=TAGS[partition], wallet=wallet)
+            commands.append(("HGET", key, board.mint_raw))
+            places.append((board, wallet))
+    empty = [
+        [board for board in boards if not board.found[partition]] for partition in range(len(TAGS))
+    ]
+    for tag, without in zip(TAGS, empty, strict=True):
+        if without:
+            key = COLD_MINTS.make(tag=tag)
+            commands.append(("SMISMEMBER", key, *(board.mint_raw for board in without)))
+    answers = iter(await stores.ask(commands))
+    cold: dict[str, None] = {}
+    for board, wallet in places:
+        packed = next(answers)
+        if packed is None:
+            cold[board.mint] = None  # put away since the sets were read
+        else:
+            board.ranked.append((wallet, unpack_position(packed)[0]))
+    for without in filter(None, empty):
+        for board, is_cold in zip(without, next(answers), strict=True):
+            if is_cold:
+                cold[board.mint] = None
+    return list(cold)
+
+
+async def _read_clickhouse(stores: Stores, mints: Sequence[str], limit: int) -> dict[str, Ranked]:
+    """Read the first of some mints from ClickHouse, which has all that Redis has."""
+    found: dict[str, Ranked] = {mint: [] for mint in mints}
+    for row in await stores.query(_SQL, {"mints": list(mints), "limit": limit}):
+        mint, wallet = row.pop("mint"), row.pop("wallet")
+        row.pop("realised_usd_micros")
+        found[mint].append((wallet, Position(**row)))
+    return found
+
+
+def _traders(token: Token, ranked: Ranked) -> TokenTraders:
+    about = token.about
+    return {
+        "mint": token.mint,
+        "name": about["name"],
+        "symbol": about["symbol"],
+        "decimals": about["decimals"],
+        "traders": [
+            _trader(place, wallet, position, about["decimals"])
+            for place, (wallet, position) in enumerate(ranked, start=1)
+        ],
+    }
+
+
+def _trader(place: int, wallet: str, position: Position, decimals: int | None) -> Trader:
+    micros, lamports = position.realised_usd_micros, position.realised_lamports
+    cost = position.matched_cost_usd_micros
+    return {
+        "place": place,
+        "wallet": wallet,
+        "realised_usd_micros": str(micros),
+        "realised_usd": usd(micros),
+        "realised_lamports": str(lamports),
+        "realised_sol": sol(lamports),
+        "realised_pct": 100 * micros / cost if cost else None,
+        "bought_raw": str(position.bought_raw),
+        "bought": human(position.bought_raw, decimals),
+        "bought_usd_micros": str(position.bought_usd_micros),
+        "bought_usd": usd(position.bought_usd_micros),
+        "sold_raw": str(position.sold_raw),
+        "sold": human(position.sold_raw, decimals),
+        "sold_usd_micros": str(position.sold_usd_micros),
+        "sold_usd": usd(position.sold_usd_micros),
+        "held_raw": str(position.held_raw),
+        "held": human(position.held_raw, decimals),
+        "unmatched_raw": str(position.unmatched_raw),
+        "unmatched": human(position.unmatched_raw, decimals),
+        "buys": position.buys,
+        "sells": position.sells,
+        "wins": position.wins,
+        "losses": position.losses,
+        "first_trade_ms": position.first_trade_ms if position.first_trade_slot else None,
+        "last_trade_ms": position.last_trade_ms if position.last_trade_slot else None,
+    }

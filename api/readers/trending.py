@@ -1,0 +1,169 @@
+"""The trending list: the best launch tokens of all partitions, read at most twice a second.
+
+A list is some hundred kilobytes of records, and changes when slots are settled: all who ask within
+half a second get the same reading, and those who come while one is under way wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from api.answers.tokens import TrendingToken
+from api.readers.settled import MINT_TAGS, Settled, settled
+from api.readers.token_facts import facts
+from api.stores import Stores
+from schemas.redis_keys import (
+    HOLDERS,
+    MARKETS,
+    METADATA,
+    TRENDING,
+    TRENDING_RECORDS,
+    mint_tag,
+)
+
+FRESH_FOR_S: Final = 0.5
+SCORE_UNIT: Final = 1024
+TOP: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A token of the list, with its JSON ready to be sent."""
+
+    platform: str
+    json: orjson.Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The list as it was read at a time of the loop's clock."""
+
+    settled: Settled
+    tokens: list[_Listed]
+    read_at: float
+
+
+class TrendingTokens:
+    """Reads the list, for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._last: _Reading | None = None
+        self._reading: asyncio.Task[_Reading] | None = None
+
+    async def first(self, platforms: Collection[str], limit: int) -> dict[str, Any]:
+        """Return the first tokens, of some platforms or of all (`answers.tokens.Trending`).
+
+        Raises Problem.
+        """
+        reading = self._last
+        if reading is None or self._now() - reading.read_at > FRESH_FOR_S:
+            reading = await self._read_once()
+        tokens = [
+            token.json for token in reading.tokens if not platforms or token.platform in platforms
+        ]
+        return {
+            "tokens": tokens[:limit],
+            "as_of_slot": reading.settled.slot,
+            "as_of_ms": reading.settled.time_ms,
+        }
+
+    async def _read_once(self) -> _Reading:
+        """Return the reading that is under way, or begin one; who leaves does not end it."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(self._ended)
+        return await asyncio.shield(self._reading)
+
+    def _ended(self, task: asyncio.Task[_Reading]) -> None:
+        self._reading = None
+        if not task.cancelled() and task.exception() is None:
+            self._last = task.result()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _read(self) -> _Reading:
+        read_at = self._now()
+        commands: list[tuple[Any, ...]] = []
+        for tag in MINT_TAGS:
+            commands += (
+                ("MULTI",),
+                ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms"),
+                ("ZRANGE", TRENDING.make(tag=tag), 0, -1, "WITHSCORES"),
+                ("HGETALL", TRENDING_RECORDS.make(tag=tag)),
+                ("EXEC",),
+            )
+        answers = await self._stores.ask(commands)
+        progress = []
+        ranked: list[tuple[int, str, dict[str, Any]]] = []
+        for slot, scores, records in answers[4::5]:
+            progress.append(slot)
+            for mint, score in scores:
+                if (record := records.get(mint)) is not None:
+                    ranked.append((int(score), mint.decode(), orjson.loads(record)))
+        ranked.sort(key=lambda each: (-each[0], each[1]))
+        untold = [(mint, record) for _, mint, record in ranked if not record["name"]]
+        if untold:
+            await self._tell(untold)
+        tokens = [_listed(*each, place=place) for place, each in enumerate(ranked, start=1)]
+        return _Reading(settled(progress), tokens, read_at)
+
+    async def _tell(self, untold: list[tuple[str, dict[str, Any]]]) -> None:
+        """Put what RPC said into records of tokens whose creation was not seen."""
+        commands: list[tuple[Any, ...]] = []
+        for mint, _ in untold:
+            tag = mint_tag(mint)
+            commands.append(("GET", METADATA.make(tag=tag, mint=mint)))
+            top = HOLDERS.make(tag=tag, mint=mint)
+            commands.append(("ZRANGE", top, 0, TOP - 1, "REV", "WITHSCORES"))
+        answers = await self._stores.ask(commands)
+        for (mint, record), asked, top in zip(untold, answers[::2], answers[1::2], strict=True):
+            overlay(record, facts(mint, None, asked), sum(int(score) for _, score in top))
+
+
+def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:
+    """Fill in what a record leaves open: name, symbol, supply, and what follows from that."""
+    record["name"], record["symbol"] = told["name"] or "", told["symbol"] or ""
+    if record["decimals"] is None:
+        record["decimals"] = told["decimals"]
+    if record["supply"] is not None or not told["supply"]:
+        return
+    record["supply"] = told["supply"]
+    record["top10_holders_pct"] = 100 * top10_raw / int(told["supply_raw"])
+    if record["price_usd"] is not None:
+        record["market_cap"] = record["price_usd"] * told["supply"]
+
+
+def _listed(score: int, mint: str, record: Mapping[str, Any], place: int) -> _Listed:
+    token: TrendingToken = {
+        "place": place,
+        "score": score / SCORE_UNIT,
+        "mint": mint,
+        "name": record["name"] or None,
+        "symbol": record["symbol"] or None,
+        "dex": record["dex"],
+        "creator": record["creator"] or None,
+        "price_usd": record["price_usd"],
+        "market_cap": record["market_cap"],
+        "liquidity_usd": record["liquidity_usd"],
+        "buy_count": record["buy_count"],
+        "sell_count": record["sell_count"],
+        "buy_volume_24h": record["buy_volume_24h"],
+        "sell_volume_24h": record["sell_volume_24h"],
+        "total_volume_24h": record["total_volume_24h"],
+        "holder_count": record["holder_count"],
+        "top10_holders_pct": record["top10_holders_pct"],
+        "dev_holding_pct": record["dev_holding_pct"],
+        "bonding_curve_pct": record["bonding_curve_pct"],
+        "is_migrated": record["is_migrated"],
+        "supply": record["supply"],
+        "decimals": record["decimals"],
+    }
+    return _Listed(record["dex"], orjson.Fragment(orjson.dumps(token)))
