@@ -1,0 +1,207 @@
+"""Real stores with their tables, and `soltape api` in front of them, as a process on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from api.access import register
+from api.access.keys import Record, new, parse
+from infra.clickhouse.embedded import server
+from infra.clickhouse.migrations import migrate
+from infra.process import NotReady, Process, free_port
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+from schemas.plans import ENTERPRISE
+
+_STARTS_WITHIN_S = 60
+
+
+@dataclass
+class Served:
+    """A running `soltape api`."""
+
+    settings: Settings
+    key: str  # of a plan without limits
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def host(self) -> str:
+        return self.settings.api_host
+
+    @property
+    def port(self) -> int:
+        return self.settings.api_port
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://127.0.0.1:{self.settings.metrics_port_api}"
+
+    def logged(self) -> str:
+        """What the process has written; access lines are there a tenth of a second later."""
+        return self.log.read_text()
+
+    def stop(self) -> float:
+        """Ask it to stop; return how long that took, in seconds."""
+        began_s = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+        return time.monotonic() - began_s
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings that lead to an empty Valkey and an empty ClickHouse, the tables made."""
+    with started_stores(tmp_path_factory.mktemp("api-stores")) as settings:
+        yield settings
+
+
+@pytest.fixture(scope="session")
+def serve(
+    stores: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., AbstractContextManager[Served]]:
+    """Start an API of one's own: `with serve(api_timeout_s=1.0) as served`.
+
+    It reads the session's stores unless other ones are named.
+    """
+
+    def start(**changed: object) -> AbstractContextManager[Served]:
+        folder = tmp_path_factory.mktemp("api")
+        return served(stores.model_copy(update=changed), folder)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def api(serve: Callable[..., AbstractContextManager[Served]]) -> Iterator[Served]:
+    """The session's API with a key to use: `api.url`, `api.key`."""
+    with serve() as running:
+        yield running
+
+
+@contextmanager
+def started_stores(folder: Path) -> Iterator[Settings]:
+    redis_port, clickhouse_port = free_port(), free_port()
+    processes = [
+        valkey(folder / "valkey", "127.0.0.1", redis_port),
+        server(folder / "clickhouse", clickhouse_port),
+    ]
+    settings = Settings(
+        _env_file=None,
+        soltape_data=folder,
+        redis_url=f"redis://127.0.0.1:{redis_port}/0",
+        clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
+    )
+    children = []
+    try:
+        for process in processes:
+            with (folder / f"{process.name}.log").open("wb") as log:
+                child = subprocess.Popen(
+                    process.command, env=os.environ | dict(process.env), stdout=log, stderr=log
+                )
+            children.append(child)
+        for process, child in zip(processes, children, strict=True):
+            _wait(process, child, folder / f"{process.name}.log")
+        migrate(settings)
+        yield settings
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(20)
+
+
+def _wait(process: Process, child: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        try:
+            asyncio.run(process.ready())
+            return
+        except NotReady as missing:
+            assert child.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, f"{missing}\n{log.read_text()}"
+            time.sleep(0.1)
+
+
+@contextmanager
+def served(settings: Settings, folder: Path) -> Iterator[Served]:
+    settings = settings.model_copy(
+        update={
+            "soltape_data": folder,
+            "api_port": settings.api_port if settings.api_reuse_port else free_port(),
+            "metrics_port_api": free_port(),
+            "log_format": "json",
+        }
+    )
+    key = asyncio.run(_new_key(settings))
+    log = folder / "api.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "infra.cli", "api"],
+            cwd=folder,
+            env=_environment(settings),
+            stdout=output,
+            stderr=output,
+        )
+    running = Served(settings, key, log, process)
+    try:
+        _wait_until_it_serves(running)
+        yield running
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+async def _new_key(settings: Settings) -> str:
+    text = new()
+    redis = register.connect(settings)
+    try:
+        made_ms = await register.now_ms(redis)
+        record = Record(parse(text), "tests", ENTERPRISE.name, "", text[-4:], created_ms=made_ms)
+        await register.put(redis, record)
+        return text
+    finally:
+        await redis.aclose()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    ours = {name.upper() for name in Settings.model_fields}
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    for name, value in settings.model_dump(mode="json", exclude_defaults=True).items():
+        environment[name.upper()] = str(value)
+    return environment
+
+
+def _wait_until_it_serves(running: Served) -> None:
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        try:
+            with urlopen(f"{running.url}/api/health/live", timeout=5) as answer:
+                assert answer.status == 200
+                return
+        except (URLError, OSError):
+            assert running.process.poll() is None, running.logged()
+            assert time.monotonic() < deadline, running.logged()
+            time.sleep(0.05)
