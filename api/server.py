@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.protocol import bounded
@@ -36,12 +37,25 @@ _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def serve(settings: Settings) -> None:
-    """Serve until told to stop.
+    """Serve the API until told to stop.
 
     Raises PortInUse, which names the setting, and SettingsError where there is no such address.
     """
     listener = listen(settings)
     app = create_app(settings)
+    server = server_of(app, settings)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
+    _allow_files(settings.api_max_connections + _FILES_BESIDE)
+    serve_metrics(settings, "api", _Readiness(server, app.state.stores).lacking)
+    host, port = listener.getsockname()[:2]
+    log.info("serving", address=f"http://{host}:{port}")
+    with listener:
+        run(server, listener)
+    log.info("stopped")
+
+
+def server_of(app: FastAPI, settings: Settings) -> uvicorn.Server:
+    """Return the server of an application, as the API is served."""
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -56,17 +70,14 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,
     )
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
-    _allow_files(settings.api_max_connections + _FILES_BESIDE)
-    server = _Server(config)
-    serve_metrics(settings, "api", _Readiness(server, app.state.stores).lacking)
+    return _Server(config)
+
+
+def run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Run a server until a signal."""
     gc.freeze()  # what was imported stays
     gc.set_threshold(*_GC_THRESHOLDS)
-    host, port = listener.getsockname()[:2]
-    log.info("serving", address=f"http://{host}:{port}")
-    with listener:
-        server.run(sockets=[listener])
-    log.info("stopped")
+    server.run(sockets=[listener])
 
 
 def listen(settings: Settings) -> socket.socket:
