@@ -27,6 +27,7 @@ from infra.settings import Settings
 from schemas.plans import ENTERPRISE
 
 _STARTS_WITHIN_S = 60
+Serve = Callable[..., "AbstractContextManager[Served]"]
 
 
 @dataclass
@@ -74,9 +75,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 
 @pytest.fixture(scope="session")
-def serve(
-    stores: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., AbstractContextManager[Served]]:
+def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Start an API of one's own: `with serve(api_timeout_s=1.0) as served`.
 
     It reads the session's stores unless other ones are named.
@@ -90,7 +89,7 @@ def serve(
 
 
 @pytest.fixture(scope="session")
-def api(serve: Callable[..., AbstractContextManager[Served]]) -> Iterator[Served]:
+def api(serve: Serve) -> Iterator[Served]:
     """The session's API with a key to use: `api.url`, `api.key`."""
     with serve() as running:
         yield running
@@ -130,14 +129,18 @@ def started_stores(folder: Path) -> Iterator[Settings]:
 
 def _wait(process: Process, child: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _STARTS_WITHIN_S
-    while True:
-        try:
-            asyncio.run(process.ready())
-            return
-        except NotReady as missing:
-            assert child.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, f"{missing}\n{log.read_text()}"
-            time.sleep(0.1)
+    while not _is_ready(process):
+        assert child.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+def _is_ready(process: Process) -> bool:
+    try:
+        asyncio.run(process.ready())
+    except NotReady:
+        return False
+    return True
 
 
 @contextmanager
@@ -196,12 +199,15 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 def _wait_until_it_serves(running: Served) -> None:
     deadline = time.monotonic() + _STARTS_WITHIN_S
-    while True:
-        try:
-            with urlopen(f"{running.url}/api/health/live", timeout=5) as answer:
-                assert answer.status == 200
-                return
-        except (URLError, OSError):
-            assert running.process.poll() is None, running.logged()
-            assert time.monotonic() < deadline, running.logged()
-            time.sleep(0.05)
+    while not _serves(running):
+        assert running.process.poll() is None, running.logged()
+        assert time.monotonic() < deadline, running.logged()
+        time.sleep(0.05)
+
+
+def _serves(running: Served) -> bool:
+    try:
+        with urlopen(f"{running.url}/api/health/live", timeout=5) as answer:
+            return answer.status == 200
+    except (URLError, OSError):
+        return False
