@@ -76,7 +76,8 @@ class Child:
                 failures = 0
             failures += 1
             if failures >= _ATTEMPTS and not self._ever_served:
-                raise NeverServed(f"{self.name} {reason}\nIts log: {self.log}")
+                remedy = f"\n{self.process.remedy}" if self.process.remedy else ""
+                raise NeverServed(f"{self.name} {reason}\nIts log: {self.log}{remedy}")
             pause_s = min(_BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MAX_S)
             self._say(f"{self.name} {reason}; starting it again in {pause_s:g} s")
             await asyncio.sleep(pause_s)

@@ -32,7 +32,8 @@ class Process:
     """One child process.
 
     `ready` raises `NotReady` until the process serves; `env` is added to the parent's
-    environment; `address` is what a person needs to know to reach it.
+    environment; `address` is what a person needs to know to reach it, `remedy` what to do where it
+    cannot be brought to serve.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Process:
     ready: Callable[[], Awaitable[None]]
     env: Mapping[str, str] = field(default_factory=dict)
     ready_timeout_s: float = 60.0
+    remedy: str = ""
 
 
 def require_free_port(host: str, port: int, setting: str) -> None:

@@ -35,7 +35,9 @@ GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
-_MAY_HOLD_KEYS: Final = frozenset({"rpc_endpoint", "clickhouse_url", "redis_url"})
+_MAY_HOLD_KEYS: Final = frozenset(
+    {"rpc_endpoint", "clickhouse_url", "redis_url", "access_redis_url"}
+)
 
 ChainKind = Literal["simulated", "recorded"]
 BrokerKind = Literal["embedded", "apache", "tansu"]
@@ -90,6 +92,7 @@ class Stack:
             "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
             "CLICKHOUSE_URL": settings.clickhouse_url,
             "REDIS_URL": settings.redis_url,
+            "ACCESS_REDIS_URL": settings.access_redis_url or "",
             "METRICS_PORT_INGEST": str(settings.metrics_port_ingest),
             "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
             "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
@@ -163,13 +166,19 @@ def _clickhouse(stack: Stack, wishes: Wishes) -> None:
 
 
 def _redis(stack: Stack, wishes: Wishes) -> None:
+    if _is_set(stack, "access_redis_url") and (keys := stack.settings.access_redis_url):
+        stack.elsewhere["keys"] = host_of(keys)
     if _is_set(stack, "redis_url"):
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
         return
     port = _listen(stack, "redis", "redis_url", REDIS_PORT)
-    _change(stack, redis_url=f"redis://{HOST}:{port}/0")
-    _begin_anew(stack, wishes, "redis")
-    stack.parts.append(Part(redis.valkey(stack.settings.soltape_data / "redis", HOST, port)))
+    _change(stack, redis_url=f"redis://{HOST}:{port}/{redis.TAPE}")
+    if not _is_set(stack, "access_redis_url"):
+        _change(stack, access_redis_url=f"redis://{HOST}:{port}/{redis.ACCESS}")
+    server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port)
+    if not _chain_is_elsewhere(stack, wishes):
+        server = redis.with_new_tape(server)
+    stack.parts.append(Part(server))
 
 
 def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:

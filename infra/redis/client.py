@@ -6,13 +6,14 @@ import asyncio
 import builtins
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis.asyncio as redis
 from hiredis import pack_command
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisError, TimeoutError  # noqa: A004
+from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004
 
 from infra.settings import Settings
 
@@ -71,15 +72,26 @@ async def check(url: str, timeout_s: float = 2.0) -> str:
 
     Raises RedisError, which also tells that the server is still loading its data.
     """
-    client = redis.Redis.from_url(
-        url,
-        socket_connect_timeout=timeout_s,
-        socket_timeout=timeout_s,
-        retry=Retry(ExponentialWithJitterBackoff(), retries=0),
-    )
-    async with client:
+    async with _once(url, timeout_s) as client:
         await client.ping()
         info = await client.info("server")
     if version := info.get("valkey_version"):
         return f"Valkey {version}"
     return f"Redis {info['redis_version']}"
+
+
+async def empty(url: str, timeout_s: float = 2.0) -> None:
+    """Empty the database of an address, on disk as well; raises RedisError."""
+    async with _once(url, timeout_s) as client:
+        await client.flushdb(asynchronous=True)
+        with suppress(ResponseError):  # it keeps no file, or is at it already
+            await client.bgrewriteaof()
+
+
+def _once(url: str, timeout_s: float) -> redis.Redis:
+    return redis.Redis.from_url(
+        url,
+        socket_connect_timeout=timeout_s,
+        socket_timeout=timeout_s,
+        retry=Retry(ExponentialWithJitterBackoff(), retries=0),
+    )

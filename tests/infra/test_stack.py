@@ -1,12 +1,17 @@
 """What `soltape up` decides to start, and where."""
 
+import asyncio
 import os
 import socket
+import subprocess
+from contextlib import asynccontextmanager
 
 import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from infra import folder_lock, stack
-from infra.process import PortInUse, free_port
+from infra.process import NotReady, PortInUse, free_port
 from infra.settings import Settings, SettingsError, load_own
 from infra.stack import Wishes, plan
 
@@ -116,7 +121,7 @@ def test_only_tansu_forgets():
 
 def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monkeypatch):
     data = load_own().soltape_data
-    kept = [data / system / "kept" for system in ("kafka", "clickhouse", "redis")]
+    kept = [data / system / "kept" for system in ("kafka", "clickhouse")]
     for file in kept:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("of the last start")
@@ -125,6 +130,96 @@ def test_a_local_chain_begins_a_new_tape_and_another_one_continues_its_own(monke
     assert all(file.exists() for file in kept)
     plan(load_own(), Wishes(chain="simulated"))
     assert not any(file.exists() for file in kept)
+
+
+def test_keys_are_in_the_second_database_of_our_redis_and_in_none_of_the_users(monkeypatch):
+    planned = plan(load_own(), Wishes())
+    tape, keys = planned.settings.redis_url, planned.settings.access_redis_url
+    assert keys == tape.removesuffix("/0") + "/1"
+    assert planned.published()["ACCESS_REDIS_URL"] == keys
+    monkeypatch.setenv("REDIS_URL", "redis://me:s3cret@redis.example.com:6380/1")
+    planned = plan(load_own(), Wishes())
+    assert planned.settings.access_redis_url is None
+    assert "ACCESS_REDIS_URL" not in planned.environment()
+
+
+def test_keys_of_the_user_are_where_he_says(monkeypatch):
+    monkeypatch.setenv("ACCESS_REDIS_URL", "rediss://me:s3cret@keys.example.com:6380/3")
+    planned = plan(load_own(), Wishes())
+    assert "redis" in names(planned)
+    assert planned.elsewhere == {"keys": "rediss://keys.example.com:6380"}
+    assert planned.environment()["ACCESS_REDIS_URL"].endswith("/3")
+    assert "s3cret" not in str(planned.published())
+
+
+async def test_a_local_chain_empties_the_tape_once_and_never_the_keys(tmp_path):
+    def server(planned):
+        return next(part.process for part in planned.parts if part.process.name == "redis")
+
+    async def until_ready(process):
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    return await process.ready()
+                except NotReady:
+                    await asyncio.sleep(0.02)
+
+    @asynccontextmanager
+    async def running(planned):
+        popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
+            server(planned).command, stdout=subprocess.DEVNULL
+        )
+        urls = (planned.settings.redis_url, planned.settings.access_redis_url)
+        try:
+            await until_ready(server(planned))
+            tape, keys = (Redis.from_url(url) for url in urls)
+            async with tape, keys:
+                yield tape, keys
+        finally:
+            popen.kill()
+            popen.wait()
+
+    planned = plan(load_own(), Wishes())
+    async with running(planned) as (tape, keys):
+        await keys.set("key", 1)
+        await tape.set("position", "x" * 100_000)
+        await asyncio.sleep(1.2)  # appendfsync everysec
+    async with running(planned) as (tape, keys):  # it ended, and was started again
+        assert (await tape.exists("position"), await keys.get("key")) == (1, b"1")
+        await tape.set("position", "y" * 100_000)
+        await asyncio.sleep(1.2)
+    async with running(plan(load_own(), Wishes())) as (tape, keys):  # `soltape up` again
+        assert (await tape.dbsize(), await keys.get("key")) == (0, b"1")
+        async with asyncio.timeout(10):
+            while (await tape.info("persistence"))["aof_current_size"] > 10_000:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert await keys.get("key") == b"1"
+
+
+async def test_a_chain_elsewhere_keeps_its_tape(monkeypatch):
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example:443")
+    planned = plan(load_own(), Wishes())
+    server = next(part.process for part in planned.parts if part.process.name == "redis")
+    popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
+        server.command, stdout=subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(20), Redis.from_url(planned.settings.redis_url) as tape:
+            while not await is_up(tape):  # noqa: ASYNC110 - it tells when asked
+                await asyncio.sleep(0.02)
+            await tape.set("position", 1)
+            await server.ready()
+            assert await tape.get("position") == b"1"
+    finally:
+        popen.kill()
+        popen.wait()
+
+
+async def is_up(redis):
+    try:
+        return await redis.ping()
+    except RedisError:
+        return False
 
 
 @pytest.mark.parametrize("system", ["kafka", "clickhouse"])
