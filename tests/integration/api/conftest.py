@@ -25,6 +25,7 @@ from infra.process import NotReady, Process, free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
+from tests.integration.api.simulation import Simulation, shared
 
 _STARTS_WITHIN_S = 60
 Serve = Callable[..., "AbstractContextManager[Served]"]
@@ -59,6 +60,10 @@ class Served:
         """What the process has written; access lines are there a tenth of a second later."""
         return self.log.read_text()
 
+    def new_key(self, name: str) -> str:
+        """Make another key, of a plan without limits."""
+        return asyncio.run(_new_key(self.settings, name))
+
     def stop(self) -> float:
         """Ask it to stop; return how long that took, in seconds."""
         began_s = time.monotonic()
@@ -92,6 +97,35 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
 def api(serve: Serve) -> Iterator[Served]:
     """The session's API with a key to use: `api.url`, `api.key`."""
     with serve() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
+    """A finished market in real stores; all test processes share one."""
+    base = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    with shared((base.parent if is_worker else base) / "simulation") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def serve_simulation(
+    simulation: Simulation, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., AbstractContextManager[Served]]:
+    """Start an API over the simulation's stores: `with serve_simulation() as served`."""
+
+    def start(**changed: object) -> AbstractContextManager[Served]:
+        folder = tmp_path_factory.mktemp("api")
+        return served(simulation.settings.model_copy(update=changed), folder)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def simulated(serve_simulation: Callable[..., AbstractContextManager[Served]]) -> Iterator[Served]:
+    """An API over the simulation's stores."""
+    with serve_simulation() as running:
         yield running
 
 
@@ -177,12 +211,12 @@ def served(settings: Settings, folder: Path) -> Iterator[Served]:
                 process.wait()
 
 
-async def _new_key(settings: Settings) -> str:
+async def _new_key(settings: Settings, name: str = "tests") -> str:
     text = new()
     redis = register.connect(settings)
     try:
         made_ms = await register.now_ms(redis)
-        record = Record(parse(text), "tests", ENTERPRISE.name, "", text[-4:], created_ms=made_ms)
+        record = Record(parse(text), name, ENTERPRISE.name, "", text[-4:], created_ms=made_ms)
         await register.put(redis, record)
         return text
     finally:

@@ -39,15 +39,6 @@ class Simulation:
     first_slot: int  # that the pipeline saw
     last_slot: int  # the last settled one
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return the settings of a role that reads the stores."""
-        return {
-            "SOLTAPE_DATA": str(self.settings.soltape_data),
-            "CLICKHOUSE_URL": self.settings.clickhouse_url,
-            "REDIS_URL": self.settings.redis_url,
-        }
-
 
 @contextmanager
 def shared(folder: Path) -> Iterator[Simulation]:
