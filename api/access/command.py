@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -332,7 +332,7 @@ def _count(number: int) -> str:
     return f"{number} key{'' if number == 1 else 's'}"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     for row in (head, *rows):
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
