@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import click
+import asyncio
+from pathlib import Path
 
+import click
+import structlog
+from redis.exceptions import RedisError
+
+from api.access import demo, register
 from api.server import serve
-from infra.settings import load
+from infra.settings import Settings, load
 from infra.telemetry import configure_logging
+
+log = structlog.get_logger(__name__)
 
 
 @click.command()
-def api() -> None:
+@click.option(
+    "--demo-key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Make a key for trying things out, and leave it in this file.",
+)
+def api(demo_key: Path | None) -> None:
     """Serve the REST API, until Ctrl-C.
 
     Answers come from Redis and ClickHouse, which the agents keep: `soltape up` runs all of it.
@@ -33,4 +46,17 @@ def api() -> None:
     """
     settings = load()
     configure_logging(settings, "api")
+    if demo_key is not None:
+        asyncio.run(_leave_key(settings, demo_key))
     serve(settings)
+
+
+async def _leave_key(settings: Settings, file: Path) -> None:
+    """Make the demo key; without it everything else serves all the same."""
+    redis = register.connect(settings)
+    try:
+        await demo.ensure(redis, file)
+    except (RedisError, OSError, demo.DemoKeyUnusable) as error:
+        log.warning("there is no demo key", file=str(file), reason=str(error))
+    finally:
+        await redis.aclose()

@@ -54,7 +54,7 @@ def serve(settings: Settings) -> None:
     log.info("stopped")
 
 
-def server_of(app: FastAPI, settings: Settings) -> uvicorn.Server:
+def server_of(app: FastAPI, settings: Settings) -> _Server:
     """Return the server of an application, as the API is served."""
     config = uvicorn.Config(
         app,

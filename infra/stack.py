@@ -33,6 +33,8 @@ CLICKHOUSE_PORT: Final = 8123
 REDIS_PORT: Final = 6379
 GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
+DEMO_KEY: Final = "demo-key"
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 _MAY_HOLD_KEYS: Final = frozenset(
@@ -77,6 +79,7 @@ class Stack:
     parts: list[Part] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
     notes: list[str] = field(default_factory=list)
+    demo_key: Path | None = None  # the file that a key to the API is in once it serves
 
     @property
     def forgetful(self) -> tuple[str, ...]:
@@ -97,8 +100,18 @@ class Stack:
             "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
             "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
+            "METRICS_PORT_API": str(settings.metrics_port_api),
+            "API_PORT": str(settings.api_port),
         }
         return {name: value for name, value in values.items() if value}
+
+    @property
+    def api_url(self) -> str:
+        """Return where the API is reached on this machine."""
+        host = self.settings.api_host
+        if host in _EVERYWHERE:
+            host = HOST
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.api_port}"
 
     def published(self) -> dict[str, str]:
         """Return what commands in this folder are told: nothing of the user's that holds a key."""
@@ -118,6 +131,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _redis(stack, wishes)
     _chain(stack, wishes)
     _roles(stack)
+    _api(stack)
     return stack
 
 
@@ -237,6 +251,23 @@ def _roles(stack: Stack) -> None:
             ready=partial(listens, port, stack.settings.metrics_host),
         )
         stack.parts.append(Part(process, tuple(n for n in needs if n in here), stack.forgetful))
+
+
+def _api(stack: Stack) -> None:
+    here = {part.process.name for part in stack.parts}
+    command = [*_SOLTAPE, "api"]
+    if "redis" in here and "keys" not in stack.elsewhere:
+        # In keys of the user's own there is none to be made unasked.
+        stack.demo_key = stack.settings.soltape_data / DEMO_KEY
+        command += ["--demo-key", str(stack.demo_key)]
+    port = _listen(stack, "api", "api_port")
+    _change(stack, api_port=port, metrics_port_api=_listen(stack, "api", "metrics_port_api"))
+    host = HOST if stack.settings.api_host in _EVERYWHERE else stack.settings.api_host
+    process = Process(
+        name="api", command=command, address=stack.api_url, ready=partial(listens, port, host)
+    )
+    needs = ("clickhouse", "redis")
+    stack.parts.append(Part(process, tuple(name for name in needs if name in here)))
 
 
 def _is_set(stack: Stack, setting: str) -> bool:

@@ -67,7 +67,8 @@ def up(
     """Run the whole pipeline on this machine, until Ctrl-C.
 
     Starts what is not set to be elsewhere: Kafka, ClickHouse, Redis and a chain, then the roles
-    `soltape ingest` and `soltape agents`. A part that ends is started again. Then one line a
+    `soltape ingest`, `soltape agents` and `soltape api`, and tells a first request to try. A part
+    that ends is started again. Then one line a
     second tells the slot, transactions and swaps a second, the lag behind the chain, and by how
     many slots Redis and ClickHouse are behind what is confirmed.
 
@@ -171,7 +172,7 @@ async def supervise(stack: Stack, screen: Screen) -> None:
     tasks: list[asyncio.Task[object]] = [asyncio.create_task(stop.wait())]
     try:
         tasks += [asyncio.create_task(child.keep_running()) for child in children]
-        tasks += [asyncio.create_task(_tell(stack, screen))]
+        tasks += [asyncio.create_task(_tell(stack, children, screen))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()  # raises what went wrong
@@ -207,13 +208,33 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
     return "\n".join(lines)
 
 
-async def _tell(stack: Stack, screen: Screen) -> None:
+def _welcome(stack: Stack) -> str:
+    """Return what to do first, once everything serves."""
+    lines = ["", f"  The API serves at {stack.api_url}, its documentation at {stack.api_url}/docs"]
+    try:
+        key = stack.demo_key.read_text().strip() if stack.demo_key else ""
+    except OSError:  # it was taken away in the meantime
+        key = ""
+    if key:
+        lines.append(f"  A key to try it with, kept in {stack.demo_key}: {key}")
+    else:
+        key = "YOUR_KEY"
+        lines.append("  A key to it: soltape keys create")
+    asked = f"{stack.api_url}/api/tokens/trending?limit=3"
+    return "\n".join([*lines, f"  curl -H 'x-api-key: {key}' '{asked}'", ""])
+
+
+async def _tell(stack: Stack, children: Sequence[Child], screen: Screen) -> None:
     host = f"http://{stack.settings.metrics_host}"
     ingest = f"{host}:{stack.settings.metrics_port_ingest}/metrics"
     books = f"{host}:{stack.settings.metrics_port_books}/metrics"
     before = None
     moved_s = time.monotonic()
+    is_welcomed = False
     while True:
+        if not is_welcomed and all(child.served.is_set() for child in children):
+            is_welcomed = True
+            screen.say(_welcome(stack))
         now, behind = await asyncio.gather(live_line.read(ingest), live_line.read_stores_lag(books))
         if now is None or before is None or now.slot != before.slot:
             moved_s = time.monotonic()

@@ -41,7 +41,12 @@ def after(planned, name):
 
 def test_everything_is_started_here_by_default():
     planned = plan(load_own(), Wishes())
-    assert names(planned) == ["kafka", "clickhouse", "redis", "chain", "ingest", "agents", "books"]
+    assert names(planned) == [
+        *("kafka", "clickhouse", "redis", "chain"),
+        *("ingest", "agents", "books", "api"),
+    ]
+    assert after(planned, "api") == ("clickhouse", "redis")
+    assert planned.api_url == "http://127.0.0.1:" + planned.environment()["API_PORT"]
     assert after(planned, "ingest") == ("kafka", "chain")
     assert planned.elsewhere == {}
     environment = planned.environment()
@@ -57,7 +62,7 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
     monkeypatch.setenv("RPC_ENDPOINT", "https://rpc.example.com/s3cret")
     planned = plan(load_own(), Wishes())
-    assert names(planned) == ["ingest", "agents", "books"]
+    assert names(planned) == ["ingest", "agents", "books", "api"]
     assert after(planned, "ingest") == ()
     assert planned.elsewhere == {
         "kafka": "kafka-1:9092,kafka-2:9092",
@@ -230,3 +235,29 @@ def test_a_folder_that_a_process_works_in_is_not_emptied(system):
         pytest.raises(folder_lock.FolderInUse, match=f"process {os.getpid()}"),
     ):
         plan(load_own(), Wishes())
+
+
+def test_the_api_takes_another_port_and_is_told_where_from_this_machine(monkeypatch, taken):
+    monkeypatch.setattr(Settings.model_fields["api_port"], "default", taken)
+    monkeypatch.setenv("API_HOST", "0.0.0.0")
+    planned = plan(load_own(), Wishes())
+    assert f":{taken}" not in planned.api_url
+    assert planned.api_url.startswith("http://127.0.0.1:")
+    assert any(f"port {taken} is in use: api takes" in note for note in planned.notes)
+    monkeypatch.setenv("API_HOST", "::1")
+    monkeypatch.setenv("API_PORT", str(free_port()))
+    assert plan(load_own(), Wishes()).api_url == f"http://[::1]:{os.environ['API_PORT']}"
+
+
+@pytest.mark.parametrize("setting", ["REDIS_URL", "ACCESS_REDIS_URL"])
+def test_a_demo_key_is_made_among_keys_that_are_kept_here_and_in_no_others(monkeypatch, setting):
+    def command(planned):
+        return next(part.process.command for part in planned.parts if part.process.name == "api")
+
+    planned = plan(load_own(), Wishes())
+    assert planned.demo_key == load_own().soltape_data / "demo-key"
+    assert command(planned)[-2:] == ["--demo-key", str(planned.demo_key)]
+    monkeypatch.setenv(setting, "redis://redis.example.com:6379/1")
+    planned = plan(load_own(), Wishes())
+    assert planned.demo_key is None
+    assert "--demo-key" not in command(planned)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from urllib.request import Request, urlopen
 
 import psutil
 import pytest
@@ -126,8 +127,17 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 
     up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=30)
     processes = up.processes()
-    assert len(processes) == 8
+    assert len(processes) == 9
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
+
+    first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
+    assert first_request, up.said()
+    key, address = first_request.groups()
+    assert key == (tmp_path / ".soltape" / "demo-key").read_text().strip()
+    with urlopen(Request(address, headers={"x-api-key": key}), timeout=10) as answer:
+        assert answer.headers["content-type"] == "application/json"
+        assert json.load(answer)["as_of_slot"] > 0
+    assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
 
     assert up.stop() < STOP_S, up.said()
     assert up.popen.returncode == 0
