@@ -109,7 +109,7 @@ def create(name: str, plan: str, owner: str) -> None:
     _say("\nTry it:\n")
     _say(f"  curl -H 'x-api-key: {text}' {_base_url(settings)}/api/usage\n")
     if not doubts:
-        _say(f"Kept in Redis at {_place(settings)}, on disk.")
+        _say(f"Redis at {_place(settings)} has it in its append-only file.")
     for doubt in doubts:
         _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
     if doubts:
@@ -119,7 +119,10 @@ def create(name: str, plan: str, owner: str) -> None:
 @keys.command("list")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
 def list_keys(as_json: bool) -> None:
-    """Show all keys, the oldest first: id, what may be shown of the key, and what it is."""
+    """Show all keys, the oldest first.
+
+    Of the key itself the last four characters are shown: nothing more of it is known here.
+    """
     records = _run(load(), register.read_all)
     if as_json:
         for each in records:
@@ -168,9 +171,9 @@ def revoke(key: str) -> None:
 @click.option("--month", metavar="YYYY-MM", help="Of this month alone.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
 def usage(key: str | None, month: str | None, as_json: bool) -> None:
-    """Show the credits that were spent, by key and month; of one KEY, or of all.
+    """Show what was spent, by key and month.
 
-    KEY is as in `soltape keys revoke`. Months are calendar months, UTC.
+    Of one KEY (as in `soltape keys revoke`) or of all: credits of calendar months, UTC.
     """
     if month is not None and not _is_month(month):
         raise click.UsageError(f"--month {month}: give it as 2026-11")
@@ -214,10 +217,10 @@ def usage(key: str | None, month: str | None, as_json: bool) -> None:
     default=Path("-"),
 )
 def export_keys(file: Path) -> None:
-    """Write all keys to FILE, or to stdout, as JSON lines.
+    """Write all keys to a file as JSON lines.
 
-    The lines have hashes, names, owners, plans and what was spent. No key can be had from them,
-    so keep them where you like: they bring the keys back into an empty Redis.
+    To FILE, or to stdout. The lines have hashes, names, owners, plans and what was spent: no key
+    can be had from them, and they bring all keys back into an empty Redis.
     """
     records = _run(load(), register.read_all)
     if str(file) == "-":
@@ -241,11 +244,11 @@ def export_keys(file: Path) -> None:
 @keys.command("import")
 @click.argument("file", type=click.File("rb"))
 def import_keys(file: IO[bytes]) -> None:
-    """Bring keys that were exported to FILE (- is stdin) into this Redis.
+    """Bring exported keys into this Redis.
 
-    It may be done again: a key that is here stays as it is, one that was revoked on either side
-    is revoked, and of what was spent and when it was used the greater counts. A file with a line
-    that is not ours is refused whole.
+    From FILE, or from stdin (-). It may be done again: a key that is here stays as it is, one that
+    was revoked on either side is revoked, and of what was spent and when it was used the greater
+    counts. A file with a line that is not ours is refused whole.
     """
     records: list[Record] = []
     bad: list[transfer.BadLine] = []

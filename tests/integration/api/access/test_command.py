@@ -1,0 +1,317 @@
+"""`soltape keys` as an operator uses it."""
+
+import asyncio
+import re
+import stat
+import subprocess
+import sys
+import time
+
+import orjson
+import pytest
+import redis as sync_redis
+from click.testing import CliRunner
+
+from api.access import register
+from api.access.charge import Charges, Grant, Refusal
+from api.access.keys import new, parse
+from infra.cli import cli
+from infra.process import free_port
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+
+TEXT = re.compile(r"soltape_[0-9A-Za-z]{39}")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, keys_url):
+    """An empty folder, settings that lead to an empty Redis for the keys, and nothing else."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url)
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushall()
+    return tmp_path
+
+
+def keys(*arguments, stdin=None):
+    return CliRunner().invoke(cli, ["keys", *arguments], input=stdin)
+
+
+def created(*options):
+    result = keys("create", "--name", "dashboard", *options)
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
+
+
+def listed():
+    return [orjson.loads(line) for line in keys("list", "--json").stdout.splitlines()]
+
+
+def charge(text, times=1, more=0):
+    """Ask with a key, as the API does; return the last answer."""
+
+    async def ask():
+        connection = register.connect(Settings())
+        try:
+            charges = Charges(connection)
+            for _ in range(times):
+                answer = await charges.request(parse(text), 1)
+            if more:
+                await charges.more(answer, more)
+            return answer
+        finally:
+            await connection.aclose()
+
+    return asyncio.run(ask())
+
+
+def test_a_key_is_printed_once_with_a_curl_and_where_it_is_kept(keys_url):
+    result = keys("create", "--name", "dashboard", "--plan", "pro", "--owner", "ann@example.com")
+    assert result.exit_code == 0
+    text = result.stdout.strip()
+    assert TEXT.fullmatch(text)
+    assert f"curl -H 'x-api-key: {text}' http://127.0.0.1:8000/api/usage" in result.stderr
+    assert "It is not shown again" in result.stderr
+    assert (
+        f"Redis at {keys_url.removesuffix('/1')} has it in its append-only file." in result.stderr
+    )
+    assert isinstance(charge(text), Grant)
+    [one] = listed()
+    assert one == {
+        "id": parse(text)[:12],
+        "key": f"soltape_...{text[-4:]}",
+        "name": "dashboard",
+        "plan": "pro",
+        "owner": "ann@example.com",
+        "created_ms": one["created_ms"],
+        "last_used_ms": one["last_used_ms"],
+        "revoked_ms": None,
+    }
+    assert abs(one["created_ms"] - time.time() * 1000) < 60_000
+    assert one["last_used_ms"] >= one["created_ms"]
+
+
+def test_nothing_that_redis_keeps_lets_anybody_in(keys_url):
+    text = created()
+    charge(text)
+    with sync_redis.Redis.from_url(keys_url) as client:
+        kept = b"".join(name + client.dump(name) for name in client.keys("*"))
+    assert text[8:-4].encode() not in kept
+    assert parse(text).encode() in kept
+
+
+def test_the_list_is_a_table_for_people():
+    first, second = created("--plan", "business"), created("--owner", "bob")
+    charge(second)
+    keys("revoke", parse(first)[:12])
+    head, one, two = keys("list").stdout.splitlines()
+    assert head.split() == [
+        "id",
+        "key",
+        "plan",
+        "created",
+        "last",
+        "used",
+        "revoked",
+        "name",
+        "owner",
+    ]
+    assert re.fullmatch(
+        rf"{parse(first)[:12]}  soltape_\.\.\.{first[-4:]}  business  \d{{4}}-\d\d-\d\d \d\d:\d\d  "
+        r"never             \d{4}-\d\d-\d\d \d\d:\d\d  dashboard",
+        one,
+    )
+    assert two.split()[:3] == [parse(second)[:12], f"soltape_...{second[-4:]}", "free"]
+    assert two.endswith("-                 dashboard  bob")
+
+
+def test_no_keys_yet():
+    result = keys("list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "soltape keys create --name" in result.stderr
+    assert keys("usage").stderr == "nothing was spent\n"
+    assert keys("export").stdout == ""
+
+
+@pytest.mark.parametrize("how", ["id", "display", "key"])
+def test_a_key_is_revoked_by_whatever_names_it(how):
+    text, other = created(), created()
+    meant = {"id": parse(text)[:12], "display": f"soltape_...{text[-4:]}", "key": text}[how]
+    result = keys("revoke", meant)
+    assert (result.exit_code, "is refused from now on" in result.stdout) == (0, True)
+    assert text not in result.output
+    assert charge(text) == Refusal("revoked")
+    assert isinstance(charge(other), Grant)
+    revoked_ms = listed()[0]["revoked_ms"] or listed()[1]["revoked_ms"]
+    again = keys("revoke", meant)
+    assert again.exit_code == 0
+    assert "is revoked since 20" in again.stdout
+    assert revoked_ms in [each["revoked_ms"] for each in listed()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("create",), 2, "Missing option '--name'"),
+        (("create", "--name", " "), 2, "it is empty"),
+        (("create", "--name", "a\nb"), 2, "cannot be shown"),
+        (("create", "--name", "x" * 101), 2, "longer than 100"),
+        (("create", "--name", "x", "--plan", "gold"), 2, "'free', 'pro', 'business', 'enterprise'"),
+        (("revoke",), 2, "Missing argument 'KEY'"),
+        (("revoke", "0123456789ab"), 1, "0123456789ab is not known here; `soltape keys list`"),
+        (("usage", "0123456789ab"), 1, "is not known here"),
+        (("usage", "--month", "2026-13"), 2, "give it as 2026-11"),
+        (("usage", "--month", "November"), 2, "give it as 2026-11"),
+        (("import", "nowhere.jsonl"), 2, "No such file"),
+        (("export", "nowhere/keys.jsonl"), 1, "nowhere/keys.jsonl: No such file or directory"),
+        (("export", "."), 2, "is a directory"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, code, said):
+    result = keys(*arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_usage_is_told_by_key_and_month():
+    text, other = created("--plan", "pro"), created()
+    charge(text, times=3, more=39)
+    charge(other)
+    head, *rows = keys("usage").stdout.splitlines()
+    assert head.split() == ["id", "key", "month", "credits", "of", "plan", "name"]
+    told = {row.split()[0]: row.split()[3:6] for row in rows}
+    assert told == {
+        parse(text)[:12]: ["42", "1,000,000", "pro"],
+        parse(other)[:12]: ["1", "50,000", "free"],
+    }
+    month = rows[0].split()[2]
+    [line] = keys("usage", parse(text)[:12], "--json", "--month", month).stdout.splitlines()
+    assert orjson.loads(line) == {
+        "id": parse(text)[:12], "plan": "pro", "month": month, "credits": 42
+    }  # fmt: skip
+    assert keys("usage", "--month", "2020-01").stderr == "nothing was spent in 2020-01\n"
+
+
+def test_keys_go_into_another_redis_and_work_there(folder, keys_url, monkeypatch):
+    text, gone = created("--plan", "pro"), created()
+    charge(text, times=5)
+    keys("revoke", gone)
+    before = listed()
+    result = keys("export", "keys.jsonl")
+    assert result.stderr == "2 keys exported; hashes only, no key can be had from them\n"
+    file = folder / "keys.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert keys("export").stdout_bytes == file.read_bytes()
+    assert text[8:-4] not in file.read_text()
+
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url.removesuffix("1") + "2")
+    result = keys("import", "keys.jsonl")
+    assert result.stdout == "2 keys added, 0 keys were here already\n"
+    assert listed() == before
+    assert charge(text).credits_spent == 6
+    assert charge(gone) == Refusal("revoked")
+    # An older file takes nothing back.
+    result = keys("import", "-", stdin=file.read_bytes())
+    assert result.stdout == "0 keys added, 2 keys were here already\n"
+    assert charge(text).credits_spent == 7
+
+
+def test_a_file_with_a_line_that_is_not_ours_is_refused_whole(folder):
+    created()
+    lines = keys("export").stdout_bytes
+    (folder / "bad.jsonl").write_bytes(lines + b'{"fingerprint": "x"}\n' + lines + b"[1\n")
+    with sync_redis.Redis.from_url(Settings().access_redis_url) as client:
+        client.flushdb()
+    result = keys("import", "bad.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bad.jsonl: line 2: fingerprint: " in result.stderr
+    assert "bad.jsonl: line 4: no JSON" in result.stderr
+    assert result.stderr.endswith("Error: nothing was imported\n")
+    assert listed() == []
+    (folder / "worse").write_bytes(b"x\n" * 1000)
+    result = keys("import", "worse")
+    assert len(result.stderr.splitlines()) == 12
+    assert "worse: and 990 more" in result.stderr
+
+
+def test_an_export_that_fails_leaves_the_file_before(folder):
+    created()
+    assert keys("export", "keys.jsonl").exit_code == 0
+    before = (folder / "keys.jsonl").read_bytes()
+    (folder / "keys.jsonl.new").mkdir()
+    result = keys("export", "keys.jsonl")
+    assert (result.exit_code, "Is a directory" in result.stderr) == (1, True)
+    assert (folder / "keys.jsonl").read_bytes() == before
+
+
+def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
+    monkeypatch.setenv("ACCESS_REDIS_URL", f"redis://me:s3cret@127.0.0.1:{free_port()}/0")
+    for arguments in (["list"], ["create", "--name", "x"], ["revoke", "0" * 12], ["export"]):
+        result = keys(*arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "redis://127.0.0.1:" in result.stderr
+        assert "set ACCESS_REDIS_URL or REDIS_URL" in result.stderr
+        assert "s3cret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "doubts"),
+    [
+        (("--appendfsync", "always"), []),
+        (("--appendfsync", "no"), ["its append-only file was not on disk within 2 s"]),
+        (("--appendonly", "no", "--save", ""), ["it keeps nothing on disk: all keys are lost"]),
+        (("--appendonly", "no", "--save", "3600 1"), ["it keeps snapshots only (save 3600 1)"]),
+        (("--maxmemory-policy", "allkeys-lru"), ["it forgets keys as it likes"]),
+        (("--maxmemory-policy", "volatile-lru"), []),
+        (("--rename-command", "INFO", ""), ["it does not say whether it keeps anything"]),
+        (("--rename-command", "WAITAOF", ""), []),
+    ],
+)
+def test_a_redis_that_may_lose_keys_is_told_in_words(folder, monkeypatch, options, doubts):
+    process = valkey(folder / "redis", "127.0.0.1", free_port())
+    child = subprocess.Popen([*process.command, *options], stdout=subprocess.DEVNULL)
+    try:
+        monkeypatch.setenv("ACCESS_REDIS_URL", process.address)
+        with sync_redis.Redis.from_url(process.address) as client:
+            until_it_answers(client)
+        result = keys("create", "--name", "x")
+        assert result.exit_code == 0, result.stderr
+        assert TEXT.fullmatch(result.stdout.strip())
+        for doubt in doubts:
+            assert doubt in result.stderr
+        assert ("soltape keys export" in result.stderr) == bool(doubts)
+        assert ("has it in its append-only file" in result.stderr) == (not doubts)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def until_it_answers(client):
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            client.ping()
+            return
+        except sync_redis.RedisError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_every_command_teaches():
+    for command in ([], ["create"], ["list"], ["revoke"], ["usage"], ["export"], ["import"]):
+        result = keys(*command, "--help")
+        assert result.exit_code == 0
+        assert len(result.stdout.splitlines()) > 5
+    plans = keys("create", "--help").stdout
+    assert re.search(r"business +\$799 +20,000,000 +2,000 +5\n", plans)
+
+
+def test_it_is_on_the_command_line():
+    command = [sys.executable, "-m", "infra.cli", "keys", "create", "--name", "from a script"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert TEXT.fullmatch(done.stdout.strip())
+    assert done.stdout.strip() != new()
+    assert isinstance(charge(done.stdout.strip()), Grant)
