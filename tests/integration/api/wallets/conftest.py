@@ -1,0 +1,347 @@
+"""The API over a real Valkey and a real ClickHouse that the real books of wallets have filled."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import clickhouse_connect
+import httpx
+import orjson
+import pytest
+import redis as sync_redis
+from redis.asyncio import Redis
+
+from api.access import register
+from api.access.keys import Record, new, parse
+from api.app import create_app
+from api.stores import Stores
+from infra.clickhouse.client import connect_async
+from infra.clickhouse.embedded import server
+from infra.clickhouse.migrations import migrate
+from infra.process import free_port
+from infra.redis.client import connect
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+from pipeline.agents.pnl.books import PnlBooks
+from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.store import Store
+from pipeline.sinks.clickhouse import ClickHouseSink
+from pipeline.sinks.redis import Watermark, commit, read_watermark
+from schemas.base58 import encode
+from schemas.markets import PoolFacts, pack_pool
+from schemas.money import USDC, WSOL
+from schemas.prices import LastPrice
+from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
+from schemas.redis_keys import (
+    COLD_MINTS,
+    MARKET,
+    MARKETS,
+    METADATA,
+    PRICE,
+    WATERMARK,
+    mint_tag,
+    tag_of_wallets,
+    wallet_tag,
+)
+from schemas.topics import SETTLED_BY_WALLET
+
+PARTITIONS = (2, 5)
+T0_MS = 1_763_700_000_000
+SOL_USD = 150
+FOR_EVER_H = 10**6
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings that lead to both stores, the tables made."""
+    folder = tmp_path_factory.mktemp("wallets")
+    redis_port, clickhouse_port = free_port(), free_port()
+    processes = [
+        valkey(folder / "valkey", "127.0.0.1", redis_port),
+        server(folder / "clickhouse", clickhouse_port),
+    ]
+    children = [
+        subprocess.Popen(process.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for process in processes
+    ]
+    settings = Settings(
+        _env_file=None,
+        soltape_data=folder,
+        redis_url=f"redis://127.0.0.1:{redis_port}/0",
+        access_redis_url=f"redis://127.0.0.1:{redis_port}/1",
+        clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
+    )
+    try:
+        _wait(lambda: sync_redis.Redis(port=redis_port).ping(), sync_redis.RedisError)
+        _wait(lambda: _ping(clickhouse_port), clickhouse_connect.driver.exceptions.Error, OSError)
+        migrate(settings)
+        yield settings
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(20)
+
+
+def _ping(port: int) -> None:
+    clickhouse_connect.get_client(host="127.0.0.1", port=port).close()
+
+
+def _wait(look: Any, *errors: type[Exception]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            look()
+            return
+        except errors:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+class Tape:
+    """A seeded tape of some wallets of some partitions, one batch a slot and partition."""
+
+    def __init__(self, seed: int, wallets: int = 8, mints: int = 12) -> None:
+        self.random = Random(seed)
+        self.wallets = [self.wallet(PARTITIONS[n % len(PARTITIONS)]) for n in range(wallets)]
+        self.mints = [self.address() for _ in range(mints)]
+        self.slot = 1000
+        self.time_ms = T0_MS
+
+    def address(self) -> str:
+        return encode(self.random.randbytes(32))
+
+    def wallet(self, partition: int) -> str:
+        while SETTLED_BY_WALLET.partition(wallet := self.address()) != partition:
+            pass
+        return wallet
+
+    def empty(self, step_ms: int = 400) -> dict[int, SlotBatch]:
+        """The next slot without anything in it."""
+        self.slot += self.random.randint(1, 3)
+        self.time_ms += step_ms
+        return {
+            partition: SlotBatch(slot=self.slot, block_time_ms=self.time_ms, complete=True)
+            for partition in PARTITIONS
+        }
+
+    def slots(
+        self, count: int, step_ms: int = 400, mints: Sequence[str] = ()
+    ) -> list[dict[int, SlotBatch]]:
+        """The next slots, in which wallets trade and move tokens."""
+        found = []
+        for _ in range(count):
+            batches = self.empty(step_ms)
+            for tx_index in range(self.random.randint(0, 6)):
+                wallet = self.random.choice(self.wallets)
+                mint = self.random.choice(mints or self.mints)
+                if self.random.random() < 0.05:
+                    mint = USDC  # no position, and yet a fee
+                batch = batches[SETTLED_BY_WALLET.partition(wallet)]
+                if mint != USDC and self.random.random() < 0.2:
+                    self.move(batch, wallet, mint, tx_index)
+                else:
+                    self.trade(batch, wallet, mint, tx_index)
+            found.append(batches)
+        return found
+
+    def move(self, batch: SlotBatch, wallet: str, mint: str, tx_index: int) -> None:
+        """Let a token come in, go out or burn."""
+        moved = batch.movements.add(
+            signature=encode(self.random.randbytes(64)),
+            tx_index=tx_index,
+            wallet=wallet,
+            mint=mint,
+        )
+        field = self.random.choice(["received_raw", "sent_raw", "burned_raw"])
+        setattr(moved, field, self.random.randrange(1, 10**6))
+
+    def trade(
+        self,
+        batch: SlotBatch,
+        wallet: str,
+        mint: str,
+        tx_index: int,
+        *,
+        side: int | None = None,
+    ) -> None:
+        """Trade a token, now and then at an unknown value."""
+        random = self.random
+        swap = batch.events.add().swap
+        swap.signature, swap.slot, swap.tx_index = (
+            encode(random.randbytes(64)),
+            batch.slot,
+            tx_index,
+        )
+        swap.block_time_ms = batch.block_time_ms
+        swap.wallet = swap.fee_payer = wallet
+        swap.mint, swap.quote_mint = mint, WSOL
+        swap.side = side or (BUY if random.random() < 0.6 else SELL)
+        swap.amount_raw = swap.wallet_amount_raw = random.randrange(1, 10**6)
+        lamports = random.randrange(1, 10**9)
+        swap.quote_amount_raw = swap.wallet_quote_amount_raw = lamports
+        swap.fee_lamports, swap.priority_fee_lamports, swap.tip_lamports = 5100, 100, 1000
+        if random.random() < 0.9:
+            swap.sol_value_lamports = lamports
+            swap.usd_value_micros = lamports * SOL_USD // 1000
+
+
+class Books:
+    """Plays slots through the books of our partitions into the stores, as the agent does."""
+
+    def __init__(self, redis: Redis, sink: ClickHouseSink, cold_after_h: int) -> None:
+        self.redis = redis
+        self.sink = sink
+        self.cold_after_h = cold_after_h
+        self.token = uuid4().hex
+        self.books: dict[int, tuple[PnlBooks, Watermark | None]] = {}
+
+    async def play(self, slots: Sequence[dict[int, SlotBatch]]) -> None:
+        """Apply slots and write what they made."""
+        for partition in PARTITIONS:
+            books, before = await self._open(partition)
+            batches = [slot[partition] for slot in slots]
+            await books.load(batches)
+            for batch in batches:
+                books.apply(batch)
+            writes = books.take()
+            last = batches[-1]
+            for table, rows in writes.rows.items():
+                await self.sink.insert(table, rows, f"{self.token}/{partition}/{last.slot}/{table}")
+            watermark = Watermark(last.slot, last.slot, last.block_time_ms)
+            key = _watermark(partition)
+            await commit(self.redis, key, before, watermark, writes.commands)
+            books.written()
+            self.books[partition] = books, watermark
+
+    async def _open(self, partition: int) -> tuple[PnlBooks, Watermark | None]:
+        if partition not in self.books:
+            store = Store(self.redis, partition)
+            clock_ms = await store.read_clock_ms()
+            cold = ColdMints(
+                store, partition, self.cold_after_h, reader(self.sink), clock_ms // HOUR_MS
+            )
+            watermark = await read_watermark(self.redis, _watermark(partition))
+            self.books[partition] = PnlBooks(store, cold, clock_ms), watermark
+        return self.books[partition]
+
+    async def cold(self, wallet: str) -> set[str]:
+        """The tokens that are put away in a wallet's partition."""
+        found = await self.redis.smembers(COLD_MINTS.make(tag=wallet_tag(wallet)))
+        return set(map(encode, found))
+
+    async def market(
+        self,
+        mint: str,
+        price_sol: float | None,
+        *,
+        name: str = "Coin",
+        liquidity_sol: int = 1_000,
+        now_ms: int = T0_MS,
+        time_ms: int | None = None,
+    ) -> None:
+        """Tell what is known of a token: name, 6 decimals, its price and the pool of that."""
+        tag, pool = mint_tag(mint), encode(b"p" * 32)
+        about = {"status": "found", "name": name, "symbol": name[:4], "decimals": 6}
+        await self.redis.set(METADATA.make(tag=tag, mint=mint), orjson.dumps(about))
+        await self.redis.hset(
+            MARKETS.make(tag=tag),
+            mapping={"slot": 5000, "time_ms": now_ms, "sol_usd": f"{SOL_USD}/1"},
+        )
+        if price_sol is not None:
+            price = LastPrice(price_sol, price_sol * SOL_USD, time_ms or now_ms, 4990, pool)
+            await self.redis.hset(PRICE.make(tag=tag, mint=mint), mapping=price.to_hash())
+            facts = PoolFacts("pump-swap", liquidity_lamports=liquidity_sol * 10**9)
+            await self.redis.hset(
+                MARKET.make(tag=tag, mint=mint), f"pool:{pool}", pack_pool(facts, b"")
+            )
+
+
+def _watermark(partition: int) -> str:
+    return WATERMARK.make(tag=tag_of_wallets(partition), group="pnl")
+
+
+@pytest.fixture
+async def make_books(settings: Settings) -> AsyncIterator[Any]:
+    """Make books over stores that are emptied first."""
+    redis = connect(settings)
+    sink = ClickHouseSink(settings)
+    client = await connect_async(settings)
+
+    async def make(cold_after_h: int = FOR_EVER_H) -> Books:
+        await redis.flushdb()
+        for table in ("lot_matches", "positions", "wallet_days", "cold_positions", "slots"):
+            await client.command(f"TRUNCATE TABLE {table}")
+        return Books(redis, sink, cold_after_h)
+
+    yield make
+    await client.close()
+    await sink.close()
+    await redis.aclose()
+
+
+class Asking:
+    """A client of the API with a key."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+
+    async def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        answer = await self.client.get(path, params=query or None)
+        assert answer.status_code == status, (path, answer.status_code, answer.text)
+        return answer.json()
+
+    async def post(self, path: str, body: Any, status: int = 200) -> Any:
+        answer = await self.client.post(path, json=body)
+        assert answer.status_code == status, (path, answer.status_code, answer.text)
+        return answer.json()
+
+    async def all_pages(self, wallet: str, limit: int) -> list[Any]:
+        """All positions of a wallet, by the page."""
+        found: list[Any] = []
+        query: dict[str, Any] = {"limit": limit}
+        while True:
+            answer = await self.get(f"/api/wallets/{wallet}", **query)
+            assert len(answer["positions"]) <= limit
+            found += answer["positions"]
+            if not answer["page"]["has_more"]:
+                assert answer["page"]["next_cursor"] is None
+                return found
+            assert len(answer["positions"]) == limit
+            query["cursor"] = answer["page"]["next_cursor"]
+
+
+@pytest.fixture
+async def ask(settings: Settings) -> AsyncIterator[Asking]:
+    """The whole application, asked with an enterprise key."""
+    keys = register.connect(settings)
+    text = new()
+    assert await register.put(keys, Record(parse(text), "test", "enterprise", "", text[-4:], 1))
+    await keys.aclose()
+    app = create_app(settings)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app),
+            base_url="http://soltape",
+            headers={"x-api-key": text},
+        ) as client,
+    ):
+        yield Asking(client)
+
+
+@pytest.fixture
+async def stores(settings: Settings) -> AsyncIterator[Stores]:
+    stores = Stores(settings)
+    yield stores
+    await stores.close()
+
+
+@pytest.fixture
+def tape() -> type[Tape]:
+    return Tape

@@ -1,0 +1,290 @@
+"""Positions over the API against the books' own records in the stores."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from api.readers import wallet_state
+from api.readers.positions import read_page
+from api.readers.wallet_state import WalletReader
+from schemas.base58 import decode, encode
+from schemas.positions import COLD_MARK, unpack_position, unpack_wallet_day
+from schemas.proto.tape_pb2 import BUY
+from schemas.redis_keys import POSITIONS, WALLET_TOTALS, wallet_tag
+from schemas.topics import SETTLED_BY_WALLET
+
+HOUR_MS = 3_600_000
+NOBODY = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
+SUMMED = (
+    *("buys", "sells", "wins", "losses"),
+    *("bought_lamports", "bought_usd_micros", "sold_lamports", "sold_usd_micros"),
+    *("matched_cost_lamports", "matched_cost_usd_micros"),
+)
+
+
+async def records(redis, wallet):
+    """A wallet's positions in Redis."""
+    fields = await redis.hgetall(POSITIONS.make(tag=wallet_tag(wallet), wallet=wallet))
+    fields.pop(COLD_MARK, None)
+    return {encode(mint): unpack_position(packed)[0] for mint, packed in fields.items()}
+
+
+def apart_from_time(answer):
+    return {name: value for name, value in answer.items() if not name.startswith("as_of")}
+
+
+async def test_positions_are_the_books_and_totals_their_sum(make_books, ask, tape):
+    tape = tape(1)
+    books = await make_books()
+    await books.play(tape.slots(120))
+    for mint in tape.mints[:9]:  # nothing is known of the others
+        await books.market(mint, tape.random.choice([None, 3e-5, 1.25e-7]))
+    seen = 0
+    for wallet in tape.wallets:
+        held = await records(books.redis, wallet)
+        answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
+        assert answer["as_of_slot"] == tape.slot
+        assert answer["as_of_ms"] == tape.time_ms
+        assert {each["mint"] for each in answer["positions"]} == held.keys()
+        assert answer["totals"]["position_count"] == len(held)
+        assert not answer["page"]["has_more"]
+        for each in answer["positions"]:
+            seen += 1
+            position = held[each["mint"]]
+            for name in ("held", "bought", "sold", "received", "sent", "burned", "unmatched"):
+                assert each[f"{name}_raw"] == str(getattr(position, f"{name}_raw")), name
+            assert each["unknown_cost_raw"] == str(position.held_raw - position.held_known_raw)
+            matched = position.sold_raw + position.burned_raw - position.unmatched_raw
+            realised = str(position.realised_usd_micros) if matched else None
+            assert each["realised_usd_micros"] == realised
+            assert (each["decimals"] is None) == (each["mint"] in tape.mints[9:])
+            assert (await ask.get(f"/api/wallets/{wallet}/{each['mint']}")) == {
+                **each,
+                "wallet": wallet,
+                "as_of_slot": tape.slot,
+                "as_of_ms": tape.time_ms,
+            }
+        key = WALLET_TOTALS.make(tag=wallet_tag(wallet))
+        record = unpack_wallet_day(await books.redis.hget(key, decode(wallet)))
+        totals = answer["totals"]
+        for name in SUMMED:
+            told = sum(int(each[name]) for each in answer["positions"])
+            assert int(totals[name]) == told == getattr(record, name), name
+        for unit in ("lamports", "usd_micros"):
+            told = sum(int(each[f"realised_{unit}"] or 0) for each in answer["positions"])
+            assert int(totals[f"realised_{unit}"] or 0) == told
+        assert int(totals["fee_lamports"]) == record.fee_lamports
+        assert record.fee_lamports >= sum(int(p["fee_lamports"]) for p in answer["positions"])
+        check_open(totals["open"], answer["positions"])
+    assert seen > 60
+
+
+def check_open(told, positions):
+    held = [each for each in positions if each["held_raw"] != "0"]
+    assert told["held_positions"] == len(held)
+    for unit in ("lamports", "usd_micros"):
+        assert told[f"held_cost_{unit}"] == str(sum(int(p[f"held_cost_{unit}"]) for p in held))
+        for name in ("value", "unrealised"):
+            known = [int(p[f"{name}_{unit}"]) for p in held if p[f"{name}_{unit}"] is not None]
+            assert told[f"{name}_{unit}"] == (str(sum(known)) if known else None)
+    assert told["priced_positions"] == sum(p["value_lamports"] is not None for p in held)
+    assert told["unknown_cost_positions"] == sum(p["unknown_cost_raw"] != "0" for p in held)
+
+
+async def test_fees_without_a_token_are_in_the_totals(make_books, ask, tape):
+    tape = tape(3)
+    books = await make_books()
+    await books.play(tape.slots(150))
+    beyond = 0
+    for wallet in tape.wallets:
+        answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
+        fees = sum(int(each["fee_lamports"]) for each in answer["positions"])
+        beyond += int(answer["totals"]["fee_lamports"]) - fees
+        assert all(each["mint"] for each in answer["positions"])
+    assert beyond > 0
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7])
+async def test_pages_are_the_list_cut(make_books, ask, tape, limit):
+    tape = tape(2, wallets=3, mints=30)
+    books = await make_books()
+    await books.play(tape.slots(60))
+    crowd = tape.empty()  # many trades of one moment
+    for tx_index, mint in enumerate(tape.mints[:15]):
+        wallet = tape.wallets[0]
+        partition = SETTLED_BY_WALLET.partition(wallet)
+        tape.trade(crowd[partition], wallet, mint, tx_index, side=BUY)
+    await books.play([crowd])
+    for wallet in tape.wallets:
+        answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
+        whole = answer["positions"]
+        places = [(-(each["last_trade_ms"] or 0), each["mint"]) for each in whole]
+        assert places == sorted(places)
+        assert await ask.all_pages(wallet, limit) == whole
+        newest = await ask.get(f"/api/wallets/{wallet}/all-dex", limit=limit)
+        assert newest["positions"] == whole[:limit]
+        assert newest["totals"] == answer["totals"]
+        assert "page" not in newest
+
+
+async def test_positions_put_away_are_answered_as_if_they_were_not(make_books, ask, tape):
+    def play():
+        made = tape(4)
+        return (
+            made,
+            [
+                *made.slots(60, HOUR_MS // 4),
+                *made.slots(30, HOUR_MS // 2, mints=made.mints[:3]),  # the others die
+                *made.slots(4, HOUR_MS // 8, mints=made.mints[:5]),  # two of them come back
+                *made.slots(12, HOUR_MS // 2, mints=made.mints[:4]),
+            ],
+        )
+
+    made, slots = play()
+    wallets = [*made.wallets, NOBODY]
+    books = await make_books()
+    await books.play(slots)
+    paths = [f"/api/wallets/{wallet}" for wallet in wallets]
+    paths += [f"/api/wallets/{wallet}/all-dex" for wallet in wallets]
+    paths += [f"/api/wallets/{wallet}/portfolio" for wallet in wallets]
+    wanted = [await ask.get(path) for path in paths]
+    single = {
+        (wallet, each["mint"]): await ask.get(f"/api/wallets/{wallet}/{each['mint']}")
+        for wallet, answer in zip(wallets, wanted, strict=False)
+        for each in answer["positions"]
+    }
+    many = await ask.post("/api/wallets/batch", {"wallets": wallets})
+
+    _, slots = play()
+    away = await make_books(cold_after_h=4)
+    for at in range(0, len(slots), 7):
+        await away.play(slots[at : at + 7])
+    cold = await away.cold(made.wallets[0])
+    assert len(cold) >= 5
+    here = await records(away.redis, made.wallets[0])
+    assert here.keys() & cold == set()
+    assert len(here) < sum(wallet == made.wallets[0] for wallet, _ in single)
+    assert [await ask.get(path) for path in paths] == wanted
+    for (wallet, mint), answer in single.items():
+        assert await ask.get(f"/api/wallets/{wallet}/{mint}") == answer
+    assert await ask.post("/api/wallets/batch", {"wallets": wallets}) == many
+    for wallet in made.wallets:
+        answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
+        assert await ask.all_pages(wallet, 2) == answer["positions"]
+
+
+async def test_a_position_put_away_while_it_is_read_is_there_once(
+    make_books, stores, tape, monkeypatch
+):
+    made = tape(5)
+    books = await make_books(cold_after_h=3)
+    await books.play(made.slots(40))
+    for _ in range(3):
+        await books.play(made.slots(10, HOUR_MS // 2, mints=made.mints[:6]))
+    wallet = made.wallets[0]
+    assert await books.cold(wallet)
+    reader = WalletReader(stores)
+    whole = await read_page(stores, reader, wallet, 1000, None)
+    assert whole.count > 6
+    query = stores.query
+    later = made.slots(20, HOUR_MS // 2, mints=made.mints[8:10])  # some go, some come back
+
+    async def late(*args):
+        await books.play(later)
+        return await query(*args)
+
+    monkeypatch.setattr(stores, "query", late)
+    before = await books.cold(wallet)
+    found = await read_page(stores, reader, wallet, 1000, None)
+    after = await books.cold(wallet)
+    assert after - before, "something went"
+    assert before - after, "something came back"
+    assert dict(found.positions) == dict(whole.positions)
+    assert found.state.as_of_slot == whole.state.as_of_slot
+
+
+async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
+    make_books, ask, tape, stores, monkeypatch
+):
+    made = tape(6, wallets=2, mints=1300)
+    wallet = made.wallets[0]
+    partition = SETTLED_BY_WALLET.partition(wallet)
+    books = await make_books(cold_after_h=2)
+    slots = []
+    for start in range(0, 1300, 100):
+        slot = made.empty(HOUR_MS // 20)
+        for tx_index, mint in enumerate(made.mints[start : start + 100]):
+            made.trade(slot[partition], wallet, mint, tx_index, side=BUY)
+        for tx_index in range(3):  # some are received only
+            slot[partition].movements.add(
+                signature="s",
+                tx_index=200 + tx_index,
+                wallet=wallet,
+                mint=made.address(),
+                received_raw=5,
+            )
+        slots.append(slot)
+    await books.play(slots)
+    held = await records(books.redis, wallet)
+    assert len(held) > 1_250
+    wanted = sorted(held, key=lambda mint: (-held[mint].last_trade_ms, mint))
+
+    read = []
+    whole = wallet_state._state
+
+    def counted(*args):
+        state = whole(*args)
+        read.append(len(state.positions))
+        return state
+
+    monkeypatch.setattr(wallet_state, "_state", counted)
+    pages = await ask.all_pages(wallet, 200)
+    assert [each["mint"] for each in pages] == wanted
+    assert max(read) == 0, "Redis was never asked for all of them"
+    answer = await ask.get(f"/api/wallets/{wallet}/all-dex", limit=500)
+    assert [each["mint"] for each in answer["positions"]] == wanted[:500]
+    assert answer["totals"]["open"] is None
+    assert answer["totals"]["position_count"] == len(held)
+    glance = (await ask.get(f"/api/wallets/{wallet}/portfolio"))["positions"]
+    assert not glance["is_complete"]
+    assert glance["position_count"] == len(held)
+    assert glance["held_positions"] == 1_000
+    (item,) = (await ask.post("/api/wallets/batch", {"wallets": [wallet]}))["wallets"]
+    assert [each["mint"] for each in item["positions"]["positions"]] == wanted[:50]
+
+    keeper, half = made.wallet(partition), made.mints[:650]
+    slot = made.empty(HOUR_MS)
+    for tx_index, mint in enumerate(half):
+        made.trade(slot[partition], keeper, mint, tx_index, side=BUY)
+    await books.play([slot])
+    await books.play([made.empty(HOUR_MS), made.empty(HOUR_MS // 2)])
+    left = await records(books.redis, wallet)
+    assert len(left) == len(held.keys() & set(half)), "the others are put away"
+    assert await ask.all_pages(wallet, 200) == pages
+    await books.play([made.empty(HOUR_MS) for _ in range(4)])
+    assert not await records(books.redis, wallet)
+    assert await ask.all_pages(wallet, 1_000) == pages
+
+
+async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, tape):
+    made = tape(7, wallets=2, mints=40)
+    books = await make_books()
+    await books.play(made.slots(80))
+    wallet = made.wallets[0]
+    before = {each["mint"]: each for each in await ask.all_pages(wallet, 1_000)}
+    random = Random(7)
+    seen, query, traded = [], {"limit": 4}, set()
+    while True:
+        answer = await ask.get(f"/api/wallets/{wallet}", **query)
+        seen += [each["mint"] for each in answer["positions"]]
+        if not answer["page"]["has_more"]:
+            break
+        query["cursor"] = answer["page"]["next_cursor"]
+        slot, mint = made.empty(), random.choice(sorted(before))
+        made.trade(slot[SETTLED_BY_WALLET.partition(wallet)], wallet, mint, 0, side=BUY)
+        traded.add(mint)
+        await books.play([slot])
+    assert len(seen) == len(set(seen))
+    assert before.keys() - traded <= set(seen)
