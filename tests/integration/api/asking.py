@@ -137,7 +137,7 @@ def unlike(told: Json, places: int | None, decimals: Mapping[str, int | None]) -
     for name, value in told.items():
         yield from unlike(value, places, decimals)
         for ending, human, of in (
-            ("_lamports", "_sol", SOL_DECIMALS),
+            ("lamports", "sol", SOL_DECIMALS),
             ("_usd_micros", "_usd", USD_DECIMALS),
             ("_raw", "", told.get("quote_decimals") if "quote_" in name else places),
         ):
@@ -194,8 +194,8 @@ def compare(found: Differences, kind: str, key: object, expected: Json, told: Js
 
 def _raw_of(name: str) -> set[str]:
     names = {f"{name}_raw"}
-    if name.endswith("_sol"):
-        names.add(name.removesuffix("_sol") + "_lamports")
+    if name.endswith("sol"):
+        names.add(name.removesuffix("sol") + "lamports")
     if name.endswith("_usd"):
         names.add(name.removesuffix("_usd") + "_usd_micros")
     return names

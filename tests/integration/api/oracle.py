@@ -7,6 +7,7 @@ Figures are integers and fractions; `asking` compares them with what JSON can ho
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -32,6 +33,16 @@ SUMS = (
     *("fee_lamports", "priority_fee_lamports", "tip_lamports"),
     *("buys", "sells", "wins", "losses"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """A token whose creation the pipeline did not see: the RPC alone can tell of it."""
+
+    name: str
+    symbol: str
+    uri: str
+    supply_raw: int
 
 
 @dataclass(slots=True)
@@ -63,6 +74,7 @@ class Known:
     )  # by wallet: on which a gain was realised, be it of 0
     burned: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     unsettled: list[Swap] = field(default_factory=list)  # orphaned, or after the last slot
+    unseen: dict[str, Coin] = field(default_factory=dict)  # created before the first slot
 
     def __post_init__(self) -> None:
         for slot in self.oracle.slots:
@@ -150,6 +162,11 @@ class Known:
         """Return how much was sold or burned from lots of known cost, at a known value."""
         return sum(match.quantity_raw for match in self.matches[wallet, mint] if is_gain(match))
 
+    def before(self, time_ms: int) -> Known:
+        """Return what was known before a time."""
+        slots = [slot for slot in self.oracle.slots if slot.block_time_ms < time_ms]
+        return Known(Oracle(deepcopy(slots)), unseen=self.unseen)
+
     def price_bounds(self, mint: str) -> tuple[Fraction, Fraction]:
         """Return between what prices (SOL for a whole token) a token's last one can be.
 
@@ -178,7 +195,7 @@ def known(truth: Path, first_slot: int, last_slot: int) -> Known:
     """Return the oracle of the canonical slots from the first to the last."""
     slots = [slot for slot in read(truth) if first_slot <= slot.slot <= last_slot]
     settled = {slot.slot for slot in slots}
-    unsettled = []
+    unsettled, unseen = [], {}
     with truth.open("rb") as lines:
         for line in lines:
             if not line.endswith(b"\n"):
@@ -186,7 +203,11 @@ def known(truth: Path, first_slot: int, last_slot: int) -> Known:
             row = orjson.loads(line)
             if row["kind"] == "swap" and not (row["canonical"] and row["slot"] in settled):
                 unsettled.append(with_integers(row))
-    return Known(Oracle(slots), unsettled=unsettled)
+            if row["kind"] == "creation" and row["slot"] < first_slot:
+                unseen[row["mint"]] = Coin(
+                    row["name"], row["symbol"], row["uri"], int(row["supply_raw"])
+                )
+    return Known(Oracle(slots), unsettled=unsettled, unseen=unseen)
 
 
 def with_integers(row: Swap) -> Swap:

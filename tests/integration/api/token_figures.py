@@ -11,11 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from infra.chain.market import Knobs, Market
-from infra.chain.market.ledger import Mint
-from pipeline.chaos.markets import CURVES, Trade
+from pipeline.chaos.markets import CURVES, PROGRAM, Trade
 from pipeline.chaos.values import DOLLARS, MONEY, SOL
 from tests.integration.api.asking import Near
-from tests.integration.api.oracle import Known
+from tests.integration.api.oracle import Coin, Known
 from tests.integration.api.wallet_figures import Figures, percent
 
 DAY_MIN = 1_440
@@ -28,23 +27,26 @@ TRADER = (
 COUNTS = ("buys", "sells", "wins", "losses")
 
 
-def coins_of(seed: int, wallets: int) -> dict[str, Mint]:
-    """Return the mints that exist when the chain starts: the RPC alone can tell of them."""
+def coins_of(seed: int, wallets: int) -> dict[str, Coin]:
+    """Return the mints that exist when the chain starts."""
     world = Market(Knobs(seed=seed, wallets=wallets)).world
-    return {mint.text: mint for mint in world.ledger.mints.values()}
+    return {
+        mint.text: Coin(mint.name, mint.symbol, mint.uri, mint.supply_raw)
+        for mint in world.ledger.mints.values()
+    }
 
 
 class TokenFigures:
     """Tokens' figures; `coins` are those that were there before the first slot."""
 
-    def __init__(self, known: Known, coins: dict[str, Mint]) -> None:
+    def __init__(self, known: Known, coins: dict[str, Coin]) -> None:
         self._known = known
-        self._coins = coins
+        self.coins = coins
 
     def about(self, mint: str) -> Figures:
         """Return what a token is, but for the supply that the RPC tells."""
         token = self._known.markets.tokens.get(mint, {})
-        coin = self._coins.get(mint)
+        coin = self.coins.get(mint)
         is_told = bool(token.get("created_slot"))
         found: Figures = {
             "mint": mint,
@@ -63,6 +65,8 @@ class TokenFigures:
             "migrated_dex": token.get("migrated_dex") or None,
             "migrated_pool": token.get("migrated_pool") or None,
         }
+        if mint in DOLLARS:  # their accounts are not followed
+            found["token_program"] = PROGRAM
         for name in ("name", "symbol", "uri"):
             value = token.get(name) if is_told else getattr(coin, name, None)
             found[name] = value or None
@@ -82,11 +86,14 @@ class TokenFigures:
     def wrong_supply(self, mint: str, told: Figures) -> list[Any]:
         """Return what cannot be of the supply that the RPC told of a token, or did not tell.
 
-        Nothing is minted after the first slot, and what is burned is burned in a transaction.
+        Nothing is minted after its creation but shares of pools, which have no name, and what is
+        burned is burned in a transaction.
         """
-        coin = self._coins.get(mint)
-        if coin is None or told["supply_source"] != "rpc":
+        coin = self.coins.get(mint)
+        if told["supply_source"] != "rpc":
             return [] if told["supply_raw"] is None and told["supply_source"] is None else [told]
+        if coin is None or not coin.name:
+            return [] if told["name"] is None and int(told["supply_raw"]) >= 0 else [told]
         burned = sum(self._known.burned.get(mint, ()))
         fits = coin.supply_raw - burned <= int(told["supply_raw"]) <= coin.supply_raw
         return [] if fits else [(coin.supply_raw, burned, told["supply_raw"])]
@@ -268,6 +275,29 @@ class TokenFigures:
             if token["platform"] and mint in markets.trades
         }
         return {mint: score for mint, score in scores.items() if score}
+
+    def trending_record(self, mint: str) -> Figures:
+        """Return what the trending list says of a token, but for its price and score."""
+        about, day = self.about(mint), self.day(mint)
+        assert day is not None
+        raw = about["supply_raw"] if "supply_raw" in about else self.coins[mint].supply_raw
+        market = self.market(mint, str(raw))
+        top10 = sum(raw for _, raw in self.holders(mint)[:10])
+        return {
+            **{name: about[name] for name in ("mint", "name", "symbol", "creator", "decimals")},
+            "dex": about["platform"],
+            "buy_count": day["buys"],
+            "sell_count": day["sells"],
+            "buy_volume_24h": day["buy_volume_usd"],
+            "sell_volume_24h": day["sell_volume_usd"],
+            "total_volume_24h": day["volume_usd"],
+            "holder_count": market["holder_count"],
+            "top10_holders_pct": Near(Fraction(100 * top10, int(raw))),
+            "dev_holding_pct": market["creator_pct"],
+            "bonding_curve_pct": market["bonding_curve_pct"],
+            "is_migrated": about["is_migrated"],
+            "supply": Near(Fraction(int(raw), 10 ** about["decimals"])),
+        }
 
 
 def dollars(trades: Iterable[Trade]) -> Fraction:
