@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 from zlib import crc32
 
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from api.errors import INVALID_CURSOR, Problem
 
-_PLACE: Final = struct.Struct("<QQIQQ")
+_PLACE: Final = struct.Struct("<QQIQQQ")
 _CHECK: Final = struct.Struct("<I")
 
 
@@ -31,11 +31,12 @@ class Place:
     slot: int
     tx_index: int
     index: int  # of an event in its transaction, or of a lot
-    since_ms: int = 0  # where the list's range of time ends: it stays while one turns pages
+    since_ms: int  # the list's range of time, which stays while one turns pages
+    until_ms: int  # not included
 
     def cursor(self) -> str:
         """Return the text that a caller sends back."""
-        return seal(_PLACE.pack(self.time_ms, self.slot, self.tx_index, self.index, self.since_ms))
+        return seal(_PLACE.pack(*astuple(self)))
 
 
 def place(cursor: str) -> Place:
