@@ -247,7 +247,16 @@ class Books:
     ) -> None:
         """Tell what is known of a token: name, 6 decimals, its price and the pool of that."""
         tag, pool = mint_tag(mint), encode(b"p" * 32)
-        about = {"status": "found", "name": name, "symbol": name[:4], "decimals": 6}
+        about = {
+            "status": "found",
+            "asked_ms": 1,
+            "name": name,
+            "symbol": name[:4],
+            "uri": "",
+            "decimals": 6,
+            "supply_raw": None,
+            "token_program": "",
+        }
         await self.redis.set(METADATA.make(tag=tag, mint=mint), orjson.dumps(about))
         await self.redis.hset(
             MARKETS.make(tag=tag),
