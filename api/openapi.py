@@ -208,13 +208,22 @@ def _complete(found: dict[str, Any]) -> None:
             _complete_operation(operation)
 
 
+def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
+    """Tell of the problems of another answer in this one, too."""
+    examples = answer["content"][MEDIA_TYPE]["examples"]
+    for code, example in other["content"][MEDIA_TYPE]["examples"].items():
+        if code not in examples:
+            examples[code] = example
+            answer["description"] += f"; `{code}`: {example['value']['title']}"
+
+
 def _complete_operation(operation: dict[str, Any]) -> None:
     answers = operation["responses"]
     if "HTTPValidationError" in str(answers.get("422", "")):  # FastAPI's own shape, not ours
         answers["422"] = _answers({errors.INVALID_PARAMETER})[422]
     if "requestBody" in operation:
         for status, answer in _answers(set(_WITH_BODY)).items():
-            answers.setdefault(str(status), answer)
+            _join(answers.setdefault(str(status), answer), answer)
     is_open = operation.get("security") == []
     if "200" in answers and not is_open:
         answers["304"] = {"description": "The answer is the one you have"}

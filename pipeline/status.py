@@ -43,7 +43,8 @@ GROUPS: Final = {
 }
 TIMEOUT_S: Final = 6.0
 READY_TIMEOUT_S: Final = 1.0
-ROLES: Final = ("agents", "books")  # processes by the name of their metrics port
+ROLES: Final = {"agents": "caught up", "books": "caught up", "api": "serves"}
+"""Processes by the name of their metrics port, and what it means that one is ready."""
 LOOKS_APART_S: Final = 1.0
 FAR_SLOTS: Final = 5  # behind: two seconds of the chain
 STILL_S: Final = 5.0  # a chain that says nothing for so long stands still
@@ -297,7 +298,7 @@ def _show(report: dict[str, Any]) -> None:
             click.echo(_row(f"  {numbers}", one, _lag(one)))
     click.echo()
     for role, said in report["processes"].items():
-        click.echo(f"{role:10}{_readiness(said)}")
+        click.echo(f"{role:10}{_readiness(role, said)}")
     click.echo(_gaps_said(report["gaps"]))
     if ingest is not None and ingest["age_s"] > STILL_S:
         click.echo(
@@ -333,11 +334,11 @@ def _lag(values: dict[str, Any]) -> str:
     return "?" if values["lag_slots"] is None else f"{values['lag_slots']:,}"
 
 
-def _readiness(said: dict[str, Any] | None) -> str:
+def _readiness(role: str, said: dict[str, Any] | None) -> str:
     if said is None:
         return "does not run on this machine, or with other metrics ports"
     if said["ready"]:
-        return "caught up"
+        return ROLES[role]
     lacking = ", ".join(f"{group}: {why}" for group, why in said["lacking"].items())
     return click.style(f"not ready ({lacking})", fg="yellow")
 
