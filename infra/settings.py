@@ -18,6 +18,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from infra.credentials import HIDDEN, hide
 from infra.running import addresses
 
+LOOPBACK: Final = "127.0.0.1"
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
+
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -200,6 +203,12 @@ class Settings(BaseSettings):
     metrics_port_chain: Port = Field(9103, description="of `soltape chain`")
     metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")
     metrics_port_api: Port = Field(9105, description="of `soltape api`")
+
+    @property
+    def api_url(self) -> str:
+        """Where the API is reached from its own machine."""
+        host = LOOPBACK if self.api_host in EVERYWHERE else self.api_host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.api_port}"
 
 
 class SettingsError(Exception):

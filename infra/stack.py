@@ -22,10 +22,10 @@ from infra.kafka import apache, embedded, tansu, topics
 from infra.kafka.client import KafkaUnreachable
 from infra.process import NotReady, PortInUse, Process, free_port, require_free_port
 from infra.redis import embedded as redis
-from infra.settings import Settings
+from infra.settings import EVERYWHERE, LOOPBACK, Settings
 from infra.telemetry import host_of
 
-HOST: Final = "127.0.0.1"
+HOST: Final = LOOPBACK
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 # Each system's own customary port.
 KAFKA_PORT: Final = 9092
@@ -34,7 +34,6 @@ REDIS_PORT: Final = 6379
 GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
 DEMO_KEY: Final = "demo-key"
-_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 _MAY_HOLD_KEYS: Final = frozenset(
@@ -104,14 +103,6 @@ class Stack:
             "API_PORT": str(settings.api_port),
         }
         return {name: value for name, value in values.items() if value}
-
-    @property
-    def api_url(self) -> str:
-        """Return where the API is reached on this machine."""
-        host = self.settings.api_host
-        if host in _EVERYWHERE:
-            host = HOST
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.api_port}"
 
     def published(self) -> dict[str, str]:
         """Return what commands in this folder are told: nothing of the user's that holds a key."""
@@ -262,10 +253,9 @@ def _api(stack: Stack) -> None:
         command += ["--demo-key", str(stack.demo_key)]
     port = _listen(stack, "api", "api_port")
     _change(stack, api_port=port, metrics_port_api=_listen(stack, "api", "metrics_port_api"))
-    host = HOST if stack.settings.api_host in _EVERYWHERE else stack.settings.api_host
-    process = Process(
-        name="api", command=command, address=stack.api_url, ready=partial(listens, port, host)
-    )
+    host = HOST if stack.settings.api_host in EVERYWHERE else stack.settings.api_host
+    url = stack.settings.api_url
+    process = Process(name="api", command=command, address=url, ready=partial(listens, port, host))
     needs = ("clickhouse", "redis")
     stack.parts.append(Part(process, tuple(name for name in needs if name in here)))
 

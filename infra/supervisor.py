@@ -210,7 +210,8 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
 
 def _welcome(stack: Stack) -> str:
     """Return what to do first, once everything serves."""
-    lines = ["", f"  The API serves at {stack.api_url}, its documentation at {stack.api_url}/docs"]
+    url = stack.settings.api_url
+    lines = ["", f"  The API serves at {url}, its documentation at {url}/docs"]
     try:
         key = stack.demo_key.read_text().strip() if stack.demo_key else ""
     except OSError:  # it was taken away in the meantime
@@ -220,7 +221,7 @@ def _welcome(stack: Stack) -> str:
     else:
         key = "YOUR_KEY"
         lines.append("  A key to it: soltape keys create")
-    asked = f"{stack.api_url}/api/tokens/trending?limit=3"
+    asked = f"{url}/api/tokens/trending?limit=3"
     return "\n".join([*lines, f"  curl -H 'x-api-key: {key}' '{asked}'", ""])
 
 

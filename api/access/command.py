@@ -107,7 +107,7 @@ def create(name: str, plan: str, owner: str) -> None:
     _say(f"key {record.id}, plan {plan}. It is not shown again:\n")
     click.echo(text)
     _say("\nTry it:\n")
-    _say(f"  curl -H 'x-api-key: {text}' {_base_url(settings)}/api/usage\n")
+    _say(f"  curl -H 'x-api-key: {text}' {settings.api_url}/api/usage\n")
     if not doubts:
         _say(f"Redis at {_place(settings)} has it in its append-only file.")
     for doubt in doubts:
@@ -298,10 +298,6 @@ def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
 
 def _place(settings: Settings) -> str:
     return host_of(settings.access_redis_url or settings.redis_url)
-
-
-def _base_url(settings: Settings) -> str:
-    return f"http://{settings.api_host}:{settings.api_port}"
 
 
 def _about(record: Record) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_everything_is_started_here_by_default():
         *("ingest", "agents", "books", "api"),
     ]
     assert after(planned, "api") == ("clickhouse", "redis")
-    assert planned.api_url == "http://127.0.0.1:" + planned.environment()["API_PORT"]
+    assert planned.settings.api_url == "http://127.0.0.1:" + planned.environment()["API_PORT"]
     assert after(planned, "ingest") == ("kafka", "chain")
     assert planned.elsewhere == {}
     environment = planned.environment()
@@ -241,12 +241,12 @@ def test_the_api_takes_another_port_and_is_told_where_from_this_machine(monkeypa
     monkeypatch.setattr(Settings.model_fields["api_port"], "default", taken)
     monkeypatch.setenv("API_HOST", "0.0.0.0")
     planned = plan(load_own(), Wishes())
-    assert f":{taken}" not in planned.api_url
-    assert planned.api_url.startswith("http://127.0.0.1:")
+    assert f":{taken}" not in planned.settings.api_url
+    assert planned.settings.api_url.startswith("http://127.0.0.1:")
     assert any(f"port {taken} is in use: api takes" in note for note in planned.notes)
     monkeypatch.setenv("API_HOST", "::1")
     monkeypatch.setenv("API_PORT", str(free_port()))
-    assert plan(load_own(), Wishes()).api_url == f"http://[::1]:{os.environ['API_PORT']}"
+    assert plan(load_own(), Wishes()).settings.api_url == f"http://[::1]:{os.environ['API_PORT']}"
 
 
 @pytest.mark.parametrize("setting", ["REDIS_URL", "ACCESS_REDIS_URL"])
