@@ -145,8 +145,8 @@ class BoundedProtocol(HttpToolsProtocol):
             body = Problem(kind, detail).body(request_id, "/")
             head = (
                 b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
-                b"cache-control: no-store\r\nconnection: close\r\n\r\n"
-                % (MEDIA_TYPE.encode(), len(body), request_id.encode())
+                b"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+                b"connection: close\r\n\r\n" % (MEDIA_TYPE.encode(), len(body), request_id.encode())
             )
             self.transport.write(STATUS_LINE[kind.status] + head + body)
         self.transport.close()
