@@ -311,18 +311,13 @@ class LotMatch(TypedDict):
 class Lots(AsOf):
     """Why a position's gain is what it is.
 
-    `realised_*` of all matches add up to `realised_*` of the position, quantities and costs of all
-    lots to its `held_raw` and `held_cost_*`.
+    Over all pages, `realised_*` of the matches add up to `realised_*` of the position, quantities
+    and costs of the open lots to its `held_raw` and `held_cost_*`.
     """
 
     wallet: str
+    mint: str
     position: PositionOf
-    lots: Annotated[
-        list[OpenLot] | None, about("open lots, oldest first; null where only matches went on")
-    ]
-    lots_page: Page
-    matches: Annotated[
-        list[LotMatch] | None,
-        about("what became of lots, newest first; null where only lots went on"),
-    ]
-    matches_page: Page
+    open_lots: Annotated[list[OpenLot], about("what is held, oldest first")]
+    matches: Annotated[list[LotMatch], about("what became of lots, newest first")]
+    page: Annotated[Page, about("of both lists: one may end pages before the other")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
@@ -45,73 +44,47 @@ MOST: Final = 1_000
 _GROUP: Final = "pnl"
 _COLD: Final = load(__package__, "cold_lots")
 _MATCHES: Final = load(__package__, "lot_matches")
-_LOT_CURSOR: Final = Struct("<I")  # number of the last lot told
-_MATCH_CURSOR: Final = Struct("<QQIBI")
+_CURSOR: Final = Struct("<IQQIBI")  # number of the next lot, place of the last match
 _NO_LOT: Final = 2**32 - 1
 _TRIES: Final = 5
-_LAST_PAGE: Final[Page] = {"next_cursor": None, "has_more": False}
 
 At = tuple[int, int, int, int, int]  # block time, slot, transaction, kind, lot
 Numbered = tuple[int, Lot]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which pages a caller wants; with one cursor alone, the page of that list alone."""
-
-    limit: int
-    lots_cursor: str | None
-    matches_cursor: str | None
-
-
-async def read_lots(stores: Stores, wallet: str, mint: str, asked: Asked) -> Lots:
-    """Return a position, its open lots and its matches; raises Problem."""
-    only_matches = asked.lots_cursor is None and asked.matches_cursor is not None
-    only_lots = asked.lots_cursor is not None and asked.matches_cursor is None
-    after = -1 if asked.lots_cursor is None else unseal(asked.lots_cursor, _LOT_CURSOR)[0]
-    before = None if asked.matches_cursor is None else _match_place(asked.matches_cursor)
-    most = 0 if only_matches else asked.limit + 1
-    now, position, open_lots = await _read_position(stores, wallet, mint, after + 1, most)
+async def read_lots(stores: Stores, wallet: str, mint: str, limit: int, cursor: str | None) -> Lots:
+    """Return a position, and a page of its open lots and its matches; raises Problem."""
+    first, before = (0, None) if cursor is None else _place(cursor)
+    now, position, open_lots = await _read_position(stores, wallet, mint, first, limit + 1)
     tokens = await read_tokens(stores, [mint])
     token = tokens.get(mint)
     decimals = None if token is None else token.decimals
-    lots = (
-        None
-        if only_matches
-        else [_lot(number, lot, position, decimals) for number, lot in open_lots[: asked.limit]]
-    )
-    matches = None
-    matches_page = _LAST_PAGE
-    if not only_lots:
-        start = before or (now.time_ms, now.slot + 1, 0, 0, 0)
-        rows = await _read_matches(stores, wallet, mint, now, start, asked.limit + 1)
-        matches = [_match(row, decimals) for row in rows[: asked.limit]]
-        if len(rows) > asked.limit:
-            cursor = seal(_MATCH_CURSOR.pack(*_at(rows[asked.limit - 1])))
-            matches_page = {"next_cursor": cursor, "has_more": True}
+    start = before or (now.time_ms, now.slot + 1, 0, 0, 0)
+    rows = await _read_matches(stores, wallet, mint, now, start, limit + 1)
+    page: Page = {"next_cursor": None, "has_more": max(len(open_lots), len(rows)) > limit}
+    lots, matches = open_lots[:limit], rows[:limit]
+    if page["has_more"]:
+        next_lot = lots[-1][0] + 1 if lots else first
+        page["next_cursor"] = seal(
+            _CURSOR.pack(next_lot, *(_at(matches[-1]) if matches else start))
+        )
     return {
         "wallet": wallet,
+        "mint": mint,
         "position": position_answer(mint, position, token, tokens.now_ms),
-        "lots": lots,
-        "lots_page": _lots_page(open_lots, asked.limit),
-        "matches": matches,
-        "matches_page": matches_page,
+        "open_lots": [_lot(number, lot, position, decimals) for number, lot in lots],
+        "matches": [_match(row, decimals) for row in matches],
+        "page": page,
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
     }
 
 
-def _match_place(cursor: str) -> At:
-    time_ms, slot, tx_index, kind, lot = unseal(cursor, _MATCH_CURSOR)
+def _place(cursor: str) -> tuple[int, At]:
+    first, time_ms, slot, tx_index, kind, lot = unseal(cursor, _CURSOR)
     if time_ms > MAX_MS:
-        raise Problem(INVALID_CURSOR, "this is no cursor of a list of matches")
-    return time_ms, slot, tx_index, kind, lot
-
-
-def _lots_page(found: list[Numbered], limit: int) -> Page:
-    if len(found) <= limit:
-        return _LAST_PAGE
-    return {"next_cursor": seal(_LOT_CURSOR.pack(found[limit - 1][0])), "has_more": True}
+        raise Problem(INVALID_CURSOR, "this is no cursor of a list of lots")
+    return first, (time_ms, slot, tx_index, kind, lot)
 
 
 # The position and its lots.
@@ -173,8 +146,6 @@ def _no_position(wallet: str, mint: str) -> Problem:
 
 def _chunks(position: Position, first: int, most: int) -> range:
     """Return the full chunks that hold `most` open lots from a number on."""
-    if not most:
-        return range(0)
     full = full_chunks(position)
     start = max(first, position.lots_closed)
     return range(

@@ -60,14 +60,6 @@ Cursor = Annotated[
     str | None,
     Query(description="`next_cursor` of the page before; leave out for the first", max_length=200),
 ]
-LotsCursor = Annotated[
-    str | None,
-    Query(description="`next_cursor` of `lots_page`: only lots are answered", max_length=200),
-]
-MatchesCursor = Annotated[
-    str | None,
-    Query(description="`next_cursor` of `matches_page`: only matches are answered", max_length=200),
-]
 CandlesFrom = Annotated[
     int | None,
     Query(
@@ -286,15 +278,13 @@ def _audit(routes: APIRouter, stores: Stores) -> None:
         wallet: Wallet,
         mint: Mint,
         limit: LotLimit = lots.DEFAULT_LIMIT,
-        lots_cursor: LotsCursor = None,
-        matches_cursor: MatchesCursor = None,
+        cursor: Cursor = None,
     ) -> Response:
         """The position, its open lots oldest first, and its matches newest first.
 
         A match is what a sale, transfer or burn took of one lot: quantity, cost, share of the
         proceeds, gain. Over all pages the gains of the matches add up to `realised_*` of the
-        position, what is left of the lots to `held_raw` and `held_cost_*`. Both lists go on with a
-        cursor of their own; with one of the two the other list is null.
+        position, and what is left of the lots to its `held_raw` and `held_cost_*`. A page has
+        `limit` of each; one list may end pages before the other.
         """
-        asked = lots.Asked(limit, lots_cursor, matches_cursor)
-        return reply(request, await lots.read_lots(stores, wallet, mint, asked))
+        return reply(request, await lots.read_lots(stores, wallet, mint, limit, cursor))
