@@ -14,7 +14,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from api import docs, openapi, problems
+from api import dispatch, docs, openapi, problems
 from api.access.charge import Charges
 from api.access.gate import Gate
 from api.access_log import AccessLog
@@ -67,9 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.stores = stores
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
-    for area in ROUTERS:
-        app.include_router(area.router(stores))
-    app.include_router(docs.router(app))
+    dispatch.use(app.router, [*(area.router(stores) for area in ROUTERS), docs.router(app)])
     # The one added last is the outermost.
     app.add_middleware(Gate, charges=charges)
     app.add_middleware(Guard, settings=settings)
