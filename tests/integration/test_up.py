@@ -162,6 +162,7 @@ def test_swaps_go_on_after_the_broker_was_killed(start):
 def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(start):
     up = start()
     up.until(lambda: lines_with_swaps(up), within_s=60)
+    key = up.run("keys", "create", "--name", "mine").stdout.strip()
     processes = up.processes()
     up.popen.kill()
     up.popen.wait(10)
@@ -169,4 +170,9 @@ def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     again = start()
     again.until(lambda: lines_with_swaps(again), within_s=60)
+    # The tape began anew, the keys did not.
+    again.until(lambda: "The API serves at" in again.said(), within_s=30)
+    _, address = re.search(r"curl -H 'x-api-key: (\w+)' '(http://[^/]+)", again.said()).groups()
+    with urlopen(Request(f"{address}/api/usage", headers={"x-api-key": key}), timeout=10) as answer:
+        assert json.load(answer)["key"]["name"] == "mine"
     assert again.stop() < STOP_S, again.said()
