@@ -13,6 +13,7 @@ from random import Random
 from urllib.parse import quote, quote_from_bytes
 
 MARK = "zqevilqz"
+BROKEN_BODY = b"transfer-encoding: chunked\r\n\r\nzz\r\n"
 
 _INJECTIONS = (
     "' OR 1=1 -- ",
@@ -359,7 +360,7 @@ class Hostility:
                 "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
                 f"POST {path} HTTP/1.1\r\n{host}content-length: 3\r\ntransfer-encoding: chunked"
                 f"\r\n\r\n0\r\n\r\n",
-                f"POST {path} HTTP/1.1\r\n{host}transfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+                f"POST {path} HTTP/1.1\r\n{host}{BROKEN_BODY.decode()}abc\r\n",
                 f"POST {path} HTTP/1.1\r\n{host}transfer-encoding: x, chunked\r\n\r\n0\r\n\r\n",
                 f"GET {path} HTTP/1.1\r\n{host}upgrade: h2c\r\nconnection: upgrade\r\n\r\n",
                 f"GET {path} HTTP/1.1\r\n{host}upgrade: websocket\r\nconnection: upgrade\r\n\r\n",

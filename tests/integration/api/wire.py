@@ -98,6 +98,7 @@ class Ear:
         self.port = 0
         self.heard: list[bytearray] = []  # by connection
         self._to_port = to_port
+        self._relaying: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
@@ -108,9 +109,18 @@ class Ear:
             yield self
         finally:
             server.close()
-            server.close_clients()
+            for task in self._relaying:
+                task.cancel()
+            await asyncio.gather(*self._relaying, return_exceptions=True)
+
+    def forget(self) -> None:
+        """Forget what was heard so far."""
+        for heard in self.heard:
+            heard.clear()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._relaying.add(task)
         heard = bytearray()
         self.heard.append(heard)
         there, back = await asyncio.open_connection("127.0.0.1", self._to_port)
