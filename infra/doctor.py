@@ -99,7 +99,12 @@ def checks(settings: Settings) -> list[Check]:
         Check("data", partial(_data, settings)),
         Check("kafka", partial(_kafka, settings)),
         Check("clickhouse", partial(_clickhouse, settings)),
-        Check("redis", partial(_redis, settings)),
+        Check("redis", partial(_redis, settings.redis_url, "REDIS_URL")),
+        *(
+            [Check("keys", partial(_redis, keys, "ACCESS_REDIS_URL"))]
+            if (keys := settings.access_redis_url)
+            else ()
+        ),
         Check("geyser", partial(_geyser, settings)),
         Check("rpc", partial(_rpc, settings)),
         *(
@@ -158,15 +163,15 @@ async def _clickhouse(settings: Settings) -> str:
         raise Unwell(str(error)) from None
 
 
-async def _redis(settings: Settings) -> str:
+async def _redis(url: str, setting: str) -> str:
     from infra.redis.client import RedisError, check
 
-    address = host_of(settings.redis_url)
+    address = host_of(url)
     try:
-        return f"{address}: {await check(settings.redis_url)}"
+        return f"{address}: {await check(url)}"
     except RedisError as error:
         raise Unwell(
-            f"{address}: {error}. Is `soltape up` running? If Redis is elsewhere, set REDIS_URL"
+            f"{address}: {error}. Is `soltape up` running? If Redis is elsewhere, set {setting}"
         ) from None
 
 

@@ -164,6 +164,7 @@ async def test_no_rpc_is_a_choice():
         ("kafka", "kafka_bootstrap", "127.0.0.1:{}"),
         ("clickhouse", "clickhouse_url", "http://127.0.0.1:{}"),
         ("redis", "redis_url", "redis://127.0.0.1:{}/0"),
+        ("keys", "access_redis_url", "redis://127.0.0.1:{}/1"),
         ("geyser", "geyser_endpoint", "http://127.0.0.1:{}"),
         ("rpc", "rpc_endpoint", "http://127.0.0.1:{}"),
     ],
