@@ -1,0 +1,315 @@
+"""What a caller may hold open, pile up or send in pieces: told over a bare socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+SOL = "So11111111111111111111111111111111111111112"
+PRICE = f"/api/tokens/{SOL}/price"
+BATCH = "/api/tokens/batch"
+BODY = json.dumps({"mints": [SOL]}).encode()
+HEAD_BYTES = 16 * 1024
+
+
+class Answer:
+    def __init__(self, head: bytes, body: bytes) -> None:
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split()[1])
+        self.headers = dict(line.lower().split(": ", 1) for line in lines)
+        self.body = body
+
+    @property
+    def problem(self):
+        assert self.headers["content-type"] == "application/problem+json"
+        problem = json.loads(self.body)
+        assert problem["status"] == self.status
+        assert problem["request_id"] == self.headers["x-request-id"]
+        return problem
+
+
+class Caller:
+    """A connection of bytes."""
+
+    def __init__(self, api, timeout_s: float = 15.0) -> None:
+        self.socket = socket.create_connection((api.host, api.port), timeout=timeout_s)
+        self._read = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def can_send(self, data: bytes) -> bool:
+        try:
+            self.send(data)
+        except (ConnectionResetError, BrokenPipeError):
+            return False
+        return True
+
+    def answer(self) -> Answer:
+        while b"\r\n\r\n" not in self._read:
+            self._more()
+        head, _, self._read = self._read.partition(b"\r\n\r\n")
+        answer = Answer(head, b"")
+        while len(self._read) < int(answer.headers.get("content-length", 0)):
+            self._more()
+        length = int(answer.headers.get("content-length", 0))
+        answer.body, self._read = self._read[:length], self._read[length:]
+        return answer
+
+    def is_ended(self) -> bool:
+        """Whether the server ends the connection, with nothing more said."""
+        try:
+            return self._read + self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def _more(self) -> None:
+        data = self.socket.recv(65536)
+        assert data, f"the connection ended after {self._read!r}"
+        self._read += data
+
+
+def head(api, method: str = "GET", path: str = PRICE, *lines: str) -> bytes:
+    fields = [f"{method} {path} HTTP/1.1", "host: soltape", f"x-api-key: {api.key}", *lines]
+    return "\r\n".join([*fields, "", ""]).encode("latin-1")
+
+
+@pytest.fixture(scope="module")
+def strict(serve):
+    """An API with small bounds, so that tests reach them."""
+    with serve(api_timeout_s=1.0, api_max_body_kib=1, api_max_connections=20) as running:
+        yield running
+
+
+def assert_it_serves(api):
+    assert httpx.get(f"{api.url}{PRICE}", headers={"x-api-key": api.key}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx-a: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x-a: " + b"a" * (HEAD_BYTES - 10) + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x-a: 1\r\n" * 3_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n"
+        + b"".join(b"x-%d: 1\r\n" % n for n in range(101))
+        + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x" * 70_000 + b": 1\r\n\r\n",
+    ],
+    ids=["path", "value", "a little", "many", "more than a hundred", "name"],
+)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_large_head_is_refused(api, large, pieces):
+    with Caller(api) as caller:
+        size = -(-len(large) // pieces)
+        for at in range(0, len(large), size):
+            if not caller.can_send(large[at : at + size]):
+                break  # it was refused already
+            time.sleep(0.01 if pieces > 1 else 0)
+        answer = caller.answer()
+        assert (answer.status, answer.problem["code"]) == (431, "headers_too_large")
+        assert caller.is_ended()
+    assert_it_serves(api)
+
+
+def test_a_head_that_never_ends_is_not_piled_up(api):
+    with Caller(api) as caller:
+        caller.send(b"GET / HTTP/1.1\r\n")
+        sent = 0
+        while sent < 100 * 2**20 and caller.can_send(b"x-filler: " + b"a" * 4_000 + b"\r\n"):
+            sent += 4_012
+        assert sent < 4 * 2**20
+
+
+def test_a_large_but_decent_head_is_taken(api):
+    fields = [f"x-field-{number}: {'v' * 140}" for number in range(90)]
+    with Caller(api) as caller:
+        caller.send(head(api, "GET", PRICE, *fields))
+        assert caller.answer().status == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 300,  # TLS
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\na: b\x00c\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"CONNECT example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+        b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999999999999999\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_so(api, said):
+    with Caller(api) as caller:
+        caller.send(said)
+        answer = caller.answer()
+        assert (answer.status, answer.problem["code"]) == (400, "malformed_request")
+        assert caller.is_ended()
+    assert_it_serves(api)
+
+
+def test_a_refused_connection_is_in_the_log_with_its_id_and_counted(api):
+    with Caller(api) as caller:
+        caller.send(b"hello\r\n\r\n")
+        request_id = caller.answer().problem["request_id"]
+    [line] = [json.loads(line) for line in api.logged().splitlines() if request_id in line]
+    assert (line["event"], line["code"]) == ("refused", "malformed_request")
+    metrics = httpx.get(f"{api.metrics_url}/metrics").text
+    assert 'soltape_api_refused_total{reason="malformed_request"}' in metrics
+
+
+def test_who_dawdles_loses_the_connection_after_ten_seconds_and_costs_nobody_else(api):
+    with ExitStack() as open_callers:
+
+        def caller(first: bytes) -> Caller:
+            new = open_callers.enter_context(Caller(api, 20))
+            new.send(first)
+            if first:
+                assert new.answer().status == 200
+            return new
+
+        heads = [caller(b"") for _ in range(5)]  # of which a byte comes a second
+        silent = caller(b"")
+        between = caller(head(api))  # empty lines after a request
+        body = caller(head(api, "GET", PRICE, "content-length: 1000000000"))  # nobody wants it
+        began_s = time.monotonic()
+        cut_s: dict[Caller, float] = {}
+        for at in range(15):
+            if at < 8:
+                for one in heads:
+                    one.send(b"GET / HTTP/1.1\r\n"[at : at + 1])
+            for one, data in ((between, b"\r\n"), (body, b"a" * 1000)):
+                if one not in cut_s and not one.can_send(data):
+                    cut_s[one] = time.monotonic() - began_s
+            assert_it_serves(api)
+            time.sleep(max(0, began_s + at + 1 - time.monotonic()))
+        for one in heads:
+            answer = one.answer()
+            assert (answer.status, answer.problem["code"]) == (408, "request_timed_out")
+            assert one.is_ended()
+        assert silent.is_ended()
+        assert cut_s.keys() == {between, body}
+        assert all(8 < after_s < 14 for after_s in cut_s.values()), cut_s
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["length", "chunked"])
+def test_a_large_body_is_refused_and_the_caller_gets_to_know(strict, announced):
+    body = b'{"mints": ["' + b"a" * 200_000 + b'"]}'
+    with Caller(strict) as caller:
+        if announced:
+            length = f"content-length: {len(body)}"
+            caller.send(head(strict, "POST", BATCH, "content-type: application/json", length))
+            caller.send(body)
+        else:
+            chunked = "transfer-encoding: chunked"
+            caller.send(head(strict, "POST", BATCH, "content-type: application/json", chunked))
+            for at in range(0, len(body), 1_000):
+                piece = body[at : at + 1_000]
+                caller.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+            caller.send(b"0\r\n\r\n")
+        answer = caller.answer()
+        assert (answer.status, answer.problem["code"]) == (413, "body_too_large")
+        assert "1 KiB" in answer.problem["detail"]
+        # What is left of it is read over: the connection is good for another.
+        caller.send(head(strict))
+        assert caller.answer().status == 200
+
+
+def test_a_body_in_chunks_is_a_body(api):
+    with Caller(api) as caller:
+        lines = ("content-type: application/json", "transfer-encoding: chunked")
+        caller.send(head(api, "POST", BATCH, *lines))
+        for byte in BODY:
+            caller.send(b"1\r\n%c\r\n" % byte)
+        caller.send(b"0\r\n\r\n")
+        answer = caller.answer()
+        assert answer.status == 200, answer.body
+        assert json.loads(answer.body)["tokens"][0]["mint"] == SOL
+
+
+def test_a_body_that_does_not_come_is_given_up(strict):
+    with Caller(strict) as caller:
+        lines = ("content-type: application/json", "content-length: 100")
+        caller.send(head(strict, "POST", BATCH, *lines) + b'{"mints"')
+        began_s = time.monotonic()
+        answer = caller.answer()
+        assert (answer.status, answer.problem["code"]) == (408, "request_timed_out")
+        assert 0.9 < time.monotonic() - began_s < 3
+        assert caller.is_ended()
+
+
+def test_requests_in_a_row_on_one_connection_are_answered_in_order(api):
+    with Caller(api) as caller:
+        caller.send(head(api) + head(api, "GET", "/nowhere") + head(api, "GET", "/api/health/live"))
+        assert [caller.answer().status for _ in range(3)] == [200, 404, 200]
+
+
+def test_what_follows_a_request_and_is_none_does_not_come_before_its_answer(api):
+    with Caller(api) as caller:
+        caller.send(head(api) + b"\x00\x01 no request\r\n\r\n")
+        # The answer in work is cut rather than mixed up with that to something else.
+        try:
+            first = caller.answer()
+        except (AssertionError, OSError):
+            return
+        assert first.status == 200
+
+
+def test_too_many_connections_are_told_to_come_again(strict):
+    with ExitStack() as open_callers:
+        for _ in range(20):
+            open_callers.enter_context(Caller(strict))
+        time.sleep(0.2)
+        with Caller(strict) as caller:
+            answer = caller.answer()
+            assert (answer.status, answer.problem["code"]) == (503, "busy")
+            assert caller.is_ended()
+    time.sleep(0.2)
+    assert_it_serves(strict)
+
+
+def test_more_requests_at_once_than_are_taken_are_told_to_come_again(serve):
+    lines = ("content-type: application/json", f"content-length: {len(BODY)}")
+    with serve(api_max_concurrent=2) as api, ExitStack() as open_callers:
+        waiting = [open_callers.enter_context(Caller(api)) for _ in range(2)]
+        for caller in waiting:
+            caller.send(head(api, "POST", BATCH, *lines))  # whose body is to come
+        time.sleep(0.3)
+        refused = httpx.get(f"{api.url}{PRICE}", headers={"x-api-key": api.key})
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert refused.headers["retry-after"] == "1"
+        for caller in waiting:
+            caller.send(BODY)
+            assert caller.answer().status == 200
+        assert_it_serves(api)
+
+
+def test_an_answer_that_takes_too_long_is_given_up(serve, stores):
+    """Its Redis takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        with serve(redis_url=address, access_redis_url=stores.redis_url, api_timeout_s=1.0) as api:
+            began_s = time.monotonic()
+            answer = httpx.get(f"{api.url}{PRICE}", headers={"x-api-key": api.key})
+            assert (answer.status_code, answer.json()["code"]) == (503, "timed_out")
+            assert 0.9 < time.monotonic() - began_s < 3
+            assert answer.headers["retry-after"] == "1"
+            assert httpx.get(f"{api.url}/api/health/live").status_code == 200
