@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 CLOSE_MS: Final = 5 * 60_000
 DAY_MS: Final = 24 * 3_600_000
@@ -20,8 +19,7 @@ _CLOSE: Final = struct.Struct("<Idd")  # number of the five minutes since 1970, 
 _KEPT: Final = DAY_MS // CLOSE_MS
 
 
-@dataclass(frozen=True, slots=True)
-class LastPrice:
+class LastPrice(NamedTuple):
     """A published price; time and slot are those of the latest trade it comes from."""
 
     price_sol: float
@@ -76,11 +74,20 @@ def day_ago(last: LastPrice, closes: bytes, now_ms: int) -> tuple[float, float |
     at_ms = now_ms - DAY_MS
     if last.time_ms <= at_ms:
         return last.price_sol, last.price_usd
-    for at in range(len(closes) - _CLOSE.size, -1, -_CLOSE.size):
-        number, sol, usd = _CLOSE.unpack_from(closes, at)
-        if (number + 1) * CLOSE_MS <= at_ms:
-            return sol, None if math.isnan(usd) else usd
-    return None
+    # Closes ascend. The last whose five minutes were over: of a token that trades the first.
+    end = at_ms // CLOSE_MS
+    low, high = 0, len(closes) // _CLOSE.size
+    if not high or _number(closes, 0) >= end:
+        return None
+    middle = 1
+    while high - low > 1:
+        if _number(closes, middle * _CLOSE.size) < end:
+            low = middle
+        else:
+            high = middle
+        middle = (low + high) // 2
+    _, sol, usd = _CLOSE.unpack_from(closes, low * _CLOSE.size)
+    return sol, None if math.isnan(usd) else usd
 
 
 def change_24h_pct(last: LastPrice, closes: bytes, now_ms: int) -> float | None:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Final
 
-from api.amounts import human
 from api.answers.tokens import Holder, Holders
 from api.errors import BUSY, Problem
 from api.readers.cold_markets import read_cold_market
 from api.readers.settled import Settled, settled
 from api.readers.token_answers import percent, unknown_token
-from api.readers.token_facts import facts
+from api.readers.token_facts import Facts, facts
 from api.stores import Stores
 from schemas.base58 import encode
 from schemas.markets import (
@@ -30,6 +29,7 @@ from schemas.markets import (
     unpack_account,
     unpack_exact,
     unpack_head,
+    unpack_standing,
 )
 from schemas.money import MONEY
 from schemas.redis_keys import (
@@ -78,7 +78,8 @@ async def holders(stores: Stores, mint: str, limit: int) -> Holders:
         pools = unpack_head(state.head)[1]
         # May be many: other requests go on meanwhile.
         state.top = await asyncio.to_thread(_top, accounts, pools, limit)
-    about = facts(mint, state.told, state.asked)
+    told = facts(mint, state.told, state.asked)
+    about = told.about
     known = state.head is not None or about["decimals"] is not None
     if not (known or state.is_cold or state.is_priced):
         raise unknown_token(mint)
@@ -92,14 +93,11 @@ async def holders(stores: Stores, mint: str, limit: int) -> Holders:
         "supply": about["supply"],
         "supply_source": about["supply_source"],
         "supply_time_ms": about["supply_time_ms"],
-        "holder_count": unpack_head(state.head)[0].holder_count
+        "holder_count": unpack_standing(state.head).holder_count
         if is_followed and state.head is not None
         else None,
         "creator": about["creator"],
-        "holders": [
-            _holder(place, *each, about["decimals"], about["supply_raw"])
-            for place, each in enumerate(state.top, start=1)
-        ],
+        "holders": [_holder(place, *each, told) for place, each in enumerate(state.top, start=1)],
         "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
         "as_of_slot": state.settled.slot,
         "as_of_ms": state.settled.time_ms,
@@ -168,13 +166,11 @@ def _top(accounts: Mapping[bytes, bytes], pools: Iterable[bytes], limit: int) ->
     return nlargest(limit, balances.items(), key=_rank)
 
 
-def _holder(
-    place: int, owner: bytes, balance_raw: int, decimals: int | None, supply_raw: str | None
-) -> Holder:
+def _holder(place: int, owner: bytes, balance_raw: int, told: Facts) -> Holder:
     return {
         "place": place,
         "address": encode(owner),
         "balance_raw": str(balance_raw),
-        "balance": human(balance_raw, decimals),
-        "supply_pct": percent(balance_raw, supply_raw),
+        "balance": None if told.unit is None else balance_raw / told.unit,
+        "supply_pct": percent(balance_raw, told.supply_raw),
     }

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from api.amounts import human, sol
+from api.amounts import LAMPORTS, human, sol
 from api.answers.tokens import Day, Pools, TokenFacts, TokenPrice
 from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
 from api.answers.tokens import Tokens as TokensAnswer
 from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
-from api.readers.tokens import Token, Tokens, read_tokens
+from api.readers.tokens import STALE_AFTER_MS, Token, Tokens, read_tokens
 from api.stores import Stores
-from schemas.markets import QUARTERS_KEPT, PoolFacts, sold_pct, unpack_pool, whole, window
+from schemas.markets import (
+    QUARTERS_KEPT,
+    PoolFacts,
+    sold_pct,
+    unpack_pool,
+    unpack_standing,
+    whole,
+    window,
+)
 from schemas.redis_keys import MARKET, mint_tag
 
 DAY_MIN: Final = QUARTERS_KEPT
@@ -36,25 +44,24 @@ async def token(stores: Stores, mint: str) -> TokenAnswer:
 async def token_price(stores: Stores, mint: str) -> TokenPrice:
     """Return what a token costs; raises Problem."""
     tokens = await read_tokens(stores, (mint,))
-    found = _known(tokens, mint)
-    about, price, now_ms = found.about, found.price, tokens.now_ms
+    found = token_facts(_known(tokens, mint), tokens)
     return {
         "mint": mint,
-        "name": about["name"],
-        "symbol": about["symbol"],
-        "decimals": about["decimals"],
-        "supply_raw": about["supply_raw"],
-        "supply": about["supply"],
-        "supply_source": about["supply_source"],
-        "supply_time_ms": about["supply_time_ms"],
-        "price_sol": None if price is None else price.price_sol or None,
-        "price_usd": None if price is None else price.price_usd,
-        "price_time_ms": None if price is None else price.time_ms,
-        "price_slot": None if price is None else price.slot,
-        "price_source": found.source,
-        "is_price_stale": None if price is None else found.is_stale(now_ms),
-        "change_24h_pct": found.change_24h_pct(now_ms),
-        "market_cap_usd": found.market_cap_usd,
+        "name": found["name"],
+        "symbol": found["symbol"],
+        "decimals": found["decimals"],
+        "supply_raw": found["supply_raw"],
+        "supply": found["supply"],
+        "supply_source": found["supply_source"],
+        "supply_time_ms": found["supply_time_ms"],
+        "price_sol": found["price_sol"],
+        "price_usd": found["price_usd"],
+        "price_time_ms": found["price_time_ms"],
+        "price_slot": found["price_slot"],
+        "price_source": found["price_source"],
+        "is_price_stale": found["is_price_stale"],
+        "change_24h_pct": found["change_24h_pct"],
+        "market_cap_usd": found["market_cap_usd"],
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
     }
@@ -103,42 +110,43 @@ async def pools(stores: Stores, mint: str) -> Pools:
 
 def token_facts(found: Token, tokens: Tokens) -> TokenFacts:
     """Return what is known of a token."""
-    about, head, price, now_ms = found.about, found.head, found.price, tokens.now_ms
-    creator_raw = lamports = curve_pct = None
-    if head is not None:
-        lamports = head.liquidity_lamports
-        curve_pct = sold_pct(
-            head.curve_left_raw, head.curve_whole_raw, is_migrated=about["is_migrated"]
+    facts, price = found.facts, found.price
+    # To copy it and set what is known takes a quarter of the time of putting two together.
+    answer = facts.about.copy()
+    if price is not None:
+        price_sol, price_usd, time_ms, slot, _ = price
+        answer["price_sol"] = price_sol or None
+        answer["price_usd"] = price_usd
+        answer["price_time_ms"] = time_ms
+        answer["price_slot"] = slot
+        answer["price_source"] = found.source
+        answer["is_price_stale"] = tokens.now_ms - time_ms > STALE_AFTER_MS
+        answer["change_24h_pct"] = found.change_24h_pct(tokens.now_ms)
+        supply = answer["supply"]
+        if supply is not None and price_usd is not None:
+            answer["market_cap_usd"] = supply * price_usd
+    if found.packed_head is not None:
+        creator_raw, time_ms, left_raw, whole_raw, holders, lamports = unpack_standing(
+            found.packed_head
         )
-        if about["creator"] is not None:
-            creator_raw = head.creator_raw
-    liquidity_sol = None if lamports is None else sol(lamports)
-    supply_raw = about["supply_raw"]
-    return {
-        **about,
-        "price_sol": None if price is None else price.price_sol or None,
-        "price_usd": None if price is None else price.price_usd,
-        "price_time_ms": None if price is None else price.time_ms,
-        "price_slot": None if price is None else price.slot,
-        "price_source": found.source,
-        "is_price_stale": None if price is None else found.is_stale(now_ms),
-        "change_24h_pct": found.change_24h_pct(now_ms),
-        "market_cap_usd": found.market_cap_usd,
-        "creator_balance_raw": None if creator_raw is None else str(creator_raw),
-        "creator_balance": None if creator_raw is None else human(creator_raw, about["decimals"]),
-        "creator_pct": None if creator_raw is None else percent(creator_raw, supply_raw),
-        "bonding_curve_pct": curve_pct,
-        "liquidity_lamports": None if lamports is None else str(lamports),
-        "liquidity_sol": liquidity_sol,
-        "liquidity_usd": _in_dollars(liquidity_sol, tokens),
-        "holder_count": None if head is None else head.holder_count,
-        "last_activity_ms": None if head is None else head.time_ms,
-    }
+        answer["holder_count"] = holders
+        answer["last_activity_ms"] = time_ms
+        answer["bonding_curve_pct"] = sold_pct(
+            left_raw, whole_raw, is_migrated=answer["is_migrated"]
+        )
+        if answer["creator"] is not None:
+            answer["creator_balance_raw"] = str(creator_raw)
+            answer["creator_balance"] = None if facts.unit is None else creator_raw / facts.unit
+            answer["creator_pct"] = percent(creator_raw, facts.supply_raw)
+        if lamports is not None:
+            answer["liquidity_lamports"] = str(lamports)
+            answer["liquidity_sol"] = liquidity_sol = lamports / LAMPORTS
+            answer["liquidity_usd"] = _in_dollars(liquidity_sol, tokens)
+    return answer
 
 
-def percent(part_raw: int, whole_raw: str | None) -> float | None:
+def percent(part_raw: int, supply_raw: int | None) -> float | None:
     """Return a part of the supply in per cent; None while that is not known, or nothing."""
-    supply_raw = int(whole_raw or 0)
     return 100 * part_raw / supply_raw if supply_raw else None
 
 
@@ -175,7 +183,7 @@ def _day(quarters: bytes, now_ms: int) -> Day:
 
 async def _read_pools(stores: Stores, found: Token) -> list[tuple[str, PoolFacts, bytes]]:
     """Return address, facts and quarter hours of a token's pools."""
-    if found.head is None:
+    if found.packed_head is None:
         return []
     if found.is_cold:
         fields = (await read_cold_fields(stores, [found.mint])).get(found.mint, {})

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
-from api.amounts import human
-from api.answers.tokens import About, SupplySource
+from api.answers.tokens import TokenFacts
 from schemas.money import DOLLAR_DECIMALS, SOL_DECIMALS, USD1, USDC, USDT, WSOL
+
+REMEMBERED: Final = 1 << 11
+"""Tokens whose facts are kept: those asked for most. Some 5 kB each, and 2 us to be made anew."""
 
 # Events tell of neither, as nobody launches them; RPC may, where there is one.
 _MONEY: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -19,54 +22,98 @@ _MONEY: Final[Mapping[str, Mapping[str, Any]]] = {
     USDT: {"name": "Tether USD", "symbol": "USDT", "decimals": DOLLAR_DECIMALS},
     USD1: {"name": "World Liberty Financial USD", "symbol": "USD1", "decimals": DOLLAR_DECIMALS},
 }
-_NOTHING: Final[Mapping[str, Any]] = {}
+_TEXTS: Final = (  # empty while not known
+    *("name", "symbol", "uri", "token_program", "creator", "platform", "dex", "pool"),
+    *("quote_mint", "migrated_dex", "migrated_pool"),
+)
+_ELSEWHERE: Final = ("name", "symbol", "uri", "decimals", "supply_raw", "token_program")
+_BLANK: Final[TokenFacts] = {
+    "mint": "",
+    "name": None,
+    "symbol": None,
+    "decimals": None,
+    "supply_raw": None,
+    "supply": None,
+    "supply_source": None,
+    "supply_time_ms": None,
+    "price_sol": None,
+    "price_usd": None,
+    "price_time_ms": None,
+    "price_slot": None,
+    "price_source": None,
+    "is_price_stale": None,
+    "change_24h_pct": None,
+    "market_cap_usd": None,
+    "uri": None,
+    "token_program": None,
+    "creator": None,
+    "creator_balance_raw": None,
+    "creator_balance": None,
+    "creator_pct": None,
+    "platform": None,
+    "dex": None,
+    "pool": None,
+    "quote_mint": None,
+    "created_slot": None,
+    "created_ms": None,
+    "is_migrated": False,
+    "migrated_slot": None,
+    "migrated_ms": None,
+    "migrated_dex": None,
+    "migrated_pool": None,
+    "bonding_curve_pct": None,
+    "liquidity_lamports": None,
+    "liquidity_sol": None,
+    "liquidity_usd": None,
+    "holder_count": None,
+    "last_activity_ms": None,
+}
 
 
-@lru_cache(maxsize=1 << 14)  # by content: two readings of the same bytes are the same facts
-def facts(mint: str, told: bytes | None, asked: bytes | None) -> About:
-    """Return what a token is, to be read only: the JSON of MARKET's `token`, and of METADATA."""
-    events = orjson.loads(told) if told else _NOTHING
-    rpc = orjson.loads(asked) if asked else _NOTHING
-    if rpc.get("status") != "found":
-        rpc = _NOTHING
-    sources = (events, rpc, _MONEY.get(mint, _NOTHING))
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a token is, as it is answered, and what is computed with."""
 
-    def first(name: str) -> Any:
-        for source in sources:
-            value = source.get(name)
-            if value is not None and value != "":
-                return value
-        return None
+    about: TokenFacts  # all that is answered; what changes is to be filled in, in a copy
+    supply_raw: int | None
+    unit: int | None  # the smallest ones of a whole token
 
-    decimals: int | None = first("decimals")
-    supply_raw: int | None = first("supply_raw")
-    source: SupplySource | None = None
-    time_ms: int | None = None
-    if events.get("supply_raw") is not None:
-        source, time_ms = "creation", events["created_ms"]
-    elif supply_raw is not None:
-        source, time_ms = "rpc", rpc["asked_ms"]
-    return {
-        "mint": mint,
-        "name": first("name"),
-        "symbol": first("symbol"),
-        "decimals": decimals,
-        "supply_raw": None if supply_raw is None else str(supply_raw),
-        "supply": None if supply_raw is None else human(supply_raw, decimals),
-        "supply_source": source,
-        "supply_time_ms": time_ms,
-        "uri": first("uri"),
-        "token_program": first("token_program"),
-        "creator": first("creator"),
-        "platform": first("platform"),
-        "dex": first("dex"),
-        "pool": first("pool"),
-        "quote_mint": first("quote_mint"),
-        "created_slot": first("created_slot"),
-        "created_ms": first("created_ms"),
-        "is_migrated": first("migrated_slot") is not None,
-        "migrated_slot": first("migrated_slot"),
-        "migrated_ms": first("migrated_ms"),
-        "migrated_dex": first("migrated_dex"),
-        "migrated_pool": first("migrated_pool"),
-    }
+
+@lru_cache(maxsize=REMEMBERED)  # by content: the same bytes are the same facts
+def facts(mint: str, told: bytes | None, asked: bytes | None) -> Facts:
+    """Return what a token is: from the JSON of MARKET's `token`, and that of METADATA."""
+    # Written so that it takes 2 us: field by field it would be five.
+    known: dict[str, Any] = {**_BLANK}
+    if told:
+        known.update(orjson.loads(told))
+        for name in _TEXTS:
+            if not known[name]:
+                known[name] = None
+    known["mint"] = mint
+    supply_raw: int | None = known["supply_raw"]
+    if supply_raw is not None:
+        known["supply_source"], known["supply_time_ms"] = "creation", known["created_ms"]
+    if asked:
+        rpc = orjson.loads(asked)
+        if rpc["status"] == "found":
+            if supply_raw is None and rpc["supply_raw"] is not None:
+                known["supply_source"], known["supply_time_ms"] = "rpc", rpc["asked_ms"]
+            _fill(known, rpc)
+    if mint in _MONEY:
+        _fill(known, _MONEY[mint])
+    known["is_migrated"] = known["migrated_slot"] is not None
+    supply_raw, decimals = known["supply_raw"], known["decimals"]
+    unit = None if decimals is None else 10**decimals
+    if supply_raw is not None:
+        known["supply_raw"] = str(supply_raw)
+        known["supply"] = None if unit is None else supply_raw / unit
+    about: TokenFacts = known  # type: ignore[assignment]
+    return Facts(about, supply_raw, unit)
+
+
+def _fill(known: dict[str, Any], source: Mapping[str, Any]) -> None:
+    """Put in what is not known yet."""
+    for name in _ELSEWHERE:
+        value = source.get(name)
+        if known[name] is None and value is not None and value != "":
+            known[name] = value

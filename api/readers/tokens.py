@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api.answers.tokens import About, PriceSource
 from api.readers.cold_markets import read_cold_fields
-from api.readers.token_facts import facts
+from api.readers.token_facts import Facts, facts
 from api.stores import Stores
-from schemas.markets import Head, unpack_candles, unpack_head, whole
+from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
 from schemas.redis_keys import COLD_MARKETS, MARKET, MARKETS, METADATA, PRICE, tag_of_mints
@@ -39,28 +39,33 @@ class Token:
     """A token as the stores know it; what nobody told is None."""
 
     mint: str
-    about: About
-    head: Head | None  # of its market; None: nothing of it has settled
+    facts: Facts
+    packed_head: bytes | None  # of its market; None: nothing of it has settled
     price: LastPrice | None
     source: PriceSource | None  # of the price
     closes: bytes  # `schemas.prices`: of the last day
-    quarters: bytes = b""  # `schemas.markets`: where asked for
+    quarters: bytes | None = None  # `schemas.markets`: where asked for
     is_cold: bool = False  # its market is in ClickHouse
+
+    @property
+    def about(self) -> About:
+        """Return what the token is."""
+        return self.facts.about
 
     @property
     def decimals(self) -> int | None:
         """Return the places behind the point."""
-        return self.about["decimals"]
+        return self.facts.about["decimals"]
 
     @property
     def supply(self) -> float | None:
         """Return the supply in whole tokens, as last told by creation or RPC."""
-        return self.about["supply"]
+        return self.facts.about["supply"]
 
     @property
     def market_cap_usd(self) -> float | None:
         """Return supply times price."""
-        supply = self.about["supply"]
+        supply = self.facts.about["supply"]
         if supply is None or self.price is None or self.price.price_usd is None:
             return None
         return supply * self.price.price_usd
@@ -109,60 +114,51 @@ _NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
 _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 
 
-class _Row:
-    """What Redis said of one mint."""
-
-    __slots__ = ("asked", "candles", "head", "is_cold", "market", "mint", "names", "prices")
-
-    def __init__(
-        self,
-        mint: str,
-        names: _Names,
-        market: Sequence[bytes | None],
-        prices: Sequence[bytes | None],
-        asked: bytes | None,
-    ) -> None:
-        self.mint = mint
-        self.names = names
-        self.market = market  # head, token, and quarters where asked for
-        self.prices = prices
-        self.asked = asked
-        self.head = unpack_head(packed)[0] if (packed := market[0]) else None
-        self.candles: bytes | None = None
-        self.is_cold = False
-
-
 async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
     """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
     groups: dict[int, list[str]] = {}
     for mint in dict.fromkeys(mints):
         groups.setdefault(SETTLED_BY_MINT.partition(mint), []).append(mint)
-    answers = iter(await stores.ask(_commands(groups or {_SOL_PARTITION: []}, with_day=with_day)))
-    progress = []
-    rows: list[_Row] = []
-    for partition, group in (groups or {_SOL_PARTITION: []}).items():
-        names = _NAMES[partition]
+    if not groups:
+        groups[_SOL_PARTITION] = []
+    fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
+    answers = iter(await stores.ask(_commands(groups, fields)))
+    progress: list[Sequence[bytes | None]] = []
+    by_mint: dict[str, Token] = {}
+    late: list[_Late] = []
+    for group in groups.values():
         progress.append(next(answers))
         if group:
-            metadata = next(answers)
-            rows += [
-                _Row(mint, names, next(answers), next(answers), asked)
-                for mint, asked in zip(group, metadata, strict=True)
-            ]
-    if late := [row for row in rows if _is_incomplete(row)]:
-        await _complete(stores, late)
+            for mint, asked in zip(group, next(answers), strict=True):
+                market, prices = next(answers), next(answers)
+                packed, told, *quarters = market
+                token = Token(
+                    mint,
+                    facts(mint, told, asked),
+                    packed,
+                    None,
+                    None,
+                    prices[5] or b"",
+                    *quarters,
+                )
+                by_mint[mint] = token
+                if (sol := prices[0]) is not None:
+                    token.price, token.source = _published(sol, prices), "live"
+                if packed is None or (sol is None and is_priced(packed)):
+                    late.append(_Late(token, asked))
     now = max(progress, key=lambda each: int(each[1] or 0))
     least = min(progress, key=lambda each: int(each[0] or 0))
-    tokens = Tokens({}, int(least[0] or 0), int(least[1] or 0), int(now[1] or 0), _dollars(now[2]))
-    for row in rows:
-        token = _sol(row, now, tokens) if row.mint == SOL_MINT else _token(row, tokens)
-        if token is not None:
-            tokens.by_mint[row.mint] = token
+    tokens = Tokens(
+        by_mint, int(least[0] or 0), int(least[1] or 0), int(now[1] or 0), _dollars(now[2])
+    )
+    if SOL_MINT in by_mint:
+        _price_sol(by_mint[SOL_MINT], int(now[0] or 0), tokens)
+    if late:
+        await _complete(stores, late, tokens, fields)
     return tokens
 
 
-def _commands(groups: Mapping[int, list[str]], *, with_day: bool) -> list[tuple[Any, ...]]:
-    fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
+def _commands(groups: Mapping[int, list[str]], fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
     commands: list[tuple[Any, ...]] = []
     for partition, group in groups.items():
         names = _NAMES[partition]
@@ -177,57 +173,49 @@ def _commands(groups: Mapping[int, list[str]], *, with_day: bool) -> list[tuple[
     return commands
 
 
-def _is_incomplete(row: _Row) -> bool:
-    """Tell whether there may be more: a cold market, or one whose last price has expired."""
-    if row.head is None:
-        return row.mint != SOL_MINT
-    return row.prices[0] is None and row.head.price_sol > 0
+class _Late(NamedTuple):
+    """A token of which there may be more: a cold market, or one whose last price has expired."""
+
+    token: Token
+    asked: bytes | None  # what RPC said
 
 
-async def _complete(stores: Stores, rows: list[_Row]) -> None:
-    """Fetch what is left to know: one more trip, and a query where markets are cold."""
+async def _complete(
+    stores: Stores, late: Sequence[_Late], tokens: Tokens, fields: tuple[str, ...]
+) -> None:
+    """Fetch what is left to know: one more trip, and a query where markets are cold.
+
+    What is not known even then is taken out.
+    """
     commands: list[tuple[Any, ...]] = []
-    for row in rows:
-        if row.head is None:
-            commands.append(("SISMEMBER", row.names.cold, row.mint))
+    for token, _ in late:
+        names = _NAMES[SETTLED_BY_MINT.partition(token.mint)]
+        if token.packed_head is None:
+            commands.append(("SISMEMBER", names.cold, token.mint))
         else:
-            commands.append(("HGET", row.names.market + row.mint, "candles"))
-    answers = await stores.ask(commands)
-    cold: dict[str, _Row] = {}
-    for row, answer in zip(rows, answers, strict=True):
-        if row.head is not None:
-            row.candles = answer
+            commands.append(("HGET", names.market + token.mint, "candles"))
+    cold: dict[str, _Late] = {}
+    for each, answer in zip(late, await stores.ask(commands), strict=True):
+        token = each.token
+        if token.packed_head is not None:
+            _price_settled(token, answer)
         elif answer:
-            row.is_cold = True
-            cold[row.mint] = row
+            token.is_cold = True
+            cold[token.mint] = each
     if cold:
-        for mint, fields in (await read_cold_fields(stores, list(cold))).items():
-            row = cold[mint]
-            names = _DAY_FIELDS if len(row.market) == len(_DAY_FIELDS) else _HEAD_FIELDS
-            row.market = [fields.get(name.encode()) for name in names]
-            row.head = unpack_head(fields[b"head"])[0]
-            row.candles = fields.get(b"candles")
-
-
-def _token(row: _Row, tokens: Tokens) -> Token | None:
-    mint, market, prices, head = row.mint, row.market, row.prices, row.head
-    about = facts(mint, market[1], row.asked)
-    source: PriceSource | None = None
-    price = None
-    if (sol := prices[0]) is not None:
-        price, source = _published(sol, prices), "live"
-    elif head is not None and head.price_sol and row.candles:
-        price, source = _settled(head, row.candles), "settled"
-    elif mint in DOLLARS:
-        sol_usd = tokens.sol_usd
-        price = LastPrice(
-            1.0 / sol_usd if sol_usd else 0.0, 1.0, tokens.now_ms, tokens.as_of_slot, ""
-        )
-        source = "par"
-    elif head is None and about["decimals"] is None and not row.is_cold:
-        return None
-    quarters = market[2] if len(market) > len(_HEAD_FIELDS) else None
-    return Token(mint, about, head, price, source, prices[5] or b"", quarters or b"", row.is_cold)
+        for mint, market in (await read_cold_fields(stores, list(cold))).items():
+            token, asked = cold[mint]
+            token.packed_head, told, *quarters = (market.get(name.encode()) for name in fields)
+            token.facts = facts(mint, told, asked)
+            token.quarters = quarters[0] if quarters else None
+            _price_settled(token, market.get(b"candles"))
+    for token, _ in late:
+        if token.price is None and token.mint in DOLLARS:
+            sol = 1.0 / tokens.sol_usd if tokens.sol_usd else 0.0
+            token.price = LastPrice(sol, 1.0, tokens.now_ms, tokens.as_of_slot, "")
+            token.source = "par"
+        if not (token.price or token.packed_head or token.is_cold or token.decimals is not None):
+            del tokens.by_mint[token.mint]
 
 
 def _published(sol: bytes, prices: Sequence[bytes | None]) -> LastPrice:
@@ -241,12 +229,23 @@ def _published(sol: bytes, prices: Sequence[bytes | None]) -> LastPrice:
     )
 
 
-def _settled(head: Head, candles: bytes) -> LastPrice:
-    """Return the price that a market was left with, as of its last trade."""
-    last = unpack_candles(candles)[0]  # the shortest: of the second of that trade
-    return LastPrice(
-        whole(head.price_sol) or 0.0, whole(head.price_usd), last.start_s * 1000, last.slot, ""
-    )
+def _price_settled(token: Token, candles: bytes | None) -> None:
+    """Give a token the price that its market was left with, as of its last trade."""
+    if token.price is not None or token.packed_head is None or not candles:
+        return
+    head, _ = unpack_head(token.packed_head)
+    if head.price_sol:
+        last = unpack_candles(candles)[0]  # the shortest: of the second of that trade
+        sol = whole(head.price_sol) or 0.0
+        token.price = LastPrice(sol, whole(head.price_usd), last.start_s * 1000, last.slot, "")
+        token.source = "settled"
+
+
+def _price_sol(token: Token, slot: int, tokens: Tokens) -> None:
+    """Price SOL: what the latest slot was valued with; before there was one, as was published."""
+    if tokens.sol_usd is not None or token.price is None:
+        token.price = LastPrice(1.0, tokens.sol_usd, tokens.now_ms, slot, "")
+    token.source = "reference"
 
 
 def _dollars(ratio: bytes | None) -> float | None:
@@ -254,14 +253,3 @@ def _dollars(ratio: bytes | None) -> float | None:
         return None
     dollars, sols = ratio.split(b"/")
     return int(dollars) / int(sols)
-
-
-def _sol(row: _Row, now: Sequence[bytes | None], tokens: Tokens) -> Token:
-    """Return SOL itself: what the latest slot was valued with; what was published, before."""
-    closes = row.prices[5] or b""
-    usd = tokens.sol_usd
-    if usd is None and (told := row.prices[0]) is not None:
-        price = _published(told, row.prices)
-    else:
-        price = LastPrice(1.0, usd, tokens.now_ms, int(now[0] or 0), "")
-    return Token(SOL_MINT, facts(SOL_MINT, None, row.asked), None, price, "reference", closes)

@@ -125,7 +125,7 @@ class TrendingTokens:
             commands.append(("ZRANGE", top, 0, TOP - 1, "REV", "WITHSCORES"))
         answers = await self._stores.ask(commands)
         for (mint, record), asked, top in zip(untold, answers[::2], answers[1::2], strict=True):
-            overlay(record, facts(mint, None, asked), sum(int(score) for _, score in top))
+            overlay(record, facts(mint, None, asked).about, sum(int(score) for _, score in top))
 
 
 def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:

@@ -16,6 +16,7 @@ from schemas.markets import (
     unpack_cold,
     unpack_cold_fields,
     unpack_head,
+    unpack_standing,
 )
 
 HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_size=6)
@@ -27,7 +28,10 @@ def test_a_head_comes_back_with_its_pools(
     liquidity_lamports: int | None, pools: list[bytes]
 ) -> None:
     head = Head(1 << 127, 2, 3, 4, 5 << 70, 6, 7, 8, 9, 10, 11, 12, True, liquidity_lamports)
-    assert unpack_head(pack_head(head, pools)) == (head, pools)
+    packed = pack_head(head, pools)
+    assert unpack_head(packed) == (head, pools)
+    standing = unpack_standing(packed)
+    assert standing._asdict() == {name: getattr(head, name) for name in standing._fields}
 
 
 @given(HASHES, HASHES)
