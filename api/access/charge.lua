@@ -1,4 +1,7 @@
+#!lua flags=allow-oom
 -- Charges one request to an API key, or refuses it; a refused request costs nothing.
+--
+-- It may run when Redis is full: what it adds for a key is bounded, and answers are still there.
 --
 -- KEYS  record, credits by month, accepted requests of the last minute (schemas/redis_keys.py)
 -- ARGV  credits that it costs; then of each plan: name, credits a month, requests a minute; -1 is

@@ -164,8 +164,8 @@ class Charges:
         if not charged:
             return
         try:
-            [grant.credits_spent] = await self._redis.ask(
-                [("HINCRBY", _credits_key(grant), grant.month, -charged)]
+            _, grant.credits_spent = await _SPEND.run(
+                self._redis, [_credits_key(grant)], (grant.month, -charged, _UNLIMITED, 0)
             )
         except (RedisError, OSError) as error:
             NOT_GIVEN_BACK.inc(charged)

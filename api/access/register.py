@@ -15,6 +15,7 @@ from infra.settings import Settings
 from schemas.redis_keys import API_KEY, API_KEY_CREDITS, API_KEYS, tag_of_key
 
 _MERGE: Final = load("merge")
+_REVOKE: Final = load("revoke")
 _KEYS: Final = API_KEYS.make()
 _AT_ONCE: Final = 1_000  # keys read in one trip
 
@@ -72,8 +73,8 @@ async def put(redis: Asks, record: Record) -> bool:
 
 
 async def revoke(redis: Asks, fingerprint: str, at_ms: int) -> None:
-    """Revoke a key that is known, from the next request on; raises RedisError."""
-    await redis.ask([("HSETNX", API_KEY.make(tag=tag_of_key(fingerprint)), "revoked_ms", at_ms)])
+    """Revoke a key, from the next request on; raises RedisError."""
+    await _REVOKE.run(redis, [API_KEY.make(tag=tag_of_key(fingerprint))], [at_ms])
 
 
 async def read(redis: Asks, fingerprint: str) -> Record | None:

@@ -1,4 +1,6 @@
--- Takes more credits for a request that was charged already: the further items of a batch.
+#!lua flags=allow-oom
+-- Takes more credits for a request that was charged already: the further items of a batch. Or gives
+-- back what it was charged, as less than none.
 --
 -- KEYS  credits by month
 -- ARGV  month that the request was charged to, further credits, credits a month (-1: without

@@ -23,7 +23,7 @@ def router(stores: Stores) -> APIRouter:
         "/api/usage",
         summary="Plan, credits and rate of your key",
         response_model=None,
-        responses={200: {"model": Usage}, **problems()},
+        responses={**problems(), 200: {"model": Usage, "description": "Of the key that asked"}},
     )
     async def usage(request: Request) -> Response:
         """Of the key that asks, and of no other: its plan, credits of this month, requests left.

@@ -5,6 +5,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from redis.exceptions import ResponseError
 
 from api.access import register
 from api.access.charge import Charges, Grant, Refusal, renews_ms
@@ -274,3 +275,19 @@ async def test_scripts_are_sent_again_to_a_redis_that_has_forgotten_them(charges
         await redis.ask([("SCRIPT", "FLUSH")])
         await charges.more(granted, 1)
         assert granted.credits_left == 50_000 - 2 * (left + 1)
+
+
+async def test_a_redis_that_is_full_still_charges_and_takes_no_new_key(charges, make, redis):
+    fingerprint = await make.fingerprint("free")
+    await redis.ask([("CONFIG", "SET", "maxmemory", 1)])
+    try:
+        granted = await charges.request(fingerprint, 1)
+        await charges.more(granted, 9)
+        await charges.give_back(granted)
+        assert (granted.requests_left, granted.credits_left) == (59, 50_000)
+        with pytest.raises(ResponseError, match="OOM"):
+            await make.fingerprint("free")
+        await register.revoke(redis, fingerprint, 1)
+        assert await charges.request(fingerprint, 1) == Refusal("revoked")
+    finally:
+        await redis.ask([("CONFIG", "SET", "maxmemory", 0)])

@@ -108,6 +108,11 @@ async def test_what_is_not_found_or_not_clear_is_said(redis):
         await register.find(redis, unknown[:-1])
 
 
+async def test_what_is_not_known_cannot_be_revoked(redis):
+    await register.revoke(redis, FACTS.fingerprint, 1)
+    assert await redis.ask([("DBSIZE",)]) == [0]
+
+
 async def test_the_clock_is_that_of_redis(redis):
     [(seconds, _)] = await redis.ask([("TIME",)])
     assert abs(await register.now_ms(redis) - int(seconds) * 1000) < 5_000
