@@ -113,13 +113,21 @@ _HEADERS: Final = {
         "description": "Requests that the plan allows, and the window in seconds",
         "schema": {"type": "string"},
     },
+    "CreditsLeft": {
+        "description": "Credits left in this calendar month (UTC); none is told without a limit",
+        "schema": {"type": "integer"},
+    },
     "RetryAfter": {
         "description": "Seconds after which it is worth asking again",
         "schema": {"type": "integer"},
     },
 }
 _ON_ALL: Final = {"x-request-id": "RequestId"}
-_ON_CHARGED: Final = {"RateLimit": "RateLimit", "RateLimit-Policy": "RateLimitPolicy"}
+_ON_CHARGED: Final = {
+    "RateLimit": "RateLimit",
+    "RateLimit-Policy": "RateLimitPolicy",
+    "x-credits-left": "CreditsLeft",
+}
 _ON_STATUS: Final = {
     "200": {"ETag": "ETag"},
     "429": {"Retry-After": "RetryAfter"},
