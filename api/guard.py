@@ -59,10 +59,8 @@ class Guard:
             problem = found
         except TimeoutError:
             problem = self._too_late(body)
-        except asyncio.CancelledError:  # the server stops, and this took too long
-            if not is_started:
-                await problems.response(_stopping(), scope)(scope, receive, send)
-            raise
+        except asyncio.CancelledError:  # the server stops: it waits no longer for this one
+            problem = _stopping()
         except Exception:
             request_id = scope["state"]["request_id"]
             log.exception("request failed", request_id=request_id, path=shown(scope["path"]))

@@ -1,0 +1,185 @@
+"""What /api/health says of stores that are away and of a pipeline that is behind."""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import clickhouse_connect
+import httpx
+import pytest
+import redis as sync_redis
+
+from schemas import channels
+from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+
+PARTITIONS = 8
+GROUPS = {"pnl": tag_of_wallets, "market": tag_of_mints, "store": tag_of_mints}
+
+
+@pytest.fixture
+def redis(stores):
+    """The stores' Redis with nothing of a pipeline in it, before and after."""
+    client = sync_redis.Redis.from_url(stores.redis_url)
+    of_pipeline = [channels.STATUS.stream]
+    of_pipeline += [
+        WATERMARK.make(tag=tag(number), group=group)
+        for group, tag in GROUPS.items()
+        for number in range(PARTITIONS)
+    ]
+    client.delete(*of_pipeline)
+    yield client
+    client.delete(*of_pipeline)
+    client.close()
+
+
+@pytest.fixture
+def clickhouse(stores):
+    port = int(stores.clickhouse_url.rpartition(":")[2])
+    with clickhouse_connect.get_client(
+        host="127.0.0.1", port=port, database=stores.clickhouse_database
+    ) as client:
+        client.command("TRUNCATE TABLE gaps")
+        yield client
+        client.command("TRUNCATE TABLE gaps")
+
+
+def ask(api, key=None):
+    time.sleep(1.1)  # a look is kept for a second
+    return httpx.get(f"{api.url}/api/health", headers={"x-api-key": key} if key else {}, timeout=10)
+
+
+def tell_head(redis, slots, entry_id="*"):
+    statuses = [
+        channels.LiveEvent((slot, "processed"), channels.STATUS.frame({"slot": slot}))
+        for slot in slots
+    ]
+    redis.xadd(channels.STATUS.stream, channels.pack("epoch", statuses), id=entry_id)
+
+
+def settle(redis, group, slots):
+    for number, slot in enumerate(slots):
+        key = WATERMARK.make(tag=GROUPS[group](number), group=group)
+        redis.hset(key, mapping={"slot": slot, "time_ms": 1, "at_ms": 1})
+
+
+def test_all_is_well(api, redis):
+    tell_head(redis, [998, 1000, 999])
+    for group in GROUPS:
+        settle(redis, group, range(990, 998))
+    answer = ask(api, api.key)
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["reasons"]) == (200, "ok", [])
+    assert abs(told["timestamp"] - time.time() * 1000) < 5_000
+    assert told["pipeline"]["head_slot"] == 1000
+    assert 0 <= told["pipeline"]["head_age_ms"] < 5_000
+    assert told["pipeline"]["groups"] == {group: {"slot": 990, "lag_slots": 10} for group in GROUPS}
+    for store in told["dependencies"].values():
+        assert store["status"] == "ok"
+        assert 0 < store["latency_ms"] < 2_000
+    assert told["dependencies"]["redis"]["version"].startswith("Valkey ")
+    assert told["dependencies"]["clickhouse"]["version"].startswith("ClickHouse ")
+    assert told["versions"]["soltape"]
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_without_a_key_the_status_is_all_that_is_told(api, redis):
+    assert ask(api).json().keys() == {"status", "timestamp"}
+    assert ask(api).status_code == 200
+
+
+def test_a_group_that_is_behind_is_named(api, redis):
+    tell_head(redis, [2000])
+    for group in GROUPS:
+        settle(redis, group, [1990] * PARTITIONS)
+    settle(redis, "market", [1990] * 7 + [1200])
+    told = ask(api, api.key).json()
+    assert told["status"] == "degraded"
+    assert told["reasons"] == ["market is 800 slots behind the chain"]
+    assert told["pipeline"]["groups"]["market"] == {"slot": 1200, "lag_slots": 800}
+
+
+def test_a_group_that_has_not_begun_somewhere_is_named(api, redis):
+    tell_head(redis, [2000])
+    settle(redis, "pnl", [1990] * 7)
+    settle(redis, "market", [1990] * 8)
+    told = ask(api, api.key).json()
+    assert told["status"] == "degraded"
+    assert told["reasons"] == [
+        "pnl has not begun on every partition",
+        "store has not begun on every partition",
+    ]
+
+
+def test_a_silent_chain_is_told(api, redis):
+    tell_head(redis, [2000], f"{int(time.time() * 1000) - 90_000}-0")
+    for group in GROUPS:
+        settle(redis, group, [2000] * PARTITIONS)
+    answer = ask(api, api.key)
+    told = answer.json()
+    assert (answer.status_code, told["status"]) == (200, "degraded")
+    [reason] = told["reasons"]
+    assert reason.startswith(("no slot was told of for 90 s", "no slot was told of for 91 s"))
+
+
+def test_gaps_of_the_last_day_are_told_and_older_ones_are_not(api, redis, clickhouse):
+    now = datetime.now(UTC)
+    clickhouse.insert(
+        "gaps",
+        [
+            (10, 19, "too old to tell", now - timedelta(hours=25)),
+            (100, 100, "no block", now - timedelta(hours=2)),
+            (200, 249, "reconnect", now - timedelta(hours=1)),
+            *((1000 + 10 * n, 1000 + 10 * n, "many", now - timedelta(hours=3)) for n in range(30)),
+        ],
+        column_names=["first_slot", "last_slot", "reason", "detected_at"],
+    )
+    gaps = ask(api, api.key).json()["gaps"]
+    assert (gaps["count"], gaps["slots"]) == (32, 81)
+    assert len(gaps["latest"]) == 20
+    first, second = gaps["latest"][:2]
+    assert (first["first_slot"], first["last_slot"], first["reason"]) == (200, 249, "reconnect")
+    assert abs(first["detected_ms"] - (now.timestamp() - 3600) * 1000) < 2
+    assert second["reason"] == "no block"
+
+
+@pytest.mark.parametrize("store", ["redis", "clickhouse"])
+@pytest.mark.parametrize("how", ["away", "silent"])
+def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        if how == "away":
+            listener.close()
+        scheme = {"redis": "redis", "clickhouse": "http"}[store]
+        address = {f"{store}_url": f"{scheme}://127.0.0.1:{port}"}
+        with serve(**{"access_redis_url": stores.redis_url, **address}) as api:
+            assert httpx.get(f"{api.url}/api/health/live").status_code == 200
+            began_s = time.monotonic()
+            plain = httpx.get(f"{api.url}/api/health", timeout=10)
+            assert time.monotonic() - began_s < 3
+            assert (plain.status_code, plain.json()["status"]) == (503, "unavailable")
+            answer = ask(api, api.key)
+            told = answer.json()
+            assert (answer.status_code, told["status"]) == (503, "unavailable")
+            assert told["dependencies"][store]["status"] == "unavailable"
+            assert told["dependencies"][store]["latency_ms"] is None
+            assert told["reasons"][0].startswith(f"{store} does not answer")
+            assert str(port) not in answer.text
+            other = {"redis": "clickhouse", "clickhouse": "redis"}[store]
+            assert told["dependencies"][other]["status"] == "ok"
+            ready = httpx.get(f"{api.metrics_url}/ready", timeout=10)
+            assert (ready.status_code, list(ready.json()["lacking"])) == (503, [store])
+
+
+def test_asking_often_costs_the_stores_a_look_a_second(api, redis):
+    time.sleep(1.1)
+    before = redis.info("commandstats")["cmdstat_xrevrange"]["calls"]
+    with ThreadPoolExecutor(16) as pool, httpx.Client() as client:
+        began_s = time.monotonic()
+        answers = list(pool.map(lambda _: client.get(f"{api.url}/api/health"), range(300)))
+        took_s = time.monotonic() - began_s
+    assert {answer.status_code for answer in answers} == {200}
+    calls = redis.info("commandstats")["cmdstat_xrevrange"]["calls"] - before
+    assert calls <= took_s + 2
