@@ -48,8 +48,8 @@ class Supplied(TypedDict):
     supply_time_ms: Annotated[int | None, about("when that was", 1_763_699_000_000)]
 
 
-class Priced(TypedDict):
-    """What a token costs."""
+class PricedThen(TypedDict):
+    """What a token cost when it was traded last."""
 
     price_sol: Annotated[float | None, about("SOL for a whole token; null: no price", 1.2e-7)]
     price_usd: Annotated[float | None, about("dollars for a whole token", 1.8e-5)]
@@ -64,6 +64,12 @@ class Priced(TypedDict):
             "live",
         ),
     ]
+    market_cap_usd: Annotated[float | None, about("`supply` times `price_usd`", 18_000.0)]
+
+
+class PricedNow(TypedDict):
+    """What that says at the chain's last block."""
+
     is_price_stale: Annotated[
         bool | None, about("that trade is an hour older than the chain's last block", False)
     ]
@@ -71,7 +77,6 @@ class Priced(TypedDict):
         float | None,
         about("change of `price_usd` within a day, in per cent; null: no price a day ago", 12.5),
     ]
-    market_cap_usd: Annotated[float | None, about("`supply` times `price_usd`", 18_000.0)]
 
 
 class About(Named, Supplied):
@@ -99,8 +104,8 @@ class About(Named, Supplied):
     migrated_pool: Annotated[str | None, about("pool that it left for", EXAMPLE_WALLET)]
 
 
-class TokenFacts(About, Priced):
-    """A token: what it is, what it costs, what its market is like."""
+class TokenThen(About, PricedThen):
+    """A token as its last trade, event and balance left it."""
 
     creator_balance_raw: Annotated[
         str | None, about("what the creator holds; null: not known who that is", "20000000000000")
@@ -115,15 +120,24 @@ class TokenFacts(About, Priced):
         about("in all pools that tell it, both sides; null: none does", "61200000000"),
     ]
     liquidity_sol: Annotated[float | None, about(_SOL, 61.2)]
-    liquidity_usd: Annotated[
-        float | None, about("the same in dollars, at SOL's price now", 9_180.0)
-    ]
     holder_count: Annotated[
         int | None, about("owners with a balance, as far as they were seen", 312)
     ]
     last_activity_ms: Annotated[
         int | None, about("time of the last trade, event or change of a balance", 1_763_699_990_000)
     ]
+
+
+class TokenNow(PricedNow):
+    """What that says at the chain's last block."""
+
+    liquidity_usd: Annotated[
+        float | None, about("`liquidity_sol` in dollars, at SOL's price now", 9_180.0)
+    ]
+
+
+class TokenFacts(TokenThen, TokenNow):
+    """A token: what it is, what it costs, what its market is like."""
 
 
 class Day(TypedDict):
@@ -144,7 +158,7 @@ class Token(TokenFacts, AsOf):
     day: Annotated[Day | None, about("null: no trade was seen")]
 
 
-class TokenPrice(Named, Supplied, Priced, AsOf):
+class TokenPrice(Named, Supplied, PricedThen, PricedNow, AsOf):
     """What a token costs."""
 
 

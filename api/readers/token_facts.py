@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
-from api.answers.tokens import TokenFacts
+from api.answers.tokens import TokenThen
 from schemas.money import DOLLAR_DECIMALS, SOL_DECIMALS, USD1, USDC, USDT, WSOL
-
-REMEMBERED: Final = 1 << 11
-"""Tokens whose facts are kept: those asked for most. Some 5 kB each, and 2 us to be made anew."""
 
 # Events tell of neither, as nobody launches them; RPC may, where there is one.
 _MONEY: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -27,7 +23,7 @@ _TEXTS: Final = (  # empty while not known
     *("quote_mint", "migrated_dex", "migrated_pool"),
 )
 _ELSEWHERE: Final = ("name", "symbol", "uri", "decimals", "supply_raw", "token_program")
-_BLANK: Final[TokenFacts] = {
+_BLANK: Final[TokenThen] = {
     "mint": "",
     "name": None,
     "symbol": None,
@@ -41,8 +37,6 @@ _BLANK: Final[TokenFacts] = {
     "price_time_ms": None,
     "price_slot": None,
     "price_source": None,
-    "is_price_stale": None,
-    "change_24h_pct": None,
     "market_cap_usd": None,
     "uri": None,
     "token_program": None,
@@ -64,7 +58,6 @@ _BLANK: Final[TokenFacts] = {
     "bonding_curve_pct": None,
     "liquidity_lamports": None,
     "liquidity_sol": None,
-    "liquidity_usd": None,
     "holder_count": None,
     "last_activity_ms": None,
 }
@@ -74,12 +67,11 @@ _BLANK: Final[TokenFacts] = {
 class Facts:
     """What a token is, as it is answered, and what is computed with."""
 
-    about: TokenFacts  # all that is answered; what changes is to be filled in, in a copy
+    about: TokenThen  # the rest is to be filled in, in a copy
     supply_raw: int | None
     unit: int | None  # the smallest ones of a whole token
 
 
-@lru_cache(maxsize=REMEMBERED)  # by content: the same bytes are the same facts
 def facts(mint: str, told: bytes | None, asked: bytes | None) -> Facts:
     """Return what a token is: from the JSON of MARKET's `token`, and that of METADATA."""
     # Written so that it takes 2 us: field by field it would be five.
@@ -107,7 +99,7 @@ def facts(mint: str, told: bytes | None, asked: bytes | None) -> Facts:
     if supply_raw is not None:
         known["supply_raw"] = str(supply_raw)
         known["supply"] = None if unit is None else supply_raw / unit
-    about: TokenFacts = known  # type: ignore[assignment]
+    about: TokenThen = known  # type: ignore[assignment]
     return Facts(about, supply_raw, unit)
 
 

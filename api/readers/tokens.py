@@ -29,6 +29,8 @@ SOL_MINT: Final = WSOL
 STALE_AFTER_MS: Final = 3_600_000
 """A price is called stale when its last trade is an hour older than the chain's last block."""
 
+REMEMBERED: Final = 1 << 14
+
 _PRICE_FIELDS: Final = ("price_sol", "price_usd", "time_ms", "slot", "pool", "closes")
 _HEAD_FIELDS: Final = ("head", "token")
 _DAY_FIELDS: Final = (*_HEAD_FIELDS, "quarters")
@@ -46,6 +48,8 @@ class Token:
     closes: bytes  # `schemas.prices`: of the last day
     quarters: bytes | None = None  # `schemas.markets`: where asked for
     is_cold: bool = False  # its market is in ClickHouse
+    json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
+    liquidity_sol: float | None = None  # along with it
 
     @property
     def about(self) -> About:
@@ -114,6 +118,41 @@ _NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
 _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 
 
+class _Told(NamedTuple):
+    """What Redis said of a token."""
+
+    market: list[bytes | None]  # head, token, and quarters where asked for
+    prices: list[bytes | None]
+    asked: bytes | None  # what RPC said
+
+
+class _Remembered:
+    """Tokens by what Redis said of them: the same bytes are the same token, and not read again.
+
+    Most of those asked for again and again have not been traded since. A token takes some 5 kB.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tokens: dict[str, tuple[_Told, Token]] = {}
+
+    def get(self, mint: str, told: _Told) -> Token | None:
+        """Return the token, None where anything else was said of it."""
+        found = self._tokens.get(mint)
+        return found[1] if found is not None and found[0] == told else None
+
+    def put(self, mint: str, told: _Told, token: Token) -> None:
+        """Remember a token; the one that was first to come goes if there are too many."""
+        tokens = self._tokens
+        tokens.pop(mint, None)
+        if len(tokens) >= self._size:
+            del tokens[next(iter(tokens))]
+        tokens[mint] = told, token
+
+
+remembered: Final = _Remembered(REMEMBERED)
+
+
 async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
     """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
     groups: dict[int, list[str]] = {}
@@ -130,22 +169,18 @@ async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = 
         progress.append(next(answers))
         if group:
             for mint, asked in zip(group, next(answers), strict=True):
-                market, prices = next(answers), next(answers)
-                packed, told, *quarters = market
-                token = Token(
-                    mint,
-                    facts(mint, told, asked),
-                    packed,
-                    None,
-                    None,
-                    prices[5] or b"",
-                    *quarters,
-                )
+                told = _Told(next(answers), next(answers), asked)
+                closes = told.prices.pop() or b""
+                token = remembered.get(mint, told)
+                if token is None:
+                    token = _token(mint, told)
+                    head = token.packed_head
+                    if head is None or (token.price is None and is_priced(head)):
+                        late.append(_Late(token, asked))
+                    elif not with_day:
+                        remembered.put(mint, told, token)
+                token.closes = closes
                 by_mint[mint] = token
-                if (sol := prices[0]) is not None:
-                    token.price, token.source = _published(sol, prices), "live"
-                if packed is None or (sol is None and is_priced(packed)):
-                    late.append(_Late(token, asked))
     now = max(progress, key=lambda each: int(each[1] or 0))
     least = min(progress, key=lambda each: int(each[0] or 0))
     tokens = Tokens(
@@ -218,8 +253,18 @@ async def _complete(
             del tokens.by_mint[token.mint]
 
 
+def _token(mint: str, told: _Told) -> Token:
+    packed, about, *quarters = told.market
+    token = Token(mint, facts(mint, about, told.asked), packed, None, None, b"")
+    if quarters:
+        token.quarters = quarters[0]
+    if (sol := told.prices[0]) is not None:
+        token.price, token.source = _published(sol, told.prices), "live"
+    return token
+
+
 def _published(sol: bytes, prices: Sequence[bytes | None]) -> LastPrice:
-    _, usd, time_ms, slot, pool, _ = prices
+    _, usd, time_ms, slot, pool = prices
     return LastPrice(
         float(sol),
         float(usd) if usd else None,
