@@ -26,10 +26,13 @@ async def test_through_the_projection(make_books, settings, name, projection, pa
     await make_books()
     client = await connect_async(settings)
     try:
-        cold = [[f"m{n}", 1, f"w{n}", b"", n] for n in range(20_000)]
-        await client.insert("cold_positions", cold)
-        rows = [[f"w{n}", f"m{n % 77}", n] for n in range(20_000)]
-        await client.insert("positions", rows, ["wallet", "mint", "slot"])
+        for table, columns in (("positions", "wallet, mint, slot"), ("cold_positions", "*")):
+            values = "hex(rand(1)), hex(rand(2)), number"
+            if columns == "*":
+                values = "hex(rand(1)), 1, hex(rand(2)), '', number"
+            await client.command(
+                f"INSERT INTO {table} ({columns}) SELECT {values} FROM numbers(200000)"
+            )
         plan = await client.query(
             "EXPLAIN indexes = 1 " + load("api.readers", name), parameters=parameters
         )
