@@ -48,15 +48,36 @@ local function answer(outcome, spent, count, wait_ms)
   return {outcome, plan, name, spent, count, math.max(0, math.min(wait_ms, MINUTE_MS)), now_ms}
 end
 
--- Times of accepted requests, newest first. What is older than a minute leaves at the end: as many
--- as were put in, so this costs the same for every request, taken together.
-local oldest = redis.call('LINDEX', KEYS[3], -1)
-while oldest and now_ms - tonumber(oldest) >= MINUTE_MS do
-  redis.call('RPOP', KEYS[3])
-  oldest = redis.call('LINDEX', KEYS[3], -1)
+-- Times of accepted requests, newest first; those that are a minute old leave at the end. Mostly it
+-- is one; after a burst it may be thousands, which are found by halving and leave at once.
+local times = KEYS[3]
+local function is_old(index)
+  return now_ms - tonumber(redis.call('LINDEX', times, index)) >= MINUTE_MS
 end
-local count = oldest and redis.call('LLEN', KEYS[3]) or 0
-local wait_ms = MINUTE_MS - (oldest and now_ms - tonumber(oldest) or 0)
+local count = redis.call('LLEN', times)
+local tries = 0
+while count > 0 and tries < 4 and is_old(-1) do
+  redis.call('RPOP', times)
+  count = count - 1
+  tries = tries + 1
+end
+if count > 0 and tries == 4 and is_old(-1) then
+  local young, old = -1, count - 1
+  while old - young > 1 do
+    local middle = math.floor((young + old) / 2)
+    if is_old(middle) then old = middle else young = middle end
+  end
+  count = old
+  if count == 0 then
+    redis.call('DEL', times)
+  else
+    redis.call('LTRIM', times, 0, count - 1)
+  end
+end
+local wait_ms = MINUTE_MS
+if count > 0 then
+  wait_ms = MINUTE_MS - (now_ms - tonumber(redis.call('LINDEX', times, -1)))
+end
 
 local cost = tonumber(ARGV[1])
 local spent = tonumber(redis.call('HGET', KEYS[2], name) or '0')
@@ -66,11 +87,11 @@ end
 if rate >= 0 then
   if count >= rate then
     -- More than the rate only where the plan's has become less.
-    local next_free = redis.call('LINDEX', KEYS[3], rate - count - 1)
+    local next_free = redis.call('LINDEX', times, rate - count - 1)
     return answer('rate', spent, count, MINUTE_MS - (now_ms - tonumber(next_free)))
   end
-  count = redis.call('LPUSH', KEYS[3], now_ms)
-  redis.call('PEXPIRE', KEYS[3], MINUTE_MS)
+  count = redis.call('LPUSH', times, now_ms)
+  redis.call('PEXPIRE', times, MINUTE_MS)
 end
 if cost > 0 then
   spent = redis.call('HINCRBY', KEYS[2], name, cost)
