@@ -70,7 +70,8 @@ async def write_books(
     parameters = world.parameters(slice=slice_, slices=slices)
     with clickhouse.query_rows_stream(_POSITIONS, parameters=parameters) as rows:
         for row in rows:
-            await _position(write, *row[:5], row[5:])
+            raw_wallet, raw_mint, wallet, mint, lots, *figures = row
+            await _position(write, raw_wallet, raw_mint, wallet, mint, lots, figures)
     by_wallet: dict[tuple[bytes, str], list[WalletDay]] = {}
     with clickhouse.query_rows_stream(_FIGURES, parameters=parameters) as rows:
         for raw_wallet, wallet, day, *figures in rows:

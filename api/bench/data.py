@@ -46,7 +46,7 @@ class Stores:
             "CLICKHOUSE_PASSWORD": "",
         }
         values: dict[str, Any] = {name.lower(): value for name, value in self.env.items()}
-        self.settings = Settings(_env_file=None, **values)
+        self.settings = Settings(_env_file=None, **values)  # type: ignore[call-arg]
         self.roles: list[Role] = []
         for process in (
             valkey(folder / "redis", _HOST, ports["redis"]),

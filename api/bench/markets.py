@@ -57,6 +57,7 @@ _BUCKETS: Final = load(__package__, "buckets")
 _CANDLES: Final = load(__package__, "candles_now")
 _SOL: Final = "So11111111111111111111111111111111111111112"
 _MASK: Final = 2**64 - 1
+_LIQUIDITY_LAMPORTS: Final = 2 * 10**11
 _LISTED: Final = 200  # of a partition, in the trending list
 _MINUTE_MS: Final = 60_000
 # A price of 1 is 1e-24 SOL for a whole token, a swap moves a thousand of these.
@@ -131,7 +132,7 @@ def _read(clickhouse: Client, parameters: dict[str, Any]) -> dict[str, _Market]:
                     buys, sells, _, _, buy_micros, sell_micros = figures
                     for at, figure in enumerate((buys, sells, buy_micros, sell_micros)):
                         market.day[at] += figure
-    asked = {**parameters, "minutes": CLOSE_MS // _MINUTE_MS, "after_ms": LAST_MS - DAY_MS}
+    asked = {**parameters, "minutes": CLOSE_MS // _MINUTE_MS, "after_ms": LAST_MS - 2 * DAY_MS}
     with clickhouse.query_rows_stream(_BUCKETS, parameters=asked) as rows:
         for mint, start, *_, last in rows:
             market = markets[mint]
@@ -182,6 +183,7 @@ async def _write(
         score=market.score,
         snapshot_min=market.last_ms // _MINUTE_MS,
         is_launched=True,
+        liquidity_lamports=_LIQUIDITY_LAMPORTS,
     )
     pool = PoolFacts(
         dex="pump-swap",
@@ -193,7 +195,7 @@ async def _write(
         time_ms=market.last_ms,
         reserve_raw=SUPPLY_RAW,
         quote_reserve_raw=10**11,
-        liquidity_lamports=2 * 10**11,
+        liquidity_lamports=_LIQUIDITY_LAMPORTS,
     )
     await write.hash(
         MARKET.make(tag=tag, mint=mint),

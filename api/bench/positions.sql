@@ -18,8 +18,8 @@ SELECT
     b_l_, b_u_, s_l_, s_u_, p_l_, p_u_, c_l_, c_u_,
     if(b_l_ > c_l_, b_l_ - c_l_, 0), if(b_u_ > c_u_, b_u_ - c_u_, 0),
     25000 * (b_ + s_), 20000 * (b_ + s_), 100000 * (b_ + s_),
-    b_, s_, w_, l_, b_, closed, first_, {first_ms:Int64} + ({slot_ms:Int64} * (first_ - {first_slot:UInt64})),
-    last_, {first_ms:Int64} + ({slot_ms:Int64} * (last_ - {first_slot:UInt64})), last_, []
+    b_, s_, w_, l_, b_, closed, first_, fromUnixTimestamp64Milli({first_ms:Int64} + {slot_ms:Int64} * toInt64(first_ - {first_slot:UInt64}), 'UTC'),
+    last_, fromUnixTimestamp64Milli({first_ms:Int64} + {slot_ms:Int64} * toInt64(last_ - {first_slot:UInt64}), 'UTC'), last_, []
 FROM
 (
     SELECT
