@@ -186,13 +186,14 @@ def compare(found: Differences, kind: str, key: object, expected: Json, told: Js
         if name in expected:
             if expected[name] != value:
                 wanted[name], got[name] = expected[name], value
-        elif not _raw_of(name) & told.keys():
+        elif not raw_of(name) & told.keys():
             got[name] = value
     if wanted or got:
         found.add(kind, key, wanted, got)
 
 
-def _raw_of(name: str) -> set[str]:
+def raw_of(name: str) -> set[str]:
+    """Return the names that the raw amount beside a human one may have."""
     names = {f"{name}_raw"}
     if name.endswith("sol"):
         names.add(name.removesuffix("sol") + "lamports")

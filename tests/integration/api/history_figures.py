@@ -10,9 +10,8 @@ from pipeline.chaos.books import DAY_MS, Match, Money
 from pipeline.chaos.markets import CURVES
 from tests.integration.api.asking import Near
 from tests.integration.api.oracle import Known, Swap, day_text, is_gain
-from tests.integration.api.wallet_figures import Figures, added, outcome
+from tests.integration.api.wallet_figures import Figures, added, outcome, percent, trading
 
-PROCEEDS = ("matched_proceeds_lamports", "matched_proceeds_usd_micros")
 MOVED = ("bought", "sold", "received", "sent", "burned", "unmatched")
 
 
@@ -22,21 +21,15 @@ MOVED = ("bought", "sold", "received", "sent", "burned", "unmatched")
 def pnl_days(known: Known, wallet: str, days: Iterable[int]) -> list[Figures]:
     """Return a wallet's days among some, oldest first; idle ones are left out."""
     own = known.days.get(wallet, {})
-    return [
-        {"day": day_text(day), **pnl(known, wallet, [day])} for day in sorted(days) if day in own
-    ]
+    return [date(day) | pnl(known, wallet, [day]) for day in sorted(days) if day in own]
 
 
 def pnl(known: Known, wallet: str, days: Iterable[int]) -> Figures:
     """Return days of a wallet as one."""
     days = list(days)
     sums = added(known.days.get(wallet, {}).get(day, {}) for day in days)
-    matched = any(day in known.days_with_matches.get(wallet, ()) for day in days)
-    return {
-        **outcome(sums, matched=matched),
-        **{name: str(sums.get(name, 0)) for name in PROCEEDS},
-        "unmatched_sales": sums.get("unmatched_sales", 0),
-    }
+    with_matches = known.days_with_matches.get(wallet, set())
+    return trading(sums, matched=not with_matches.isdisjoint(days))
 
 
 def token_days(known: Known, wallet: str, mint: str, days: Iterable[int]) -> list[Figures]:
@@ -44,7 +37,7 @@ def token_days(known: Known, wallet: str, mint: str, days: Iterable[int]) -> lis
     ends = known.ends.get((wallet, mint), {})
     return [
         {
-            "day": day_text(day),
+            **date(day),
             **token_pnl(known, wallet, mint, [day]),
             "held_raw": str(ends[day].get("held_raw", 0)),
         }
@@ -60,9 +53,10 @@ def token_pnl(known: Known, wallet: str, mint: str, days: Iterable[int]) -> Figu
     matched = any(
         is_gain(match) and match.at.day in days for match in known.matches.get((wallet, mint), [])
     )
+    found = outcome(sums, matched=matched)
     return {
-        **outcome(sums, matched=matched),
-        **{name: str(sums.get(name, 0)) for name in PROCEEDS},
+        **found,
+        "realised_pct": percent(found["realised_usd_micros"], found["matched_cost_usd_micros"]),
         **{f"{name}_raw": str(sums.get(f"{name}_raw", 0)) for name in MOVED},
     }
 
@@ -70,9 +64,7 @@ def token_pnl(known: Known, wallet: str, mint: str, days: Iterable[int]) -> Figu
 def volume_days(known: Known, wallet: str, days: Iterable[int]) -> list[Figures]:
     """Return what a wallet traded on days among some, oldest first; idle ones are left out."""
     own = known.days.get(wallet, {})
-    return [
-        {"day": day_text(day), **volume(known, wallet, [day])} for day in sorted(days) if day in own
-    ]
+    return [date(day) | volume(known, wallet, [day]) for day in sorted(days) if day in own]
 
 
 def volume(known: Known, wallet: str, days: Iterable[int]) -> Figures:
@@ -92,6 +84,11 @@ def volume(known: Known, wallet: str, days: Iterable[int]) -> Figures:
             for unit in ("lamports", "usd_micros")
         },
     }
+
+
+def date(day: int) -> Figures:
+    """Return which day it is."""
+    return {"day": day_text(day), "from_ms": day * DAY_MS}
 
 
 def all_days(known: Known) -> list[int]:
