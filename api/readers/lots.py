@@ -102,10 +102,10 @@ async def _read_position(
         commands: list[tuple[Any, ...]] = [("MULTI",), watermark(_GROUP, tag), fields]
         if names:
             commands.append(("MGET", *names))
-        mark, (packed, has_cold), *found = (await stores.ask([*commands, ("EXEC",)]))[-1]
+        mark, (packed, cold_mark), *found = (await stores.ask([*commands, ("EXEC",)]))[-1]
         now = settled([mark])
         if packed is None:
-            if not has_cold:
+            if cold_mark is None:
                 break
             return now, *await _read_cold(stores, wallet, mint, now, first, most)
         position, tail = unpack_position(packed)

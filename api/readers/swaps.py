@@ -34,7 +34,7 @@ _GROUP: Final = "store"
 _OF_WALLET: Final = load(__package__, "wallet_swaps")
 _OF_TOKEN: Final = load(__package__, "token_swaps")
 _OF_WALLET_AND_TOKEN: Final = load(__package__, "wallet_token_swaps")
-_FURTHER: Final = 8  # times as far back with every step
+_FURTHER: Final = 32  # times as far back with every step
 _U32_MAX: Final = 2**32 - 1
 
 At = tuple[int, int, int, int]  # block time, slot, transaction, instruction

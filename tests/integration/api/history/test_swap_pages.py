@@ -1,0 +1,256 @@
+"""Pages of swaps against the swaps written: each once, in order, as the live streams tell it."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import uuid4
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.pages import Place
+from pipeline.agents.live.agent import set_values
+from schemas.channels import swap_event
+from schemas.proto.tape_pb2 import Swap
+from schemas.redis_keys import mint_tag
+
+DAY_MS = 86_400_000
+NOW_MS = 1_785_499_140_000
+NOW_SLOT = 400_000_000
+ON_LIVE_STREAMS_ONLY = {
+    *("virtual_reserve_raw", "virtual_quote_reserve_raw"),
+    *("for_sale_raw", "migration_quote_raw"),
+}
+
+
+def place(swap):
+    return swap.block_time_ms, swap.slot, swap.tx_index, swap.event_index
+
+
+def told_place(swap):
+    return swap["block_time_ms"], swap["slot"], swap["tx_index"], swap["event_index"]
+
+
+def newest_first(swaps):
+    return sorted(map(place, swaps), reverse=True)
+
+
+def told(pages):
+    return [told_place(swap) for page in pages for swap in page["swaps"]]
+
+
+def paths_of(wallet, mint):
+    return f"wallets/{wallet}/swaps", f"wallets/{wallet}/trades/{mint}", f"tokens/{mint}/swaps"
+
+
+async def test_a_swap_is_told_as_the_live_streams_tell_it(store, ask, new_swap, new_address):
+    random = Random("told")
+    mint = new_address(random)
+    written = {}
+    for tx_index in range(300):
+        swap = new_swap(random, mint=mint, tx_index=tx_index)
+        written[swap.signature] = swap
+    store.swaps([*written.values()])
+    answer = await ask.get(f"/api/tokens/{mint}/swaps", limit=1000)
+    assert answer["mint"] == mint
+    assert (answer["as_of_slot"], answer["as_of_ms"]) == (NOW_SLOT, NOW_MS)
+    assert (answer["from_ms"], answer["to_ms"]) == (NOW_MS + 1 - DAY_MS, NOW_MS + 1)
+    assert len(answer["swaps"]) == len(written)
+    for got in answer["swaps"]:
+        swap = Swap.FromString(written[got["signature"]].SerializeToString())
+        set_values(swap)
+        live = orjson.loads(swap_event(swap).frame)["data"]
+        for name, value in live.items():
+            if name not in ON_LIVE_STREAMS_ONLY:
+                assert got[name] == value, name
+        assert got.keys() - live.keys() == {"fee_sol", "priority_fee_sol", "tip_sol"}
+        assert got["fee_sol"] == 0.000105
+
+
+@st.composite
+def histories(draw):
+    """Moments with many ties; which of two wallets and two tokens; how often each is written."""
+    count = draw(st.integers(0, 30))
+    slots = st.integers(0, draw(st.sampled_from([1, 3, 40])))
+    swaps = st.tuples(slots, st.integers(0, 2), st.integers(0, 1), st.booleans(), st.booleans())
+    found = draw(st.lists(swaps, min_size=count, max_size=count, unique_by=lambda each: each[:3]))
+    again = draw(st.lists(st.sampled_from(found), max_size=20)) if found else []
+    step_ms = draw(st.sampled_from([0, 1000, 3_600_000, DAY_MS // 2, 2 * DAY_MS]))
+    return found, again, step_ms, draw(st.sampled_from([2, 7, 100]))
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(history=histories())
+async def test_no_swap_is_lost_or_comes_twice(store, ask, new_swap, new_address, history):
+    found, again, step_ms, limit = history
+    random = Random(uuid4().hex)  # wallets and tokens that no other history has
+    wallets, mints = [[new_address(random), new_address(random)] for _ in range(2)]
+    swaps = {
+        each: new_swap(
+            random,
+            slot=NOW_SLOT - 100 + each[0],
+            block_time_ms=NOW_MS - 1000 - (40 - each[0]) * step_ms,
+            tx_index=each[1],
+            event_index=each[2],
+            wallet=wallets[each[3]],
+            mint=mints[each[4]],
+        )
+        for each in found
+    }
+    for part in ([*swaps.values()], [swaps[each] for each in again]):
+        if part:
+            store.swaps(part)
+    for mint in mints:
+        store.token(mint)
+    span = {"from_ms": NOW_MS - 85 * DAY_MS, "limit": limit}
+    for wallet in wallets:
+        own = [swap for swap in swaps.values() if swap.wallet == wallet]
+        pages = await ask.pages(f"/api/wallets/{wallet}/swaps", **span)
+        assert told(pages) == newest_first(own)
+        assert all(len(page["swaps"]) == limit for page in pages[:-1])
+        for mint in mints:
+            pages = await ask.pages(f"/api/wallets/{wallet}/trades/{mint}", **span)
+            assert told(pages) == newest_first(swap for swap in own if swap.mint == mint)
+    for mint in mints:
+        pages = await ask.pages(f"/api/tokens/{mint}/swaps", **span)
+        assert told(pages) == newest_first(s for s in swaps.values() if s.mint == mint)
+        assert all(len(page["swaps"]) == limit for page in pages[:-1])
+
+
+async def test_more_swaps_in_one_second_than_a_page_has(store, ask, new_swap, new_address):
+    random = Random("ties")
+    wallet, mint = new_address(random), new_address(random)
+    swaps = [
+        new_swap(random, wallet=wallet, mint=mint, tx_index=n // 5, event_index=n % 5)
+        for n in range(500)
+    ]
+    older = [
+        new_swap(random, wallet=wallet, mint=mint, block_time_ms=NOW_MS - 5000, slot=9 + n)
+        for n in range(30)
+    ]
+    for _ in range(3):  # every one three times
+        store.swaps([*swaps, *older])
+    for path in (f"wallets/{wallet}/swaps", f"tokens/{mint}/swaps"):
+        pages = await ask.pages(f"/api/{path}", limit=60)
+        assert told(pages) == newest_first([*swaps, *older])
+        assert len(pages) == 9
+
+
+async def test_a_range_of_time_is_half_open_and_stays_while_pages_turn(
+    store, ask, new_swap, new_address
+):
+    random = Random("range")
+    wallet, mint = new_address(random), new_address(random)
+    swaps = [
+        new_swap(random, wallet=wallet, mint=mint, slot=n, block_time_ms=NOW_MS - n * 3_600_000)
+        for n in range(24 * 80)
+    ]
+    store.swaps(swaps)
+    for path in paths_of(wallet, mint):
+        first, last = swaps[700].block_time_ms, swaps[10].block_time_ms
+        pages = await ask.pages(f"/api/{path}", from_ms=first, to_ms=last, limit=100)
+        assert told(pages) == newest_first(swaps[11:701])
+        assert {(page["from_ms"], page["to_ms"]) for page in pages} == {(first, last)}
+        # A cursor brings its range along.
+        page = await ask.get(f"/api/{path}", from_ms=first, to_ms=last, limit=100)
+        again = await ask.pages(f"/api/{path}", cursor=page["page"]["next_cursor"], limit=1000)
+        assert told([page, *again]) == newest_first(swaps[11:701])
+        whole = await ask.pages(f"/api/{path}", from_ms=NOW_MS + 1 - 90 * DAY_MS, limit=1000)
+        assert told(whole) == newest_first(swaps)
+    for path, days in zip(paths_of(wallet, mint), (30, 30, 1), strict=True):
+        pages = await ask.pages(f"/api/{path}", limit=1000)
+        assert told(pages) == newest_first(swaps[: days * 24])
+
+
+async def test_what_is_not_settled_everywhere_is_not_shown(store, ask, new_swap, new_address):
+    """The least of the partitions counts, for a wallet of all, for a token of its own."""
+    random = Random("settled")
+    wallet, mint = new_address(random), new_address(random)
+    while mint_tag(other := new_address(random)) == mint_tag(mint):
+        pass
+    swaps = [
+        new_swap(random, wallet=wallet, mint=each, slot=NOW_SLOT - 10 + n, block_time_ms=NOW_MS)
+        for n in range(10)
+        for each in (mint, other)
+    ]
+    store.swaps(swaps)
+    behind = NOW_SLOT - 6
+    store.settle_one(mint_tag(other), behind, NOW_MS, "store")
+    try:
+        settled = [swap for swap in swaps if swap.slot <= behind]
+        pages = await ask.pages(f"/api/wallets/{wallet}/swaps", limit=3)
+        assert told(pages) == newest_first(settled)
+        assert pages[0]["as_of_slot"] == behind
+        pages = await ask.pages(f"/api/tokens/{other}/swaps", limit=3)
+        assert told(pages) == newest_first(swap for swap in settled if swap.mint == other)
+        pages = await ask.pages(f"/api/tokens/{mint}/swaps", limit=3)
+        assert told(pages) == newest_first(swap for swap in swaps if swap.mint == mint)
+        assert pages[0]["as_of_slot"] == NOW_SLOT
+    finally:
+        store.settle(NOW_SLOT, NOW_MS)
+
+
+async def test_who_is_not_known(store, ask, new_address):
+    nobody = new_address(Random(6))
+    empty = await ask.get(f"/api/wallets/{nobody}/swaps")
+    assert empty["swaps"] == []
+    assert empty["page"] == {"next_cursor": None, "has_more": False}
+    for path in (f"tokens/{nobody}/swaps", f"wallets/{nobody}/trades/{nobody}"):
+        assert (await ask.get(f"/api/{path}", 404))["code"] == "unknown_token"
+    store.token(nobody)
+    assert (await ask.get(f"/api/tokens/{nobody}/swaps"))["swaps"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "says"),
+    [
+        ({"limit": 0}, "invalid_parameter", "at least 1"),
+        ({"limit": 1001}, "invalid_parameter", "at most 1000"),
+        ({"limit": "10; DROP TABLE swaps"}, "invalid_parameter", "whole number"),
+        ({"from_ms": -1}, "invalid_parameter", "at least 0"),
+        ({"from_ms": "1) OR (1=1"}, "invalid_parameter", "whole number"),
+        ({"to_ms": 10**14}, "invalid_parameter", "at most"),
+        ({"to_ms": 2**80}, "invalid_parameter", "at most"),
+        ({"from_ms": 5, "to_ms": 5}, "invalid_parameter", "not before"),
+        ({"from_ms": NOW_MS - 91 * DAY_MS}, "invalid_parameter", "at most 7776000000 ms (90 days)"),
+        ({"cursor": ""}, "invalid_cursor", "as it was"),
+        ({"cursor": "' OR 1=1 --"}, "invalid_cursor", "as it was"),
+        ({"cursor": "\x00\u2603"}, "invalid_cursor", "as it was"),
+        ({"cursor": "A" * 201}, "invalid_parameter", "at most 200"),
+    ],
+)
+async def test_what_is_refused(ask, new_address, query, code, says):
+    nobody = new_address(Random(7))
+    for path in paths_of(nobody, nobody):
+        refused = await ask.get(f"/api/{path}", 422, **query)
+        assert refused["code"] == code
+        assert says in refused["detail"]
+
+
+async def test_a_cursor_that_was_made_up_reaches_no_store(ask, new_address):
+    nobody = new_address(Random(8))
+    u64 = 2**64 - 1
+    for made_up in (
+        Place(u64, u64, 2**32 - 1, u64, 0, u64),
+        Place(NOW_MS, 1, 1, 2**32, NOW_MS - 5, NOW_MS + 5),
+        Place(NOW_MS, 1, 1, 1, NOW_MS + 1, NOW_MS + 5),
+        Place(NOW_MS, 1, 1, 1, NOW_MS - 91 * DAY_MS, NOW_MS + 5),
+        Place(NOW_MS, 1, 1, 1, 0, 0),
+    ):
+        for path in paths_of(nobody, nobody):
+            refused = await ask.get(f"/api/{path}", 422, cursor=made_up.cursor())
+            assert refused["code"] == "invalid_cursor"
+
+
+async def test_addresses_are_checked_before_anything_else(ask, new_address):
+    mint = new_address(Random(9))
+    for text in ("'; DROP TABLE swaps --", "x", "0" * 44, "1" * 44, "{mint:String}", "%00" * 40):
+        for path in (*paths_of(text, text), f"wallets/{mint}/trades/{text}"):
+            refused = await ask.get(f"/api/{path}", 422)
+            assert refused["code"] == "invalid_address"
