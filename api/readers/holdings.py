@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from api.amounts import sol, usd
 from api.answers.wallets import COVERAGE, Coverage, Holding, Holdings, Native
+from api.errors import Problem
 from api.readers.position_figures import priced, worth
 from api.readers.tokens import SOL_MINT, Token, Tokens
 from api.readers.wallet_state import WalletState
@@ -30,6 +32,7 @@ LEAST_VOLUME_LAMPORTS: Final = 100 * 10**9  # of a day: concentrated pools do no
 
 _BEGINNING: Final = load(__package__, "tape_beginning")
 _ASK_AGAIN_S: Final = 600.0
+RETRY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,21 @@ class Beginning:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._known: tuple[int, int] | None = None
-        self._asked_at = 0.0
+        self._again_at = 0.0
 
     async def read(self) -> tuple[int, int] | None:
-        """Return the first slot and its time; None while there is none. Raises Problem."""
+        """Return the first slot and its time; None while it is not known.
+
+        That is no reason to tell nothing: where ClickHouse is away, what was known before stands.
+        """
         now = time.monotonic()
-        if self._known is None or now - self._asked_at > _ASK_AGAIN_S:
-            rows = await self._stores.query(_BEGINNING, {})
-            self._known = (rows[0]["slot"], rows[0]["time_ms"]) if rows else None
-            self._asked_at = now
+        if now >= self._again_at:
+            self._again_at = now + RETRY_S
+            with suppress(Problem):  # it has been counted
+                rows = await self._stores.query(_BEGINNING, {})
+                if rows:
+                    self._known = rows[0]["slot"], rows[0]["time_ms"]
+                    self._again_at = now + _ASK_AGAIN_S
         return self._known
 
 

@@ -7,56 +7,64 @@ down to a lamport or a millionth of a dollar. Only what is told beside them is a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from api.amounts import human, sol, usd
+from api.amounts import LAMPORTS as _LAMPORTS
+from api.amounts import MICROS as _MICROS
 from api.answers.positions import Open, Outcome, Paid, PositionOf, Priced, Trading, Unrealised
-from api.readers.tokens import Token
+from api.readers.tokens import STALE_AFTER_MS, Token
 from schemas.positions import Position, WalletDay
 from schemas.prices import LastPrice
 
-_LAMPORTS: Final = 10**9
-_MICROS: Final = 10**6
-
 Worth = tuple[int | None, int | None]  # lamports, millionths of a dollar
 _UNKNOWN: Final = (None, None)
+
+
+class Valued(NamedTuple):
+    """What a position is worth now; None where price or decimals are not known."""
+
+    value_lamports: int | None  # of all that is held
+    value_usd_micros: int | None
+    gain_lamports: int | None  # in what is held at a known cost; None where nothing is
+    gain_usd_micros: int | None
+
+
+_NOT_VALUED: Final = Valued(None, None, None, None)
 
 
 def worth(amount_raw: int, decimals: int | None, price: LastPrice | None) -> Worth:
     """Return what an amount is worth; None where price or decimals are not known."""
     if decimals is None or price is None:
         return _UNKNOWN
-    whole = 10**decimals
-    return (
-        _times(amount_raw * _LAMPORTS, price.price_sol, whole),
-        _times(amount_raw * _MICROS, price.price_usd, whole),
-    )
+    unit = 10**decimals
+    lamports = usd_micros = None
+    if price.price_sol:  # 0 for a dollar coin while SOL's own price is not known
+        over, under = price.price_sol.as_integer_ratio()
+        lamports = amount_raw * _LAMPORTS * over // (under * unit)
+    if price.price_usd:
+        over, under = price.price_usd.as_integer_ratio()
+        usd_micros = amount_raw * _MICROS * over // (under * unit)
+    return lamports, usd_micros
 
 
-def _times(amount: int, price: float | None, whole: int) -> int | None:
-    if not price:  # 0 is the price in SOL of a dollar coin while SOL's own is not known
-        return None
-    over, under = price.as_integer_ratio()
-    return amount * over // (under * whole)
-
-
-def unrealised(position: Position, token: Token | None) -> Worth:
-    """Return the gain in what is held at a known cost; None where nothing is, or no price."""
-    known_raw = position.held_known_raw
-    if token is None or not known_raw:
-        return _UNKNOWN
-    lamports, usd_micros = worth(known_raw, token.decimals, token.price)
-    return (
+def valued(position: Position, token: Token | None) -> Valued:
+    """Return what a position is worth."""
+    if token is None:
+        return _NOT_VALUED
+    decimals, price, known_raw = token.decimals, token.price, position.held_known_raw
+    value_lamports, value_usd_micros = worth(position.held_raw, decimals, price)
+    if not known_raw:
+        return Valued(value_lamports, value_usd_micros, None, None)
+    if known_raw == position.held_raw:
+        lamports, usd_micros = value_lamports, value_usd_micros
+    else:
+        lamports, usd_micros = worth(known_raw, decimals, price)
+    return Valued(
+        value_lamports,
+        value_usd_micros,
         None if lamports is None else lamports - position.held_cost_lamports,
         None if usd_micros is None else usd_micros - position.held_cost_usd_micros,
     )
-
-
-def held_worth(position: Position, token: Token | None) -> Worth:
-    """Return what all that a position holds is worth."""
-    if token is None:
-        return _UNKNOWN
-    return worth(position.held_raw, token.decimals, token.price)
 
 
 def is_matched(record: Position | WalletDay) -> bool:
@@ -67,42 +75,44 @@ def is_matched(record: Position | WalletDay) -> bool:
     """
     if isinstance(record, Position):
         return record.sold_raw + record.burned_raw > record.unmatched_raw
-    return record.sells > record.unmatched_sales or any(
-        (
-            record.matched_cost_lamports,
-            record.matched_cost_usd_micros,
-            record.matched_proceeds_lamports,
-            record.matched_proceeds_usd_micros,
-        )
+    return record.sells > record.unmatched_sales or bool(
+        record.matched_cost_lamports
+        or record.matched_cost_usd_micros
+        or record.matched_proceeds_lamports
+        or record.matched_proceeds_usd_micros
     )
 
 
 def outcome(record: Position | WalletDay) -> Outcome:
     """Return what trades came to; realised is null where nothing was matched."""
     cost_lamports, cost_usd_micros = record.matched_cost_lamports, record.matched_cost_usd_micros
-    lamports = usd_micros = None
-    if is_matched(record):
-        lamports, usd_micros = record.realised_lamports, record.realised_usd_micros
+    bought_lamports, bought_usd_micros = record.bought_lamports, record.bought_usd_micros
+    sold_lamports, sold_usd_micros = record.sold_lamports, record.sold_usd_micros
+    lamports = usd_micros = pct = None
+    if matched := is_matched(record):
+        lamports = record.matched_proceeds_lamports - cost_lamports
+        usd_micros = record.matched_proceeds_usd_micros - cost_usd_micros
+        pct = percent(usd_micros, cost_usd_micros)
     return {
         "buys": record.buys,
         "sells": record.sells,
         "wins": record.wins,
         "losses": record.losses,
-        "bought_lamports": str(record.bought_lamports),
-        "bought_sol": sol(record.bought_lamports),
-        "bought_usd_micros": str(record.bought_usd_micros),
-        "bought_usd": usd(record.bought_usd_micros),
-        "sold_lamports": str(record.sold_lamports),
-        "sold_sol": sol(record.sold_lamports),
-        "sold_usd_micros": str(record.sold_usd_micros),
-        "sold_usd": usd(record.sold_usd_micros),
+        "bought_lamports": str(bought_lamports),
+        "bought_sol": bought_lamports / _LAMPORTS,
+        "bought_usd_micros": str(bought_usd_micros),
+        "bought_usd": bought_usd_micros / _MICROS,
+        "sold_lamports": str(sold_lamports),
+        "sold_sol": sold_lamports / _LAMPORTS,
+        "sold_usd_micros": str(sold_usd_micros),
+        "sold_usd": sold_usd_micros / _MICROS,
         "matched_cost_lamports": str(cost_lamports),
         "matched_cost_usd_micros": str(cost_usd_micros),
-        "realised_lamports": _text(lamports),
-        "realised_sol": None if lamports is None else sol(lamports),
-        "realised_usd_micros": _text(usd_micros),
-        "realised_usd": None if usd_micros is None else usd(usd_micros),
-        "realised_pct": percent(usd_micros, cost_usd_micros),
+        "realised_lamports": str(lamports) if matched else None,
+        "realised_sol": None if lamports is None else lamports / _LAMPORTS,
+        "realised_usd_micros": str(usd_micros) if matched else None,
+        "realised_usd": None if usd_micros is None else usd_micros / _MICROS,
+        "realised_pct": pct,
     }
 
 
@@ -110,10 +120,10 @@ def paid(record: Position | WalletDay) -> Paid:
     """Return fees and tips."""
     return {
         "fee_lamports": str(record.fee_lamports),
-        "fee_sol": sol(record.fee_lamports),
+        "fee_sol": record.fee_lamports / _LAMPORTS,
         "priority_fee_lamports": str(record.priority_fee_lamports),
         "tip_lamports": str(record.tip_lamports),
-        "tip_sol": sol(record.tip_lamports),
+        "tip_sol": record.tip_lamports / _LAMPORTS,
     }
 
 
@@ -128,74 +138,96 @@ def trading(record: WalletDay) -> Trading:
 
 
 def priced(amount_raw: int, token: Token | None, now_ms: int, decimals: int | None) -> Priced:
-    """Return an amount's worth and the price it comes from."""
+    """Return an amount's worth and the price it comes from; `now_ms` is the chain's."""
     price = None if token is None else token.price
-    lamports, usd_micros = worth(amount_raw, decimals, price)
+    return _priced(price, now_ms, *worth(amount_raw, decimals, price))
+
+
+def _priced(
+    price: LastPrice | None, now_ms: int, lamports: int | None, usd_micros: int | None
+) -> Priced:
     return {
         "price_sol": None if price is None else price.price_sol or None,
         "price_usd": None if price is None else price.price_usd,
         "price_time_ms": None if price is None else price.time_ms,
         "price_slot": None if price is None else price.slot,
-        "is_price_stale": None if token is None or price is None else token.is_stale(now_ms),
-        "value_lamports": _text(lamports),
-        "value_sol": None if lamports is None else sol(lamports),
-        "value_usd_micros": _text(usd_micros),
-        "value_usd": None if usd_micros is None else usd(usd_micros),
+        "is_price_stale": None if price is None else now_ms - price.time_ms > STALE_AFTER_MS,
+        "value_lamports": None if lamports is None else str(lamports),
+        "value_sol": None if lamports is None else lamports / _LAMPORTS,
+        "value_usd_micros": None if usd_micros is None else str(usd_micros),
+        "value_usd": None if usd_micros is None else usd_micros / _MICROS,
     }
 
 
-def _unrealised(gain: Worth, cost_usd_micros: int) -> Unrealised:
-    lamports, usd_micros = gain
+def _unrealised(lamports: int | None, usd_micros: int | None, cost_usd_micros: int) -> Unrealised:
     return {
-        "unrealised_lamports": _text(lamports),
-        "unrealised_sol": None if lamports is None else sol(lamports),
-        "unrealised_usd_micros": _text(usd_micros),
-        "unrealised_usd": None if usd_micros is None else usd(usd_micros),
+        "unrealised_lamports": None if lamports is None else str(lamports),
+        "unrealised_sol": None if lamports is None else lamports / _LAMPORTS,
+        "unrealised_usd_micros": None if usd_micros is None else str(usd_micros),
+        "unrealised_usd": None if usd_micros is None else usd_micros / _MICROS,
         "unrealised_pct": percent(usd_micros, cost_usd_micros),
     }
 
 
-def position_answer(mint: str, position: Position, token: Token | None, now_ms: int) -> PositionOf:
-    """Return a position as it is told; `now_ms` is the chain's."""
-    decimals = None if token is None else token.decimals
-    known_raw = position.held_known_raw
-    unknown_cost_raw = position.held_raw - known_raw
+def position_answer(
+    mint: str,
+    position: Position,
+    token: Token | None,
+    now_ms: int,
+    worths: Valued | None = None,
+) -> PositionOf:
+    """Return a position as it is told; `worths` is what `valued` says of it, if it was asked."""
+    if worths is None:
+        worths = valued(position, token)
+    name = symbol = decimals = unit = price = None
+    if token is not None:
+        about, price = token.about, token.price
+        name, symbol, decimals, unit = (
+            about["name"],
+            about["symbol"],
+            about["decimals"],
+            token.facts.unit,
+        )
+    held_raw, known_raw = position.held_raw, position.held_known_raw
+    bought_raw, sold_raw = position.bought_raw, position.sold_raw
+    received_raw, sent_raw = position.received_raw, position.sent_raw
+    burned_raw, unmatched_raw = position.burned_raw, position.unmatched_raw
+    cost_lamports, cost_usd_micros = position.held_cost_lamports, position.held_cost_usd_micros
     entry_sol = entry_usd = None
-    if known_raw and decimals is not None:
-        whole = 10**decimals
-        entry_sol = position.held_cost_lamports * whole / (known_raw * _LAMPORTS)
-        entry_usd = position.held_cost_usd_micros * whole / (known_raw * _MICROS)
-    has_traded = bool(position.first_trade_slot)
+    if known_raw and unit is not None:
+        entry_sol = cost_lamports * unit / (known_raw * _LAMPORTS)
+        entry_usd = cost_usd_micros * unit / (known_raw * _MICROS)
+    has_traded = position.first_trade_slot > 0
     return {
         "mint": mint,
-        "name": None if token is None else token.about["name"],
-        "symbol": None if token is None else token.about["symbol"],
+        "name": name,
+        "symbol": symbol,
         "decimals": decimals,
-        "held_raw": str(position.held_raw),
-        "held": human(position.held_raw, decimals),
-        "unknown_cost_raw": str(unknown_cost_raw),
-        "unknown_cost": human(unknown_cost_raw, decimals),
-        "bought_raw": str(position.bought_raw),
-        "bought": human(position.bought_raw, decimals),
-        "sold_raw": str(position.sold_raw),
-        "sold": human(position.sold_raw, decimals),
-        "received_raw": str(position.received_raw),
-        "received": human(position.received_raw, decimals),
-        "sent_raw": str(position.sent_raw),
-        "sent": human(position.sent_raw, decimals),
-        "burned_raw": str(position.burned_raw),
-        "burned": human(position.burned_raw, decimals),
-        "unmatched_raw": str(position.unmatched_raw),
-        "unmatched": human(position.unmatched_raw, decimals),
+        "held_raw": str(held_raw),
+        "held": None if unit is None else held_raw / unit,
+        "unknown_cost_raw": str(held_raw - known_raw),
+        "unknown_cost": None if unit is None else (held_raw - known_raw) / unit,
+        "bought_raw": str(bought_raw),
+        "bought": None if unit is None else bought_raw / unit,
+        "sold_raw": str(sold_raw),
+        "sold": None if unit is None else sold_raw / unit,
+        "received_raw": str(received_raw),
+        "received": None if unit is None else received_raw / unit,
+        "sent_raw": str(sent_raw),
+        "sent": None if unit is None else sent_raw / unit,
+        "burned_raw": str(burned_raw),
+        "burned": None if unit is None else burned_raw / unit,
+        "unmatched_raw": str(unmatched_raw),
+        "unmatched": None if unit is None else unmatched_raw / unit,
         **outcome(position),
-        "held_cost_lamports": str(position.held_cost_lamports),
-        "held_cost_sol": sol(position.held_cost_lamports),
-        "held_cost_usd_micros": str(position.held_cost_usd_micros),
-        "held_cost_usd": usd(position.held_cost_usd_micros),
+        "held_cost_lamports": str(cost_lamports),
+        "held_cost_sol": cost_lamports / _LAMPORTS,
+        "held_cost_usd_micros": str(cost_usd_micros),
+        "held_cost_usd": cost_usd_micros / _MICROS,
         "average_entry_sol": entry_sol,
         "average_entry_usd": entry_usd,
-        **priced(position.held_raw, token, now_ms, decimals),
-        **_unrealised(unrealised(position, token), position.held_cost_usd_micros),
+        **_priced(price, now_ms, worths.value_lamports, worths.value_usd_micros),
+        **_unrealised(worths.gain_lamports, worths.gain_usd_micros, cost_usd_micros),
         **paid(position),
         "open_lots": position.lots_opened - position.lots_closed,
         "first_trade_slot": position.first_trade_slot if has_traded else None,
@@ -222,26 +254,25 @@ class OpenSum:
     gain_usd_micros: int | None = None
     gain_cost_usd_micros: int = 0  # of the positions in `gain_usd_micros`
 
-    def add(self, position: Position, token: Token | None, now_ms: int) -> None:
-        """Add a position."""
+    def add(self, position: Position, worths: Valued, *, is_stale: bool) -> None:
+        """Add a position; `worths` is what `valued` says of it."""
         if not position.held_raw:
             return
         self.held += 1
         self.unknown_cost += position.held_raw > position.held_known_raw
         self.cost_lamports += position.held_cost_lamports
         self.cost_usd_micros += position.held_cost_usd_micros
-        lamports, usd_micros = held_worth(position, token)
+        lamports, usd_micros, gain_lamports, gain_usd_micros = worths
         if lamports is not None:
             self.priced += 1
-            self.stale += token is not None and token.is_stale(now_ms)
+            self.stale += is_stale
             self.value_lamports = lamports + (self.value_lamports or 0)
         if usd_micros is not None:
             self.value_usd_micros = usd_micros + (self.value_usd_micros or 0)
-        lamports, usd_micros = unrealised(position, token)
-        if lamports is not None:
-            self.gain_lamports = lamports + (self.gain_lamports or 0)
-        if usd_micros is not None:
-            self.gain_usd_micros = usd_micros + (self.gain_usd_micros or 0)
+        if gain_lamports is not None:
+            self.gain_lamports = gain_lamports + (self.gain_lamports or 0)
+        if gain_usd_micros is not None:
+            self.gain_usd_micros = gain_usd_micros + (self.gain_usd_micros or 0)
             self.gain_cost_usd_micros += position.held_cost_usd_micros
 
     def answer(self) -> Open:
@@ -253,21 +284,17 @@ class OpenSum:
             "stale_positions": self.stale,
             "unknown_cost_positions": self.unknown_cost,
             "held_cost_lamports": str(self.cost_lamports),
-            "held_cost_sol": sol(self.cost_lamports),
+            "held_cost_sol": self.cost_lamports / _LAMPORTS,
             "held_cost_usd_micros": str(self.cost_usd_micros),
-            "held_cost_usd": usd(self.cost_usd_micros),
-            "value_lamports": _text(lamports),
-            "value_sol": None if lamports is None else sol(lamports),
-            "value_usd_micros": _text(usd_micros),
-            "value_usd": None if usd_micros is None else usd(usd_micros),
-            **_unrealised((self.gain_lamports, self.gain_usd_micros), self.gain_cost_usd_micros),
+            "held_cost_usd": self.cost_usd_micros / _MICROS,
+            "value_lamports": None if lamports is None else str(lamports),
+            "value_sol": None if lamports is None else lamports / _LAMPORTS,
+            "value_usd_micros": None if usd_micros is None else str(usd_micros),
+            "value_usd": None if usd_micros is None else usd_micros / _MICROS,
+            **_unrealised(self.gain_lamports, self.gain_usd_micros, self.gain_cost_usd_micros),
         }
 
 
 def percent(part: int | None, whole: int) -> float | None:
     """Return a part in per cent; None where there is no whole, or no part is known."""
     return None if part is None or not whole else 100 * part / whole
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)

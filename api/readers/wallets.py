@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
@@ -36,7 +36,7 @@ from api.answers.wallets import (
     TopPositions,
 )
 from api.readers.holdings import Beginning, Wanted, holdings, mints_of, read_backed
-from api.readers.position_figures import OpenSum, held_worth, position_answer, trading
+from api.readers.position_figures import OpenSum, Valued, position_answer, trading, valued
 from api.readers.positions import (
     BEFORE_ALL,
     PositionPage,
@@ -93,6 +93,14 @@ class Facts:
     tokens: Tokens
     backed: frozenset[str]
     beginning: tuple[int, int] | None
+    _worths: dict[str, Valued] = field(default_factory=dict)
+
+    def worth(self, mint: str, position: Position) -> Valued:
+        """Return what a position is worth."""
+        found = self._worths.get(mint)
+        if found is None:
+            found = self._worths[mint] = valued(position, self.tokens.get(mint))
+        return found
 
     def as_of(self) -> AsOf:
         """Return up to where the answer is complete."""
@@ -116,7 +124,7 @@ class Wallets:
             **facts.as_of(),
             "wallet": wallet,
             "totals": totals(facts),
-            "positions": _told(listed, facts.tokens),
+            "positions": _told(facts, listed),
             "page": page.page,
         }
 
@@ -128,7 +136,7 @@ class Wallets:
             **facts.as_of(),
             "wallet": wallet,
             "totals": totals(facts),
-            "positions": _told(page.positions, facts.tokens),
+            "positions": _told(facts, page.positions),
         }
 
     async def _facts_of(self, page: PositionPage) -> Facts:
@@ -144,11 +152,12 @@ class Wallets:
         if position is None:
             return None
         tokens = await read_tokens(self._stores, [mint])
+        token = tokens.get(mint)
         return {
             "as_of_slot": state.as_of_slot,
             "as_of_ms": state.as_of_ms,
             "wallet": wallet,
-            **position_answer(mint, position, tokens.get(mint), tokens.now_ms),
+            **position_answer(mint, position, token, tokens.now_ms),
         }
 
     async def summary(self, wallet: str) -> SummaryAnswer:
@@ -243,9 +252,10 @@ def _held(book: Book) -> set[str]:
     return {mint for mint, position in book.positions if position.held_raw}
 
 
-def _told(positions: Sequence[tuple[str, Position]], tokens: Tokens) -> list[PositionOf]:
+def _told(facts: Facts, positions: Sequence[tuple[str, Position]]) -> list[PositionOf]:
+    tokens, now_ms, worth = facts.tokens.by_mint, facts.tokens.now_ms, facts.worth
     return [
-        position_answer(mint, position, tokens.get(mint), tokens.now_ms)
+        position_answer(mint, position, tokens.get(mint), now_ms, worth(mint, position))
         for mint, position in positions
     ]
 
@@ -253,7 +263,10 @@ def _told(positions: Sequence[tuple[str, Position]], tokens: Tokens) -> list[Pos
 def _open(facts: Facts) -> OpenSum:
     total, tokens = OpenSum(), facts.tokens
     for mint, position in facts.book.positions:
-        total.add(position, tokens.get(mint), tokens.now_ms)
+        if position.held_raw:
+            token = tokens.get(mint)
+            is_stale = token is not None and token.is_stale(tokens.now_ms)
+            total.add(position, facts.worth(mint, position), is_stale=is_stale)
     return total
 
 
@@ -286,8 +299,8 @@ def summary(state: WalletState) -> Summary:
 
 def portfolio(facts: Facts) -> Portfolio:
     """Return a wallet at a glance."""
-    state, tokens, book = facts.state, facts.tokens, facts.book
-    listed = holdings(state, tokens, facts.backed, facts.beginning, Wanted())
+    state, book = facts.state, facts.book
+    listed = holdings(state, facts.tokens, facts.backed, facts.beginning, Wanted())
     held: HoldingsTotals = {
         "value_usd": listed["value_usd"],
         "value_usd_micros": listed["value_usd_micros"],
@@ -299,14 +312,14 @@ def portfolio(facts: Facts) -> Portfolio:
 
     def value(item: tuple[str, Position]) -> tuple[int, str]:
         mint, position = item
-        return -(held_worth(position, tokens.get(mint))[0] or 0), mint
+        return -(facts.worth(mint, position).value_lamports or 0), mint
 
     top = sorted((item for item in book.positions if item[1].held_raw), key=value)[:TOP]
     positions: TopPositions = {
         **_open(facts).answer(),
         "position_count": book.count,
         "is_complete": book.is_complete,
-        "top": _told(top, tokens),
+        "top": _told(facts, top),
     }
     return {
         "holdings": held,
@@ -325,7 +338,7 @@ def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
     for section in sections:
         match section:
             case Section.POSITIONS:
-                listed = _told(facts.book.positions[:LISTED], facts.tokens)
+                listed = _told(facts, facts.book.positions[:LISTED])
                 item["positions"] = Positions(totals=totals(facts), positions=listed)
             case Section.HOLDINGS:
                 item["holdings"] = holdings(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.answers.positions import PositionOf
 from api.readers.position_figures import (
     OpenSum,
     outcome,
@@ -17,6 +18,7 @@ from api.readers.position_figures import (
     position_answer,
     priced,
     trading,
+    valued,
     worth,
 )
 from api.readers.token_facts import facts
@@ -46,6 +48,10 @@ def token(decimals: int | None, price: LastPrice | None) -> Token:
             }
         )
     return Token(COIN, facts(COIN, None, asked), None, price, None, b"")
+
+
+def told_of(position: Position, about: Token | None) -> PositionOf:
+    return position_answer(COIN, position, about, NOW_MS)
 
 
 @st.composite
@@ -102,7 +108,7 @@ def test_worth_of_parts_is_within_one_of_the_whole(one, other, decimals, sol):
 
 @given(positions(), tokens())
 def test_unrealised_is_worth_less_cost(position, about):
-    answer = position_answer(COIN, position, about, NOW_MS)
+    answer = told_of(position, about)
     for unit, gain in (("lamports", "sol"), ("usd_micros", "usd")):
         told = answer[f"unrealised_{unit}"]
         price = about.price if about else None
@@ -122,7 +128,7 @@ def test_unrealised_is_worth_less_cost(position, about):
 
 @given(positions(), tokens())
 def test_what_is_not_known_is_null_and_nothing_else(position, about):
-    answer = position_answer(COIN, position, about, NOW_MS)
+    answer = told_of(position, about)
     decimals = about.decimals if about else None
     price = about.price if about else None
     for name in ("held", "unknown_cost", "bought", "sold", "received", "sent", "burned"):
@@ -156,8 +162,9 @@ def test_what_is_not_known_is_null_and_nothing_else(position, about):
 def test_the_sum_over_positions_is_that_of_their_answers(held):
     total = OpenSum()
     for position, about in held:
-        total.add(position, about, NOW_MS)
-    answers = [position_answer(COIN, position, about, NOW_MS) for position, about in held]
+        stale = about is not None and about.is_stale(NOW_MS)
+        total.add(position, valued(position, about), is_stale=stale)
+    answers = [told_of(position, about) for position, about in held]
     told, answers = total.answer(), [each for each in answers if each["held_raw"] != "0"]
     assert told["held_positions"] == len(answers)
     for unit in ("lamports", "usd_micros"):
@@ -166,9 +173,9 @@ def test_the_sum_over_positions_is_that_of_their_answers(held):
         for name in (f"value_{unit}", f"unrealised_{unit}"):
             known = [int(each[name]) for each in answers if each[name] is not None]
             assert told[name] == (str(sum(known)) if known else None)
-    valued = [each for each in answers if each["value_lamports"] is not None]
-    assert told["priced_positions"] == len(valued)
-    assert told["stale_positions"] == sum(each["is_price_stale"] is True for each in valued)
+    priced_ones = [each for each in answers if each["value_lamports"] is not None]
+    assert told["priced_positions"] == len(priced_ones)
+    assert told["stale_positions"] == sum(each["is_price_stale"] is True for each in priced_ones)
     assert told["unknown_cost_positions"] == sum(e["unknown_cost_raw"] != "0" for e in answers)
 
 
