@@ -23,6 +23,7 @@ from schemas.base58 import encode
 from schemas.markets import Head, pack_head
 from schemas.money import USDC, WSOL
 from schemas.prices import CLOSE_MS, DAY_MS, LastPrice, add_close, day_ago
+from schemas.topics import SETTLED_BY_MINT
 
 MINT = "m"
 NOW_MS = 1_763_700_000_000
@@ -211,9 +212,11 @@ async def test_no_mints_still_tell_how_far_the_markets_are() -> None:
 
 
 async def test_partitions_that_are_not_equally_far() -> None:
-    mints = [encode(bytes([at]) * 32) for at in (1, 2)]
-    partitions = {tokens.SETTLED_BY_MINT.partition(mint) for mint in mints}
-    assert len(partitions) == 2
+    by_partition = {
+        SETTLED_BY_MINT.partition(mint): mint
+        for mint in (encode(bytes([at]) * 32) for at in range(20))
+    }
+    mints = list(by_partition.values())[:2]
     price = [*PRICE, None]
     trip = []
     for progress in ([b"9", b"2000", b"200/1"], [b"7", b"1000", b"100/1"]):
@@ -229,7 +232,7 @@ async def test_partitions_that_are_not_equally_far() -> None:
 def board(*found: list[float], partial: bool = True) -> _Board:
     scored = [[(b"%d %d" % (at, n), score) for n, score in enumerate(each)]
               for at, each in enumerate(found)]  # fmt: skip
-    return _Board(MINT, b"", scored, [partial] * len(found))
+    return _Board(MINT, b"", scored, [partial and bool(each) for each in found])
 
 
 def test_candidates_are_all_that_gained_no_less() -> None:
