@@ -63,12 +63,15 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # these are ours: `docs`
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours are `metrics`
         redirect_slashes=False,  # a redirect would name whatever host the caller named
     )
     app.state.stores = stores
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
-    dispatch.use(app.router, [*(area.router(stores) for area in ROUTERS), docs.router(app)])
+    areas = [*(area.router(stores) for area in ROUTERS), docs.router(app)]
+    routes = dispatch.use(app.router, areas)
     # The one added last is the outermost.
+    app.add_middleware(dispatch.Direct, routes=routes)
     app.add_middleware(Gate, charges=charges)
     app.add_middleware(Guard, settings=settings)
     if settings.api_cors_origins:

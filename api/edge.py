@@ -40,6 +40,8 @@ class Edge:
         self._log = log
         self._process = token_hex(4)
         self._numbers = count(1)
+        self._running = 0
+        metrics.RUNNING.set_function(lambda: self._running)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -60,11 +62,11 @@ class Edge:
         if scope["method"] == "HEAD":  # as GET; the server leaves the body out
             scope = {**scope, "method": "GET"}
         answer = _Answer(send, request_id, takes_gzip)
-        metrics.RUNNING.inc()
+        self._running += 1
         try:
             await self._app(scope, receive, answer.send)
         finally:
-            metrics.RUNNING.dec()
+            self._running -= 1
             self._tell(scope, answer.status or CLIENT_CLOSED, (perf_counter() - began_s) * 1000)
 
     def _tell(self, scope: Scope, status: int, duration_ms: float) -> None:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
 from api.access_log import shown
+from api.deadlines import Deadlines
 from api.errors import BODY_TOO_LARGE, BUSY, REQUEST_TIMED_OUT, TIMED_OUT, Problem
 from infra.settings import Settings
 
@@ -29,6 +30,7 @@ class Guard:
         self._app = app
         self._most = settings.api_max_concurrent
         self._timeout_s = settings.api_timeout_s
+        self._deadlines = Deadlines(settings.api_timeout_s)
         self._body_bytes = settings.api_max_body_kib * _KIB
         self._running = 0
 
@@ -41,8 +43,11 @@ class Guard:
             await problems.response(_busy(), scope)(scope, receive, send)
             return
         self._running += 1
-        body = _Body(receive, self._body_bytes)
-        is_started = False
+        body = None
+        if scope["method"] == "POST":  # the server holds back what others send
+            body = _Body(receive, self._body_bytes)
+            receive = body.receive
+        is_started = is_late = False
 
         async def sending(message: Message) -> None:
             nonlocal is_started
@@ -50,16 +55,14 @@ class Guard:
             await send(message)
 
         problem = None
+        task = self._deadlines.enter(asyncio.get_running_loop())
         try:
-            async with asyncio.timeout(self._timeout_s):
-                if scope["method"] == "POST":
-                    body.check_length(scope)
-                await self._app(scope, body.receive, sending)
+            if body is not None:
+                body.check_length(scope)
+            await self._app(scope, receive, sending)
         except Problem as found:
             problem = found
-        except TimeoutError:
-            problem = self._too_late(body)
-        except asyncio.CancelledError:  # the server stops: it waits no longer for this one
+        except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
             problem = _stopping()
         except Exception:
             request_id = scope["state"]["request_id"]
@@ -67,14 +70,17 @@ class Guard:
             problem = problems.internal(request_id)
         finally:
             self._running -= 1
+            is_late = self._deadlines.leave(task)
         if problem is None:
             return
+        if is_late:
+            problem = self._too_late(body)
         if is_started:  # too late for another answer: the caller must see that this one is cut
             raise problem
         await problems.response(problem, scope)(scope, receive, send)
 
-    def _too_late(self, body: _Body) -> Problem:
-        if body.is_awaited:
+    def _too_late(self, body: _Body | None) -> Problem:
+        if body is not None and body.is_awaited:
             return Problem(
                 REQUEST_TIMED_OUT,
                 f"The body did not come within {self._timeout_s:g} s",
