@@ -181,6 +181,13 @@ async def test_credits_end_with_the_last_and_begin_anew_with_the_month(charges, 
     assert (after.month, after.credits_left) == ("2027-01", 49_999)
 
 
+async def test_who_has_spent_more_than_the_plan_has_may_ask_for_what_is_free(charges, make, clock):
+    fingerprint = await make.fingerprint("free", credits={"2025-11": 60_000})
+    assert (await charges.request(fingerprint, 1)).outcome == "credits"
+    granted = await charges.request(fingerprint, 0)
+    assert (granted.credits_spent, granted.credits_left) == (60_000, 0)
+
+
 async def test_items_cost_a_credit_each_in_the_month_of_the_request(charges, make, clock):
     fingerprint = await make.fingerprint("free")
     await clock.set(datetime(2026, 11, 30, 23, 59, 59, 900_000, tzinfo=UTC))

@@ -15,12 +15,15 @@ from api.access import gate, register
 from api.access.charge import NOT_GIVEN_BACK, Charges, charge_items
 from api.access.gate import Gate
 from api.access.keys import new, parse
+from api.app import create_app
 from api.errors import BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
 from api.problems import on_problem
 from api.stores import FAILURES
 from infra.process import free_port
 from infra.settings import Settings
 from schemas.redis_keys import API_KEY_CREDITS, tag_of_key
+
+ADDRESS = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
 
 class Shell:
@@ -274,6 +277,22 @@ async def test_what_was_cut_off_costs_nothing(shell, redis, make):
     assert (await register.read(redis, parse(key))).credits  # it was charged before
 
 
+@pytest.mark.parametrize(("kind", "cost"), [(UNKNOWN_TOKEN, 1), (BUSY, 0)])
+async def test_a_problem_that_is_answered_outside_costs_what_its_status_says(
+    charges, redis, make, kind, cost
+):
+    async def app(scope, receive, send):
+        raise Problem(kind, "as asked")
+
+    key = await make.text()
+    transport = httpx.ASGITransport(Shell(Gate(app, charges)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+        with pytest.raises(Problem):
+            await client.get("/api/who", headers={"x-api-key": key})
+    await charges.aclose()
+    assert await spent(redis, key) == cost
+
+
 async def test_a_batch_costs_a_credit_an_item(client, redis, make):
     key = await make.text()
     headers = {"x-api-key": key}
@@ -364,6 +383,25 @@ async def test_random_keys_and_paths_never_come_in(client, make):
         if tampered != key:
             answer = await client.get("/api/who", headers={"x-api-key": tampered})
             refused(answer, 401, "key_malformed")
+
+
+async def test_every_path_of_the_api_is_behind_the_gate(settings, redis):
+    app = create_app(settings)
+    document = app.openapi()
+    paths = [
+        path.replace("{wallet}", ADDRESS).replace("{mint}", ADDRESS) for path in document["paths"]
+    ]
+    assert len(paths) > 20
+    transport = httpx.ASGITransport(app)
+    is_open = set()
+    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+        for path in paths:
+            assert "{" not in path
+            for method in ("GET", "POST", "HEAD", "PUT", "DELETE", "PATCH"):
+                answer = await client.request(method, path)
+                if answer.status_code != 401:
+                    is_open.add(path)
+    assert is_open == {"/api/health/live"}
 
 
 def test_the_open_paths_are_few():
