@@ -12,6 +12,7 @@ from schemas import base58
 _LENGTH: Final = 32
 _SCHEMA: Final = {
     "type": "string",
+    "format": "solana-address",  # 32 bytes, which no pattern can say
     "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$",
     "minLength": 32,
     "maxLength": 44,

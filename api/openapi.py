@@ -12,7 +12,7 @@ import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from api import errors
+from api import errors, openapi_examples, openapi_links
 from api.errors import MEDIA_TYPE, Kind, Problem
 
 KINDS: Final = tuple(kind for kind in vars(errors).values() if isinstance(kind, Kind))
@@ -219,6 +219,8 @@ def _complete(found: dict[str, Any]) -> None:
     for operations in found["paths"].values():
         for operation in operations.values():
             _complete_operation(operation)
+    openapi_examples.add(found)
+    openapi_links.add(found)
 
 
 def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
