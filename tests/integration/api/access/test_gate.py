@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import socket
 
 import httpx
