@@ -1,0 +1,150 @@
+"""What a page of swaps costs: as much of a million as of a thousand.
+
+Rows are read by granules of 8,192, at least one of each part that has some of what was asked for:
+so the bounds count parts and granules, and not swaps.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from api.sql import load
+from infra.clickhouse.client import connect
+from infra.clickhouse.reader import as_reader
+from schemas.base58 import encode
+
+DAY_MS = 86_400_000
+NOW_MS = 1_785_499_140_000
+NOW_SLOT = 400_000_000
+GRANULE = 8_192
+SWAPS = 1_500_000
+PARTS = 5
+
+_random = Random("rows read")
+BUSY, QUIET, SEEN = (encode(_random.randbytes(32)) for _ in range(3))  # tokens
+BOT, PERSON = (encode(_random.randbytes(32)) for _ in range(2))  # wallets
+
+# Two thirds of the swaps are of one token, a fifth of one wallet; a thousand of another token and
+# of another wallet; the rest of many, whose names begin with every letter.
+FILL = """
+INSERT INTO swaps (signature, slot, tx_index, event_index, block_time, wallet, mint, quote_mint,
+                   side, amount_raw, decimals, quote_amount_raw, quote_decimals)
+SELECT * EXCEPT ago_ms FROM (SELECT
+    toString(number) AS signature,
+    {slot:UInt64} - {swaps:UInt64} + number AS slot,
+    1 AS tx_index,
+    2 AS event_index,
+    intDiv(({swaps:UInt64} - number) * {length_ms:UInt64}, {swaps:UInt64}) AS ago_ms,
+    fromUnixTimestamp64Milli(toInt64({now_ms:UInt64} - ago_ms), 'UTC') AS block_time,
+    multiIf(number % 1500 = 7, {person:String}, number % 5 = 0, {bot:String},
+            concat(char(49 + number % 70), toString(sipHash64(number) % 50000))) AS wallet,
+    multiIf(number % 1500 = 3, {quiet:String}, number % 3 > 0, {busy:String},
+            concat(char(49 + number % 73), toString(sipHash64(number, 1) % 10000))) AS mint,
+    'So11111111111111111111111111111111111111112' AS quote_mint,
+    'buy' AS side, 1000 AS amount_raw, 6 AS decimals, 2000 AS quote_amount_raw, 9 AS quote_decimals
+FROM numbers({first:UInt64}, {count:UInt64}))
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(store):
+    """A million and a half of swaps within eight hours, in some parts."""
+    store.token(BUSY)
+    for part in range(PARTS):
+        store.clickhouse.command(
+            FILL,
+            {
+                "slot": NOW_SLOT,
+                "swaps": SWAPS,
+                "now_ms": NOW_MS,
+                "length_ms": DAY_MS // 3,
+                "person": PERSON,
+                "bot": BOT,
+                "quiet": QUIET,
+                "busy": BUSY,
+                "first": part * (SWAPS // PARTS),
+                "count": SWAPS // PARTS,
+            },
+        )
+    with connect(as_reader(store.settings)) as client:
+        yield client
+
+
+def read(client, name, days=30, limit=101, before_ms=NOW_MS, **keys):
+    """The rows of a page's query, and how many it read for them."""
+    answer = client.query(
+        load("api.readers", name),
+        {
+            **keys,
+            "from_ms": NOW_MS - days * DAY_MS,
+            "before_ms": before_ms,
+            "before_slot": NOW_SLOT + 1,
+            "before_tx_index": 0,
+            "before_event_index": 0,
+            "as_of_slot": NOW_SLOT,
+            "limit": limit,
+        },
+    )
+    return len(answer.result_rows), int(answer.summary["read_rows"])
+
+
+@pytest.mark.slow
+def test_a_page_of_a_busy_token_reads_what_one_of_a_quiet_token_reads(filled):
+    of = {
+        mint: filled.command("SELECT count() FROM swaps WHERE mint = {mint:String}", {"mint": mint})
+        for mint in (BUSY, QUIET)
+    }
+    assert of[BUSY] > 950_000
+    assert of[QUIET] == 1_000
+    rows, busy = read(filled, "token_swaps", mint=BUSY)
+    assert rows == 101
+    rows, quiet = read(filled, "token_swaps", mint=QUIET)
+    assert rows == 101
+    # One granule of each part, another where a page lies across two, and those of the page itself.
+    for rows_read in (busy, quiet):
+        assert rows_read <= (2 * PARTS + 4) * GRANULE
+    # And so in the middle of the history as at its end.
+    rows, middle = read(filled, "token_swaps", mint=BUSY, before_ms=NOW_MS - DAY_MS // 6)
+    assert rows == 101
+    assert middle <= (2 * PARTS + 4) * GRANULE
+
+
+@pytest.mark.slow
+def test_a_page_of_a_bot_reads_what_its_swaps_lie_in(filled):
+    """At most a granule for each swap told, however many the wallet has."""
+    for wallet in (BOT, PERSON):
+        rows, rows_read = read(filled, "wallet_swaps", wallet=wallet, limit=21)
+        assert rows == 21
+        # Their moments in the projection of each part, and the granules of the swaps themselves.
+        assert rows_read <= (2 * PARTS + 21 + 4) * GRANULE
+    rows, few = read(filled, "wallet_swaps", wallet=PERSON, limit=2)
+    assert rows == 2
+    assert few < rows_read
+
+
+@pytest.mark.slow
+def test_trades_of_a_wallet_in_a_busy_token_are_found_among_the_others(filled):
+    rows, bot = read(filled, "wallet_token_swaps", wallet=BOT, mint=BUSY)
+    assert rows == 101
+    assert bot <= (2 * PARTS + 4) * GRANULE
+    # A wallet that is rarely among them costs no more than the token's swaps in that time.
+    rows, person = read(filled, "wallet_token_swaps", wallet=PERSON, mint=BUSY)
+    assert rows == 101
+    assert person <= 1_100_000
+
+
+@pytest.mark.slow
+async def test_pages_of_a_busy_token_do_not_get_longer(filled, ask):
+    """Over HTTP: thirty pages of a hundred are three thousand swaps, none twice, newest first."""
+    query = {"limit": 100}
+    seen = []
+    for _ in range(30):
+        answer = await ask.get(f"/api/tokens/{BUSY}/swaps", **query)
+        assert len(answer["swaps"]) == 100
+        seen += [swap["slot"] for swap in answer["swaps"]]
+        query["cursor"] = answer["page"]["next_cursor"]
+    numbers = [slot - NOW_SLOT + SWAPS for slot in seen]
+    expected = [n for n in range(SWAPS - 1, SWAPS - 6_000, -1) if n % 3 and n % 1500 != 3]
+    assert numbers == expected[:3_000]
