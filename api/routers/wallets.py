@@ -78,7 +78,6 @@ def router(stores: Stores) -> APIRouter:
     """Return the paths of this area."""
     routes = APIRouter(prefix="/api/wallets", tags=["wallets"])
     wallets = Wallets(stores)
-    _literals(routes)
 
     @routes.post(
         "/batch",
@@ -97,6 +96,8 @@ def router(stores: Stores) -> APIRouter:
         asked = list(dict.fromkeys(body.wallets))
         await charge_items(request, len(asked))
         return reply(request, await wallets.batch(asked, set(body.include)))
+
+    _literals(routes)  # after the POST, which other methods are pointed to
 
     @routes.get(
         "/{wallet}",
