@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from api.access import keys
 from api.access.keys import KeyMalformed, Record, new, parse
+from infra.credentials import hide
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 KEY = new()
@@ -89,6 +90,10 @@ def test_what_is_shown_has_four_characters_of_the_key():
     assert record.display == f"soltape_...{KEY[-4:]}"
     assert record.id == sha256(KEY.encode()).hexdigest()[:12]
     assert KEY[8:] not in repr(record)
+
+
+def test_a_key_that_gets_into_a_log_line_is_hidden():
+    assert hide(f"GET /api/{KEY}?x={KEY} failed") == "GET /api/(hidden)?x=(hidden) failed"
 
 
 @pytest.mark.parametrize("words", ["line\nbreak", "\x1b[31mred", "tab\t", "x" * 101, "\u202e"])
