@@ -13,7 +13,7 @@ from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
 from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
-from api.readers.tokens import Token, Tokens, read_tokens
+from api.readers.tokens import Token, TokenJson, Tokens, read_tokens
 from api.stores import Stores
 from schemas.markets import (
     QUARTERS_KEPT,
@@ -162,13 +162,24 @@ def token_facts(found: Token, tokens: Tokens) -> TokenFacts:
 
 
 def _token_json(found: Token, tokens: Tokens) -> orjson.Fragment:
-    """Return the same as JSON, of which all but what is of now is kept with the token."""
-    if not found.json:
+    """Return the same as JSON, which is kept with the token.
+
+    Of one that was not traded since, only what is of now is made anew, and that when the chain has
+    gone on: twice a second.
+    """
+    kept = found.json
+    now = (tokens.now_ms, tokens.sol_usd, found.closes)
+    if kept is not None and kept.now == now:
+        return kept.answer
+    if kept is None:
         then = token_then(found)
-        found.liquidity_sol = then["liquidity_sol"]
-        found.json = orjson.dumps(then)[:-1]
-    now = orjson.dumps(token_now(found, found.liquidity_sol, tokens))
-    return orjson.Fragment(b"%b,%b" % (found.json, now[1:]))
+        packed, liquidity_sol = orjson.dumps(then)[:-1], then["liquidity_sol"]
+    else:
+        packed, liquidity_sol = kept.then, kept.liquidity_sol
+    added = orjson.dumps(token_now(found, liquidity_sol, tokens))
+    answer = orjson.Fragment(b"%b,%b" % (packed, added[1:]))
+    found.json = TokenJson(packed, liquidity_sol, answer, now)
+    return answer
 
 
 def percent(part_raw: int, supply_raw: int | None) -> float | None:

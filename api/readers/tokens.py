@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from orjson import Fragment
+
 from api.answers.tokens import About, PriceSource
 from api.readers.cold_markets import read_cold_fields
 from api.readers.token_facts import Facts, facts
@@ -37,6 +39,16 @@ _DAY_FIELDS: Final = (*_HEAD_FIELDS, "quarters")
 
 
 @dataclass(slots=True)
+class TokenJson:
+    """A token as it is answered."""
+
+    then: bytes  # `TokenThen`, without the brace at its end
+    liquidity_sol: float | None  # of that
+    answer: Fragment  # with `TokenNow`, as of what `now` says
+    now: tuple[int, float | None, bytes]  # chain's time, SOL's price, closes
+
+
+@dataclass(slots=True)
 class Token:
     """A token as the stores know it; what nobody told is None."""
 
@@ -48,8 +60,7 @@ class Token:
     closes: bytes  # `schemas.prices`: of the last day
     quarters: bytes | None = None  # `schemas.markets`: where asked for
     is_cold: bool = False  # its market is in ClickHouse
-    json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
-    liquidity_sol: float | None = None  # along with it
+    json: TokenJson | None = None  # once somebody has made it
 
     @property
     def about(self) -> About:
@@ -118,12 +129,9 @@ _NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
 _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 
 
-class _Told(NamedTuple):
-    """What Redis said of a token."""
-
-    market: list[bytes | None]  # head, token, and quarters where asked for
-    prices: list[bytes | None]
-    asked: bytes | None  # what RPC said
+# What Redis said of a token: of its market head, token, and quarters where asked for; its price;
+# what RPC said.
+_Told = tuple[list[bytes | None], list[bytes | None], bytes | None]
 
 
 class _Remembered:
@@ -134,16 +142,11 @@ class _Remembered:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._tokens: dict[str, tuple[_Told, Token]] = {}
-
-    def get(self, mint: str, told: _Told) -> Token | None:
-        """Return the token, None where anything else was said of it."""
-        found = self._tokens.get(mint)
-        return found[1] if found is not None and found[0] == told else None
+        self.tokens: dict[str, tuple[_Told, Token]] = {}
 
     def put(self, mint: str, told: _Told, token: Token) -> None:
         """Remember a token; the one that was first to come goes if there are too many."""
-        tokens = self._tokens
+        tokens = self.tokens
         tokens.pop(mint, None)
         if len(tokens) >= self._size:
             del tokens[next(iter(tokens))]
@@ -169,11 +172,13 @@ async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = 
         progress.append(next(answers))
         if group:
             for mint, asked in zip(group, next(answers), strict=True):
-                told = _Told(next(answers), next(answers), asked)
-                closes = told.prices.pop() or b""
-                token = remembered.get(mint, told)
-                if token is None:
-                    token = _token(mint, told)
+                told = (next(answers), next(answers), asked)
+                closes = told[1].pop() or b""
+                kept = remembered.tokens.get(mint)
+                if kept is not None and kept[0] == told:
+                    token = kept[1]
+                else:
+                    token = _token(mint, *told)
                     head = token.packed_head
                     if head is None or (token.price is None and is_priced(head)):
                         late.append(_Late(token, asked))
@@ -253,13 +258,15 @@ async def _complete(
             del tokens.by_mint[token.mint]
 
 
-def _token(mint: str, told: _Told) -> Token:
-    packed, about, *quarters = told.market
-    token = Token(mint, facts(mint, about, told.asked), packed, None, None, b"")
+def _token(
+    mint: str, market: list[bytes | None], prices: list[bytes | None], asked: bytes | None
+) -> Token:
+    packed, told, *quarters = market
+    token = Token(mint, facts(mint, told, asked), packed, None, None, b"")
     if quarters:
         token.quarters = quarters[0]
-    if (sol := told.prices[0]) is not None:
-        token.price, token.source = _published(sol, told.prices), "live"
+    if (sol := prices[0]) is not None:
+        token.price, token.source = _published(sol, prices), "live"
     return token
 
 
