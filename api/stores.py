@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
+from clickhouse_connect import common
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from prometheus_client import Counter
@@ -14,7 +17,7 @@ from redis.exceptions import RedisError
 from api.access import register
 from api.errors import STORE_UNAVAILABLE, Problem
 from infra.clickhouse.client import connect_async
-from infra.clickhouse.reader import as_reader
+from infra.clickhouse.reader import LIMITS, as_reader
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
 
@@ -25,6 +28,10 @@ FAILURES: Final = Counter(
 )
 RETRY_AFTER_S: Final = 2
 
+# The client takes a reader's settings for fixed ones and would not send them: the reader may lower
+# its limits, and the server says so if not.
+common.set_setting("invalid_setting_action", "send")
+
 
 class Stores:
     """Reads of Redis and ClickHouse. Whatever a store says wrong becomes a Problem."""
@@ -34,6 +41,10 @@ class Stores:
         self.redis = Pipelined(settings)
         self.access = register.connect(settings)  # where the keys are
         self._clickhouse: AsyncClient | None = None
+        self._connecting = asyncio.Lock()
+        # Nobody waits for an answer longer than for a request.
+        longest_s = min(math.ceil(settings.api_timeout_s), LIMITS["max_execution_time"])
+        self._limits = {"max_execution_time": longest_s}
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -58,12 +69,17 @@ class Stores:
         `sql` comes from a file (`api.sql`), values as bound parameters, {name:Type}.
         """
         try:
-            if self._clickhouse is None:
-                self._clickhouse = await connect_async(self._settings)
-            answer = await self._clickhouse.query(sql, parameters=dict(parameters))
+            client = self._clickhouse or await self._connected()
+            answer = await client.query(sql, dict(parameters), self._limits)
             return list(answer.named_results())
         except (ClickHouseError, OSError) as error:
             raise unavailable("clickhouse", error) from None
+
+    async def _connected(self) -> AsyncClient:
+        async with self._connecting:  # many first requests are one connection's
+            if self._clickhouse is None:
+                self._clickhouse = await connect_async(self._settings)
+            return self._clickhouse
 
 
 def unavailable(store: str, error: Exception) -> Problem:

@@ -1,0 +1,53 @@
+"""Queries of the API: read-only, within the time of a request, over one client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from api.errors import STORE_UNAVAILABLE, Problem
+from api.stores import Stores
+
+
+@pytest.fixture
+async def reading(store):
+    found = Stores(store.settings.model_copy(update={"api_timeout_s": 1.2}))
+    yield found
+    await found.close()
+
+
+async def test_a_query_ends_with_the_time_of_a_request(reading):
+    (row,) = await reading.query("SELECT toInt64(getSetting('max_execution_time')) AS s", {})
+    assert row == {"s": 2}
+    began_s = time.monotonic()
+    with pytest.raises(Problem) as refused:
+        await reading.query("SELECT sum(sleepEachRow(0.5)) FROM numbers(60)", {})
+    assert refused.value.kind is STORE_UNAVAILABLE
+    assert "clickhouse" in refused.value.detail
+    assert time.monotonic() - began_s < 15
+
+
+async def test_nothing_is_written(store, reading):
+    for sql in (
+        "TRUNCATE TABLE swaps",
+        "INSERT INTO gaps VALUES (1, 2, 'x', 3)",
+        "DROP VIEW trades",
+    ):
+        with pytest.raises(Problem) as refused:
+            await reading.query(sql, {})
+        assert "readonly" not in refused.value.detail  # the reason is for the log
+
+
+async def test_first_queries_at_once_share_a_client(reading):
+    await asyncio.gather(*(reading.query("SELECT 1 AS one", {}) for _ in range(8)))
+    first = reading._clickhouse
+    await reading.query("SELECT 1 AS one", {})
+    assert reading._clickhouse is first
+
+
+async def test_values_are_bound_whatever_they_say(reading):
+    for text in ("' OR 1=1 --", "{mint:String}", "\\", "\n\t\x00", "☃" * 50, "%(x)s", "}"):
+        (row,) = await reading.query("SELECT {text:String} AS text", {"text": text})
+        assert row["text"] == text
