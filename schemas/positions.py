@@ -269,14 +269,11 @@ def unpack_wallet_day(data: bytes) -> WalletDay:
 
 def summary(days: Iterable[WalletDay]) -> WalletDay:
     """Return days as one: of the last seven days' records that is the 7-day summary."""
-    total = WalletDay()
-    for day in days:
-        for field in fields(WalletDay):
-            name = field.name
-            if name != "changed_slot":
-                setattr(total, name, getattr(total, name) + getattr(day, name))
-        total.changed_slot = max(total.changed_slot, day.changed_slot)
-    return total
+    rows = [_WALLET_DAY.values(day) for day in days]
+    if not rows:
+        return WalletDay()
+    *sums, changed_slots = zip(*rows, strict=True)
+    return WalletDay(*map(sum, sums), max(changed_slots))
 
 
 def pack_balance(mint: bytes, amount_raw: int, decimals: int, is_token_2022: bool) -> bytes:

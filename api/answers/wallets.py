@@ -42,9 +42,9 @@ class Holding(Priced):
         bool,
         about(
             "SOL, USDC, USDT or USD1; or a token whose name or symbol is known from its creation "
-            "or metadata and whose last price comes from a pool that holds 10 SOL of liquidity or "
-            "more, or traded 100 SOL or more within a day. It says that the value means "
-            "something, not that the token is honest",
+            "or metadata, that has a published price of the last three days, and whose pools "
+            "together hold 10 SOL of liquidity or more, or traded 100 SOL or more within the last "
+            "day. It says that the value means something, not that the token is honest",
             True,
         ),
     ]

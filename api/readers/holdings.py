@@ -1,29 +1,36 @@
 """What wallets hold, from the balances that the books have seen: SOL and tokens, with their worth.
 
-A token is verified where its value means something: one knows what it is, and its price comes from
-a pool that holds enough, or trades enough, that somebody could sell. Money is always verified.
+A token is verified where its value means something: one knows what it is, somebody traded it of
+late, and its pools hold enough, or trade enough, that somebody could sell. Money always is.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from api.amounts import sol, usd
-from api.answers.wallets import COVERAGE, Coverage, Holding, Holdings, Native
+from api.answers.wallets import (
+    COVERAGE,
+    Coverage,
+    Holding,
+    Holdings,
+    HoldingsTotals,
+    Native,
+)
 from api.errors import Problem
-from api.readers.position_figures import priced, worth
+from api.readers.position_figures import Worth, priced, priced_at, worth
 from api.readers.tokens import SOL_MINT, Token, Tokens
 from api.readers.wallet_state import WalletState
 from api.sql import load
 from api.stores import Stores
-from schemas.base58 import encode
-from schemas.markets import QUARTERS_KEPT, unpack_pool, window
-from schemas.money import DOLLARS
+from schemas.base58 import decode, encode
+from schemas.markets import QUARTERS_KEPT, unpack_head, window
+from schemas.money import MONEY
 from schemas.positions import Balance
 from schemas.redis_keys import MARKET, mint_tag
 
@@ -68,43 +75,83 @@ class Beginning:
 
 
 async def read_backed(stores: Stores, tokens: Tokens, mints: Iterable[str]) -> frozenset[str]:
-    """Return which mints have a price from a pool that is worth something; raises Problem."""
-    asked = []
+    """Return which mints have a price that somebody could sell at; raises Problem."""
+    backed, doubtful = set(), []
     for mint in mints:
         token = tokens.get(mint)
-        if token is not None and token.price is not None and token.price.pool and _is_known(token):
-            asked.append((mint, token.price.pool))
-    if not asked:
-        return frozenset()
-    packed = await stores.ask(
-        [
-            ("HGET", MARKET.make(tag=mint_tag(mint), mint=mint), f"pool:{pool}")
-            for mint, pool in asked
-        ]
-    )
-    now_min = tokens.now_ms // 60_000
-    return frozenset(
-        mint
-        for (mint, _), data in zip(asked, packed, strict=True)
-        if data and _holds(data, now_min)
-    )
+        if token is not None and token.source == "live" and _is_known(token):
+            if _liquidity_lamports(token) >= LEAST_LIQUIDITY_LAMPORTS:
+                backed.add(mint)
+            else:
+                doubtful.append(mint)
+    if doubtful:
+        series = await stores.ask(
+            [("HGET", MARKET.make(tag=mint_tag(mint), mint=mint), "quarters") for mint in doubtful]
+        )
+        for mint, quarters in zip(doubtful, series, strict=True):
+            if quarters:
+                day = window(quarters, tokens.now_ms // 60_000, QUARTERS_KEPT)
+                if day.buy_lamports + day.sell_lamports >= LEAST_VOLUME_LAMPORTS:
+                    backed.add(mint)
+    return frozenset(backed)
 
 
 def _is_known(token: Token) -> bool:
     return bool(token.about["name"] or token.about["symbol"])
 
 
-def _holds(packed_pool: bytes, now_min: int) -> bool:
-    pool, quarters = unpack_pool(packed_pool)
-    if pool.liquidity_lamports >= LEAST_LIQUIDITY_LAMPORTS:
-        return True
-    day = window(quarters, now_min, QUARTERS_KEPT)
-    return day.buy_lamports + day.sell_lamports >= LEAST_VOLUME_LAMPORTS
+def _liquidity_lamports(token: Token) -> int:
+    if token.packed_head is None:
+        return 0
+    return unpack_head(token.packed_head)[0].liquidity_lamports or 0
 
 
 def mints_of(state: WalletState) -> set[str]:
     """Return the tokens that a wallet's accounts hold, SOL among them."""
-    return {encode(balance.mint) for _, balance in state.balances}
+    return {mint for _, mint, _ in state.balances}
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a wallet's accounts hold of a token."""
+
+    mint: str
+    accounts: list[tuple[bytes, Balance]]
+    amount_raw: int
+    token: Token | None
+    worth: Worth
+    is_verified: bool
+
+
+def _held(
+    state: WalletState, tokens: Tokens, backed: frozenset[str]
+) -> tuple[Native | None, list[_Held]]:
+    """Return a wallet's SOL, None if it is not known, and its tokens."""
+    native: Native | None = None
+    wallet = decode(state.wallet)
+    accounts: defaultdict[str, list[tuple[bytes, Balance]]] = defaultdict(list)
+    for account, mint, balance in state.balances:
+        if account == wallet:
+            native = _native(balance, tokens)
+        else:
+            accounts[mint].append((account, balance))
+    held = []
+    for mint, of_mint in accounts.items():
+        amount_raw = sum(balance.amount_raw for _, balance in of_mint)
+        token = tokens.get(mint)
+        price = None if token is None else token.price
+        value = worth(amount_raw, of_mint[0][1].decimals, price)
+        is_verified = mint in MONEY or mint in backed
+        held.append(_Held(mint, of_mint, amount_raw, token, value, is_verified))
+    return native, held
+
+
+def _total(native: Native | None, held: Iterable[_Held]) -> int | None:
+    """Return what is worth something, in millionths of a dollar; None where nothing is."""
+    values = [micros for each in held if (micros := each.worth[1]) is not None]
+    if native is not None and native["value_usd_micros"] is not None:
+        values.append(int(native["value_usd_micros"]))
+    return sum(values) if values else None
 
 
 def holdings(
@@ -115,35 +162,50 @@ def holdings(
     wanted: Wanted,
 ) -> Holdings:
     """Return what a wallet holds, most valuable first."""
-    native: Native | None = None
-    accounts: defaultdict[str, list[tuple[str, Balance]]] = defaultdict(list)
-    for account, balance in state.balances:
-        if account == state.wallet:
-            native = _native(balance, tokens)
-        else:
-            accounts[encode(balance.mint)].append((account, balance))
-    listed: list[tuple[int, Holding]] = []
+    native, held = _held(state, tokens, backed)
+    listed: list[_Held] = []
     unverified = small = 0
-    for mint, of_mint in accounts.items():
-        micros, holding = _holding(mint, of_mint, tokens, backed)
-        if not (holding["is_verified"] or wanted.unverified):
+    for each in held:
+        if not (each.is_verified or wanted.unverified):
             unverified += 1
-        elif wanted.least_usd and (micros or 0) < wanted.least_usd * 10**6:
+        elif wanted.least_usd and (each.worth[1] or 0) < wanted.least_usd * 10**6:
             small += 1
         else:
-            listed.append((-1 if micros is None else micros, holding))
-    listed.sort(key=lambda each: (-each[0], each[1]["mint"]))
-    values = [micros for micros, _ in listed if micros >= 0]
-    if native is not None and native["value_usd_micros"] is not None:
-        values.append(int(native["value_usd_micros"]))
-    total = sum(values) if values or not state.balances else None
+            listed.append(each)
+    listed.sort(key=_order)
+    total = _total(native, listed)
     return {
         "value_usd": None if total is None else usd(total),
         "value_usd_micros": None if total is None else str(total),
         "native": native,
-        "tokens": [holding for _, holding in listed],
+        "tokens": [_holding(each, tokens.now_ms) for each in listed],
         "hidden_unverified": unverified,
         "hidden_small": small,
+        "coverage": _coverage(state, beginning),
+    }
+
+
+def _order(held: _Held) -> tuple[int, str]:
+    micros = held.worth[1]
+    return 1 if micros is None else -micros, held.mint
+
+
+def holdings_totals(
+    state: WalletState,
+    tokens: Tokens,
+    backed: frozenset[str],
+    beginning: tuple[int, int] | None,
+) -> HoldingsTotals:
+    """Return what a wallet's balances come to."""
+    native, held = _held(state, tokens, backed)
+    verified = [each for each in held if each.is_verified]
+    total = _total(native, verified)
+    return {
+        "value_usd": None if total is None else usd(total),
+        "value_usd_micros": None if total is None else str(total),
+        "native": native,
+        "verified_tokens": len(verified),
+        "unverified_tokens": len(held) - len(verified),
         "coverage": _coverage(state, beginning),
     }
 
@@ -168,32 +230,23 @@ def _native(balance: Balance, tokens: Tokens) -> Native:
     }
 
 
-def _holding(
-    mint: str, accounts: Sequence[tuple[str, Balance]], tokens: Tokens, backed: frozenset[str]
-) -> tuple[int | None, Holding]:
-    """Return a token's worth in millionths of a dollar, None if unknown, and what is told of it."""
-    first = accounts[0][1]
-    decimals = first.decimals
-    amount_raw = sum(balance.amount_raw for _, balance in accounts)
-    token = tokens.get(mint)
-    _, micros = worth(amount_raw, decimals, None if token is None else token.price)
-    ordered = sorted(accounts, key=lambda each: (-each[1].amount_raw, each[0]))
-    return micros, {
-        "mint": mint,
+def _holding(held: _Held, now_ms: int) -> Holding:
+    first = held.accounts[0][1]
+    unit = 10**first.decimals
+    token = held.token
+    accounts = sorted((-balance.amount_raw, encode(account)) for account, balance in held.accounts)
+    return {
+        "mint": held.mint,
         "name": None if token is None else token.about["name"],
         "symbol": None if token is None else token.about["symbol"],
-        "decimals": decimals,
+        "decimals": first.decimals,
         "program": "token-2022" if first.is_token_2022 else "token",
-        "is_verified": mint == SOL_MINT or mint in DOLLARS or mint in backed,
-        "amount_raw": str(amount_raw),
-        "amount": amount_raw / 10**decimals,
+        "is_verified": held.is_verified,
+        "amount_raw": str(held.amount_raw),
+        "amount": held.amount_raw / unit,
         "accounts": [
-            {
-                "account": account,
-                "amount_raw": str(balance.amount_raw),
-                "amount": balance.amount_raw / 10**decimals,
-            }
-            for account, balance in ordered
+            {"account": account, "amount_raw": str(-less), "amount": -less / unit}
+            for less, account in accounts
         ],
-        **priced(amount_raw, token, tokens.now_ms, decimals),
+        **priced_at(None if token is None else token.price, now_ms, held.worth),
     }

@@ -140,12 +140,12 @@ def trading(record: WalletDay) -> Trading:
 def priced(amount_raw: int, token: Token | None, now_ms: int, decimals: int | None) -> Priced:
     """Return an amount's worth and the price it comes from; `now_ms` is the chain's."""
     price = None if token is None else token.price
-    return _priced(price, now_ms, *worth(amount_raw, decimals, price))
+    return priced_at(price, now_ms, worth(amount_raw, decimals, price))
 
 
-def _priced(
-    price: LastPrice | None, now_ms: int, lamports: int | None, usd_micros: int | None
-) -> Priced:
+def priced_at(price: LastPrice | None, now_ms: int, value: Worth) -> Priced:
+    """Return a worth and the price it comes from."""
+    lamports, usd_micros = value
     return {
         "price_sol": None if price is None else price.price_sol or None,
         "price_usd": None if price is None else price.price_usd,
@@ -226,7 +226,7 @@ def position_answer(
         "held_cost_usd": cost_usd_micros / _MICROS,
         "average_entry_sol": entry_sol,
         "average_entry_usd": entry_usd,
-        **_priced(price, now_ms, worths.value_lamports, worths.value_usd_micros),
+        **priced_at(price, now_ms, worths[:2]),
         **_unrealised(worths.gain_lamports, worths.gain_usd_micros, cost_usd_micros),
         **paid(position),
         "open_lots": position.lots_opened - position.lots_closed,

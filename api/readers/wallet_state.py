@@ -65,7 +65,7 @@ class WalletState:
     position_count: int = 0  # in Redis; if there are more than in `positions`, that is empty
     has_cold: bool = False  # or had: positions in ClickHouse
     days: list[tuple[int, WalletDay]] = field(default_factory=list)  # oldest first
-    balances: list[tuple[str, Balance]] = field(default_factory=list)  # by account
+    balances: list[tuple[bytes, str, Balance]] = field(default_factory=list)  # account, mint
     account_count: int = 0
 
     @property
@@ -196,9 +196,9 @@ def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletS
     if Part.BALANCES in parts:
         count, fields = answers[-2], dict(_pairs(answers[-1]))
         state.account_count = count
-        state.balances = [
-            (encode(account), unpack_balance(packed)) for account, packed in fields.items()
-        ]
+        for account, packed in fields.items():
+            balance = unpack_balance(packed)
+            state.balances.append((account, encode(balance.mint), balance))
     return state
 
 

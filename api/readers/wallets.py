@@ -29,13 +29,19 @@ from api.answers.wallets import (
     Batch,
     BatchItem,
     HoldingsAnswer,
-    HoldingsTotals,
     Portfolio,
     PortfolioAnswer,
     Positions,
     TopPositions,
 )
-from api.readers.holdings import Beginning, Wanted, holdings, mints_of, read_backed
+from api.readers.holdings import (
+    Beginning,
+    Wanted,
+    holdings,
+    holdings_totals,
+    mints_of,
+    read_backed,
+)
 from api.readers.position_figures import OpenSum, Valued, position_answer, trading, valued
 from api.readers.positions import (
     BEFORE_ALL,
@@ -49,13 +55,16 @@ from api.readers.positions import (
 from api.readers.tokens import SOL_MINT, Tokens, read_tokens
 from api.readers.wallet_state import MOST_POSITIONS, Part, WalletReader, WalletState
 from api.stores import Stores
-from schemas.positions import DAY_MS, Position
+from schemas.positions import DAY_MS, Position, WalletDay
 from schemas.positions import summary as sum_of
 
 LISTED: Final = 50  # positions of a wallet in a batch
 TOP: Final = 20  # positions in a portfolio
 MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
 _LARGE_AT_ONCE: Final = 4  # queries
+
+
+_IDLE: Final = trading(WalletDay())
 
 
 class Section(StrEnum):
@@ -285,7 +294,7 @@ def summary(state: WalletState) -> Summary:
         {
             "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
             "from_ms": day * DAY_MS,
-            **trading(figures),
+            **(trading(figures) if figures.changed_slot else _IDLE),
         }
         for day, figures in (state.days if state.clock_ms else [])
     ]
@@ -300,15 +309,6 @@ def summary(state: WalletState) -> Summary:
 def portfolio(facts: Facts) -> Portfolio:
     """Return a wallet at a glance."""
     state, book = facts.state, facts.book
-    listed = holdings(state, facts.tokens, facts.backed, facts.beginning, Wanted())
-    held: HoldingsTotals = {
-        "value_usd": listed["value_usd"],
-        "value_usd_micros": listed["value_usd_micros"],
-        "native": listed["native"],
-        "verified_tokens": len(listed["tokens"]),
-        "unverified_tokens": listed["hidden_unverified"],
-        "coverage": listed["coverage"],
-    }
 
     def value(item: tuple[str, Position]) -> tuple[int, str]:
         mint, position = item
@@ -322,7 +322,7 @@ def portfolio(facts: Facts) -> Portfolio:
         "top": _told(facts, top),
     }
     return {
-        "holdings": held,
+        "holdings": holdings_totals(state, facts.tokens, facts.backed, facts.beginning),
         "positions": positions,
         "pnl": {"days_7": summary(state), "all_time": trading(state.total)},
     }

@@ -33,7 +33,7 @@ from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.base58 import encode
-from schemas.markets import PoolFacts, pack_pool
+from schemas.markets import BUCKET, Head, pack_head
 from schemas.money import USDC, WSOL
 from schemas.prices import LastPrice
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
@@ -241,7 +241,8 @@ class Books:
         price_sol: float | None,
         *,
         name: str = "Coin",
-        liquidity_sol: int = 1_000,
+        liquidity_sol: int | None = 1_000,
+        volume_sol: int = 1,
         now_ms: int = T0_MS,
         time_ms: int | None = None,
     ) -> None:
@@ -265,10 +266,10 @@ class Books:
         if price_sol is not None:
             price = LastPrice(price_sol, price_sol * SOL_USD, time_ms or now_ms, 4990, pool)
             await self.redis.hset(PRICE.make(tag=tag, mint=mint), mapping=price.to_hash())
-            facts = PoolFacts("pump-swap", liquidity_lamports=liquidity_sol * 10**9)
-            await self.redis.hset(
-                MARKET.make(tag=tag, mint=mint), f"pool:{pool}", pack_pool(facts, b"")
-            )
+            head = Head(liquidity_lamports=liquidity_sol and liquidity_sol * 10**9)
+            traded = (now_ms // 60_000 - 30, 1, 0, 1, 0, volume_sol * 10**9, *(0,) * 7)
+            market = {"head": pack_head(head, []), "quarters": BUCKET.pack(*traded)}
+            await self.redis.hset(MARKET.make(tag=tag, mint=mint), mapping=market)
 
 
 def _watermark(partition: int) -> str:
