@@ -273,7 +273,8 @@ def summary(days: Iterable[WalletDay]) -> WalletDay:
     if not rows:
         return WalletDay()
     *sums, changed_slots = zip(*rows, strict=True)
-    return WalletDay(*map(sum, sums), max(changed_slots))
+    values = [*map(sum, sums), max(changed_slots)]
+    return WalletDay(*values)
 
 
 def pack_balance(mint: bytes, amount_raw: int, decimals: int, is_token_2022: bool) -> bytes:
