@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from api.app import create_app
 from api.protocol import bounded
-from api.readers.health import HealthReader
+from api.readers.health import HealthReader, lacking
 from api.stores import Stores
 from infra.process import PortInUse
 from infra.settings import Settings, SettingsError
@@ -137,12 +137,7 @@ class _Readiness:
             found = looking.result(_READY_WITHIN_S)
         except TimeoutError:
             return {"api": f"did not answer within {_READY_WITHIN_S:g} s"}
-        stores = found["dependencies"]
-        return {
-            name: str(store["detail"])
-            for name, store in (("redis", stores["redis"]), ("clickhouse", stores["clickhouse"]))
-            if store["status"] != "ok"
-        }
+        return lacking(found["dependencies"])
 
 
 class _Server(uvicorn.Server):

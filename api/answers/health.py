@@ -22,7 +22,7 @@ class Dependency(TypedDict):
         float | None, Field(description="of the question we asked; null: no answer", examples=[0.6])
     ]
     version: Annotated[str | None, Field(examples=["Valkey 9.1.2"])]
-    detail: Annotated[str | None, Field(description="why there was no answer")]
+    detail: Annotated[str | None, Field(description="why there was no answer", examples=[None])]
 
 
 class Dependencies(TypedDict):
@@ -30,6 +30,7 @@ class Dependencies(TypedDict):
 
     redis: Dependency
     clickhouse: Dependency
+    keys: Annotated[Dependency, Field(description="the Redis of the API keys, often the same")]
 
 
 class Group(TypedDict):
@@ -37,7 +38,10 @@ class Group(TypedDict):
 
     slot: Annotated[
         int | None,
-        Field(description="up to which all its partitions have settled; null: it has not begun"),
+        Field(
+            description="up to which all its partitions have settled; null: it has not begun",
+            examples=[341_204_093],
+        ),
     ]
     lag_slots: Annotated[int | None, Field(description="behind the chain's head", examples=[3])]
 
@@ -54,26 +58,30 @@ class Pipeline(TypedDict):
     """How far the facts have come."""
 
     head_slot: Annotated[
-        int | None, Field(description="the newest slot told of on the live stream; null: none")
+        int | None,
+        Field(
+            description="the newest slot told of on the live stream; null: none",
+            examples=[341_204_096],
+        ),
     ]
-    head_age_ms: Annotated[int | None, Field(description="since that was told")]
+    head_age_ms: Annotated[int | None, Field(description="since that was told", examples=[180])]
     groups: Groups
 
 
 class Gap(TypedDict):
     """Slots that could neither be streamed nor fetched."""
 
-    first_slot: int
-    last_slot: int
-    reason: Annotated[str, Field(description="why they could not be had")]
-    detected_ms: int
+    first_slot: Annotated[int, Field(examples=[341_100_100])]
+    last_slot: Annotated[int, Field(examples=[341_100_149])]
+    reason: Annotated[str, Field(description="why they could not be had", examples=["pruned"])]
+    detected_ms: Annotated[int, Field(examples=[1_763_699_000_000])]
 
 
 class Gaps(TypedDict):
     """What was found to be missing within the last day."""
 
-    count: int
-    slots: Annotated[int, Field(description="slots in all of them")]
+    count: Annotated[int, Field(examples=[1])]
+    slots: Annotated[int, Field(description="slots in all of them", examples=[50])]
     latest: Annotated[list[Gap], Field(description="at most 20, the newest first")]
 
 
@@ -94,10 +102,13 @@ class Health(TypedDict):
         ),
     ]
     timestamp: Annotated[
-        int, Field(description="ms since the Unix epoch of the look", examples=[1790000000000])
+        int, Field(description="ms since the Unix epoch of the look", examples=[1_763_700_000_000])
     ]
     reasons: NotRequired[
-        Annotated[list[str], Field(description="why it is not ok, in words; empty if it is")]
+        Annotated[
+            list[str],
+            Field(description="why it is not ok, in words; empty if it is", examples=[[]]),
+        ]
     ]
     dependencies: NotRequired[Dependencies]
     pipeline: NotRequired[Annotated[Pipeline | None, Field(description="null without Redis")]]

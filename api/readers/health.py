@@ -8,10 +8,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
-from api.answers.health import Dependency, Gaps, Group, Groups, Health, Pipeline
+from redis.exceptions import RedisError
+
+from api.access.charge import STORE
+from api.answers.health import Dependencies, Dependency, Gaps, Group, Groups, Health, Pipeline
 from api.errors import Problem
 from api.sql import load
-from api.stores import Stores
+from api.stores import Stores, unavailable
 from schemas import channels
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
@@ -58,23 +61,22 @@ class HealthReader:
         return await asyncio.shield(look)  # a caller that leaves takes it from nobody else
 
     async def _examine(self) -> Health:
-        (redis, told), (clickhouse, gaps) = await asyncio.gather(
-            _ask("redis", self._redis), _ask("clickhouse", self._clickhouse)
+        (redis, told), (clickhouse, gaps), (keys, _) = await asyncio.gather(
+            _ask("redis", self._redis),
+            _ask("clickhouse", self._clickhouse),
+            _ask(STORE, self._keys),
         )
         now_ms = time.time_ns() // 1_000_000
         pipeline = None if told is None else _pipeline(told, now_ms)
-        away = [
-            f"{name} {store['detail']}"
-            for name, store in (("redis", redis), ("clickhouse", clickhouse))
-            if store["status"] != "ok"
-        ]
+        stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
+        away = [f"{name} {why}" for name, why in lacking(stores).items()]
         late = list(_late(pipeline)) if pipeline else []
         self._looked_s = time.monotonic()
         return {
             "status": "unavailable" if away else "degraded" if late else "ok",
             "timestamp": now_ms,
             "reasons": away + late,
-            "dependencies": {"redis": redis, "clickhouse": clickhouse},
+            "dependencies": stores,
             "pipeline": pipeline,
             "gaps": gaps,
             "versions": {"soltape": version("soltape")},
@@ -82,10 +84,14 @@ class HealthReader:
 
     async def _redis(self) -> tuple[str, list[Any]]:
         info, *answers = await self._stores.ask(_COMMANDS)
-        lines = dict(line.partition(":")[::2] for line in info.decode().splitlines())
-        if valkey := lines.get("valkey_version"):
-            return f"Valkey {valkey}", answers
-        return f"Redis {lines.get('redis_version', '')}", answers
+        return _name(info), answers
+
+    async def _keys(self) -> tuple[str, None]:
+        try:
+            [info] = await self._stores.access.ask([("INFO", "server")])
+        except (RedisError, OSError) as error:
+            raise unavailable(STORE, error) from None
+        return _name(info), None
 
     async def _clickhouse(self) -> tuple[str, Gaps]:
         [row] = await self._stores.query(_GAPS, {"most": MOST_GAPS})
@@ -102,6 +108,23 @@ class HealthReader:
                 for detected_ms, first_slot, last_slot, reason in row["latest"]
             ],
         }
+
+
+def lacking(stores: Dependencies) -> dict[str, str]:
+    """Return which stores do not answer, and why."""
+    each = (
+        ("redis", stores["redis"]),
+        ("clickhouse", stores["clickhouse"]),
+        ("keys", stores["keys"]),
+    )
+    return {name: str(store["detail"]) for name, store in each if store["status"] != "ok"}
+
+
+def _name(info: bytes) -> str:
+    lines = dict(line.partition(":")[::2] for line in info.decode().splitlines())
+    if valkey := lines.get("valkey_version"):
+        return f"Valkey {valkey}"
+    return f"Redis {lines.get('redis_version', '')}"
 
 
 async def _ask(
