@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.addresses import EXAMPLE_MINT
+from api.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.pages import Page
 
 
@@ -224,9 +224,9 @@ class Totals(Trading):
     open: Annotated[
         Open | None,
         about(
-            "what the positions hold now; null for a wallet with more than 1,000 positions in "
-            "tokens that moved lately, or as many in tokens that did not: `/portfolio` tells the "
-            "newest of them",
+            "what the positions hold now; null for a wallet with more than 1,000 positions (200 "
+            "in a batch) in tokens that moved lately, or as many in tokens that did not: "
+            "`/portfolio` tells the newest of them",
         ),
     ]
 
@@ -234,24 +234,24 @@ class Totals(Trading):
 class PositionList(AsOf):
     """A page of a wallet's positions, newest trade first."""
 
-    wallet: str
-    totals: Totals
-    positions: list[PositionOf]
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    totals: Annotated[Totals, about("over all positions, not only those listed")]
+    positions: Annotated[list[PositionOf], about("newest trade first")]
     page: Page
 
 
 class AllPositions(AsOf):
     """A wallet's positions, newest trade first, up to a limit."""
 
-    wallet: str
-    totals: Totals
-    positions: list[PositionOf]
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    totals: Annotated[Totals, about("over all positions, not only those listed")]
+    positions: Annotated[list[PositionOf], about("newest trade first")]
 
 
 class PositionAnswer(PositionOf, AsOf):
     """One position."""
 
-    wallet: str
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
 
 
 class Day(Trading):
@@ -274,4 +274,4 @@ class Summary(Trading):
 class SummaryAnswer(Summary, AsOf):
     """The 7-day summary of a wallet."""
 
-    wallet: str
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]

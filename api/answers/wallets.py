@@ -70,24 +70,24 @@ class Holdings(TypedDict):
     """What a wallet holds, by its balances; most valuable first."""
 
     value_usd: Annotated[
-        float | None, about("of SOL and the tokens listed; null: nothing has a price", 2000.5)
+        float | None, about("of SOL and the tokens listed; null: none has a price", 2000.5)
     ]
     value_usd_micros: Annotated[
         str | None, about("the same in millionths of a dollar", "2000500000")
     ]
     native: Annotated[Native | None, about("the wallet's SOL; null: not known")]
-    tokens: list[Holding]
+    tokens: Annotated[list[Holding], about("what the wallet holds, most valuable first")]
     hidden_unverified: Annotated[int, about("tokens left out as not verified", 4)]
     hidden_small: Annotated[
         int, about("verified tokens left out as worth less than `min_value_usd`, or unpriced", 1)
     ]
-    coverage: Coverage
+    coverage: Annotated[Coverage, about("how complete this is")]
 
 
 class HoldingsAnswer(Holdings, AsOf):
     """What a wallet holds."""
 
-    wallet: str
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
 
 
 class TopPositions(Open):
@@ -103,14 +103,16 @@ class TopPositions(Open):
 class HoldingsTotals(TypedDict):
     """What a wallet's balances come to."""
 
-    value_usd: Annotated[float | None, about("of SOL and of verified tokens", 2000.5)]
+    value_usd: Annotated[
+        float | None, about("of SOL and of verified tokens; null: none has a price", 2000.5)
+    ]
     value_usd_micros: Annotated[
         str | None, about("the same in millionths of a dollar", "2000500000")
     ]
     native: Annotated[Native | None, about("the wallet's SOL; null: not known")]
     verified_tokens: Annotated[int, about("tokens that count in the value", 6)]
     unverified_tokens: Annotated[int, about("tokens that do not", 4)]
-    coverage: Coverage
+    coverage: Annotated[Coverage, about("how complete this is")]
 
 
 class Pnl(TypedDict):
@@ -123,21 +125,23 @@ class Pnl(TypedDict):
 class Portfolio(TypedDict):
     """A wallet at a glance."""
 
-    holdings: HoldingsTotals
-    positions: TopPositions
-    pnl: Pnl
+    holdings: Annotated[HoldingsTotals, about("by balances")]
+    positions: Annotated[
+        TopPositions, about("by lots: what came in and went out since the tape began")
+    ]
+    pnl: Annotated[Pnl, about("what was realised")]
 
 
 class PortfolioAnswer(Portfolio, AsOf):
     """A wallet at a glance."""
 
-    wallet: str
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
 
 
 class Positions(TypedDict):
     """The positions with the newest trades, and the totals of all."""
 
-    totals: Totals
+    totals: Annotated[Totals, about("over all positions")]
     positions: Annotated[list[PositionOf], about("the 50 with the newest trades")]
 
 
@@ -145,14 +149,14 @@ class BatchItem(AsOf):
     """One wallet of a batch, with the sections asked for."""
 
     wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
-    positions: NotRequired[Positions]
-    holdings: NotRequired[Holdings]
-    pnl: NotRequired[Summary]
-    portfolio: NotRequired[Portfolio]
+    positions: NotRequired[Annotated[Positions, about("the newest, and the totals")]]
+    holdings: NotRequired[Annotated[Holdings, about("verified balances")]]
+    pnl: NotRequired[Annotated[Summary, about("the last seven days")]]
+    portfolio: NotRequired[Annotated[Portfolio, about("the wallet at a glance")]]
 
 
 class Batch(AsOf):
     """Many wallets, in the order asked; each is one state, `as_of_slot` the least of them."""
 
     include: Annotated[list[str], about("the sections", ["positions", "pnl"])]
-    wallets: list[BatchItem]
+    wallets: Annotated[list[BatchItem], about("each wallet once, in the order asked")]

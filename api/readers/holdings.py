@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -146,8 +146,10 @@ def _held(
     return native, held
 
 
-def _total(native: Native | None, held: Iterable[_Held]) -> int | None:
-    """Return what is worth something, in millionths of a dollar; None where nothing is."""
+def _total(native: Native | None, held: Sequence[_Held]) -> int | None:
+    """Return what all is worth, in millionths of a dollar; None where none of it has a price."""
+    if native is None and not held:
+        return 0
     values = [micros for each in held if (micros := each.worth[1]) is not None]
     if native is not None and native["value_usd_micros"] is not None:
         values.append(int(native["value_usd_micros"]))

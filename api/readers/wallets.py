@@ -197,12 +197,16 @@ class Wallets:
         """Return sections of many wallets, in their order; each is one state."""
         sections = [section for section in Section if section in include]
         many = await self._facts(wallets, sections, MOST_IN_BATCH)
+        items = []
+        for facts in many:
+            items.append(_item(facts, sections))
+            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
         least = min((facts.state for facts in many), key=lambda state: state.as_of_slot)
         return {
             "as_of_slot": least.as_of_slot,
             "as_of_ms": least.as_of_ms,
             "include": [section.value for section in sections],
-            "wallets": [_item(facts, sections) for facts in many],
+            "wallets": items,
         }
 
     async def _facts(

@@ -301,6 +301,15 @@ class Asking:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
 
+    @staticmethod
+    async def key(settings: Settings, plan: str) -> str:
+        """Make a key."""
+        keys = register.connect(settings)
+        text = new()
+        assert await register.put(keys, Record(parse(text), "test", plan, "", text[-4:], 1))
+        await keys.aclose()
+        return text
+
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         answer = await self.client.get(path, params=query or None)
         assert answer.status_code == status, (path, answer.status_code, answer.text)
@@ -329,10 +338,7 @@ class Asking:
 @pytest.fixture
 async def ask(settings: Settings) -> AsyncIterator[Asking]:
     """The whole application, asked with an enterprise key."""
-    keys = register.connect(settings)
-    text = new()
-    assert await register.put(keys, Record(parse(text), "test", "enterprise", "", text[-4:], 1))
-    await keys.aclose()
+    text = await Asking.key(settings, "enterprise")
     app = create_app(settings)
     async with (
         app.router.lifespan_context(app),

@@ -129,6 +129,7 @@ async def test_an_unknown_wallet_has_empty_answers(make_books, ask, tape, filled
     assert (summary["buys"], summary["win_rate_pct"]) == (0, None)
     holdings = await ask.get(f"/api/wallets/{NOBODY}/holdings")
     assert (holdings["native"], holdings["tokens"]) == (None, [])
+    assert holdings["value_usd"] == 0
     assert holdings["coverage"]["known_accounts"] == 0
     portfolio = await ask.get(f"/api/wallets/{NOBODY}/portfolio")
     assert portfolio["positions"]["top"] == []
@@ -186,6 +187,21 @@ async def test_a_batch_asked_wrongly_is_told(make_books, ask, body, code, says):
     problem = await ask.post("/api/wallets/batch", body, 422)
     assert problem["code"] == code
     assert says in str(problem), problem
+
+
+async def test_a_batch_costs_a_credit_for_each_of_its_wallets(make_books, ask, settings, tape):
+    await make_books()
+    key = await ask.key(settings, "free")
+    wallets = [*tape(1).wallets[:3], NOBODY, NOBODY]
+
+    async def left(body, status=200):
+        answer = await ask.client.post("/api/wallets/batch", json=body, headers={"x-api-key": key})
+        assert answer.status_code == status
+        return int(answer.headers["x-credits-left"])
+
+    before = await left({"wallets": [NOBODY], "include": ["pnl"]})
+    assert await left({"wallets": wallets, "include": ["pnl"]}) == before - 4
+    assert await left({"wallets": [NOBODY], "include": ["x"]}, 422) == before - 5
 
 
 async def test_an_answer_that_one_has_is_not_sent_again(make_books, ask):
