@@ -6,6 +6,8 @@ A router writes `responses={200: {"model": Shape}, **problems(UNKNOWN_TOKEN, INV
 
 from __future__ import annotations
 
+import re
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -129,7 +131,6 @@ _ON_CHARGED: Final = {
     "x-credits-left": "CreditsLeft",
 }
 _ON_STATUS: Final = {
-    "200": {"ETag": "ETag"},
     "429": {"Retry-After": "RetryAfter"},
     "503": {"Retry-After": "RetryAfter"},
 }
@@ -216,11 +217,39 @@ def _complete(found: dict[str, Any]) -> None:
         KEY_SCHEME: {"type": "apiKey", "in": "header", "name": "x-api-key"}
     }
     found["security"] = [{KEY_SCHEME: []}]
-    for operations in found["paths"].values():
-        for operation in operations.values():
-            _complete_operation(operation)
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            operation["operationId"] = _operation_id(method, path)
+            _complete_operation(method, operation)
     openapi_examples.add(found)
     openapi_links.add(found)
+    components["responses"] = _shared(found["paths"])
+
+
+def _operation_id(method: str, path: str) -> str:
+    """Return what an operation is called in clients that are made from the document."""
+    words = re.findall(r"\w+", path.replace("-", "_").removeprefix("/api"))
+    return "_".join([method, *words])
+
+
+def _shared(paths: dict[str, Any]) -> dict[str, Any]:
+    """Put references in place of error answers; return these, by name."""
+    names: dict[bytes, str] = {}
+    shared: dict[str, Any] = {}
+    for operations in paths.values():
+        for operation in operations.values():
+            answers = operation["responses"]
+            for status, answer in answers.items():
+                if MEDIA_TYPE not in answer.get("content", ()):
+                    continue
+                content = orjson.dumps([status, answer], option=orjson.OPT_SORT_KEYS)
+                if content not in names:
+                    phrase = HTTPStatus(int(status)).phrase.title().replace(" ", "")
+                    alike = sum(name.startswith(phrase) for name in shared)
+                    names[content] = f"{phrase}{alike + 1 if alike else ''}"
+                    shared[names[content]] = answer
+                answers[status] = {"$ref": f"#/components/responses/{names[content]}"}
+    return shared
 
 
 def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
@@ -232,7 +261,7 @@ def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
             answer["description"] += f"; `{code}`: {example['value']['title']}"
 
 
-def _complete_operation(operation: dict[str, Any]) -> None:
+def _complete_operation(method: str, operation: dict[str, Any]) -> None:
     answers = operation["responses"]
     if "HTTPValidationError" in str(answers.get("422", "")):  # FastAPI's own shape, not ours
         answers["422"] = _answers({errors.INVALID_PARAMETER})[422]
@@ -240,14 +269,18 @@ def _complete_operation(operation: dict[str, Any]) -> None:
         for status, answer in _answers(set(_WITH_BODY)).items():
             _join(answers.setdefault(str(status), answer), answer)
     is_open = operation.get("security") == []
-    if "200" in answers and not is_open:
+    is_kept = method == "get" and "health" not in operation["tags"]
+    if is_kept:
         answers["304"] = {"description": "The answer is the one you have"}
     for status, answer in answers.items():
         named = _ON_ALL | ({} if is_open else _ON_CHARGED) | _ON_STATUS.get(status, {})
+        if is_kept and status in ("200", "304"):
+            named["ETag"] = "ETag"
         headers = answer.setdefault("headers", {})
         for name, component in named.items():
             headers.setdefault(name, {"$ref": f"#/components/headers/{component}"})
     operation["responses"] = dict(sorted(answers.items()))
     operation.setdefault("parameters", []).extend(
-        {"$ref": f"#/components/parameters/{name}"} for name in _PARAMETERS
+        {"$ref": f"#/components/parameters/{name}"}
+        for name in ("RequestId", "IfNoneMatch")[: 2 if is_kept else 1]
     )

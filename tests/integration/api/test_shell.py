@@ -338,12 +338,16 @@ def test_every_operation_is_described_and_names_its_errors(client):
     schemes = document["components"]["securitySchemes"]
     assert schemes == {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}}
     assert "HTTPValidationError" not in json.dumps(document)
+    shared = document["components"]["responses"]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             name = f"{method} {path}"
             assert operation["summary"], name
             assert operation["tags"], name
-            answers = operation["responses"]
+            answers = {
+                status: shared.get(answer.get("$ref", "").rpartition("/")[2], answer)
+                for status, answer in operation["responses"].items()
+            }
             assert "application/json" in answers["200"]["content"], name
             assert {"500", "503"} <= answers.keys(), name
             if operation.get("security") != []:
