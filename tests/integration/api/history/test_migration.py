@@ -1,0 +1,62 @@
+"""A database with swaps of before: a migration puts them in the order by wallet and time."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from infra.clickhouse.client import connect
+from infra.clickhouse.migrations import known, migrate
+from schemas.rows import SWAPS
+from schemas.tape_rows import swap_row
+
+NOW_MS = 1_785_499_140_000
+DAY_MS = 86_400_000
+
+
+def projections(client):
+    """The projections that all parts of swaps have."""
+    parts = client.command(
+        "SELECT count() FROM system.parts "
+        "WHERE database = currentDatabase() AND table = 'swaps' AND active"
+    )
+    rows = client.query(
+        "SELECT name FROM system.projection_parts "
+        "WHERE database = currentDatabase() AND table = 'swaps' AND active "
+        "GROUP BY name HAVING count() = {parts:UInt64} ORDER BY name",
+        {"parts": parts},
+    ).result_rows
+    return [name for (name,) in rows]
+
+
+def test_swaps_of_before_are_in_the_new_order(store, new_swap):
+    settings = store.settings.model_copy(update={"clickhouse_database": "history_before"})
+    migrate(settings, [each for each in known() if each.number < 21])
+    random = Random("before")
+    rows = [swap_row(new_swap(random, block_time_ms=NOW_MS - n * DAY_MS // 50)) for n in range(500)]
+    with connect(settings) as client:
+        client.command("SYSTEM STOP MERGES swaps")
+        client.insert(
+            "swaps",
+            rows,
+            list(SWAPS.columns),
+            column_type_names=list(SWAPS.columns.values()),
+        )
+        client.command("SYSTEM START MERGES swaps")
+        before = client.query("SELECT * FROM swaps ORDER BY signature").result_rows
+        assert "21_swaps" in str(migrate(settings)[0])
+        deadline = time.monotonic() + 60
+        while projections(client) != ["by_time", "by_wallet_time"]:
+            assert time.monotonic() < deadline, projections(client)
+            time.sleep(0.2)
+        assert client.query("SELECT * FROM swaps ORDER BY signature").result_rows == before
+        assert migrate(settings) == []
+        # Every statement may run twice.
+        for statement in next(each for each in known() if each.number == 21).statements:
+            client.command(statement)
+        wallet = rows[0][list(SWAPS.columns).index("wallet")]
+        found = client.query(
+            "SELECT signature FROM wallet_trades(wallet = {wallet:String})", {"wallet": wallet}
+        ).result_rows
+        assert found == [(rows[0][0],)]
+        client.command("DROP DATABASE history_before")
