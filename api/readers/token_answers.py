@@ -69,13 +69,10 @@ async def token_price(stores: Stores, mint: str) -> TokenPrice:
 
 
 async def many_tokens(stores: Stores, mints: Sequence[str]) -> dict[str, Any]:
-    """Return tokens in the order asked for, each once (`answers.tokens.Tokens`).
-
-    Raises Problem.
-    """
+    """Return tokens in the order asked for (`answers.tokens.Tokens`); raises Problem."""
     tokens = await read_tokens(stores, mints)
     found, unknown = [], []
-    for mint in dict.fromkeys(mints):
+    for mint in mints:
         each = tokens.by_mint.get(mint)
         if each is None:
             unknown.append(mint)

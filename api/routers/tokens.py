@@ -41,7 +41,7 @@ Slug = Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]
 
 
 class MintsBody(BaseModel):
-    """Which tokens. One named twice is answered once, and costs twice."""
+    """Which tokens. One named twice is answered once, and costs once."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"mints": [EXAMPLE_MINT]}]}
@@ -135,8 +135,9 @@ def _batches(paths: APIRouter, stores: Stores) -> None:
         responses={200: {"model": answers.Tokens}, **_OF_MANY},
     )
     async def tokens_batch(request: Request, body: MintsBody) -> Response:
-        await charge_items(request, len(body.mints))
-        return reply(request, await token_answers.many_tokens(stores, body.mints))
+        mints = list(dict.fromkeys(body.mints))
+        await charge_items(request, len(mints))
+        return reply(request, await token_answers.many_tokens(stores, mints))
 
     @paths.post(
         "/api/tokens/leaderboard/batch",
@@ -147,8 +148,9 @@ def _batches(paths: APIRouter, stores: Stores) -> None:
         responses={200: {"model": answers.Leaderboards}, **_OF_MANY},
     )
     async def leaderboards_batch(request: Request, body: LeaderboardsBody) -> Response:
-        await charge_items(request, len(body.mints))
-        return reply(request, await leaderboards(stores, body.mints, body.limit))
+        mints = list(dict.fromkeys(body.mints))
+        await charge_items(request, len(mints))
+        return reply(request, await leaderboards(stores, mints, body.limit))
 
     # Words, not addresses: GET of one is answered as a path that is not there to be read.
     @paths.get("/api/tokens/batch", include_in_schema=False)
