@@ -7,7 +7,6 @@ A router writes `responses={200: {"model": Shape}, **problems(UNKNOWN_TOKEN, INV
 from __future__ import annotations
 
 import re
-from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -244,9 +243,8 @@ def _shared(paths: dict[str, Any]) -> dict[str, Any]:
                     continue
                 content = orjson.dumps([status, answer], option=orjson.OPT_SORT_KEYS)
                 if content not in names:
-                    phrase = HTTPStatus(int(status)).phrase.title().replace(" ", "")
-                    alike = sum(name.startswith(phrase) for name in shared)
-                    names[content] = f"{phrase}{alike + 1 if alike else ''}"
+                    alike = sum(name.startswith(f"Problem{status}") for name in shared)
+                    names[content] = f"Problem{status}{f'_{alike + 1}' if alike else ''}"
                     shared[names[content]] = answer
                 answers[status] = {"$ref": f"#/components/responses/{names[content]}"}
     return shared
