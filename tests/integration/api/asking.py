@@ -99,10 +99,19 @@ class Asker:
 
 def validator(document: Json, method: str, template: str, status: int) -> jsonschema_rs.Validator:
     """Return what tells whether a JSON is what the document says of an answer, and no more."""
-    content = document["paths"][template][method]["responses"][str(status)]["content"]
-    [media] = content.values()
+    answer = resolved(document, document["paths"][template][method]["responses"][str(status)])
+    [media] = answer["content"].values()
     components = {"schemas": closed(document["components"]["schemas"])}
     return jsonschema_rs.Draft202012Validator({**closed(media["schema"]), "components": components})
+
+
+def resolved(document: Json, part: Json) -> Json:
+    """Return a part of a document, or what it refers to."""
+    if "$ref" in part:
+        for name in part["$ref"].removeprefix("#/").split("/"):
+            document = document[name]
+        return document
+    return part
 
 
 def closed(schema: Json) -> Json:
