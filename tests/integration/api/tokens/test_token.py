@@ -189,6 +189,21 @@ async def test_what_rpc_alone_told(chain: Any, client: httpx.AsyncClient) -> Non
         assert (await told(client, f"/api/tokens/{mint}{what}"))["mint"] == mint
 
 
+async def test_a_token_that_is_only_just_there(chain: Any, client: httpx.AsyncClient) -> None:
+    """The live lane is ahead of what is settled."""
+    mint = chain.address()
+    await chain.settle()
+    await chain.publish(mint, (T0_MS + 900, 2e-7, None))
+    token = await told(client, f"/api/tokens/{mint}")
+    assert (token["price_sol"], token["price_usd"], token["is_price_stale"]) == (2e-7, None, False)
+    for name in ("name", "decimals", "market_cap_usd", "change_24h_pct", "holder_count"):
+        assert token[name] is None, name
+    holders = await told(client, f"/api/tokens/{mint}/holders")
+    assert (holders["holders"], holders["holder_count"]) == ([], None)
+    assert (await told(client, f"/api/tokens/{mint}/leaderboard"))["traders"] == []
+    assert (await told(client, f"/api/tokens/{mint}/pools"))["pools"] == []
+
+
 async def test_a_price_that_expired_is_the_one_its_market_was_left_with(
     chain: Any, client: httpx.AsyncClient
 ) -> None:

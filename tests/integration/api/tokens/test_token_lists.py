@@ -18,7 +18,7 @@ from schemas.channels import TRENDING_FIELDS
 from schemas.events import Side
 from schemas.markets import BURNED
 from schemas.money import USDC, WSOL
-from schemas.redis_keys import COLD_MINTS, TOP_OF_MINT, tag_of_wallets, wallet_tag
+from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets, wallet_tag
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -250,6 +250,19 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
     mixed = await told(client, path)
     assert gains(mixed["traders"]) == books.ranked()[:15]
     assert mixed["traders"][0]["wallet"] == newcomer
+
+
+async def test_a_position_that_was_put_away_in_between(
+    chain: Any, client: httpx.AsyncClient
+) -> None:
+    books = a_market(chain, chain.address(), 4, wallets=12)
+    await chain.settle()
+    path = f"/api/tokens/{books.mint}/leaderboard"
+    before = await told(client, path)
+    wallet = before["traders"][0]["wallet"]
+    key = POSITIONS.make(tag=wallet_tag(wallet), wallet=wallet)
+    assert await chain.redis.hdel(key, base58.decode(books.mint))
+    assert await told(client, path) == before
 
 
 async def rest(chain: Any) -> None:

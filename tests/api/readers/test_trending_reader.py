@@ -1,0 +1,78 @@
+"""The trending list is read once for all who ask within half a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from api.errors import STORE_UNAVAILABLE, Problem
+from api.readers import trending
+from api.readers.trending import TrendingTokens
+from schemas.channels import TRENDING_FIELDS
+
+RECORD = {**dict.fromkeys(TRENDING_FIELDS), "name": "n", "symbol": "s", "dex": "pump-fun"}
+
+
+class Stores:
+    """Eight partitions, the first with one token; the trips are counted."""
+
+    def __init__(self) -> None:
+        self.trips = 0
+        self.slot = 5
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.broken = False
+
+    async def ask(self, commands: Sequence[Any]) -> list[Any]:
+        self.trips += 1
+        await self.gate.wait()
+        if self.broken:
+            raise Problem(STORE_UNAVAILABLE, "away")
+        progress = [b"%d" % self.slot, b"1000"]
+        records = {b"mint": orjson.dumps(RECORD | {"mint": "mint"}), b"gone": b"{}"}
+        full = [progress, [[b"mint", 2048.0], [b"no record", 9.0]], records]
+        rest = [[progress, [], {}]] * 7
+        return [answer for each in (full, *rest) for answer in (b"OK", b"", b"", b"", each)]
+
+
+async def test_who_comes_while_it_is_read_waits_for_that() -> None:
+    stores = Stores()
+    stores.gate.clear()
+    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    asked = [asyncio.create_task(tokens.first((), 5)) for _ in range(50)]
+    await asyncio.sleep(0)
+    asked[0].cancel()  # whoever leaves does not end it for the others
+    await asyncio.sleep(0)
+    stores.gate.set()
+    found = await asyncio.gather(*asked[1:])
+    assert stores.trips == 1
+    assert all(each == found[0] for each in found)
+    [token] = orjson.loads(orjson.dumps(found[0]))["tokens"]
+    assert (token["mint"], token["score"], token["place"]) == ("mint", 2.0, 1)
+
+
+async def test_it_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = Stores()
+    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    stores.slot = 6
+    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    monkeypatch.setattr(trending, "FRESH_FOR_S", 0.0)
+    assert (await tokens.first((), 5))["as_of_slot"] == 6
+
+
+async def test_a_store_that_is_away_is_said_to_all_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stores = Stores()
+    stores.broken = True
+    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    found = await asyncio.gather(*(tokens.first((), 5) for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in found] == [Problem] * 3
+    stores.broken = False
+    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    assert stores.trips == 2
