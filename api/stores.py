@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
-from clickhouse_connect import common
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from prometheus_client import Counter
@@ -27,10 +26,6 @@ FAILURES: Final = Counter(
     "soltape_api_store_failures_total", "Reads that a store did not answer.", ["store"]
 )
 RETRY_AFTER_S: Final = 2
-
-# The client takes a reader's settings for fixed ones and would not send them: the reader may lower
-# its limits, and the server says so if not.
-common.set_setting("invalid_setting_action", "send")
 
 
 class Stores:
@@ -78,7 +73,11 @@ class Stores:
     async def _connected(self) -> AsyncClient:
         async with self._connecting:  # many first requests are one connection's
             if self._clickhouse is None:
-                self._clickhouse = await connect_async(self._settings)
+                client = await connect_async(self._settings)
+                # Sent unseen: the client takes a reader's settings for fixed ones, the reader may
+                # lower its limits.
+                client.valid_transport_settings = client.valid_transport_settings | {*self._limits}
+                self._clickhouse = client
             return self._clickhouse
 
 
