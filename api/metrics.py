@@ -23,7 +23,7 @@ RUNNING: Final = Gauge("soltape_api_running_requests", "Requests being answered 
 CONNECTIONS: Final = Gauge("soltape_api_connections", "Connections that are open now.")
 REFUSED: Final = Counter(
     "soltape_api_refused_total",
-    "Connections that were ended before a request could be read from them.",
+    "Connections that were ended before a request was read from them.",
     ["reason"],
 )
 

@@ -1,7 +1,8 @@
 """Uvicorn's HTTP/1.1 connection, with bounds on what a caller may hold open or pile up.
 
 A head is bounded in size and in time, connections in number; a caller who does not read his answer,
-or sends on what nobody waits for, loses the connection. Refusals are problems like all others.
+or sends on what nobody waits for, loses the connection, and where there are too many the one who
+has been silent for longest does. Refusals are problems like all others.
 """
 
 from __future__ import annotations
@@ -57,10 +58,38 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._joining = _Joining(transport, self.loop)
         CONNECTIONS.inc()
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.most_connections and not self._make_room():
             self._refuse(BUSY, "Too many connections are open; come again in a second")
         else:
             self._start_timer()
+
+    def _make_room(self) -> bool:
+        """End the connection that has waited longest for its caller; return whether there is one.
+
+        Who holds many open and asks nothing keeps nobody out.
+        """
+        waiting = [
+            (since_s, each)
+            for each in self.connections
+            if each is not self and isinstance(each, BoundedProtocol)
+            if (since_s := each.waits_since_s) is not None
+        ]
+        if not waiting:
+            return False
+        _, longest = min(waiting, key=lambda found: found[0])
+        REFUSED.labels("idle").inc()
+        longest.transport.close()
+        return True
+
+    @property
+    def waits_since_s(self) -> float | None:
+        """Since when a request is waited for, by the loop's clock; None while one is answered."""
+        if self._is_answering() or self.transport.is_closing():
+            return None
+        if self._timer is not None:
+            return self._timer.when() - HEAD_WITHIN_S
+        kept = self.timeout_keep_alive_task
+        return None if kept is None else kept.when() - self.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

@@ -275,8 +275,9 @@ def test_what_follows_a_request_and_is_none_does_not_come_before_its_answer(api)
 
 def test_too_many_connections_are_told_to_come_again(strict):
     with ExitStack() as open_callers:
-        for _ in range(20):
-            open_callers.enter_context(Caller(strict))
+        begun = [open_callers.enter_context(Caller(strict)) for _ in range(20)]
+        for caller in begun:
+            caller.send(head(strict, "POST", BATCH, "content-length: 100"))  # which is to come
         time.sleep(0.2)
         with Caller(strict) as caller:
             answer = caller.answer()
@@ -284,6 +285,30 @@ def test_too_many_connections_are_told_to_come_again(strict):
             assert caller.is_ended()
     time.sleep(0.2)
     assert_it_serves(strict)
+
+
+def test_who_holds_many_connections_open_keeps_nobody_out(serve):
+    """The one that has waited longest for its caller makes room: kept ones and silent ones."""
+    with serve(api_max_connections=20) as api, ExitStack() as open_callers:
+        kept = [open_callers.enter_context(Caller(api)) for _ in range(10)]
+        for caller in kept:
+            caller.send(head(api))
+            assert caller.answer().status == 200
+        silent = [open_callers.enter_context(Caller(api)) for _ in range(10)]
+        time.sleep(0.2)
+        busy = kept.pop(0)
+        lines = ("content-type: application/json", f"content-length: {len(BODY)}")
+        busy.send(head(api, "POST", BATCH, *lines))
+        for gone in kept[:3]:
+            new = open_callers.enter_context(Caller(api))
+            new.send(head(api))
+            assert new.answer().status == 200
+            assert gone.is_ended()
+        for caller in kept[3:] + silent:
+            caller.send(head(api))
+            assert caller.answer().status == 200
+        busy.send(BODY)
+        assert busy.answer().status == 200
 
 
 def test_more_requests_at_once_than_are_taken_are_told_to_come_again(serve):
