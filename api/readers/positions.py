@@ -31,6 +31,7 @@ from schemas.positions import Position, unpack_position
 
 _COLD: Final = load(__package__, "cold_positions")
 _COLD_OF: Final = load(__package__, "cold_positions_of")
+_COUNTED: Final = load(__package__, "positions_counted")
 _TRADED: Final = load(__package__, "positions_traded")
 _AFTER: Final = Struct("<Q32s")
 
@@ -66,11 +67,16 @@ def after(cursor: str | None) -> After:
 async def with_cold(
     stores: Stores, states: Sequence[WalletState], most: int = MOST_POSITIONS
 ) -> list[dict[str, Position] | None]:
-    """Return all positions of wallets, None for a large one; one query for all of them."""
-    marked = [state for state in states if state.has_cold and state.is_whole]
-    found: dict[str, dict[str, Position]] = {
-        state.wallet: dict(state.positions) for state in states if state.is_whole
-    }
+    """Return all positions of wallets, None for a large one; one query for all of them.
+
+    Those that bought so often that they may be large are counted before, with another one.
+    """
+    large = await _large(
+        stores, [each for each in states if each.has_cold and each.total.buys > most], most
+    )
+    whole = [state for state in states if state.is_whole and state.wallet not in large]
+    marked = [state for state in whole if state.has_cold]
+    found: dict[str, dict[str, Position]] = {state.wallet: dict(state.positions) for state in whole}
     if marked:
         rows = await stores.query(
             _COLD,
@@ -89,6 +95,15 @@ async def with_cold(
             if count > most:
                 del found[wallet]
     return [found.get(state.wallet) for state in states]
+
+
+async def _large(stores: Stores, states: Sequence[WalletState], most: int) -> set[str]:
+    """Return which of the wallets have more positions in ClickHouse than are read at once."""
+    hot = {state.wallet: state.position_count for state in states if state.is_whole}
+    if not hot:
+        return set()
+    rows = await stores.query(_COUNTED, {"wallets": [*hot]})
+    return {row["wallet"] for row in rows if row["position_count"] - hot[row["wallet"]] > most}
 
 
 async def read_page(

@@ -19,6 +19,7 @@ EVER = 2**62
             "by_wallet_traded",
             {"wallet": NOBODY, "after_ms": EVER, "after_mint": "", "limit": 5},
         ),
+        ("positions_counted", "by_wallet_traded", {"wallets": [NOBODY]}),
         ("cold_positions", "by_wallet", {"wallets": [NOBODY], "slots": [EVER], "most": 5}),
     ],
 )

@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from api.readers import wallet_state
+from api.readers import positions, wallet_state
 from api.readers.positions import read_page
 from api.readers.wallet_state import WalletReader
+from api.stores import Stores
 from schemas.base58 import decode, encode
 from schemas.positions import COLD_MARK, unpack_position, unpack_wallet_day
 from schemas.proto.tape_pb2 import BUY
@@ -265,7 +266,17 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     assert await ask.all_pages(wallet, 200) == pages
     await books.play([made.empty(HOUR_MS) for _ in range(4)])
     assert not await records(books.redis, wallet)
+    asked = []
+    query = Stores.query
+
+    async def counted(self, sql, parameters):
+        asked.append(sql)
+        return await query(self, sql, parameters)
+
+    monkeypatch.setattr(Stores, "query", counted)
     assert await ask.all_pages(wallet, 1_000) == pages
+    # Counted, put in order, read by the page; never all of them at once.
+    assert asked == [positions._COUNTED, positions._TRADED, positions._COLD_OF] * 2
 
 
 async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, tape):
