@@ -81,6 +81,7 @@ def histories(draw):
     return found, again, step_ms, draw(st.sampled_from([2, 7, 100]))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15,
     deadline=None,
