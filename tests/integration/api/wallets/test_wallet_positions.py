@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
@@ -299,3 +300,38 @@ async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, t
         await books.play([slot])
     assert len(seen) == len(set(seen))
     assert before.keys() - traded <= set(seen)
+
+
+async def test_every_answer_is_one_state_while_the_books_go_on(make_books, ask, tape):
+    made = tape(8, wallets=4, mints=14)
+    books = await make_books(cold_after_h=3)
+    slots = [
+        *made.slots(60, HOUR_MS // 8),
+        *(slot for n in range(12) for slot in made.slots(8, HOUR_MS // 2, made.mints[n : n + 4])),
+    ]
+    is_over = False
+    slots_seen, were_cold = set(), 0
+
+    async def look(wallet):
+        nonlocal were_cold
+        while not is_over:
+            answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
+            for name in SUMMED:
+                told = sum(int(each[name]) for each in answer["positions"])
+                assert int(answer["totals"][name]) == told, (name, answer["as_of_slot"])
+            mints = [each["mint"] for each in answer["positions"]]
+            assert len(mints) == len(set(mints)) == answer["totals"]["position_count"]
+            were_cold += len(mints) > len(await records(books.redis, wallet))
+            slots_seen.add(answer["as_of_slot"])
+
+    async def play():
+        nonlocal is_over
+        try:
+            for at in range(0, len(slots), 4):
+                await books.play(slots[at : at + 4])
+        finally:
+            is_over = True
+
+    await asyncio.gather(play(), *map(look, made.wallets))
+    assert len(slots_seen) > 15
+    assert were_cold > 10
