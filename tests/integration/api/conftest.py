@@ -65,6 +65,16 @@ class Served:
         """Make another key, of a plan without limits."""
         return asyncio.run(_new_key(self.settings, name))
 
+    def until_metric(self, line: str) -> None:
+        """Wait until /metrics has a line."""
+        deadline = time.monotonic() + 10
+        while True:
+            with urlopen(f"{self.metrics_url}/metrics", timeout=5) as answer:
+                if line in answer.read().decode().splitlines():
+                    return
+            assert time.monotonic() < deadline, line
+            time.sleep(0.02)
+
     def stop(self) -> float:
         """Ask it to stop; return how long that took, in seconds."""
         began_s = time.monotonic()
@@ -241,8 +251,11 @@ def _wait_until_it_serves(running: Served) -> None:
 
 
 def _serves(running: Served) -> bool:
+    # Where several share an address, only the process's own port tells of it.
+    is_shared = running.settings.api_reuse_port
+    url = f"{running.metrics_url}/ready" if is_shared else f"{running.url}/api/health/live"
     try:
-        with urlopen(f"{running.url}/api/health/live", timeout=5) as answer:
+        with urlopen(url, timeout=5) as answer:
             return answer.status == 200
     except (URLError, OSError):
         return False

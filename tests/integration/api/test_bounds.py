@@ -88,7 +88,14 @@ def head(api, method: str = "GET", path: str = PRICE, *lines: str) -> bytes:
 @pytest.fixture(scope="module")
 def strict(serve):
     """An API with small bounds, so that tests reach them."""
-    with serve(api_timeout_s=1.0, api_max_body_kib=1, api_max_connections=20) as running:
+    with serve(api_timeout_s=1.0, api_max_body_kib=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def few(serve):
+    """An API that holds twenty connections."""
+    with serve(api_max_connections=20) as running:
         yield running
 
 
@@ -273,39 +280,40 @@ def test_what_follows_a_request_and_is_none_does_not_come_before_its_answer(api)
         assert first.status == 200
 
 
-def test_too_many_connections_are_told_to_come_again(strict):
+def test_too_many_connections_are_told_to_come_again(few):
     with ExitStack() as open_callers:
-        begun = [open_callers.enter_context(Caller(strict)) for _ in range(20)]
+        begun = [open_callers.enter_context(Caller(few)) for _ in range(20)]
         for caller in begun:
-            caller.send(head(strict, "POST", BATCH, "content-length: 100"))  # which is to come
-        time.sleep(0.2)
-        with Caller(strict) as caller:
+            caller.send(head(few, "POST", BATCH, "content-length: 100"))  # which is to come
+        few.until_metric("soltape_api_running_requests 20.0")
+        with Caller(few) as caller:
             answer = caller.answer()
             assert (answer.status, answer.problem["code"]) == (503, "busy")
             assert caller.is_ended()
-    time.sleep(0.2)
-    assert_it_serves(strict)
+    few.until_metric("soltape_api_running_requests 0.0")
+    assert_it_serves(few)
 
 
-def test_who_holds_many_connections_open_keeps_nobody_out(serve):
+def test_who_holds_many_connections_open_keeps_nobody_out(few):
     """The one that has waited longest for its caller makes room: kept ones and silent ones."""
-    with serve(api_max_connections=20) as api, ExitStack() as open_callers:
-        kept = [open_callers.enter_context(Caller(api)) for _ in range(10)]
+    with ExitStack() as open_callers:
+        kept = [open_callers.enter_context(Caller(few)) for _ in range(10)]
         for caller in kept:
-            caller.send(head(api))
+            caller.send(head(few))
             assert caller.answer().status == 200
-        silent = [open_callers.enter_context(Caller(api)) for _ in range(10)]
-        time.sleep(0.2)
+        silent = [open_callers.enter_context(Caller(few)) for _ in range(10)]
+        few.until_metric("soltape_api_connections 20.0")
         busy = kept.pop(0)
         lines = ("content-type: application/json", f"content-length: {len(BODY)}")
-        busy.send(head(api, "POST", BATCH, *lines))
+        busy.send(head(few, "POST", BATCH, *lines))
+        few.until_metric("soltape_api_running_requests 1.0")
         for gone in kept[:3]:
-            new = open_callers.enter_context(Caller(api))
-            new.send(head(api))
+            new = open_callers.enter_context(Caller(few))
+            new.send(head(few))
             assert new.answer().status == 200
             assert gone.is_ended()
         for caller in kept[3:] + silent:
-            caller.send(head(api))
+            caller.send(head(few))
             assert caller.answer().status == 200
         busy.send(BODY)
         assert busy.answer().status == 200
@@ -317,7 +325,7 @@ def test_more_requests_at_once_than_are_taken_are_told_to_come_again(serve):
         waiting = [open_callers.enter_context(Caller(api)) for _ in range(2)]
         for caller in waiting:
             caller.send(head(api, "POST", BATCH, *lines))  # whose body is to come
-        time.sleep(0.3)
+        api.until_metric("soltape_api_running_requests 2.0")
         refused = httpx.get(f"{api.url}{PRICE}", headers={"x-api-key": api.key})
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
         assert refused.headers["retry-after"] == "1"

@@ -29,7 +29,7 @@ def begun(api):
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
         % (api.key.encode(), len(BODY))
     )
-    time.sleep(0.2)
+    api.until_metric("soltape_api_running_requests 1.0")
     return connection
 
 
