@@ -58,23 +58,29 @@ class AccessLog:
         client: str,
     ) -> None:
         """Take a line; called within the event loop."""
-        told = {
-            "method": method,
-            "path": shown(path),
-            "status": status,
-            "duration_ms": round(duration_ms, 2),
-            "request_id": request_id,
-            "key": key_id,
-            "client": client,
-        }
-        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        at = f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z"
+        path, duration_ms = shown(path), round(duration_ms, 2)
         if self._as_json:
-            line = orjson.dumps(
-                {**told, "event": "request", "level": "info", "role": "api", "timestamp": at}
-            ).decode()
+            told = {
+                "method": method,
+                "path": path,
+                "status": status,
+                "duration_ms": duration_ms,
+                "request_id": request_id,
+                "key": key_id,
+                "client": client,
+                "event": "request",
+                "level": "info",
+                "role": "api",
+                "timestamp": at,
+            }
+            line = orjson.dumps(told).decode()
         else:
-            fields = " ".join([f"{name}={value}" for name, value in told.items()])
-            line = f"{at} [info     ] request {fields} role=api"
+            line = (
+                f"{at} [info     ] request method={method} path={path} status={status} "
+                f"duration_ms={duration_ms} request_id={request_id} key={key_id} "
+                f"client={client} role=api"
+            )
         self._lines.append(line)
         if len(self._lines) >= FLUSH_LINES:
             self.flush()

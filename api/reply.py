@@ -8,7 +8,24 @@ from typing import Any, Final
 import orjson
 from fastapi import Request, Response
 
-_JSON: Final = "application/json"
+_JSON: Final = (b"content-type", b"application/json")
+_REVALIDATED: Final = (b"cache-control", b"private, no-cache")
+_NOT_KEPT: Final = (b"cache-control", b"no-store")
+
+
+class Answer(Response):
+    """A response whose headers are made already: Starlette's way to them takes three times as long.
+
+    A length is told of what has a body.
+    """
+
+    def __init__(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = body
+        self.raw_headers = [*headers]
+        if body:
+            self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
 
 def reply(request: Request, answer: Any) -> Response:
@@ -18,9 +35,9 @@ def reply(request: Request, answer: Any) -> Response:
     """
     body = orjson.dumps(answer)
     if request.method == "POST":
-        return Response(body, media_type=_JSON, headers={"cache-control": "no-store"})
-    etag = f'W/"{blake2b(body, digest_size=8).hexdigest()}"'
-    headers = {"etag": etag, "cache-control": "private, no-cache"}
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(body, media_type=_JSON, headers=headers)
+        return Answer(200, body, _JSON, _NOT_KEPT)
+    etag = b'W/"%b"' % blake2b(body, digest_size=8).hexdigest().encode()
+    for name, value in request.scope["headers"]:
+        if name == b"if-none-match" and etag in value:
+            return Answer(304, b"", (b"etag", etag), _REVALIDATED)
+    return Answer(200, body, _JSON, (b"etag", etag), _REVALIDATED)

@@ -49,7 +49,7 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
     growth      p50 over the larger data set against that over the smaller, both at a modest rate
     """
     load.require()
-    effort = Effort(1, 1) if quick else Effort(4, 3)
+    effort = Effort(1, 1) if quick else Effort(3, 3)
     world = World(swaps or (_QUICK_SWAPS if quick else _SWAPS))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soltape-bench-")))

@@ -28,7 +28,7 @@ from schemas.markets import INTERVALS_S
 from schemas.positions import DAY_MS
 
 _HOST: Final = "127.0.0.1"
-_SWAPS_A_SLICE: Final = 500_000  # what is grouped at once
+_SWAPS_A_SLICE: Final = 2_000_000  # what is grouped at once
 _STILL_S: Final = 300.0  # for merges and the append-only file to come to rest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import nlargest
 from typing import Any, Final
 
@@ -102,7 +103,7 @@ async def write_markets(
     """Write the markets, prices and trending records of a slice of the tokens."""
     markets = _read(clickhouse, world.parameters(slice=slice_, slices=slices))
     listed: dict[str, list[tuple[int, int, str]]] = {}
-    numbers = {world.mint(number): number for number in range(world.mints)}
+    numbers = _numbers(world)
     for mint, market in markets.items():
         tag = mint_tag(mint)
         token = _token(world, numbers[mint])
@@ -114,6 +115,11 @@ async def write_markets(
             await write.ranked(TRENDING.make(tag=tag), score, mint)
             await write.hash(TRENDING_RECORDS.make(tag=tag), mint, orjson.dumps(record))
     await write.flush()
+
+
+@lru_cache(1)
+def _numbers(world: World) -> dict[str, int]:
+    return {world.mint(number): number for number in range(world.mints)}
 
 
 def _read(clickhouse: Client, parameters: dict[str, Any]) -> dict[str, _Market]:

@@ -103,7 +103,7 @@ def clickhouse(served: Served, pairs: Pairs, folder: Path, effort: Effort) -> di
             requests,
             served.key,
             folder,
-            seconds=max(3 * effort.seconds, 4),
+            seconds=3 * effort.seconds,
             rate=CLICKHOUSE_RATE,
             connections=8,
         )
@@ -167,7 +167,7 @@ def growth(
                 endpoint.requests(pairs),
                 served.key,
                 folder,
-                seconds=max(effort.seconds, 2),
+                seconds=effort.seconds,
                 rate=rate,
                 connections=8,
             ).p50_ms

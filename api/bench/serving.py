@@ -70,7 +70,11 @@ def fetch(served: Served, requests: Sequence[Request]) -> dict[str, str]:
 async def _fetch(served: Served, requests: Sequence[Request]) -> dict[str, str]:
     answers: dict[str, str] = {}
     left = iter(requests)
-    headers = {"x-api-key": served.key, "accept-encoding": "identity"}
+    headers = {
+        "x-api-key": served.key,
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+    }
 
     async def ask(session: aiohttp.ClientSession) -> None:
         for request in left:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from random import Random
 from typing import Any, Final
 
 from schemas.base58 import encode
@@ -85,12 +84,3 @@ class World:
     def raw(self, kind: str, number: int) -> bytes:
         """Return the bytes of an address."""
         return sha256(f"{self.seed} {kind} {number}".encode()).digest()
-
-    def picks(self, count: int, seed: int = 0) -> list[tuple[int, int]]:
-        """Return pairs of wallet and token as requests name them: the busy ones often."""
-        random = Random(f"{self.seed} {seed}")  # noqa: S311 - figures to be had again
-        pairs = []
-        for _ in range(count):
-            among = self.wallets // _BUSY if random.random() < 0.5 else self.wallets
-            pairs.append((random.randrange(among), int(self.mints * random.random() ** 3)))
-        return pairs
