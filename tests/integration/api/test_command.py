@@ -54,7 +54,7 @@ def test_a_request_in_flight_is_answered_before_it_stops(serve, number):
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b'"as_of_slot"' in answer
         api.process.wait(5)
-        assert time.monotonic() - began_s < 2
+        assert time.monotonic() - began_s < 4
         assert api.process.returncode == 0
         assert "Traceback" not in api.logged()
         assert '"stopped"' in api.logged()
@@ -64,7 +64,7 @@ def test_a_request_in_flight_is_answered_before_it_stops(serve, number):
 
 def test_a_request_that_does_not_end_is_told_and_does_not_keep_it_from_stopping(serve):
     with serve() as api, begun(api) as connection:
-        assert api.stop() < 3.5
+        assert api.stop() < 4.5
         assert api.process.returncode == 0
         answer = read_all(connection)
         assert answer.startswith(b"HTTP/1.1 503 ")
