@@ -191,10 +191,15 @@ async def test_a_position_put_away_while_it_is_read_is_there_once(
     whole = await read_page(stores, reader, wallet, 1000, None)
     assert whole.count > 6
     query = stores.query
-    later = made.slots(20, HOUR_MS // 2, mints=made.mints[8:10])  # some go, some come back
+    later = [
+        made.slots(20, HOUR_MS // 2, mints=made.mints[8:11]),  # some go, some come back,
+        made.slots(20, HOUR_MS // 2, mints=made.mints[10:12]),  # and of these some go again
+    ]
+    tokens = set(made.mints[8:10])
 
     async def late(*args):
-        await books.play(later)
+        for slots in later:
+            await books.play(slots)
         return await query(*args)
 
     monkeypatch.setattr(stores, "query", late)
@@ -205,6 +210,10 @@ async def test_a_position_put_away_while_it_is_read_is_there_once(
     assert before - after, "something came back"
     assert dict(found.positions) == dict(whole.positions)
     assert found.state.as_of_slot == whole.state.as_of_slot
+    monkeypatch.undo()
+    now = dict((await read_page(stores, reader, wallet, 1000, None)).positions)
+    changed = {mint for mint, position in found.positions if now[mint] != position}
+    assert changed & tokens & before & after, "one was in ClickHouse, but for a while"
 
 
 async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
