@@ -8,16 +8,10 @@ ClickHouse, partition by partition: where one of them does, all are read there.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from api.amounts import LAMPORTS, MICROS
-from api.answers.tokens import Leaderboard, Leaderboards, TokenTraders, Trader
-from api.readers.settled import Settled, settled, watermark
-from api.readers.token_answers import unknown_token
-from api.readers.tokens import Token, read_tokens
 from api.sql import load
 from api.stores import Stores
 from schemas.base58 import decode, encode
@@ -28,11 +22,9 @@ from schemas.topics import SETTLED_BY_WALLET
 TAGS: Final = tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions)))
 _TOPS: Final = [TOP_OF_MINT.make(tag=tag, mint="") for tag in TAGS]
 _POSITIONS: Final = [POSITIONS.make(tag=tag, wallet="") for tag in TAGS]
-AT_ONCE: Final = 20  # tokens of a batch that are read in one go
 _GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
 _LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
 _TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
-_WATERMARKS: Final = [watermark("pnl", tag) for tag in TAGS]
 _SQL: Final = load(__package__, "leaderboards")
 
 Ranked = list[tuple[str, Position]]  # wallets
@@ -79,52 +71,15 @@ class _Board:
                 yield partition, each[-1][1]
 
 
-async def leaderboard(stores: Stores, mint: str, limit: int) -> Leaderboard:
-    """Return who realised most with a token; raises Problem."""
-    tokens, (state, boards) = await asyncio.gather(
-        read_tokens(stores, (mint,)), _read(stores, (mint,), limit)
-    )
-    token = tokens.by_mint.get(mint)
-    if token is None:
-        raise unknown_token(mint)
-    return {
-        **_traders(token, boards[mint]),
-        "as_of_slot": state.slot,
-        "as_of_ms": state.time_ms,
-    }
-
-
-async def leaderboards(stores: Stores, mints: Sequence[str], limit: int) -> Leaderboards:
-    """Return those of many tokens, in the order asked for; raises Problem."""
-    tokens = await read_tokens(stores, mints)
-    states: list[Settled] = []
-    boards: dict[str, Ranked] = {}
-    # Some at a time: each is a millisecond of work, and others wait meanwhile.
-    for start in range(0, len(mints), AT_ONCE):
-        state, found = await _read(stores, mints[start : start + AT_ONCE], limit)
-        states.append(state)
-        boards |= found
-    state = min(states)
-    known = [token for mint in mints if (token := tokens.by_mint.get(mint)) is not None]
-    return {
-        "leaderboards": [_traders(token, boards[token.mint]) for token in known],
-        "unknown": [mint for mint in mints if mint not in tokens.by_mint],
-        "as_of_slot": state.slot,
-        "as_of_ms": state.time_ms,
-    }
-
-
-async def _read(
-    stores: Stores, mints: Sequence[str], limit: int
-) -> tuple[Settled, dict[str, Ranked]]:
-    """Return how far the books are, and the first wallets of each mint."""
-    state, boards = await _read_sets(stores, mints, limit)
+async def read_traders(stores: Stores, mints: Sequence[str], limit: int) -> dict[str, Ranked]:
+    """Return the first wallets of each token, with their positions; raises Problem."""
+    boards = await _read_sets(stores, mints, limit)
     await _read_ties(stores, boards, limit)
     cold = await _read_positions(stores, boards, limit)
     found = {board.mint: board.ranked for board in boards}
     if cold:
         found |= await _read_clickhouse(stores, cold, limit)
-    return state, {mint: _first(ranked, limit) for mint, ranked in found.items()}
+    return {mint: _first(ranked, limit) for mint, ranked in found.items()}
 
 
 def _first(ranked: Ranked, limit: int) -> Ranked:
@@ -138,11 +93,9 @@ def _place(ranked: tuple[str, Position]) -> tuple[int, str]:
     return -position.realised_usd_micros, wallet
 
 
-async def _read_sets(
-    stores: Stores, mints: Sequence[str], limit: int
-) -> tuple[Settled, list[_Board]]:
-    """Read the first gains and losses of each partition. First how far the books are."""
-    commands: list[tuple[Any, ...]] = [*_WATERMARKS]
+async def _read_sets(stores: Stores, mints: Sequence[str], limit: int) -> list[_Board]:
+    """Read the first gains and losses of each partition."""
+    commands: list[tuple[Any, ...]] = []
     cut = ("LIMIT", 0, limit, "WITHSCORES")
     gains_first, losses_last = (*_GAINS, *cut), (*_LOSSES, *cut)
     for mint in mints:
@@ -150,7 +103,6 @@ async def _read_sets(
             commands.append(("ZRANGE", top + mint, *gains_first))
             commands.append(("ZRANGE", top + mint, *losses_last))
     answers = iter(await stores.ask(commands))
-    state = settled([next(answers) for _ in TAGS])
     boards = []
     for mint in mints:
         board = _Board(mint, decode(mint), [], [])
@@ -161,7 +113,7 @@ async def _read_sets(
             board.found.append(gains + losses)
             board.partial.append(limit in (len(gains), len(losses)))
         boards.append(board)
-    return state, boards
+    return boards
 
 
 async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> None:
@@ -220,52 +172,3 @@ async def _read_clickhouse(stores: Stores, mints: Sequence[str], limit: int) -> 
         row.pop("realised_usd_micros")
         found[mint].append((wallet, Position(**row)))
     return found
-
-
-def _traders(token: Token, ranked: Ranked) -> TokenTraders:
-    about, unit = token.about, token.facts.unit
-    return {
-        "mint": token.mint,
-        "name": about["name"],
-        "symbol": about["symbol"],
-        "decimals": about["decimals"],
-        "traders": [
-            _trader(place, wallet, position, unit)
-            for place, (wallet, position) in enumerate(ranked, start=1)
-        ],
-    }
-
-
-def _trader(place: int, wallet: str, position: Position, unit: int | None) -> Trader:
-    micros, lamports = position.realised_usd_micros, position.realised_lamports
-    cost = position.matched_cost_usd_micros
-    bought_raw, sold_raw = position.bought_raw, position.sold_raw
-    held_raw, unmatched_raw = position.held_raw, position.unmatched_raw
-    bought_micros, sold_micros = position.bought_usd_micros, position.sold_usd_micros
-    return {
-        "place": place,
-        "wallet": wallet,
-        "realised_usd_micros": str(micros),
-        "realised_usd": micros / MICROS,
-        "realised_lamports": str(lamports),
-        "realised_sol": lamports / LAMPORTS,
-        "realised_pct": 100 * micros / cost if cost else None,
-        "bought_raw": str(bought_raw),
-        "bought": bought_raw / unit if unit else None,
-        "bought_usd_micros": str(bought_micros),
-        "bought_usd": bought_micros / MICROS,
-        "sold_raw": str(sold_raw),
-        "sold": sold_raw / unit if unit else None,
-        "sold_usd_micros": str(sold_micros),
-        "sold_usd": sold_micros / MICROS,
-        "held_raw": str(held_raw),
-        "held": held_raw / unit if unit else None,
-        "unmatched_raw": str(unmatched_raw),
-        "unmatched": unmatched_raw / unit if unit else None,
-        "buys": position.buys,
-        "sells": position.sells,
-        "wins": position.wins,
-        "losses": position.losses,
-        "first_trade_ms": position.first_trade_ms if position.first_trade_slot else None,
-        "last_trade_ms": position.last_trade_ms if position.last_trade_slot else None,
-    }

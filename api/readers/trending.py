@@ -1,12 +1,10 @@
 """The trending list: the best launch tokens of all partitions, read at most twice a second.
 
-A list is some hundred kilobytes of records, and changes when slots are settled: all who ask within
-half a second get the same reading, and those who come while one is under way wait for it.
+A list is some hundred kilobytes of records; all who ask within half a second get the same reading.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +13,7 @@ import orjson
 
 from api.answers.tokens import TrendingToken
 from api.readers.settled import MINT_TAGS, Settled, settled
+from api.readers.shared import Shared
 from api.readers.token_facts import facts
 from api.stores import Stores
 from schemas.redis_keys import (
@@ -26,7 +25,6 @@ from schemas.redis_keys import (
     mint_tag,
 )
 
-FRESH_FOR_S: Final = 0.5
 SCORE_UNIT: Final = 1024
 TOP: Final = 10
 
@@ -41,11 +39,10 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The list as it was read at a time of the loop's clock."""
+    """The list, and how far the markets are."""
 
     settled: Settled
     tokens: list[_Listed]
-    read_at: float
 
 
 class TrendingTokens:
@@ -53,17 +50,14 @@ class TrendingTokens:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._last: _Reading | None = None
-        self._reading: asyncio.Task[_Reading] | None = None
+        self._reading = Shared(self._read)
 
     async def first(self, platforms: Collection[str], limit: int) -> dict[str, Any]:
         """Return the first tokens, of some platforms or of all (`answers.tokens.Trending`).
 
         Raises Problem.
         """
-        reading = self._last
-        if reading is None or self._now() - reading.read_at > FRESH_FOR_S:
-            reading = await self._read_once()
+        reading = await self._reading.get()
         tokens = [
             token.json for token in reading.tokens if not platforms or token.platform in platforms
         ]
@@ -73,24 +67,7 @@ class TrendingTokens:
             "as_of_ms": reading.settled.time_ms,
         }
 
-    async def _read_once(self) -> _Reading:
-        """Return the reading that is under way, or begin one; who leaves does not end it."""
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read())
-            self._reading.add_done_callback(self._ended)
-        return await asyncio.shield(self._reading)
-
-    def _ended(self, task: asyncio.Task[_Reading]) -> None:
-        self._reading = None
-        if not task.cancelled() and task.exception() is None:
-            self._last = task.result()
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
     async def _read(self) -> _Reading:
-        read_at = self._now()
         commands: list[tuple[Any, ...]] = []
         for tag in MINT_TAGS:
             commands += (
@@ -113,7 +90,7 @@ class TrendingTokens:
         if untold:
             await self._tell(untold)
         tokens = [_listed(*each, place=place) for place, each in enumerate(ranked, start=1)]
-        return _Reading(settled(progress), tokens, read_at)
+        return _Reading(settled(progress), tokens)
 
     async def _tell(self, untold: list[tuple[str, dict[str, Any]]]) -> None:
         """Put what RPC said into records of tokens whose creation was not seen."""

@@ -21,7 +21,7 @@ from api.errors import (
 from api.openapi import problems
 from api.readers import token_answers
 from api.readers.holders import holders
-from api.readers.leaderboards import leaderboard, leaderboards
+from api.readers.leaderboard_answers import LeaderboardAnswers
 from api.readers.trending import TrendingTokens
 from api.reply import reply
 from api.stores import Stores
@@ -61,13 +61,14 @@ class LeaderboardsBody(MintsBody):
 def router(stores: Stores) -> APIRouter:
     """Return the paths of this area."""
     paths = APIRouter(tags=["tokens"])
-    _lists(paths, stores)
-    _batches(paths, stores)
+    leaderboards = LeaderboardAnswers(stores)
+    _lists(paths, stores, leaderboards)
+    _batches(paths, stores, leaderboards)
     _token(paths, stores)
     return paths
 
 
-def _lists(paths: APIRouter, stores: Stores) -> None:
+def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:
     trending = TrendingTokens(stores)
 
     @paths.get(
@@ -99,7 +100,8 @@ def _lists(paths: APIRouter, stores: Stores) -> None:
         "/api/tokens/{mint}/leaderboard",
         summary="Who realised most with a token",
         description="Wallets with a realised gain or loss in the token, first in, first out, "
-        "largest gain in dollars first. The same as `/api/wallets/leaderboard/{mint}`.",
+        "largest gain in dollars first. Read at most twice a second. The same as "
+        "`/api/wallets/leaderboard/{mint}`.",
         response_model=None,
         responses={200: {"model": answers.Leaderboard}, **_LIST_OF_ONE},
     )
@@ -111,7 +113,7 @@ def _lists(paths: APIRouter, stores: Stores) -> None:
         responses={200: {"model": answers.Leaderboard}, **_LIST_OF_ONE},
     )
     async def token_leaderboard(request: Request, mint: Mint, limit: Top = 20) -> Response:
-        return reply(request, await leaderboard(stores, mint, limit))
+        return reply(request, await leaderboards.one(mint, limit))
 
     @paths.get(
         "/api/tokens/{mint}/holders",
@@ -125,7 +127,7 @@ def _lists(paths: APIRouter, stores: Stores) -> None:
         return reply(request, await holders(stores, mint, limit))
 
 
-def _batches(paths: APIRouter, stores: Stores) -> None:
+def _batches(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:
     @paths.post(
         "/api/tokens/batch",
         summary="Many tokens",
@@ -150,7 +152,7 @@ def _batches(paths: APIRouter, stores: Stores) -> None:
     async def leaderboards_batch(request: Request, body: LeaderboardsBody) -> Response:
         mints = list(dict.fromkeys(body.mints))
         await charge_items(request, len(mints))
-        return reply(request, await leaderboards(stores, mints, body.limit))
+        return reply(request, await leaderboards.many(mints, body.limit))
 
     # Words, not addresses: GET of one is answered as a path that is not there to be read.
     @paths.get("/api/tokens/batch", include_in_schema=False)

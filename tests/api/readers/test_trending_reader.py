@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-import pytest
 
 from api.errors import STORE_UNAVAILABLE, Problem
-from api.readers import trending
 from api.readers.trending import TrendingTokens
 from schemas.channels import TRENDING_FIELDS
 
@@ -55,19 +53,17 @@ async def test_who_comes_while_it_is_read_waits_for_that() -> None:
     assert (token["mint"], token["score"], token["place"]) == ("mint", 2.0, 1)
 
 
-async def test_it_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_read_again_after_a_while() -> None:
     stores = Stores()
     tokens = TrendingTokens(stores)  # type: ignore[arg-type]
     assert (await tokens.first((), 5))["as_of_slot"] == 5
     stores.slot = 6
     assert (await tokens.first((), 5))["as_of_slot"] == 5
-    monkeypatch.setattr(trending, "FRESH_FOR_S", 0.0)
+    tokens._reading._fresh_for_s = 0.0
     assert (await tokens.first((), 5))["as_of_slot"] == 6
 
 
-async def test_a_store_that_is_away_is_said_to_all_and_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_store_that_is_away_is_said_to_all_and_asked_again() -> None:
     stores = Stores()
     stores.broken = True
     tokens = TrendingTokens(stores)  # type: ignore[arg-type]

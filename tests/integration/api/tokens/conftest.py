@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import count
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -47,6 +48,7 @@ COLD_AFTER_DAYS = 2
 SOL_USD = 150
 SUPPLY_RAW = 10**15
 DATABASE = 6  # of the session's Valkey
+NUMBERS = count(1)
 
 
 class Chain:
@@ -54,11 +56,12 @@ class Chain:
 
     def __init__(self, redis: Redis, sink: ClickHouseSink, settings: Settings) -> None:
         self.redis = redis
-        self.slot = 1000
+        number = next(NUMBERS)  # what is kept of one chain must not fit another one
+        self.slot = 1_000_000 * number
         self.time_ms = T0_MS
         self._sink = sink
         self._settings = settings
-        self._random = Random(7)
+        self._random = Random(number)
         self._events: list[Swap | Creation | Migration] = []
         self._balances: list[dict[str, Any]] = []
         self._slots: list[tuple[int, int, list[Any], list[Any]]] = []

@@ -1,0 +1,179 @@
+"""Leaderboards as they are answered, each put together at most twice a second.
+
+Putting one together takes forty commands and the positions of all in it, some 170 us. An answer
+stands for half a second, as all of a process's answers about the books do; and beyond that for as
+long as no partition of the books or of the token's market has settled anything since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from api.amounts import LAMPORTS, MICROS
+from api.answers.tokens import TokenTraders, Trader
+from api.readers.leaderboards import Ranked, read_traders
+from api.readers.settled import MINT_TAGS, Settled, settled, watermark
+from api.readers.shared import FRESH_FOR_S, Shared, now_s
+from api.readers.token_answers import unknown_token
+from api.readers.tokens import Token, read_tokens
+from api.stores import Stores
+from schemas.positions import Position
+from schemas.redis_keys import MARKETS, tag_of_wallets
+from schemas.topics import SETTLED_BY_WALLET
+
+KEPT_BYTES: Final = 32 << 20
+AT_ONCE: Final = 20  # tokens of a batch that are read in one go
+_WATERMARKS: Final = [
+    watermark("pnl", tag_of_wallets(partition)) for partition in range(SETTLED_BY_WALLET.partitions)
+]
+_PROGRESS: Final = [*_WATERMARKS, *(("HMGET", MARKETS.make(tag=tag), "slot") for tag in MINT_TAGS)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How far all the books are."""
+
+    settled: Settled  # those of the wallets
+    slots: list[list[bytes | None]]  # of every partition, those of the markets too
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer, and the state of the books that it tells of at least."""
+
+    json: bytes  # `TokenTraders`
+    progress: _Progress
+    made_at: float
+
+    def stands(self, progress: _Progress, at: float) -> bool:
+        """Tell whether it may be told again."""
+        return at - self.made_at <= FRESH_FOR_S or self.progress.slots == progress.slots
+
+
+class LeaderboardAnswers:
+    """Answers for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._progress = Shared(self._read_progress)
+        self._kept: dict[tuple[str, int], _Kept] = {}  # by mint and limit
+        self._bytes = 0
+
+    async def one(self, mint: str, limit: int) -> orjson.Fragment:
+        """Return who realised most with a token (`answers.tokens.Leaderboard`); raises Problem."""
+        found, state = await self._answers([mint], limit)
+        if mint not in found:
+            raise unknown_token(mint)
+        as_of = b',"as_of_slot":%d,"as_of_ms":%d}' % state
+        return orjson.Fragment(found[mint][:-1] + as_of)
+
+    async def many(self, mints: Sequence[str], limit: int) -> dict[str, Any]:
+        """Return those of many tokens, in the order asked for (`answers.tokens.Leaderboards`).
+
+        Raises Problem.
+        """
+        found, state = await self._answers(mints, limit)
+        return {
+            "leaderboards": [orjson.Fragment(found[mint]) for mint in mints if mint in found],
+            "unknown": [mint for mint in mints if mint not in found],
+            "as_of_slot": state.slot,
+            "as_of_ms": state.time_ms,
+        }
+
+    async def _answers(self, mints: Sequence[str], limit: int) -> tuple[dict[str, bytes], Settled]:
+        """Return the answers of the tokens that are known, and how far the least of them is."""
+        progress = await self._progress.get()
+        at, state = now_s(), progress.settled
+        found: dict[str, bytes] = {}
+        missing: list[str] = []
+        for mint in mints:
+            kept = self._kept.get((mint, limit))
+            if kept is None or not kept.stands(progress, at):
+                missing.append(mint)
+                continue
+            found[mint] = kept.json
+            if kept.progress.slots != progress.slots:
+                state = min(state, kept.progress.settled)
+        # Some at a time: each is a millisecond of work, and others wait meanwhile.
+        for start in range(0, len(missing), AT_ONCE):
+            found |= await self._make(missing[start : start + AT_ONCE], limit, progress, at)
+        return found, state
+
+    async def _make(
+        self, mints: Sequence[str], limit: int, progress: _Progress, at: float
+    ) -> dict[str, bytes]:
+        tokens, ranked = await asyncio.gather(
+            read_tokens(self._stores, mints), read_traders(self._stores, mints, limit)
+        )
+        made = {}
+        for mint, token in tokens.by_mint.items():
+            json = made[mint] = orjson.dumps(_traders(token, ranked[mint]))
+            self._keep((mint, limit), _Kept(json, progress, at))
+        return made
+
+    def _keep(self, key: tuple[str, int], kept: _Kept) -> None:
+        if (before := self._kept.pop(key, None)) is not None:
+            self._bytes -= len(before.json)
+        self._kept[key] = kept
+        self._bytes += len(kept.json)
+        while self._bytes > KEPT_BYTES:
+            oldest = next(iter(self._kept))
+            self._bytes -= len(self._kept.pop(oldest).json)
+
+    async def _read_progress(self) -> _Progress:
+        answers = await self._stores.ask(_PROGRESS)
+        return _Progress(settled(answers[: len(_WATERMARKS)]), answers)
+
+
+def _traders(token: Token, ranked: Ranked) -> TokenTraders:
+    about, unit = token.about, token.facts.unit
+    return {
+        "mint": token.mint,
+        "name": about["name"],
+        "symbol": about["symbol"],
+        "decimals": about["decimals"],
+        "traders": [
+            _trader(place, wallet, position, unit)
+            for place, (wallet, position) in enumerate(ranked, start=1)
+        ],
+    }
+
+
+def _trader(place: int, wallet: str, position: Position, unit: int | None) -> Trader:
+    micros, lamports = position.realised_usd_micros, position.realised_lamports
+    cost = position.matched_cost_usd_micros
+    bought_raw, sold_raw = position.bought_raw, position.sold_raw
+    held_raw, unmatched_raw = position.held_raw, position.unmatched_raw
+    bought_micros, sold_micros = position.bought_usd_micros, position.sold_usd_micros
+    return {
+        "place": place,
+        "wallet": wallet,
+        "realised_usd_micros": str(micros),
+        "realised_usd": micros / MICROS,
+        "realised_lamports": str(lamports),
+        "realised_sol": lamports / LAMPORTS,
+        "realised_pct": 100 * micros / cost if cost else None,
+        "bought_raw": str(bought_raw),
+        "bought": bought_raw / unit if unit else None,
+        "bought_usd_micros": str(bought_micros),
+        "bought_usd": bought_micros / MICROS,
+        "sold_raw": str(sold_raw),
+        "sold": sold_raw / unit if unit else None,
+        "sold_usd_micros": str(sold_micros),
+        "sold_usd": sold_micros / MICROS,
+        "held_raw": str(held_raw),
+        "held": held_raw / unit if unit else None,
+        "unmatched_raw": str(unmatched_raw),
+        "unmatched": unmatched_raw / unit if unit else None,
+        "buys": position.buys,
+        "sells": position.sells,
+        "wins": position.wins,
+        "losses": position.losses,
+        "first_trade_ms": position.first_trade_ms if position.first_trade_slot else None,
+        "last_trade_ms": position.last_trade_ms if position.last_trade_slot else None,
+    }

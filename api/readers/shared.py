@@ -1,0 +1,51 @@
+"""Readings that all requests of a process share for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+FRESH_FOR_S: Final = 0.5
+"""The stores are written twice a second."""
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """A reading that is made when it is asked for, and then stands for half a second.
+
+    Those who come while one is under way wait for that one; who leaves does not end it. What went
+    wrong is raised to all who waited, and the next to come tries again.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[T]], fresh_for_s: float = FRESH_FOR_S) -> None:
+        self._read = read
+        self._fresh_for_s = fresh_for_s
+        self._last: tuple[float, T] | None = None  # since when, of the loop's clock
+        self._reading: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """Return the reading; raises what the reading raises."""
+        if self._last is not None and now_s() - self._last[0] <= self._fresh_for_s:
+            return self._last[1]
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._begin())
+            self._reading.add_done_callback(self._ended)
+        return await asyncio.shield(self._reading)
+
+    async def _begin(self) -> T:
+        began = now_s()
+        found = await self._read()
+        self._last = began, found
+        return found
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._reading = None
+        if not task.cancelled():
+            task.exception()  # those who waited have it; nobody may be left of them
+
+
+def now_s() -> float:
+    """Return the time of the loop's clock."""
+    return asyncio.get_running_loop().time()
