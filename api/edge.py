@@ -59,7 +59,8 @@ class Edge:
         request_id = request_id or f"{self._process}-{next(self._numbers):x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        if scope["method"] == "HEAD":  # as GET; the server leaves the body out
+        method = scope["method"]
+        if method == "HEAD":  # as GET; the server leaves the body out
             scope = {**scope, "method": "GET"}
         answer = _Answer(send, request_id, takes_gzip)
         self._running += 1
@@ -67,16 +68,17 @@ class Edge:
             await self._app(scope, receive, answer.send)
         finally:
             self._running -= 1
-            self._tell(scope, answer.status or CLIENT_CLOSED, (perf_counter() - began_s) * 1000)
+            duration_ms = (perf_counter() - began_s) * 1000
+            self._tell(method, scope, answer.status or CLIENT_CLOSED, duration_ms)
 
-    def _tell(self, scope: Scope, status: int, duration_ms: float) -> None:
+    def _tell(self, method: str, scope: Scope, status: int, duration_ms: float) -> None:
         route = scope.get("route")
         metrics.answered(getattr(route, "path", ""), status, duration_ms)
         if self._log.is_on:
             state = scope["state"]
             client = scope.get("client")
             self._log.write(
-                method=scope["method"],
+                method=method,
                 path=scope["path"],
                 status=status,
                 duration_ms=duration_ms,

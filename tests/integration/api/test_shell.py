@@ -107,8 +107,9 @@ def test_the_packed_bytes_are_gzip(client, api):
     assert json.loads(gzip.decompress(raw))["openapi"].startswith("3.")
 
 
-def test_head_is_get_without_the_body(client):
+def test_head_is_get_without_the_body(client, api):
     got, headed = client.get(PRICE), client.head(PRICE)
+    assert access_lines(api, headed.headers["x-request-id"])[0]["method"] == "HEAD"
     assert (headed.status_code, headed.content) == (200, b"")
     assert headed.headers["content-length"] == got.headers["content-length"]
 
