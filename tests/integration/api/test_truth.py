@@ -304,20 +304,22 @@ def test_holdings_are_the_balances(ask, truth, wallets, found):
         expected = wallets.tokens(wallet)
         assert {token["mint"] for token in told["tokens"]} == expected.keys()
         assert told["hidden_unverified"] == told["hidden_small"] == 0
-        worth = [0]
+        worth = []
         for token in told["tokens"]:
             wanted = expected[token["mint"]]
             for account in token["accounts"]:
                 account.pop("amount")  # compared with amount_raw already
             is_verified = {"is_verified": token["is_verified"]}
             compare(found, "holding", (wallet, token["mint"]), wanted | is_verified, token)
-            if token["is_verified"]:
-                worth.append(int(token["value_usd_micros"]))
+            worth.append(token["value_usd_micros"])
         native = wallets.native(wallet)
         if native is None:
             assert told["native"] is None
         else:
             compare(found, "native", wallet, native, told["native"])
+            worth.append(native["value_usd_micros"])
+        known_worth = [int(each) for each in worth if each is not None]
+        assert int(told["value_usd_micros"] or 0) == sum(known_worth)
         _verified_only(ask.get("/api/wallets/{wallet}/holdings", wallet=wallet), told)
     assert found.compared["holding"] > 1_000
 

@@ -117,12 +117,16 @@ class TokenFigures:
             least, most = self._known.price_bounds(mint)
             if not least <= Fraction(price) <= most:
                 found.append((float(least), price, float(most)))
-        ratio = Fraction(usd) / Fraction(price) / self._known.sol_usd
-        if not Fraction(9, 10) < ratio < Fraction(11, 10):
-            found.append(("dollars for a SOL", float(ratio)))
+        if usd is None:  # it has not traded since SOL itself has a price
+            if self._known.oracle.valuer.of_slot.get(told["price_slot"]) is not None:
+                found.append(("price_usd", None, told["price_slot"]))
+        else:
+            ratio = Fraction(usd) / Fraction(price) / self._known.sol_usd
+            if not Fraction(9, 10) < ratio < Fraction(11, 10):
+                found.append(("dollars for a SOL", float(ratio)))
         first, last = self._known.oracle.slots[0], self._known.oracle.slots[-1]
-        # The live lane is ahead of what is settled by the slots that were not confirmed.
-        if not first.slot <= told["price_slot"] <= last.slot + 64:
+        # The live lane also tells of slots that were not confirmed, or not seen whole at the start.
+        if not first.slot - 8 <= told["price_slot"] <= last.slot + 8:
             found.append(("price_slot", told["price_slot"]))
         if told["is_price_stale"] is not False:
             found.append(("is_price_stale", told["is_price_stale"]))
