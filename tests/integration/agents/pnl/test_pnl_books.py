@@ -254,6 +254,23 @@ async def test_after_a_pause_the_dead_leave_some_at_a_time(player, market, monke
         assert await cut.state() == wanted
 
 
+@pytest.mark.parametrize("after_h", [24, 500])
+async def test_who_was_away_but_for_a_moment_is_marked_too(player, market, after_h):
+    tape = market(12)
+    before, pause = trade(1, tape, BUY, 1), tape.one(10 * DAY_MS, busy=0)
+    again = trade(pause.slot + 1, tape, SELL, 1)
+    again.block_time_ms = pause.block_time_ms + 1
+    batches = [before, pause, again]
+    wanted, _ = await straight(player, batches, cold_after_h=after_h)  # moves in the same load
+    cut = await player(cold_after_h=after_h, clickhouse=True)
+    for batch in batches:
+        await cut.apply([batch])
+        await cut.flush()
+    assert await cut.state() == wanted
+    fields = wanted[f"pos:{{w3}}:{tape.wallets[0]}"]
+    assert (COLD_MARK in fields) == (after_h == 24)
+
+
 async def test_a_fee_is_no_token_to_put_away(player, market):
     tape = market(3)
     before, after = tape.one(busy=0), tape.one(10 * DAY_MS, busy=9)
