@@ -117,8 +117,9 @@ class TokenFigures:
             least, most = self._known.price_bounds(mint)
             if not least <= Fraction(price) <= most:
                 found.append((float(least), price, float(most)))
-        if usd is None:  # it has not traded since SOL itself has a price
-            if self._known.oracle.valuer.of_slot.get(told["price_slot"]) is not None:
+        if usd is None:  # it has not traded since SOL itself has a price that is settled
+            since = min(slot for slot, of in self._known.oracle.valuer.of_slot.items() if of)
+            if told["price_slot"] > since + 8:
                 found.append(("price_usd", None, told["price_slot"]))
         else:
             ratio = Fraction(usd) / Fraction(price) / self._known.sol_usd
