@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -13,7 +12,7 @@ from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
 from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
-from api.readers.tokens import Token, TokenJson, Tokens, read_tokens
+from api.readers.tokens import Token, Tokens, read_tokens
 from api.stores import Stores
 from schemas.markets import (
     QUARTERS_KEPT,
@@ -63,24 +62,6 @@ async def token_price(stores: Stores, mint: str) -> TokenPrice:
         "is_price_stale": found["is_price_stale"],
         "change_24h_pct": found["change_24h_pct"],
         "market_cap_usd": found["market_cap_usd"],
-        "as_of_slot": tokens.as_of_slot,
-        "as_of_ms": tokens.as_of_ms,
-    }
-
-
-async def many_tokens(stores: Stores, mints: Sequence[str]) -> dict[str, Any]:
-    """Return tokens in the order asked for (`answers.tokens.Tokens`); raises Problem."""
-    tokens = await read_tokens(stores, mints)
-    found, unknown = [], []
-    for mint in mints:
-        each = tokens.by_mint.get(mint)
-        if each is None:
-            unknown.append(mint)
-        else:
-            found.append(_token_json(each, tokens))
-    return {
-        "tokens": found,
-        "unknown": unknown,
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
     }
@@ -158,25 +139,14 @@ def token_facts(found: Token, tokens: Tokens) -> TokenFacts:
     return {**then, **token_now(found, then["liquidity_sol"], tokens)}
 
 
-def _token_json(found: Token, tokens: Tokens) -> orjson.Fragment:
-    """Return the same as JSON, which is kept with the token.
-
-    Of one that was not traded since, only what is of now is made anew, and that when the chain has
-    gone on: twice a second.
-    """
-    kept = found.json
-    now = (tokens.now_ms, tokens.sol_usd, found.closes)
-    if kept is not None and kept.now == now:
-        return kept.answer
-    if kept is None:
+def token_json(found: Token, tokens: Tokens) -> bytes:
+    """Return the same as JSON, of which all but what is of now is kept with the token."""
+    if not found.json:
         then = token_then(found)
-        packed, liquidity_sol = orjson.dumps(then)[:-1], then["liquidity_sol"]
-    else:
-        packed, liquidity_sol = kept.then, kept.liquidity_sol
-    added = orjson.dumps(token_now(found, liquidity_sol, tokens))
-    answer = orjson.Fragment(b"%b,%b" % (packed, added[1:]))
-    found.json = TokenJson(packed, liquidity_sol, answer, now)
-    return answer
+        found.liquidity_sol = then["liquidity_sol"]
+        found.json = orjson.dumps(then)[:-1]
+    now = orjson.dumps(token_now(found, found.liquidity_sol, tokens))
+    return b"%b,%b" % (found.json, now[1:])
 
 
 def percent(part_raw: int, supply_raw: int | None) -> float | None:

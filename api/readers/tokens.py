@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from orjson import Fragment
-
 from api.answers.tokens import About, PriceSource
 from api.readers.cold_markets import read_cold_fields
 from api.readers.token_facts import Facts, facts
@@ -39,16 +37,6 @@ _DAY_FIELDS: Final = (*_HEAD_FIELDS, "quarters")
 
 
 @dataclass(slots=True)
-class TokenJson:
-    """A token as it is answered."""
-
-    then: bytes  # `TokenThen`, without the brace at its end
-    liquidity_sol: float | None  # of that
-    answer: Fragment  # with `TokenNow`, as of what `now` says
-    now: tuple[int, float | None, bytes]  # chain's time, SOL's price, closes
-
-
-@dataclass(slots=True)
 class Token:
     """A token as the stores know it; what nobody told is None."""
 
@@ -60,7 +48,8 @@ class Token:
     closes: bytes  # `schemas.prices`: of the last day
     quarters: bytes | None = None  # `schemas.markets`: where asked for
     is_cold: bool = False  # its market is in ClickHouse
-    json: TokenJson | None = None  # once somebody has made it
+    json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
+    liquidity_sol: float | None = None  # along with it
 
     @property
     def about(self) -> About:

@@ -22,6 +22,7 @@ from api.openapi import problems
 from api.readers import token_answers
 from api.readers.holders import holders
 from api.readers.leaderboard_answers import LeaderboardAnswers
+from api.readers.token_batches import TokenBatches
 from api.readers.trending import TrendingTokens
 from api.reply import reply
 from api.stores import Stores
@@ -128,18 +129,21 @@ def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -
 
 
 def _batches(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:
+    batches = TokenBatches(stores)
+
     @paths.post(
         "/api/tokens/batch",
         summary="Many tokens",
         description="What `/api/tokens/{mint}` tells of each, without its last 24 hours. Costs one "
-        "credit a mint. Mints of which nothing is known are listed in `unknown`.",
+        "credit a mint. Mints of which nothing is known are listed in `unknown`. "
+        "A token is read at most twice a second.",
         response_model=None,
         responses={200: {"model": answers.Tokens}, **_OF_MANY},
     )
     async def tokens_batch(request: Request, body: MintsBody) -> Response:
         mints = list(dict.fromkeys(body.mints))
         await charge_items(request, len(mints))
-        return reply(request, await token_answers.many_tokens(stores, mints))
+        return reply(request, await batches.many(mints))
 
     @paths.post(
         "/api/tokens/leaderboard/batch",

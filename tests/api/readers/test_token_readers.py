@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from api.answers.tokens import TokenThen
-from api.readers import tokens
+from api.readers import token_batches, tokens
 from api.readers.leaderboards import _Board
 from api.readers.token_answers import percent, token_facts, token_now
+from api.readers.token_batches import TokenBatches
 from api.readers.token_facts import facts
 from api.readers.tokens import Token, Tokens, read_tokens
 from api.readers.trending import overlay
@@ -222,6 +223,40 @@ async def test_partitions_that_are_not_equally_far() -> None:
     found = await read_tokens(Answers(trip), mints)  # type: ignore[arg-type]
     assert (found.as_of_slot, found.as_of_ms) == (7, 1000)
     assert (found.now_ms, found.sol_usd) == (2000, 200.0)
+
+
+async def test_a_batch_reads_only_what_it_does_not_stand_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, unknown = (
+        next(mint for mint in map(encode, (bytes([n]) * 32 for n in range(at, 250)))
+             if SETTLED_BY_MINT.partition(mint) == 3)
+        for at in (1, 90, 170)
+    )  # fmt: skip
+    price = [*PRICE, None]
+    nothing = [[None] * 2, [None] * 6]
+
+    def said(slot: int) -> list[Any]:
+        return [b"%d" % slot, b"%d" % (NOW_MS + slot), b"100/1"]
+
+    stores = Answers(
+        [said(7), [None], [HEAD, told(name="A")], list(price)],
+        [said(8), [None, None], [HEAD, told(name="B")], list(price), *nothing],
+        [0],  # nor is it cold
+        [said(9), [None], [HEAD, told(name="C")], list(price)],
+    )
+    batches = TokenBatches(stores)  # type: ignore[arg-type]
+    found = orjson.loads(orjson.dumps(await batches.many([first])))
+    assert [token["name"] for token in found["tokens"]] == ["A"]
+    found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))
+    assert [token["name"] for token in found["tokens"]] == ["B", "A"]
+    assert (found["unknown"], found["as_of_slot"], found["as_of_ms"]) == ([unknown], 7, NOW_MS + 7)
+    monkeypatch.setattr(token_batches, "KEPT", 1)
+    batches._fresh_for_s = -1.0
+    found = orjson.loads(orjson.dumps(await batches.many([first])))
+    assert ([token["name"] for token in found["tokens"]], found["as_of_slot"]) == (["C"], 9)
+    assert list(batches._kept) == [first]
+    assert stores.trips == []
 
 
 # Ranks.
