@@ -11,6 +11,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+import httpx
 import pytest
 
 from pipeline.chaos.books import DAY_MS
@@ -18,7 +19,7 @@ from pipeline.chaos.differences import Differences
 from pipeline.chaos.values import MONEY, SOL
 from schemas.markets import INTERVALS_S
 from tests.integration.api import history_figures as history
-from tests.integration.api.asking import Asker, Near, compare, raw_of, unlike
+from tests.integration.api.asking import Asker, Near, compare, raw_of, unlike, validator
 from tests.integration.api.oracle import Known, day_text, known
 from tests.integration.api.simulation import SEED, WALLETS, Simulation
 from tests.integration.api.token_figures import TokenFigures, coins_of
@@ -560,6 +561,22 @@ def test_a_token_that_nobody_knows(ask):
     for path in ("", "/price", "/holders", "/leaderboard", "/pools"):
         refused = ask.get("/api/tokens/{mint}" + path, mint=NOBODY, status=404)
         assert refused["code"] == "unknown_token"
+
+
+def test_health_says_how_far_it_is(ask, truth):
+    answer = ask.client.get("/api/health")
+    told = answer.json()
+    assert answer.status_code == 200
+    assert validator(ask.document, "get", "/api/health", 200).is_valid(told)
+    # The chain has ended: half a minute later that is told.
+    assert told["status"] in ("ok", "degraded")
+    assert (told["status"] == "degraded") == bool(told["reasons"])
+    assert {each["status"] for each in told["dependencies"].values()} == {"ok"}
+    groups = told["pipeline"]["groups"].values()
+    assert {group["slot"] for group in groups} == {truth.last_slot}
+    assert told["gaps"]["count"] == 0
+    reduced = httpx.get(f"{ask.client.base_url}/api/health").json()
+    assert reduced.keys() == {"status", "timestamp"}
 
 
 # The proof itself.
