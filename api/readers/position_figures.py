@@ -30,6 +30,11 @@ class Valued(NamedTuple):
 
 
 _NOT_VALUED: Final = Valued(None, None, None, None)
+_NOTHING_HELD: Final = {
+    (in_sol, in_usd): Valued(0 if in_sol else None, 0 if in_usd else None, None, None)
+    for in_sol in (False, True)
+    for in_usd in (False, True)
+}
 
 
 def worth(amount_raw: int, decimals: int | None, price: LastPrice | None) -> Worth:
@@ -52,6 +57,10 @@ def valued(position: Position, token: Token | None) -> Valued:
     if token is None:
         return _NOT_VALUED
     decimals, price, known_raw = token.decimals, token.price, position.held_known_raw
+    if not position.held_raw:  # as most are: nothing is to be computed
+        if price is None or decimals is None:
+            return _NOT_VALUED
+        return _NOTHING_HELD[bool(price.price_sol), bool(price.price_usd)]
     value_lamports, value_usd_micros = worth(position.held_raw, decimals, price)
     if not known_raw:
         return Valued(value_lamports, value_usd_micros, None, None)

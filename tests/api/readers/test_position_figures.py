@@ -58,6 +58,8 @@ def told_of(position: Position, about: Token | None) -> PositionOf:
 def positions(draw: st.DrawFn) -> Position:
     """Positions that keep the books' identities."""
     record = Position(**{each.name: draw(AMOUNT) for each in fields(Position)})
+    if draw(st.booleans()):
+        record.held_raw = 0
     record.held_known_raw = draw(st.integers(0, record.held_raw))
     if not record.held_known_raw:
         record.held_cost_lamports = record.held_cost_usd_micros = 0
@@ -124,6 +126,13 @@ def test_unrealised_is_worth_less_cost(position, about):
         if told is not None and position.held_known_raw == position.held_raw:
             value = int(answer[f"value_{unit}"])
             assert value - int(answer[f"held_cost_{unit}"]) == int(told)
+
+
+@given(positions(), tokens())
+def test_value_is_worth_of_what_is_held(position, about):
+    decimals, price = (about.decimals, about.price) if about else (None, None)
+    value = worth(position.held_raw, decimals, price)
+    assert valued(position, about)[:2] == value
 
 
 @given(positions(), tokens())
