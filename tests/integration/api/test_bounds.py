@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
+from random import Random
 
 import httpx
 import pytest
@@ -267,6 +270,29 @@ def test_requests_in_a_row_on_one_connection_are_answered_in_order(api):
     with Caller(api) as caller:
         caller.send(head(api) + head(api, "GET", "/nowhere") + head(api, "GET", "/api/health/live"))
         assert [caller.answer().status for _ in range(3)] == [200, 404, 200]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_cut_anywhere_are_answered_as_ever(api, seed):
+    random = Random(seed)
+    lines = ("content-type: application/json", f"content-length: {len(BODY)}")
+    filler = f"x-filler: {'f' * 12_000}"  # a head of several pieces, within its bound
+    kinds = [
+        (head(api), 200),
+        (head(api, "POST", BATCH, *lines) + BODY, 200),
+        (head(api, "GET", "/nowhere"), 404),
+        (head(api, "GET", PRICE, filler), 200),
+        (head(api, "POST", BATCH, *lines, "x-api-key: twice") + BODY, 401),
+    ]
+    asked = [random.choice(kinds) for _ in range(40)]
+    stream = b"".join(data for data, _ in asked)
+    cuts = sorted(random.sample(range(1, len(stream)), 120))
+    with Caller(api) as caller, ThreadPoolExecutor(1) as reader:
+        got = reader.submit(lambda: [caller.answer().status for _ in asked])
+        for start, end in pairwise([0, *cuts, len(stream)]):
+            caller.send(stream[start:end])
+            time.sleep(random.choice((0, 0, 0.002)))
+        assert got.result(30) == [status for _, status in asked]
 
 
 def test_what_follows_a_request_and_is_none_does_not_come_before_its_answer(api):
