@@ -28,7 +28,8 @@ from schemas.markets import INTERVALS_S
 from schemas.positions import DAY_MS
 
 _HOST: Final = "127.0.0.1"
-_SWAPS_A_SLICE: Final = 2_000_000  # what is grouped at once
+_SWAPS_A_SLICE: Final = 1_000_000  # what is grouped at once
+_STATEMENT_S: Final = 600
 _STILL_S: Final = 300.0  # for merges and the append-only file to come to rest
 
 
@@ -60,7 +61,7 @@ class Stores:
         """Write the data set into the empty stores; return how long it took and what it takes."""
         began = time.monotonic()
         migrate(self.settings)
-        with clickhouse_client.connect(self.settings) as clickhouse:
+        with clickhouse_client.connect(self.settings, answer_timeout_s=_STATEMENT_S) as clickhouse:
             _fill_clickhouse(clickhouse, world)
             tables_s = time.monotonic() - began
             asyncio.run(self._fill_redis(clickhouse, world))

@@ -32,12 +32,15 @@ class ClickHouseUnavailable(Exception):  # noqa: N818 - says what is the case
     """No ClickHouse can be used at the address; the text says why and what to do."""
 
 
-def connect(settings: Settings, database: str | None = None) -> Client:
+def connect(
+    settings: Settings, database: str | None = None, *, answer_timeout_s: int = ANSWER_TIMEOUT_S
+) -> Client:
     """Return a client. Raises ClickHouseError if the server or the database is not there.
 
     `database` is that of the settings unless another is named: "default" is always there.
     """
-    return clickhouse_connect.get_client(**_arguments(settings, database))
+    arguments = _arguments(settings, database) | {"send_receive_timeout": answer_timeout_s}
+    return clickhouse_connect.get_client(**arguments)
 
 
 async def connect_async(settings: Settings, database: str | None = None) -> AsyncClient:
