@@ -167,6 +167,8 @@ async def test_a_range_of_time_is_half_open_and_stays_while_pages_turn(
     for path, days in zip(paths_of(wallet, mint), (30, 30, 1), strict=True):
         pages = await ask.pages(f"/api/{path}", limit=1000)
         assert told(pages) == newest_first(swaps[: days * 24])
+        page = await ask.get(f"/api/{path}")
+        assert told([page]) == newest_first(swaps[: min(days * 24, 50)])
 
 
 async def test_what_is_not_settled_everywhere_is_not_shown(store, ask, new_swap, new_address):
