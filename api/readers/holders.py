@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import nlargest
 from typing import Any, Final
 
@@ -40,8 +41,9 @@ from schemas.redis_keys import (
     MARKETS,
     METADATA,
     PRICE,
-    mint_tag,
+    tag_of_mints,
 )
+from schemas.topics import SETTLED_BY_MINT
 
 ATTEMPTS: Final = 5  # to read rounded scores and what they stand for in one state
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
@@ -54,6 +56,7 @@ COVERAGE: Final = (
 COVERAGE_OF_MONEY: Final = "Holders of SOL and of dollar coins are not followed."
 
 Ranked = list[tuple[bytes, int]]
+_text: Final = lru_cache(maxsize=1 << 14)(encode)  # the same wallets hold much of everything
 
 
 @dataclass(slots=True)
@@ -97,36 +100,55 @@ async def holders(stores: Stores, mint: str, limit: int) -> Holders:
         if is_followed and state.head is not None
         else None,
         "creator": about["creator"],
-        "holders": [_holder(place, *each, told) for place, each in enumerate(state.top, start=1)],
+        "holders": _holders(state.top, told),
         "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
         "as_of_slot": state.settled.slot,
         "as_of_ms": state.settled.time_ms,
     }
 
 
+class _Names:
+    """The names of the keys of one partition."""
+
+    __slots__ = ("accounts", "cold", "holders", "market", "metadata", "price", "progress")
+
+    def __init__(self, partition: int) -> None:
+        tag = tag_of_mints(partition)
+        self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms")
+        self.cold = COLD_MARKETS.make(tag=tag)
+        self.accounts, self.holders, self.market, self.metadata, self.price = (
+            key.make(tag=tag, mint="") for key in (ACCOUNTS, HOLDERS, MARKET, METADATA, PRICE)
+        )
+
+
+_NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
+
+
 async def _read(stores: Stores, mint: str, limit: int) -> _State:
-    tag = mint_tag(mint)
-    accounts = ACCOUNTS.make(tag=tag, mint=mint)
+    names = _NAMES[SETTLED_BY_MINT.partition(mint)]
     commands: list[tuple[Any, ...]] = [
         ("MULTI",),
-        ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms"),
-        ("HMGET", MARKET.make(tag=tag, mint=mint), "head", "token"),
-        ("GET", METADATA.make(tag=tag, mint=mint)),
-        ("SISMEMBER", COLD_MARKETS.make(tag=tag), mint),
-        ("EXISTS", PRICE.make(tag=tag, mint=mint)),
-        ("ZRANGE", HOLDERS.make(tag=tag, mint=mint), 0, limit - 1, "REV", "WITHSCORES"),
+        names.progress,
+        ("HMGET", names.market + mint, "head", "token"),
+        ("GET", names.metadata + mint),
+        ("SISMEMBER", names.cold, mint),
+        ("EXISTS", names.price + mint),
+        ("ZRANGE", names.holders + mint, 0, limit - 1, "REV", "WITHSCORES"),
     ]
     rounded: list[bytes] = []  # owners whose exact balance is asked for as well
     for _ in range(ATTEMPTS):
-        exact_commands = [("HMGET", accounts, *map(exact_field, rounded))] if rounded else []
-        answers = await stores.ask([*commands, *exact_commands, ("EXEC",)])
-        progress, (head, told), asked, is_cold, is_priced, top, *values = answers[-1]
-        exact: dict[bytes, bytes | None] = {}
+        also: list[tuple[Any, ...]] = [("EXEC",)]
         if rounded:
-            exact = dict(zip(rounded, values[0], strict=True))
-        ranked = _exactly(top, exact)
+            also.insert(0, ("HMGET", names.accounts + mint, *map(exact_field, rounded)))
+        answers = await stores.ask([*commands, *also])
+        progress, (head, told), asked, is_cold, is_priced, top, *values = answers[-1]
+        if top and top[0][1] >= EXACT_BELOW:
+            exact = dict(zip(rounded, values[0], strict=True)) if rounded else {}
+            ranked = _exactly(top, exact)
+        else:
+            ranked = [(owner, int(score)) for owner, score in top]
         if ranked is not None:
-            state = settled([progress])
+            state = settled((progress,))
             return _State(state, head, told, asked, bool(is_cold), bool(is_priced), ranked)
         rounded = [owner for owner, score in top if score >= EXACT_BELOW]
     raise Problem(BUSY, "the balances change faster than they can be read; ask again")
@@ -166,11 +188,15 @@ def _top(accounts: Mapping[bytes, bytes], pools: Iterable[bytes], limit: int) ->
     return nlargest(limit, balances.items(), key=_rank)
 
 
-def _holder(place: int, owner: bytes, balance_raw: int, told: Facts) -> Holder:
-    return {
-        "place": place,
-        "address": encode(owner),
-        "balance_raw": str(balance_raw),
-        "balance": None if told.unit is None else balance_raw / told.unit,
-        "supply_pct": percent(balance_raw, told.supply_raw),
-    }
+def _holders(top: Ranked, told: Facts) -> list[Holder]:
+    unit, supply_raw = told.unit, told.supply_raw
+    return [
+        {
+            "place": place,
+            "address": _text(owner),
+            "balance_raw": str(balance_raw),
+            "balance": None if unit is None else balance_raw / unit,
+            "supply_pct": percent(balance_raw, supply_raw),
+        }
+        for place, (owner, balance_raw) in enumerate(top, start=1)
+    ]
