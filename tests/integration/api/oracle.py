@@ -6,7 +6,7 @@ Figures are integers and fractions; `asking` compares them with what JSON can ho
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -72,7 +72,7 @@ class Known:
     days_with_matches: defaultdict[str, set[int]] = field(
         default_factory=lambda: defaultdict(set)
     )  # by wallet: on which a gain was realised, be it of 0
-    burned: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    burned: Counter[str] = field(default_factory=Counter)  # by mint, orphaned or not
     unsettled: list[Swap] = field(default_factory=list)  # orphaned, or after the last slot
     unseen: dict[str, Coin] = field(default_factory=dict)  # created before the first slot
 
@@ -82,8 +82,6 @@ class Known:
                 for swap in tx.swaps:
                     self.swaps_of_wallet[swap["wallet"]].append(swap)
                     self.swaps_of_mint[swap["mint"]].append(swap)
-                for _, _, mint, burned_raw in tx.flow["burned"]:
-                    self.burned[mint].append(burned_raw)
         for swaps in (*self.swaps_of_wallet.values(), *self.swaps_of_mint.values()):
             swaps.reverse()  # the last first, as they are asked for
         for match in self.books.matches:
@@ -195,7 +193,7 @@ def known(truth: Path, first_slot: int, last_slot: int) -> Known:
     """Return the oracle of the canonical slots from the first to the last."""
     slots = [slot for slot in read(truth) if first_slot <= slot.slot <= last_slot]
     settled = {slot.slot for slot in slots}
-    unsettled, unseen = [], {}
+    unsettled, unseen, burned = [], {}, Counter[str]()
     with truth.open("rb") as lines:
         for line in lines:
             if not line.endswith(b"\n"):
@@ -203,11 +201,14 @@ def known(truth: Path, first_slot: int, last_slot: int) -> Known:
             row = orjson.loads(line)
             if row["kind"] == "swap" and not (row["canonical"] and row["slot"] in settled):
                 unsettled.append(with_integers(row))
+            if row["kind"] == "flow":
+                for _, _, mint, burned_raw in row["burned"]:
+                    burned[mint] += burned_raw
             if row["kind"] == "creation" and row["slot"] < first_slot:
                 unseen[row["mint"]] = Coin(
                     row["name"], row["symbol"], row["uri"], int(row["supply_raw"])
                 )
-    return Known(Oracle(slots), unsettled=unsettled, unseen=unseen)
+    return Known(Oracle(slots), unsettled=unsettled, unseen=unseen, burned=burned)
 
 
 def with_integers(row: Swap) -> Swap:

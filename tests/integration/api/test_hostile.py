@@ -49,7 +49,8 @@ OF_KEYS = re.compile(r"access:(keys|\{[0-9a-f]{64}\}(:credits|:minute)?)( |$)")
 # What the API says to Redis; the scripts are those that charge a key.
 READS = frozenset(
     {
-        *(b"HELLO", b"CLIENT", b"SELECT", b"PING", b"INFO", b"MULTI", b"EXEC", b"EVALSHA"),
+        *(b"HELLO", b"CLIENT", b"SELECT", b"PING", b"INFO", b"MULTI", b"EXEC"),
+        *(b"EVALSHA", b"EVAL"),
         *(b"SCRIPT", b"GET", b"MGET", b"HGET", b"HMGET", b"HGETALL", b"HLEN", b"ZRANGE", b"ZCARD"),
         *(b"SISMEMBER", b"SMISMEMBER", b"XREVRANGE", b"ZSCORE", b"ZMSCORE", b"ZREVRANGE"),
         *(

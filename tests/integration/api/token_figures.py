@@ -86,15 +86,15 @@ class TokenFigures:
     def wrong_supply(self, mint: str, told: Figures) -> list[Any]:
         """Return what cannot be of the supply that the RPC told of a token, or did not tell.
 
-        Nothing is minted after its creation but shares of pools, which have no name, and what is
-        burned is burned in a transaction.
+        Nothing is minted after its creation but shares of pools, which have no name. The RPC tells
+        of the chain as it is: what an orphaned transaction burned may be missing.
         """
         coin = self.coins.get(mint)
         if told["supply_source"] != "rpc":
             return [] if told["supply_raw"] is None and told["supply_source"] is None else [told]
         if coin is None or not coin.name:
             return [] if told["name"] is None and int(told["supply_raw"]) >= 0 else [told]
-        burned = sum(self._known.burned.get(mint, ()))
+        burned = self._known.burned[mint]
         fits = coin.supply_raw - burned <= int(told["supply_raw"]) <= coin.supply_raw
         return [] if fits else [(coin.supply_raw, burned, told["supply_raw"])]
 
