@@ -18,7 +18,7 @@ from api.amounts import LAMPORTS, MICROS
 from api.answers.tokens import TokenTraders, Trader
 from api.readers.leaderboards import Ranked, read_traders
 from api.readers.settled import MINT_TAGS, Settled, settled, watermark
-from api.readers.shared import FRESH_FOR_S, Shared, now_s
+from api.readers.shared import FRESH_FOR_S, Kept, Shared, now_s
 from api.readers.token_answers import unknown_token
 from api.readers.tokens import Token, read_tokens
 from api.stores import Stores
@@ -61,8 +61,7 @@ class LeaderboardAnswers:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._progress = Shared(self._read_progress)
-        self._kept: dict[tuple[str, int], _Kept] = {}  # by mint and limit
-        self._bytes = 0
+        self._kept: Kept[_Kept] = Kept(KEPT_BYTES)  # by mint and limit
 
     async def one(self, mint: str, limit: int) -> orjson.Fragment:
         """Return who realised most with a token (`answers.tokens.Leaderboard`); raises Problem."""
@@ -113,17 +112,8 @@ class LeaderboardAnswers:
         made = {}
         for mint, token in tokens.by_mint.items():
             json = made[mint] = orjson.dumps(_traders(token, ranked[mint]))
-            self._keep((mint, limit), _Kept(json, progress, at))
+            self._kept.put((mint, limit), _Kept(json, progress, at))
         return made
-
-    def _keep(self, key: tuple[str, int], kept: _Kept) -> None:
-        if (before := self._kept.pop(key, None)) is not None:
-            self._bytes -= len(before.json)
-        self._kept[key] = kept
-        self._bytes += len(kept.json)
-        while self._bytes > KEPT_BYTES:
-            oldest = next(iter(self._kept))
-            self._bytes -= len(self._kept.pop(oldest).json)
 
     async def _read_progress(self) -> _Progress:
         answers = await self._stores.ask(_PROGRESS)

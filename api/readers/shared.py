@@ -1,10 +1,10 @@
-"""Readings that all requests of a process share for a while."""
+"""Readings and answers that all requests of a process share for a while."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, Protocol, TypeVar
 
 FRESH_FOR_S: Final = 0.5
 """The stores are written twice a second."""
@@ -44,6 +44,40 @@ class Shared(Generic[T]):
         self._reading = None
         if not task.cancelled():
             task.exception()  # those who waited have it; nobody may be left of them
+
+
+class Answer(Protocol):
+    """An answer that is kept."""
+
+    @property
+    def json(self) -> bytes:
+        """Return what it takes."""
+
+
+A = TypeVar("A", bound=Answer)
+
+
+class Kept(Generic[A]):
+    """Answers by what was asked, as many as fit into so many bytes; the first to come go first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._answers: dict[Hashable, A] = {}
+
+    def get(self, key: Hashable) -> A | None:
+        """Return the answer, however old it is."""
+        return self._answers.get(key)
+
+    def put(self, key: Hashable, answer: A) -> None:
+        """Keep an answer in place of the one before."""
+        if (before := self._answers.pop(key, None)) is not None:
+            self._bytes -= len(before.json)
+        self._answers[key] = answer
+        self._bytes += len(answer.json)
+        while self._bytes > self._most_bytes:
+            oldest = next(iter(self._answers))
+            self._bytes -= len(self._answers.pop(oldest).json)
 
 
 def now_s() -> float:

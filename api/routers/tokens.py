@@ -20,7 +20,7 @@ from api.errors import (
 )
 from api.openapi import problems
 from api.readers import token_answers
-from api.readers.holders import holders
+from api.readers.holders import HolderAnswers
 from api.readers.leaderboard_answers import LeaderboardAnswers
 from api.readers.token_batches import TokenBatches
 from api.readers.trending import TrendingTokens
@@ -70,7 +70,7 @@ def router(stores: Stores) -> APIRouter:
 
 
 def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:
-    trending = TrendingTokens(stores)
+    trending, holders = TrendingTokens(stores), HolderAnswers(stores)
 
     @paths.get(
         "/api/tokens/trending",
@@ -120,12 +120,13 @@ def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -
         "/api/tokens/{mint}/holders",
         summary="Who holds most of a token",
         description="Owners by balance over all their accounts. Balances are exact; `coverage` "
-        "says what is not seen. Of equal balances the greater address, as bytes, comes first.",
+        "says what is not seen. Of equal balances the greater address, as bytes, comes first. "
+        "Read at most twice a second.",
         response_model=None,
         responses={200: {"model": answers.Holders}, **_LIST_OF_ONE},
     )
     async def token_holders(request: Request, mint: Mint, limit: Top = 20) -> Response:
-        return reply(request, await holders(stores, mint, limit))
+        return reply(request, await holders.one(mint, limit))
 
 
 def _batches(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:

@@ -89,11 +89,11 @@ async def test_a_balance_that_shrinks_below_what_a_score_holds(
     chain.create(mint)
     for amount in (2**61 + 1, 2**53 + 1, 2**53 - 1, 9):
         chain.hold(mint, owner, amount, account=account)
-        await chain.settle()
+        await settle(chain)
         answer = await told(client, f"/api/tokens/{mint}/holders")
         assert pairs(answer["holders"]) == [(owner, str(amount))]
     chain.hold(mint, owner, 0, account=account)
-    await chain.settle()
+    await settle(chain)
     answer = await told(client, f"/api/tokens/{mint}/holders")
     assert (answer["holders"], answer["holder_count"]) == ([], 0)
 
