@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from infra.redis import client
 
-_COMMANDS_A_TRIP: Final = 2_000
+_PARTS_A_TRIP: Final = 20_000  # words and values of commands
 _VALUES_A_COMMAND: Final = 500
 
 
@@ -19,6 +19,7 @@ class RedisWriter:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._commands: list[tuple[Any, ...]] = []
+        self._parts = 0  # of these
         self._fields: dict[tuple[str, str], list[Any]] = defaultdict(list)
 
     async def hash(self, key: str, *fields_and_values: Any) -> None:
@@ -32,7 +33,8 @@ class RedisWriter:
     async def command(self, *command: Any) -> None:
         """Send any other command."""
         self._commands.append(command)
-        if len(self._commands) >= _COMMANDS_A_TRIP:
+        self._parts += len(command)
+        if self._parts >= _PARTS_A_TRIP:
             await self._send()
 
     async def flush(self) -> None:
@@ -51,5 +53,5 @@ class RedisWriter:
 
     async def _send(self) -> None:
         if self._commands:
-            commands, self._commands = self._commands, []
+            commands, self._commands, self._parts = self._commands, [], 0
             await client.ask(self._redis, commands)
