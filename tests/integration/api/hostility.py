@@ -124,8 +124,25 @@ class Hostility:
         self._good = good
         self._key = key
 
+    def injections(self) -> Iterator[bytes]:
+        """Yield every text that tries to reach a store, in every parameter of every operation."""
+        for operation in self._operations:
+            for text in _INJECTIONS:
+                bad = quote(text + MARK, safe="")
+                valid = self._valid_body(operation)
+                for name in self._names(operation):
+                    path = self._path(operation, name, bad)
+                    yield self._request(operation.method, path, valid)
+                for name in operation.query:
+                    path = f"{self._path(operation)}?{quote(name)}={bad}"
+                    yield self._request(operation.method, path, valid)
+                for name in operation.body:
+                    for value in (text + MARK, [text + MARK], {text: MARK}):
+                        body = json.loads(valid or b"{}") | {name: value}
+                        yield self._request("POST", operation.template, json.dumps(body).encode())
+
     def requests(self, count: int) -> Iterator[bytes]:
-        """Yield so many requests."""
+        """Yield so many requests, at random."""
         kinds = (
             (30, self._bad_parameter),
             (15, self._bad_query),
@@ -183,13 +200,13 @@ class Hostility:
 
     # Requests.
 
-    def _path(self, operation: Operation, bad: str | None = None) -> str:
-        """Return the path of an operation, all parameters valid but one, or all."""
+    def _path(self, operation: Operation, bad: str = "", escaped: str = "") -> str:
+        """Return the path of an operation, all parameters valid but the one named, or all."""
         path = operation.template
         while "{" in path:
             before, _, rest = path.partition("{")
             name, _, after = rest.partition("}")
-            value = self._escaped() if name == bad else self._good(name)
+            value = (escaped or self._escaped()) if name == bad else self._good(name)
             path = f"{before}{value.replace('{', '%7b')}{after}"
         return path
 
