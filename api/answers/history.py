@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from api.answers.positions import AsOf, Day, Outcome, Paid, PositionOf, Trading, about
+from api.answers.positions import AsOf, Day, Moved, Outcome, Paid, PositionOf, Trading, about
 from api.pages import Page
 
 _SOL = "the same in SOL"
@@ -34,27 +34,8 @@ class DailyPnl(AsOf):
     total: Annotated[Trading, about("all these days together")]
 
 
-class TokenChange(Outcome, Paid):
+class TokenChange(Moved, Outcome, Paid):
     """What a wallet did with a token within a time."""
-
-    bought_raw: Annotated[str, about("bought, net of each transaction", "125000000000000")]
-    bought: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
-    sold_raw: Annotated[str, about("sold, net of each transaction", "100000000000000")]
-    sold: Annotated[float | None, about(_WHOLE, 100_000_000.0)]
-    received_raw: Annotated[str, about("received beside trades: transfers, airdrops", "0")]
-    received: Annotated[float | None, about(_WHOLE, 0.0)]
-    sent_raw: Annotated[str, about("sent away beside trades; takes its cost along", "0")]
-    sent: Annotated[float | None, about(_WHOLE, 0.0)]
-    burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
-    burned: Annotated[float | None, about(_WHOLE, 0.0)]
-    unmatched_raw: Annotated[
-        str,
-        about(
-            "sold or burned without a lot of known cost, or at an unknown value: no gain, no loss",
-            "0",
-        ),
-    ]
-    unmatched: Annotated[float | None, about(_WHOLE, 0.0)]
 
 
 class TokenDay(TokenChange):

@@ -145,7 +145,35 @@ class Cost(TypedDict):
     held_cost_usd: Annotated[float, about(_USD, 375.0)]
 
 
-class PositionOf(Outcome, Cost, Priced, Unrealised, Paid):
+class Unmatched(TypedDict):
+    """What was disposed of without a gain or a loss that anybody knows."""
+
+    unmatched_raw: Annotated[
+        str,
+        about(
+            "sold or burned without a lot of known cost, or at an unknown value: no gain, no loss",
+            "0",
+        ),
+    ]
+    unmatched: Annotated[float | None, about(_WHOLE, 0.0)]
+
+
+class Moved(Unmatched):
+    """What came and went of a token: of all time in a position, else within the answer's time."""
+
+    bought_raw: Annotated[str, about("bought, net of each transaction", "125000000000000")]
+    bought: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
+    sold_raw: Annotated[str, about("sold, net of each transaction", "100000000000000")]
+    sold: Annotated[float | None, about(_WHOLE, 100_000_000.0)]
+    received_raw: Annotated[str, about("received beside trades: transfers, airdrops", "0")]
+    received: Annotated[float | None, about(_WHOLE, 0.0)]
+    sent_raw: Annotated[str, about("sent away beside trades; takes its cost along", "0")]
+    sent: Annotated[float | None, about(_WHOLE, 0.0)]
+    burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
+    burned: Annotated[float | None, about(_WHOLE, 0.0)]
+
+
+class PositionOf(Moved, Outcome, Cost, Priced, Unrealised, Paid):
     """What a wallet did with a token, what it holds of it, and what that is worth.
 
     First in, first out. A position counts what came and went through lots: a balance that the
@@ -162,24 +190,6 @@ class PositionOf(Outcome, Cost, Priced, Unrealised, Paid):
         str, about("of these without a known cost: received, or bought at an unknown value", "0")
     ]
     unknown_cost: Annotated[float | None, about(_WHOLE, 0.0)]
-    bought_raw: Annotated[str, about("bought so far", "125000000000000")]
-    bought: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
-    sold_raw: Annotated[str, about("sold so far", "100000000000000")]
-    sold: Annotated[float | None, about(_WHOLE, 100_000_000.0)]
-    received_raw: Annotated[str, about("received beside trades: transfers, airdrops", "0")]
-    received: Annotated[float | None, about(_WHOLE, 0.0)]
-    sent_raw: Annotated[str, about("sent away beside trades; takes its cost along", "0")]
-    sent: Annotated[float | None, about(_WHOLE, 0.0)]
-    burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
-    burned: Annotated[float | None, about(_WHOLE, 0.0)]
-    unmatched_raw: Annotated[
-        str,
-        about(
-            "sold or burned without a lot of known cost, or at an unknown value: no gain, no loss",
-            "0",
-        ),
-    ]
-    unmatched: Annotated[float | None, about(_WHOLE, 0.0)]
     average_entry_sol: Annotated[
         float | None, about("cost of a whole token, of those held at a known cost", 1e-7)
     ]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from typing_extensions import TypedDict
 
 from api.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
-from api.answers.positions import AsOf, about
+from api.answers.positions import AsOf, Unmatched, about
 
 PriceSource = Literal["live", "settled", "reference", "par"]
 SupplySource = Literal["creation", "rpc"]
@@ -219,7 +219,7 @@ class Holders(Named, Supplied, AsOf):
     coverage: Annotated[str, about("what these figures leave out, in words")]
 
 
-class Trader(TypedDict):
+class Trader(Unmatched):
     """A wallet and what it made of a token, first in, first out, fees not counted."""
 
     place: Annotated[int, about("from 1, by `realised_usd`, then by address", 1)]
@@ -248,14 +248,6 @@ class Trader(TypedDict):
     sold_usd: Annotated[float, about(_USD, 2100.0)]
     held_raw: Annotated[str, about("in open lots", "25000000000000")]
     held: Annotated[float | None, about(_WHOLE, 25_000_000.0)]
-    unmatched_raw: Annotated[
-        str,
-        about(
-            "sold or burned without a lot of known cost, or at an unknown value: no gain, no loss",
-            "0",
-        ),
-    ]
-    unmatched: Annotated[float | None, about(_WHOLE, 0.0)]
     buys: Annotated[int, about("transactions that bought, net", 12)]
     sells: Annotated[int, about("transactions that sold, net", 9)]
     wins: Annotated[int, about("sales that realised a gain in dollars", 5)]
