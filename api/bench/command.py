@@ -24,7 +24,7 @@ _SCALE: Final = 10
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="20,000 swaps, one short run: rough, within 2 minutes.")
+@click.option("--quick", is_flag=True, help="20,000 swaps, one short run of each: rough.")
 @click.option("--swaps", type=click.IntRange(10_000), help="How many.  [default: 1000000]")
 @click.option(
     "--scale",
@@ -39,8 +39,8 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
     A data set made from a seed (for each million swaps 100,000 wallets and 10,000 tokens over two
     weeks) is written to an embedded Valkey and ClickHouse. `soltape api` serves it as always; the
     baseline is one FastAPI route with nothing around it, on the same server, that returns the same
-    bytes. The load is wrk's. All of it shares the cores of this machine: `cpu_us` is what a
-    request costs the server's process.
+    bytes. The load is wrk's, which is to be installed. All of it shares the cores of this machine:
+    `cpu_us` is what a request costs the server's process.
 
     \b
     hot         answers from Redis: rate at full speed, ratio to the bare route, latency at half

@@ -70,6 +70,7 @@ def _hot(
             "rate": round(half.rate),
             "p50_ms": round(half.p50_ms, 2),
             "p99_ms": round(half.p99_ms, 2),
+            "failed": half.failed,
         },
         "bytes": round(sum(map(len, answers.values())) / len(answers)),
     }
@@ -111,6 +112,7 @@ def clickhouse(served: Served, pairs: Pairs, folder: Path, effort: Effort) -> di
             "p50_ms": round(outcome.p50_ms, 1),
             "p99_ms": round(outcome.p99_ms, 1),
             "requests": outcome.requests,
+            "failed": outcome.failed,
         }
         progress(f"{each.name}: {figures[each.name]}")
     return figures
