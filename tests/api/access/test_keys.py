@@ -78,6 +78,7 @@ def test_no_text_is_a_key(text):
         (KEY[:20] + "²" + KEY[21:], "letters and digits only"),
         (KEY[:-6] + "000000", "checksum"),
     ],
+    ids=range(11),  # the texts are others each time, and the ids of tests may not be
 )
 def test_what_is_wrong_is_said_and_the_text_is_not(text, reason):
     with pytest.raises(KeyMalformed, match=reason) as raised:
