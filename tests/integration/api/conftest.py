@@ -25,7 +25,7 @@ from infra.process import NotReady, Process, free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
-from tests.integration.api.simulation import Simulation, shared
+from tests.integration.api.simulation import Shared, Simulation
 
 _STARTS_WITHIN_S = 60
 Serve = Callable[..., "AbstractContextManager[Served]"]
@@ -112,15 +112,22 @@ def api(serve: Serve) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
-    """A finished market in real stores; all test processes share one."""
+def shared_simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     base = tmp_path_factory.getbasetemp()
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
-    with shared((base.parent if is_worker else base) / "simulation") as found:
+    shared = Shared((base.parent if is_worker else base) / "simulation")
+    yield shared
+    shared.close()
+
+
+@pytest.fixture(scope="module")
+def simulation(shared_simulation: Shared) -> Iterator[Simulation]:
+    """A finished market in real stores; all test processes share one."""
+    with shared_simulation.used() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def serve_simulation(
     simulation: Simulation, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., AbstractContextManager[Served]]:
@@ -133,7 +140,7 @@ def serve_simulation(
     return start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def simulated(serve_simulation: Callable[..., AbstractContextManager[Served]]) -> Iterator[Served]:
     """An API over the simulation's stores."""
     with serve_simulation() as running:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
@@ -23,6 +24,8 @@ from pipeline.chaos.truth import read
 from pipeline.chaos.values import DOLLARS, SOL
 
 Swap = dict[str, Any]
+NOBODY = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"  # a valid address that nobody has here
+SAMPLE = 60
 Balance = tuple[str, int, int, bool]  # mint, raw amount, decimals, whether Token-2022
 
 SUMS = (
@@ -223,3 +226,8 @@ def with_integers(row: Swap) -> Swap:
 def day_text(day: int) -> str:
     """Return a day as ISO 8601 has it."""
     return datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat()
+
+
+def some(things: list[Any], count: int = SAMPLE) -> list[Any]:
+    """Return some of many, the same each time."""
+    return Random(7).sample(things, min(count, len(things)))

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from infra.clickhouse.client import connect
 from infra.settings import Settings
@@ -27,7 +26,7 @@ RATE = 100.0  # transactions a second
 WALLETS = 300  # as `pipeline.chaos.fleet` has it
 RUN_S = 40.0  # midnight (UTC) of the chain falls into its middle
 SETTLE_S = 120.0
-LET_GO_S = 900.0  # the other test processes may take so long
+LET_GO_S = 280.0  # tests of a file in another process may take so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +39,41 @@ class Simulation:
     last_slot: int  # the last settled one
 
 
-@contextmanager
-def shared(folder: Path) -> Iterator[Simulation]:
-    """Yield the run whose files are in a folder; who comes first runs it and ends it.
+class Shared:
+    """The run whose files are in a folder, for all test processes; who comes first runs it.
 
     The locks are the kernel's, so a test process that dies holds none.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    note = folder / "run.json"
-    with (folder / "users.lock").open("w") as users:
-        with locked(folder / "begin.lock"):
-            runner = None
-            if not note.exists():
-                runner = asyncio.Runner()
-                fleet, told = runner.run(run(folder / "data"))
-                note.write_text(json.dumps(told))
-            found = told_by(json.loads(note.read_text()))
-            fcntl.flock(users, fcntl.LOCK_SH)
-        try:
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._note = folder / "run.json"
+        self._runner: asyncio.Runner | None = None  # of the one who runs it
+        self._fleet: Fleet | None = None
+
+    @contextmanager
+    def used(self) -> Iterator[Simulation]:
+        """Run it, unless it is there, and keep it from being ended meanwhile."""
+        with (self._folder / "users.lock").open("w") as users:
+            with locked(self._folder / "begin.lock"):
+                if not self._note.exists():
+                    self._runner = asyncio.Runner()
+                    self._fleet, told = self._runner.run(run(self._folder / "data"))
+                    self._note.write_text(json.dumps(told))
+                found = told_by(json.loads(self._note.read_text()))
+                fcntl.flock(users, fcntl.LOCK_SH)
             yield found
-        finally:
-            fcntl.flock(users, fcntl.LOCK_UN)
-            if runner is not None:
-                with no_users(folder, users):
-                    note.unlink()
-                    runner.run(fleet.close())
-                    runner.close()
-                    shutil.rmtree(folder / "data", ignore_errors=True)
+
+    def close(self) -> None:
+        """End it, if it was run here, when nobody uses it."""
+        if self._runner is None or self._fleet is None:
+            return
+        with no_users(self._folder):
+            self._note.unlink()
+            self._runner.run(self._fleet.close())
+            self._runner.close()
+            shutil.rmtree(self._folder / "data", ignore_errors=True)
 
 
 @contextmanager
@@ -78,19 +85,20 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def no_users(folder: Path, users: IO[str]) -> Iterator[None]:
+def no_users(folder: Path) -> Iterator[None]:
     """Wait until nobody uses the run, and keep others from beginning to; not for ever."""
     deadline = time.monotonic() + LET_GO_S
-    while True:
-        with locked(folder / "begin.lock"):
-            try:
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                assert time.monotonic() < deadline, "another test process does not let go"
-            else:
-                yield
-                return
-        time.sleep(0.5)
+    with (folder / "users.lock").open("w") as users:
+        while True:
+            with locked(folder / "begin.lock"):
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    assert time.monotonic() < deadline, "another test process does not let go"
+                else:
+                    yield
+                    return
+            time.sleep(0.5)
 
 
 def told_by(note: dict[str, str | int]) -> Simulation:

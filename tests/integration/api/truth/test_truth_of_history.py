@@ -1,0 +1,196 @@
+"""Days, swaps, lots and candles, against the market's own notes.
+
+What is expected comes from `pipeline.chaos`'s oracle, which shares no arithmetic with the
+pipeline; every answer is also held against the schema that the API publishes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.chaos.books import DAY_MS
+from pipeline.chaos.differences import Differences
+from schemas.markets import INTERVALS_S
+from tests.integration.api import history_figures as history
+from tests.integration.api.asking import compare
+from tests.integration.api.oracle import day_text, some
+from tests.integration.api.wallet_figures import Figures
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+# Days.
+
+
+def test_summary_of_seven_days(ask, truth, wallets, found):
+    for wallet in truth.wallets:
+        told = ask.get("/api/wallets/{wallet}/pnl/summary", wallet=wallet)
+        expected = wallets.summary(wallet)
+        for wanted, got in zip(expected["days"], told["days"], strict=True):
+            compare(found, "day", (wallet, wanted["day"]), wanted, got)
+        rest = {"days": told["days"], "wallet": wallet}
+        compare(found, "summary", wallet, expected | rest | ask.as_of, told)
+
+
+def test_daily_pnl(ask, truth, found):
+    days = history.all_days(truth)
+    for wallet in some(truth.wallets, 120):
+        told = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet)
+        _days(found, wallet, history.pnl_days(truth, wallet, days), told["days"])
+        compare(found, "total", wallet, history.pnl(truth, wallet, days), told["total"])
+    for wallet in some(truth.wallets, 20):
+        for day in days:
+            span = {"from": day_text(day), "to": day_text(day)}
+            told = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet, **span)
+            _days(found, wallet, history.pnl_days(truth, wallet, [day]), told["days"])
+            compare(found, "total", wallet, history.pnl(truth, wallet, [day]), told["total"])
+
+
+def test_daily_pnl_of_a_token(ask, truth, found):
+    days = history.all_days(truth)
+    path = "/api/wallets/{wallet}/pnl/{mint}/daily"
+    for wallet, mint in some(sorted(truth.books.positions), 100):
+        told = ask.get(path, wallet=wallet, mint=mint)
+        key = wallet, mint
+        _days(found, key, history.token_days(truth, *key, days), told["days"])
+        compare(found, "total", key, history.token_pnl(truth, *key, days), told["total"])
+        today = {"from": day_text(days[-1])}
+        told = ask.get(path, wallet=wallet, mint=mint, **today)
+        _days(found, key, history.token_days(truth, *key, days[1:]), told["days"])
+
+
+def test_daily_volume(ask, truth, found):
+    days = history.all_days(truth)
+    for wallet in some(truth.wallets, 120):
+        told = ask.get("/api/wallets/{wallet}/trades/daily", wallet=wallet)
+        _days(found, wallet, history.volume_days(truth, wallet, days), told["days"])
+        compare(found, "total", wallet, history.volume(truth, wallet, days), told["total"])
+
+
+def _days(found: Differences, key: object, expected: list[Figures], told: list[Figures]) -> None:
+    assert [day["day"] for day in told] == [day["day"] for day in expected], key
+    for wanted, got in zip(expected, told, strict=True):
+        compare(found, "day", (key, wanted["day"]), wanted, got)
+
+
+# Swaps.
+
+
+def test_every_swap_of_every_wallet(ask, truth, found):
+    for place, wallet in enumerate(truth.wallets):
+        limit = 500 if place % 10 else 6
+        pages = ask.pages("/api/wallets/{wallet}/swaps", wallet=wallet, limit=limit)
+        _swaps(found, truth.swaps_of_wallet.get(wallet, []), pages)
+    assert found.compared["swap"] > 1_500
+
+
+def test_every_swap_of_every_token(ask, truth, found):
+    for place, mint in enumerate(truth.mints):
+        limit = 1_000 if place % 4 else 40
+        pages = ask.pages("/api/tokens/{mint}/swaps", mint=mint, limit=limit)
+        _swaps(found, truth.swaps_of_mint.get(mint, []), pages)
+    assert found.compared["swap"] == sum(map(len, truth.swaps_of_mint.values()))
+
+
+def test_trades_of_a_wallet_with_a_token(ask, truth, found):
+    for wallet, mint in some(sorted(truth.books.positions), 40):
+        expected = [each for each in truth.swaps_of_wallet.get(wallet, []) if each["mint"] == mint]
+        pages = ask.pages("/api/wallets/{wallet}/trades/{mint}", wallet=wallet, mint=mint, limit=3)
+        _swaps(found, expected, pages)
+
+
+def test_swaps_of_a_range_of_time(ask, truth, found):
+    middle = history.all_days(truth)[-1] * DAY_MS
+    for mint in some(sorted(truth.swaps_of_mint), 5):
+        for span, is_in in (
+            ({"from_ms": middle}, lambda at: at >= middle),
+            ({"to_ms": middle, "from_ms": middle - DAY_MS}, lambda at: at < middle),
+        ):
+            expected = [each for each in truth.swaps_of_mint[mint] if is_in(each["block_time_ms"])]
+            pages = ask.pages("/api/tokens/{mint}/swaps", mint=mint, limit=9, **span)
+            _swaps(found, expected, pages)
+
+
+def _swaps(found: Differences, expected: list[Figures], pages: Iterator[Figures]) -> None:
+    told = [swap for page in pages for swap in page["swaps"]]
+    identities = [(swap["signature"], swap["event_index"]) for swap in told]
+    assert identities == [(swap["signature"], swap["event_index"]) for swap in expected]
+    for wanted, got in zip(expected, told, strict=True):
+        compare(found, "swap", wanted["signature"], history.swap(wanted, got), got)
+
+
+# Why is a gain what it is.
+
+
+def test_lots_and_matches(ask, truth, wallets, found):
+    matched = sorted({(match.at.wallet, match.at.mint) for match in truth.books.matches})
+    for number, key in enumerate([*some(sorted(truth.books.positions)), *some(matched)]):
+        wallet, mint = key
+        path, limit = "/api/wallets/{wallet}/{mint}/lots", 2 if number % 8 == 0 else 100
+        pages = list(ask.pages(path, wallet=wallet, mint=mint, limit=limit))
+        for page in pages:
+            assert (page["wallet"], page["mint"]) == key
+            compare(found, "position", key, wallets.position(*key), page["position"])
+        lots = [lot for page in pages for lot in page["open_lots"]]
+        expected = history.open_lots(truth, *key)
+        assert [lot["number"] for lot in lots] == [lot["number"] for lot in expected], key
+        for wanted, got in zip(expected, lots, strict=True):
+            compare(found, "open lot", (*key, wanted["number"]), wanted, got)
+        matches = [match for page in pages for match in page["matches"]]
+        whole = [history.lot_match(match) for match in truth.matches.get(key, [])]
+        _matches(found, key, whole, matches)
+        _identities(pages[0]["position"], lots, matches)
+    assert found.compared["open lot"] > 80
+    assert found.compared["match"] > 60
+
+
+def _matches(
+    found: Differences, key: tuple[str, str], expected: list[Figures], told: list[Figures]
+) -> None:
+    def place(match: Figures) -> tuple[Any, ...]:
+        return match["slot"], match["tx_index"], match["kind"], match["lot_number"]
+
+    assert len(told) == len(expected), key
+    order = [(match["time_ms"], match["slot"], match["tx_index"]) for match in told]
+    assert order == sorted(order, reverse=True), key
+    wanted = {place(match): match for match in expected}
+    for match in told:
+        compare(found, "match", (*key, place(match)), wanted.pop(place(match)), match)
+
+
+def _identities(position: Figures, lots: list[Figures], matches: list[Figures]) -> None:
+    """What is held is what the lots hold, what was gained is what the matches gained."""
+    assert int(position["held_raw"]) == sum(int(lot["quantity_raw"]) for lot in lots)
+    for unit in ("lamports", "usd_micros"):
+        costs = [int(lot[f"cost_{unit}"] or 0) for lot in lots]
+        assert int(position[f"held_cost_{unit}"]) == sum(costs)
+        gains = [each[f"realised_{unit}"] for each in matches if each[f"realised_{unit}"]]
+        gain = str(sum(map(int, gains))) if gains else None
+        assert position[f"realised_{unit}"] == gain
+
+
+# Prices.
+
+
+def test_candles(ask, truth, found):
+    for mint in some(sorted(truth.swaps_of_mint), 14):
+        for interval, interval_s in INTERVALS_S.items():
+            expected = history.candles(truth, mint, interval_s)
+            told = ask.get("/api/tokens/{mint}/candles", mint=mint, interval=interval)
+            starts = [candle["start_ms"] for candle in told["candles"]]
+            assert starts == sorted(expected), (mint, interval)
+            for candle in told["candles"]:
+                key = mint, interval, candle["start_ms"]
+                wanted = expected[candle["start_ms"]]
+                wanted |= {name: value for name, value in candle.items() if _is_price(name)}
+                compare(found, "candle", key, wanted, candle)
+                for wrong in history.wrong_prices(truth, mint, candle):
+                    found.add("candle's prices", key, *wrong[1:])
+    assert found.compared["candle"] > 250
+
+
+def _is_price(name: str) -> bool:
+    return name.startswith(("open_", "high_", "low_", "close_"))

@@ -1,0 +1,210 @@
+"""What the API says of tokens and of itself, against the market's own notes.
+
+What is expected comes from `pipeline.chaos`'s oracle, which shares no arithmetic with the
+pipeline; every answer is also held against the schema that the API publishes of it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipeline.chaos.values import MONEY
+from tests.integration.api.asking import Near, compare, validator
+from tests.integration.api.oracle import NOBODY, some
+from tests.integration.api.token_figures import TokenFigures
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+# Tokens.
+
+
+def test_what_a_token_is(ask, truth, tokens, found):
+    for mint in truth.mints:
+        told = ask.get("/api/tokens/{mint}", mint=mint)
+        expected = tokens.about(mint)
+        if "supply_raw" not in expected:
+            wrong = tokens.wrong_supply(mint, told)
+            if wrong:
+                found.add("supply", mint, wrong, told)
+            expected |= {
+                name: told[name] for name in ("supply_raw", "supply_source", "supply_time_ms")
+            }
+        expected |= tokens.market(mint, expected["supply_raw"]) | ask.as_of
+        liquidity = tokens.liquidity_lamports(mint)
+        for name in ("liquidity_lamports", "liquidity_usd"):
+            expected[name] = told[name]
+        if liquidity is not None:
+            expected["liquidity_lamports"] = str(liquidity)
+        for problem in tokens.wrong_price(mint, told):
+            found.add("price", mint, problem, told)
+        day, wanted = told.pop("day"), tokens.day(mint)
+        expected |= {name: told[name] for name in PRICED}
+        compare(found, "token", mint, expected, told)
+        if day is None or wanted is None:
+            assert day is wanted is None, mint
+        else:
+            compare(found, "24 hours", mint, wanted, day)
+    assert found.compared["token"] > 50
+    assert found.compared["24 hours"] > 30
+
+
+PRICED = (
+    *("price_sol", "price_usd", "price_time_ms", "price_slot", "price_source", "is_price_stale"),
+    *("change_24h_pct", "market_cap_usd"),
+)
+
+
+def test_what_a_token_costs(prices, tokens, truth, found):
+    for mint, told in prices.items():
+        found.compared["price"] += 1
+        for problem in tokens.wrong_price(mint, told):
+            found.add("price", mint, problem, told)
+    traded = [mint for mint in truth.swaps_of_mint if mint not in MONEY]
+    unpriced = [mint for mint in traded if prices[mint]["price_sol"] is None]
+    assert len(unpriced) < len(traded) / 10, unpriced
+
+
+def test_price_says_what_the_token_says(ask, truth, prices):
+    for mint in some(truth.mints):
+        token = ask.get("/api/tokens/{mint}", mint=mint)
+        assert token.items() >= prices[mint].items()
+
+
+def test_where_a_token_trades(ask, truth, tokens, found):
+    for mint in truth.mints:
+        told = ask.get("/api/tokens/{mint}/pools", mint=mint)
+        expected = tokens.pools(mint)
+        depths = [int(pool["liquidity_lamports"] or 0) for pool in told["pools"]]
+        assert depths == sorted(depths, reverse=True)
+        assert expected.keys() <= {pool["pool"] for pool in told["pools"]}
+        for pool in told["pools"]:
+            if pool["pool"] not in expected:
+                assert not pool["day"] or pool["day"]["buys"] == pool["day"]["sells"] == 0
+                continue
+            wanted = expected[pool["pool"]]
+            day, wanted_day = pool.pop("day"), wanted.pop("day")
+            compare(found, "pool's 24 hours", pool["pool"], wanted_day, day)
+            for name in ("price_sol", "price_usd", "liquidity_lamports", "liquidity_usd"):
+                wanted[name] = pool[name]
+            if pool["dex"] == "raydium-cpmm":  # its reserve may be told with a fee
+                wanted["reserve_raw"] = pool["reserve_raw"]
+            compare(found, "pool", pool["pool"], wanted, pool)
+
+
+def test_who_holds_a_token(ask, truth, tokens, found):
+    for mint in truth.mints:
+        told = ask.get("/api/tokens/{mint}/holders", mint=mint, limit=100)
+        expected = tokens.holders(mint)
+        if mint in MONEY:
+            assert told["holders"] == []
+            continue
+        assert told["holder_count"] == len(expected), mint
+        balances = dict(expected)
+        most = [raw for _, raw in expected[:100]]
+        assert [int(holder["balance_raw"]) for holder in told["holders"]] == most, mint
+        assert len({holder["address"] for holder in told["holders"]}) == len(most)
+        for place, holder in enumerate(told["holders"], start=1):
+            raw = balances[holder["address"]]
+            share = Near(None)
+            if told["supply_raw"] and int(told["supply_raw"]):
+                share = Near(Fraction(100 * raw, int(told["supply_raw"])))
+            wanted = {
+                "place": place,
+                "address": holder["address"],
+                "balance_raw": str(raw),
+                "supply_pct": share,
+            }
+            compare(found, "holder", (mint, holder["address"]), wanted, holder)
+    assert found.compared["holder"] > 1_000
+
+
+def test_who_gained_most_with_a_token(ask, truth, tokens, found):
+    for mint in truth.mints:
+        expected = tokens.traders(mint)
+        told = ask.get("/api/tokens/{mint}/leaderboard", mint=mint, limit=100)
+        assert len(told["traders"]) == len(expected[:100]), mint
+        for wanted, got in zip(expected, told["traders"], strict=False):
+            compare(found, "trader", (mint, wanted["wallet"]), wanted, got)
+        same = ask.get("/api/wallets/leaderboard/{mint}", mint=mint, limit=100)
+        assert same == told
+        three = ask.get("/api/tokens/{mint}/leaderboard", mint=mint, limit=3)
+        assert three["traders"] == told["traders"][:3]
+    assert found.compared["trader"] > 200
+
+
+def test_batches_of_tokens_are_each_of_them(ask, truth):
+    asked = [*some(truth.mints, 40), NOBODY]
+    told = ask.post("/api/tokens/batch", {"mints": asked})
+    assert told["unknown"] == [NOBODY]
+    assert [token["mint"] for token in told["tokens"]] == asked[:-1]
+    for token in told["tokens"]:
+        assert ask.get("/api/tokens/{mint}", mint=token["mint"]).items() >= token.items()
+    told = ask.post("/api/tokens/leaderboard/batch", {"mints": asked})
+    assert told["unknown"] == [NOBODY]
+    assert [board["mint"] for board in told["leaderboards"]] == asked[:-1]
+    for board in told["leaderboards"]:
+        single = ask.get("/api/tokens/{mint}/leaderboard", mint=board["mint"])
+        assert single["traders"][: len(board["traders"])] == board["traders"]
+
+
+def test_what_trends(ask, truth, tokens, found):
+    """The list is of the last whole second: what happened within the newest one is not in it."""
+    told = ask.get("/api/tokens/trending", limit=100)
+    scores = tokens.trending()
+    best = sorted(scores.values(), reverse=True)[:100]
+    assert [round(token["score"] * 1024) for token in told["tokens"]] == best
+    second = TokenFigures(truth.before(truth.now_ms // 1000 * 1000), tokens.coins)
+    for place, token in enumerate(told["tokens"], start=1):
+        mint = token["mint"]
+        wanted = second.trending_record(mint) | {
+            "place": place,
+            "score": Near(Fraction(scores[mint], 1024)),
+            **{name: token[name] for name in ("price_usd", "market_cap", "liquidity_usd")},
+        }
+        if mint in tokens.coins:  # of what the events do not tell, the newest is told
+            wanted["top10_holders_pct"] = tokens.trending_record(mint)["top10_holders_pct"]
+        compare(found, "trending", mint, wanted, token)
+        cap = None
+        if token["price_usd"] is not None and token["supply"] is not None:
+            cap = Fraction(token["price_usd"]) * Fraction(token["supply"])
+        assert Near(cap) == token["market_cap"]
+    assert found.compared["trending"] > 15
+
+
+def test_a_token_that_nobody_knows(ask):
+    for path in ("", "/price", "/holders", "/leaderboard", "/pools"):
+        refused = ask.get("/api/tokens/{mint}" + path, mint=NOBODY, status=404)
+        assert refused["code"] == "unknown_token"
+
+
+def test_health_says_how_far_it_is(ask, truth):
+    answer = ask.client.get("/api/health")
+    told = answer.json()
+    assert answer.status_code == 200
+    assert validator(ask.document, "get", "/api/health", 200).is_valid(told)
+    # The chain has ended: half a minute later that is told.
+    assert told["status"] in ("ok", "degraded")
+    assert (told["status"] == "degraded") == bool(told["reasons"])
+    assert {each["status"] for each in told["dependencies"].values()} == {"ok"}
+    groups = told["pipeline"]["groups"].values()
+    assert {group["slot"] for group in groups} == {truth.last_slot}
+    assert told["gaps"]["count"] == 0
+    reduced = httpx.get(f"{ask.client.base_url}/api/health").json()
+    assert reduced.keys() == {"status", "timestamp"}
+
+
+def test_every_operation_is_asked_here(ask):
+    """Each path of the document is one that these tests ask."""
+    here = Path(__file__).parent
+    sources = "".join(path.read_text() for path in sorted(here.glob("*.py")))
+    paths = {path for path in ask.document["paths"] if path not in TOLD_ELSEWHERE}
+    assert len(paths) > 20
+    assert [path for path in sorted(paths) if f'"{path}"' not in sources] == []
+
+
+TOLD_ELSEWHERE = ("/api/health/live", "/api/usage")  # of a process, of a key

@@ -1,0 +1,189 @@
+"""What the API says of wallets, against the market's own notes.
+
+What is expected comes from `pipeline.chaos`'s oracle, which shares no arithmetic with the
+pipeline; every answer is also held against the schema that the API publishes of it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from pipeline.chaos.differences import Differences
+from pipeline.chaos.values import SOL
+from tests.integration.api.asking import Near, compare, raw_of, unlike
+from tests.integration.api.oracle import NOBODY, some
+from tests.integration.api.wallet_figures import Figures
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+# Positions.
+
+
+def test_positions_of_every_wallet(ask, truth, wallets, found):
+    for wallet in truth.wallets:
+        expected = wallets.positions(wallet)
+        told: dict[str, Figures] = {}
+        order = []
+        for page in ask.pages("/api/wallets/{wallet}", wallet=wallet, limit=7):
+            assert page["wallet"] == wallet
+            totals = page["totals"]
+            for position in page["positions"]:
+                assert position["mint"] not in told
+                told[position["mint"]] = position
+                order.append((-(position["last_trade_ms"] or 0), position["mint"]))
+        assert order == sorted(order)
+        assert told.keys() == expected.keys(), wallet
+        for mint, position in told.items():
+            compare(found, "position", (wallet, mint), expected[mint], position)
+        compare(found, "open", wallet, wallets.open(told.values()), totals["open"])
+        compare(found, "totals", wallet, wallets.totals(wallet) | {"open": totals["open"]}, totals)
+    assert found.compared["position"] > 1_500
+
+
+def test_one_position_is_what_the_list_says(ask, truth, wallets, found):
+    for wallet, mint in some(sorted(truth.books.positions), 300):
+        told = ask.get("/api/wallets/{wallet}/{mint}", wallet=wallet, mint=mint)
+        expected = wallets.position(wallet, mint) | ask.as_of | {"wallet": wallet}
+        compare(found, "position", (wallet, mint), expected, told)
+
+
+def test_all_dex_positions_up_to_a_limit(ask, truth, wallets, found):
+    for wallet in some(truth.wallets):
+        whole = ask.get("/api/wallets/{wallet}/all-dex", wallet=wallet)
+        expected = wallets.positions(wallet)
+        assert {each["mint"] for each in whole["positions"]} == expected.keys()
+        for position in whole["positions"]:
+            key = wallet, position["mint"]
+            compare(found, "position", key, expected[position["mint"]], position)
+        three = ask.get("/api/wallets/{wallet}/all-dex", wallet=wallet, limit=3)
+        assert three["positions"] == whole["positions"][:3]
+        assert three["totals"] == whole["totals"]
+
+
+def test_a_wallet_that_nobody_has_has_nothing(ask):
+    for path in ("", "/all-dex"):
+        told = ask.get("/api/wallets/{wallet}" + path, wallet=NOBODY)
+        assert told["positions"] == []
+        assert told["totals"]["position_count"] == told["totals"]["buys"] == 0
+        assert told["totals"]["realised_usd"] is None
+    for path in ("/pnl/daily", "/trades/daily"):
+        assert ask.get("/api/wallets/{wallet}" + path, wallet=NOBODY)["days"] == []
+    assert ask.get("/api/wallets/{wallet}/swaps", wallet=NOBODY)["swaps"] == []
+    holdings = ask.get("/api/wallets/{wallet}/holdings", wallet=NOBODY)
+    assert holdings["tokens"] == []
+    assert holdings["native"] is None
+    assert holdings["value_usd"] == 0
+    refused = ask.get("/api/wallets/{wallet}/{mint}", wallet=NOBODY, mint=SOL, status=404)
+    assert refused["code"] == "no_position"
+
+
+# Balances.
+
+
+def test_holdings_are_the_balances(ask, truth, wallets, found):
+    for wallet in truth.wallets:
+        told = ask.get("/api/wallets/{wallet}/holdings", wallet=wallet, include_unverified="true")
+        expected = wallets.tokens(wallet)
+        assert {token["mint"] for token in told["tokens"]} == expected.keys()
+        assert told["hidden_unverified"] == told["hidden_small"] == 0
+        worth = []
+        for token in told["tokens"]:
+            wanted = expected[token["mint"]]
+            for account in token["accounts"]:
+                account.pop("amount")  # compared with amount_raw already
+            is_verified = {"is_verified": token["is_verified"]}
+            compare(found, "holding", (wallet, token["mint"]), wanted | is_verified, token)
+            worth.append(token["value_usd_micros"])
+        native = wallets.native(wallet)
+        if native is None:
+            assert told["native"] is None
+        else:
+            compare(found, "native", wallet, native, told["native"])
+            worth.append(native["value_usd_micros"])
+        known_worth = [int(each) for each in worth if each is not None]
+        assert int(told["value_usd_micros"] or 0) == sum(known_worth)
+        _verified_only(ask.get("/api/wallets/{wallet}/holdings", wallet=wallet), told)
+    assert found.compared["holding"] > 1_000
+
+
+def _verified_only(told: Figures, whole: Figures) -> None:
+    verified = [token["mint"] for token in whole["tokens"] if token["is_verified"]]
+    assert [token["mint"] for token in told["tokens"]] == verified
+    assert told["hidden_unverified"] == len(whole["tokens"]) - len(verified)
+
+
+def test_holdings_of_some_worth(ask, truth):
+    for wallet in some(truth.wallets, 30):
+        whole = ask.get("/api/wallets/{wallet}/holdings", wallet=wallet)
+        for least in (0.01, 1_000.0, 10**9):
+            told = ask.get("/api/wallets/{wallet}/holdings", wallet=wallet, min_value_usd=least)
+            left = [t for t in whole["tokens"] if t["value_usd"] and t["value_usd"] >= least]
+            assert told["tokens"] == left
+            assert told["hidden_small"] == len(whole["tokens"]) - len(left)
+
+
+def test_a_portfolio_is_its_parts(ask, truth, wallets, found):
+    for wallet in some(truth.wallets):
+        told = ask.get("/api/wallets/{wallet}/portfolio", wallet=wallet)
+        holdings = ask.get("/api/wallets/{wallet}/holdings", wallet=wallet)
+        positions = ask.get("/api/wallets/{wallet}/all-dex", wallet=wallet, limit=500)
+        summary = ask.get("/api/wallets/{wallet}/pnl/summary", wallet=wallet)
+        for name, value in told["pnl"]["days_7"].items():
+            assert value == summary[name]
+        for name, value in told["pnl"]["all_time"].items():
+            assert value == positions["totals"][name]
+        for name in ("native", "value_usd_micros", "coverage"):
+            assert told["holdings"][name] == holdings[name]
+        assert told["holdings"]["verified_tokens"] == len(holdings["tokens"])
+        held = [each for each in positions["positions"] if each["held_raw"] != "0"]
+        held.sort(key=lambda each: (-int(each["value_lamports"] or 0), each["mint"]))
+        assert told["positions"]["top"] == held[:20]
+        rest = {name: told["positions"][name] for name in ("top", "is_complete")}
+        expected = wallets.open(wallets.positions(wallet).values())
+        expected |= {"position_count": len(truth.mints_of_wallet.get(wallet, []))} | rest
+        compare(found, "portfolio", wallet, expected, told["positions"])
+
+
+def test_a_batch_of_wallets_is_each_of_them(ask, truth):
+    asked = some(truth.wallets, 20)
+    sections = ["positions", "holdings", "pnl", "portfolio"]
+    told = ask.post("/api/wallets/batch", {"wallets": asked, "include": sections})
+    assert [each["wallet"] for each in told["wallets"]] == asked
+    for each in told["wallets"]:
+        for path, section in (("holdings", "holdings"), ("portfolio", "portfolio")):
+            single = ask.get(f"/api/wallets/{{wallet}}/{path}", wallet=each["wallet"])
+            assert single.items() >= each[section].items()
+        single = ask.get("/api/wallets/{wallet}/pnl/summary", wallet=each["wallet"])
+        assert single.items() >= each["pnl"].items()
+        single = ask.get("/api/wallets/{wallet}/all-dex", wallet=each["wallet"], limit=50)
+        assert single.items() >= each["positions"].items()
+    refused = ask.post("/api/wallets/batch", {"wallets": asked, "include": ["lending"]}, status=422)
+    assert all(section in refused["detail"] for section in sections)
+
+
+# The proof itself.
+
+
+def test_what_is_wrong_is_found(ask, truth, wallets):
+    """One thing of each kind is spoilt, and the comparison tells."""
+    wallet, mint = next(key for key in sorted(truth.books.positions) if truth.matches.get(key))
+    told = ask.get("/api/wallets/{wallet}/{mint}", wallet=wallet, mint=mint)
+    expected = wallets.position(wallet, mint) | ask.as_of | {"wallet": wallet}
+    for name, value in told.items():
+        if not raw_of(name) & told.keys():
+            spoilt = Differences()
+            compare(spoilt, "position", mint, expected, told | {name: f"{value}1"})
+            assert spoilt.total == 1, name
+    for wrong in ({**told, "unknown_field": 1}, {k: v for k, v in told.items() if k != "held_raw"}):
+        spoilt = Differences()
+        compare(spoilt, "position", mint, expected, wrong)
+        assert spoilt.total == 1
+    assert not list(unlike(told, None, {}))
+    for name in ("bought", "bought_sol", "bought_usd"):
+        assert len(list(unlike([told | {name: told[name] + 1e-6}], None, {}))) == 1
+    assert Near(Fraction(1, 3)) == 1 / 3
+    assert Near(Fraction(1, 3)) != 1 / 3 + 1e-6
+    assert Near(None) != 0
