@@ -12,95 +12,16 @@ from dataclasses import dataclass
 from random import Random
 from urllib.parse import quote, quote_from_bytes
 
-MARK = "zqevilqz"
-BROKEN_BODY = b"transfer-encoding: chunked\r\n\r\nzz\r\n"
-
-_INJECTIONS = (
-    "' OR 1=1 -- ",
-    "'; DROP TABLE swaps; -- ",
-    '" OR ""="',
-    "') UNION ALL SELECT name FROM system.tables -- ",
-    "1; SELECT sleep(3)",
-    "{wallet:String}",
-    "{x:Identifier}",
-    "\\' OR 1=1 /*",
-    "*",
-    "?",
-    "[a-z]*",
-    "{m0}",
-    "pos:{w0}:*",
-    "{w0}\r\nFLUSHALL\r\n",
-    "\r\n*1\r\n$8\r\nFLUSHALL\r\n",
-    "\nCONFIG SET dir /tmp\n",
-    "\r\nX-Injected: 1\r\n\r\n<script>",
-    "redis.call('FLUSHALL')",
-    "${jndi:ldap://127.0.0.1/x}",
-    "{{7*7}}",
-    "{0.__class__.__mro__}",
-    "%s%s%n",
-    "$(id)",
-    "`id`",
-    "| id",
-    "<script>alert(1)</script>",
-    "../../../../etc/passwd",
-    "..\\..\\windows\\win.ini",
-    "....//....//etc/passwd",
-    "file:///etc/passwd",
-    "//evil.example/",
-    "\x00",
-    "\x1b[31m",
-    "\u202e\u2066",
-    "\ufeff",
-    "\U0001d54f\u0301" * 5,
+from tests.integration.api.hostile_texts import (
+    BROKEN_BODY,
+    ESCAPED,
+    HEADERS,
+    INJECTIONS,
+    MARK,
+    METHODS,
+    ODD,
+    TYPES,
 )
-_ODD = (
-    "",
-    " ",
-    "0",
-    "-1",
-    "-0",
-    "+1",
-    "1.5",
-    "1e3",
-    "1e309",
-    "-1e309",
-    "NaN",
-    "nan",
-    "Infinity",
-    "-inf",
-    "0x10",
-    "1_000",
-    "\u0661\u0662",
-    "9" * 400,
-    str(2**31),
-    str(2**63),
-    str(2**64),
-    str(-(2**63) - 1),
-    "true",
-    "null",
-    "None",
-    "undefined",
-    "[]",
-    "{}",
-    "1,2",
-    "1m;1h",
-    "a" * 5_000,
-    "1" * 32,
-    "1" * 44,
-    "z" * 44,
-    "0OIl" * 10,
-    "batch",
-    "leaderboard",
-    "trending",
-    "openapi.json",
-)
-# Already escaped, as a path may carry them.
-_ESCAPED = (
-    *("%00", "%0d%0aSet-Cookie:%20x=1", "%2e%2e%2f", "..%2f", "%252e%252e%252f", "%c0%ae%c0%ae%2f"),
-    *("%", "%g1", "%u002e", "%ff%fe", "%ed%a0%80", "%f4%90%80%80", "%5c..%5c", "%2f", "%3f", "%23"),
-    *(";a=b", "@", ":80", ".", "..", "...", "~", "%20", "+", "&", "=", "#", "?", "//", "\\"),
-)
-_METHODS = ("GET",) * 12 + ("POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "QUERY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +48,7 @@ class Hostility:
     def injections(self) -> Iterator[bytes]:
         """Yield every text that tries to reach a store, in every parameter of every operation."""
         for operation in self._operations:
-            for text in _INJECTIONS:
+            for text in INJECTIONS:
                 bad = quote(text + MARK, safe="")
                 valid = self._valid_body(operation)
                 for name in self._names(operation):
@@ -163,10 +84,10 @@ class Hostility:
         random = self._random
         kind = random.random()
         if kind < 0.4:
-            text = random.choice(_INJECTIONS)
+            text = random.choice(INJECTIONS)
             return random.choice((text + MARK, MARK + text, f"{MARK}{text}{MARK}"))
         if kind < 0.6:
-            return random.choice(_ODD)
+            return random.choice(ODD)
         if kind < 0.8:  # nearly valid
             text = self._good(random.choice(("wallet", "mint")))
             return random.choice(
@@ -179,7 +100,7 @@ class Hostility:
                     text.lower(),
                     text[::-1],
                     text[:20] + "0" + text[21:],
-                    text + random.choice(_INJECTIONS) + MARK,
+                    text + random.choice(INJECTIONS) + MARK,
                     text.replace(text[5], "\u0430"),
                 )
             )
@@ -193,7 +114,7 @@ class Hostility:
         """Return a hostile text as part of a path or query; may break the rules of escapes."""
         random = self._random
         if random.random() < 0.25:
-            return random.choice(_ESCAPED) + random.choice(("", MARK, "%00" + MARK))
+            return random.choice(ESCAPED) + random.choice(("", MARK, "%00" + MARK))
         if random.random() < 0.1:
             return quote_from_bytes(random.randbytes(random.choice((1, 8, 33))))
         return quote(self._text(), safe="")
@@ -241,7 +162,7 @@ class Hostility:
             elif len(parts) > 1:
                 parts.pop(place)
         path = "/" + "/".join(parts).lstrip("/") if random.random() < 0.9 else "/".join(parts)
-        return self._request(random.choice(_METHODS), path or "/")
+        return self._request(random.choice(METHODS), path or "/")
 
     def _valid_body(self, operation: Operation) -> bytes | None:
         if operation.method != "POST":
@@ -257,7 +178,7 @@ class Hostility:
             "POST",
             self._path(operation),
             self._body(operation),
-            {"content-type": random.choice(("application/json",) * 8 + _TYPES)},
+            {"content-type": random.choice(("application/json",) * 8 + TYPES)},
         )
 
     def _body(self, operation: Operation) -> bytes:
@@ -310,7 +231,7 @@ class Hostility:
 
     def _bad_header(self) -> bytes:
         random = self._random
-        name = random.choice(_HEADERS)
+        name = random.choice(HEADERS)
         raw = self._text().encode("utf-8", "replace")
         value = bytes(byte for byte in raw if byte not in b"\r\n\x00")[:4_000]
         if random.random() < 0.1:
@@ -341,7 +262,7 @@ class Hostility:
                 f"Bearer {key}x",
                 f"{key[:8]}{MARK}*",
                 "x" * 5_000,
-                random.choice(_INJECTIONS).replace("\r", "").replace("\n", "") + MARK,
+                random.choice(INJECTIONS).replace("\r", "").replace("\n", "") + MARK,
             )
         )
         path = self._path(random.choice([o for o in self._operations if o.method == "GET"]))
@@ -400,20 +321,3 @@ class Hostility:
         head += [f"{name}: {value}" for name, value in (headers or {}).items()]
         raw = b"\r\n".join([*(line.encode("utf-8", "replace") for line in head), *lines])
         return raw + b"\r\n\r\n" + (body or b"")
-
-
-_TYPES = (
-    "",
-    "text/plain",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data; boundary=x",
-    "application/json; charset=utf-16",
-    "application/xml",
-    f"application/json{MARK}",
-)
-_HEADERS = (
-    *("accept", "accept-encoding", "if-none-match", "if-modified-since", "range", "origin"),
-    *("cookie", "authorization", "referer", "user-agent", "x-forwarded-for", "x-forwarded-host"),
-    *("x-request-id", "x-http-method-override", "content-type", "te", "forwarded", "via", "host"),
-    *("access-control-request-method", "x-original-url", "x-api-key"),
-)

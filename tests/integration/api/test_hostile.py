@@ -27,7 +27,8 @@ from hiredis import Reader
 
 from infra.redis.client import connect as connect_redis
 from pipeline.chaos import stores
-from tests.integration.api.hostility import BROKEN_BODY, MARK, Hostility, Operation
+from tests.integration.api.hostile_texts import BROKEN_BODY, MARK
+from tests.integration.api.hostility import Hostility, Operation
 from tests.integration.api.oracle import Known, known
 from tests.integration.api.simulation import Simulation
 from tests.integration.api.wire import Answer, Ear, Wire
