@@ -77,7 +77,8 @@ def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -
         summary="Launch tokens that trend",
         description="Tokens of launch platforms by how many wallets trade them, each counted once "
         "by the logarithm of its dollars, the last minutes more than the last day. "
-        "Read at most twice a second.",
+        "A token's figures are of the last whole second: what happened within that of `as_of_ms` "
+        "comes with the next. Read at most twice a second.",
         response_model=None,
         responses={200: {"model": answers.Trending}, **_LIST},
     )
