@@ -5,8 +5,8 @@ A list is some hundred kilobytes of records; all who ask within half a second ge
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -15,6 +15,7 @@ from api.answers.tokens import TrendingToken
 from api.readers.settled import MINT_TAGS, Settled, settled
 from api.readers.shared import Shared
 from api.readers.token_facts import facts
+from api.reply import Encoded, encode
 from api.stores import Stores
 from schemas.redis_keys import (
     HOLDERS,
@@ -27,6 +28,9 @@ from schemas.redis_keys import (
 
 SCORE_UNIT: Final = 1024
 TOP: Final = 10
+ANSWERS_KEPT: Final = 64  # of a reading
+
+_Asked = tuple[frozenset[str], int]  # platforms, limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,20 @@ class _Reading:
 
     settled: Settled
     tokens: list[_Listed]
+    answers: dict[_Asked, Encoded] = field(default_factory=dict)  # the first so many
+
+    def told(self, platforms: frozenset[str], limit: int) -> Encoded:
+        """Return the answer to whoever asks for some platforms, or for all."""
+        tokens = [
+            token.json for token in self.tokens if not platforms or token.platform in platforms
+        ]
+        return encode(
+            {
+                "tokens": tokens[:limit],
+                "as_of_slot": self.settled.slot,
+                "as_of_ms": self.settled.time_ms,
+            }
+        )
 
 
 class TrendingTokens:
@@ -52,20 +70,19 @@ class TrendingTokens:
         self._stores = stores
         self._reading = Shared(self._read)
 
-    async def first(self, platforms: Collection[str], limit: int) -> dict[str, Any]:
+    async def first(self, platforms: frozenset[str], limit: int) -> Encoded:
         """Return the first tokens, of some platforms or of all (`answers.tokens.Trending`).
 
         Raises Problem.
         """
         reading = await self._reading.get()
-        tokens = [
-            token.json for token in reading.tokens if not platforms or token.platform in platforms
-        ]
-        return {
-            "tokens": tokens[:limit],
-            "as_of_slot": reading.settled.slot,
-            "as_of_ms": reading.settled.time_ms,
-        }
+        asked = platforms, limit
+        answer = reading.answers.get(asked)
+        if answer is None:
+            answer = reading.told(platforms, limit)
+            if len(reading.answers) < ANSWERS_KEPT:
+                reading.answers[asked] = answer
+        return answer
 
     async def _read(self) -> _Reading:
         commands: list[tuple[Any, ...]] = []

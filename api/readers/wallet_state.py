@@ -39,6 +39,7 @@ GROUP: Final = "pnl"
 SUMMARY_DAYS: Final = 7
 MOST_POSITIONS: Final = 1_000  # of a wallet, that are read at once; those in ClickHouse apart
 MOST_ACCOUNTS: Final = 2_000
+IDLE: Final = WalletDay()  # of a day on which nothing happened; it is read only
 
 Command = tuple[Any, ...]
 
@@ -192,7 +193,7 @@ def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletS
     if Part.DAYS in parts:
         for day, packed in zip(days, left, strict=False):
             if day >= 0:
-                state.days.append((day, unpack_wallet_day(packed) if packed else WalletDay()))
+                state.days.append((day, unpack_wallet_day(packed) if packed else IDLE))
     if Part.BALANCES in parts:
         count, fields = answers[-2], dict(_pairs(answers[-1]))
         state.account_count = count

@@ -53,7 +53,7 @@ from api.readers.positions import (
     with_cold,
 )
 from api.readers.tokens import SOL_MINT, Tokens, read_tokens
-from api.readers.wallet_state import MOST_POSITIONS, Part, WalletReader, WalletState
+from api.readers.wallet_state import IDLE, MOST_POSITIONS, Part, WalletReader, WalletState
 from api.stores import Stores
 from schemas.positions import DAY_MS, Position, WalletDay
 from schemas.positions import summary as sum_of
@@ -62,6 +62,7 @@ LISTED: Final = 50  # positions of a wallet in a batch
 TOP: Final = 20  # positions in a portfolio
 MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
 _LARGE_AT_ONCE: Final = 4  # queries
+_IDLE_TOLD: Final = trading(IDLE)
 
 
 _IDLE: Final = trading(WalletDay())

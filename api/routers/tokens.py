@@ -24,7 +24,7 @@ from api.readers.holders import HolderAnswers
 from api.readers.leaderboard_answers import LeaderboardAnswers
 from api.readers.token_batches import TokenBatches
 from api.readers.trending import TrendingTokens
-from api.reply import reply
+from api.reply import reply, send
 from api.stores import Stores
 
 MAX_LISTED = 100
@@ -96,7 +96,7 @@ def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -
             int, Query(ge=1, le=MAX_LISTED, description="How many to list, 50 if it is left out")
         ] = 50,
     ) -> Response:
-        return reply(request, await trending.first(frozenset(platform), limit))
+        return send(request, await trending.first(frozenset(platform), limit))
 
     @paths.get(
         "/api/tokens/{mint}/leaderboard",

@@ -9,10 +9,18 @@ from typing import Any
 import orjson
 
 from api.errors import STORE_UNAVAILABLE, Problem
-from api.readers.trending import TrendingTokens
+from api.readers.trending import ANSWERS_KEPT, TrendingTokens
 from schemas.channels import TRENDING_FIELDS
 
 RECORD = {**dict.fromkeys(TRENDING_FIELDS), "name": "n", "symbol": "s", "dex": "pump-fun"}
+
+
+ALL: frozenset[str] = frozenset()
+
+
+async def slot(tokens: TrendingTokens) -> int:
+    told: int = orjson.loads((await tokens.first(ALL, 5)).body)["as_of_slot"]
+    return told
 
 
 class Stores:
@@ -41,7 +49,7 @@ async def test_who_comes_while_it_is_read_waits_for_that() -> None:
     stores = Stores()
     stores.gate.clear()
     tokens = TrendingTokens(stores)  # type: ignore[arg-type]
-    asked = [asyncio.create_task(tokens.first((), 5)) for _ in range(50)]
+    asked = [asyncio.create_task(tokens.first(ALL, 5)) for _ in range(50)]
     await asyncio.sleep(0)
     asked[0].cancel()  # whoever leaves does not end it for the others
     await asyncio.sleep(0)
@@ -49,26 +57,39 @@ async def test_who_comes_while_it_is_read_waits_for_that() -> None:
     found = await asyncio.gather(*asked[1:])
     assert stores.trips == 1
     assert all(each == found[0] for each in found)
-    [token] = orjson.loads(orjson.dumps(found[0]))["tokens"]
+    [token] = orjson.loads(found[0].body)["tokens"]
     assert (token["mint"], token["score"], token["place"]) == ("mint", 2.0, 1)
 
 
 async def test_it_is_read_again_after_a_while() -> None:
     stores = Stores()
     tokens = TrendingTokens(stores)  # type: ignore[arg-type]
-    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    assert await slot(tokens) == 5
     stores.slot = 6
-    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    assert await slot(tokens) == 5
     tokens._reading._fresh_for_s = 0.0
-    assert (await tokens.first((), 5))["as_of_slot"] == 6
+    assert await slot(tokens) == 6
 
 
 async def test_a_store_that_is_away_is_said_to_all_and_asked_again() -> None:
     stores = Stores()
     stores.broken = True
     tokens = TrendingTokens(stores)  # type: ignore[arg-type]
-    found = await asyncio.gather(*(tokens.first((), 5) for _ in range(3)), return_exceptions=True)
+    found = await asyncio.gather(*(tokens.first(ALL, 5) for _ in range(3)), return_exceptions=True)
     assert [type(each) for each in found] == [Problem] * 3
     stores.broken = False
-    assert (await tokens.first((), 5))["as_of_slot"] == 5
+    assert await slot(tokens) == 5
     assert stores.trips == 2
+
+
+async def test_each_list_of_a_reading_is_encoded_once_and_a_caller_cannot_fill_the_memory() -> None:
+    stores = Stores()
+    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    whole = await tokens.first(ALL, 5)
+    assert await tokens.first(ALL, 5) is whole
+    other = await tokens.first(frozenset({"moonit"}), 5)
+    assert (orjson.loads(other.body)["tokens"], other.etag != whole.etag) == ([], True)
+    for number in range(3 * ANSWERS_KEPT):
+        await tokens.first(frozenset({f"platform-{number}"}), 5)
+    assert len((await tokens._reading.get()).answers) == ANSWERS_KEPT
+    assert stores.trips == 1
