@@ -151,7 +151,7 @@ class Lane:
                         if self._ends[place] >= ends[place]:
                             waiting.discard(place)
 
-    async def until(self, enough: Callable[[], bool], within_s: float = 30) -> None:
+    async def until(self, enough: Callable[[], bool], within_s: float = 60) -> None:
         """Read until a condition holds."""
         deadline = time.monotonic() + within_s
         while True:
@@ -244,7 +244,7 @@ class Agent:
         return 0.0
 
     async def until_metric(
-        self, name: str, holds: Callable[[float], bool], within_s: float = 30, **labels: str
+        self, name: str, holds: Callable[[float], bool], within_s: float = 60, **labels: str
     ) -> None:
         deadline = time.monotonic() + within_s
         while not holds(value := await asyncio.to_thread(self.metric, name, **labels)):
