@@ -78,7 +78,7 @@ async def frames(store, channel):
     return found
 
 
-async def until(holds, within_s=10):
+async def until(holds, within_s=60):
     """Wait for what Redis is to hold: it comes a little after Kafka."""
     deadline = time.monotonic() + within_s
     while not await holds():
