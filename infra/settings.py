@@ -196,6 +196,30 @@ class Settings(BaseSettings):
         2_000, ge=1, le=100_000, description="connections that a process holds at once"
     )
 
+    # The WebSocket gateway.
+    gateway_host: str = Field(
+        "127.0.0.1", min_length=1, description="address that the gateway listens on"
+    )
+    gateway_port: Port = Field(8001, description="port of the gateway")
+    gateway_reuse_port: bool = Field(
+        False, description="whether several gateways may listen on one address"
+    )
+    gateway_max_connections: int = Field(
+        2_000, ge=1, le=100_000, description="WebSocket connections that a process holds at once"
+    )
+    gateway_queue_kib: int = Field(
+        4_096, ge=64, le=1_048_576, description="what may wait for a client that reads slowly, KiB"
+    )
+    gateway_slow_s: float = Field(
+        10.0, gt=0, le=600, description="how long a client's queue may be full before it is closed"
+    )
+    gateway_ping_s: float = Field(
+        20.0, gt=0, le=600, description="silence after which a client is sent a ping"
+    )
+    gateway_idle_s: float = Field(
+        60.0, gt=0, le=3_600, description="silence, pongs included, that ends a connection"
+    )
+
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
     metrics_port_ingest: Port = Field(9101, description="of `soltape ingest`")
@@ -203,6 +227,7 @@ class Settings(BaseSettings):
     metrics_port_chain: Port = Field(9103, description="of `soltape chain`")
     metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")
     metrics_port_api: Port = Field(9105, description="of `soltape api`")
+    metrics_port_gateway: Port = Field(9106, description="of `soltape gateway`")
 
     @property
     def api_url(self) -> str:

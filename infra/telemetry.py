@@ -24,7 +24,7 @@ from infra.credentials import HIDDEN, hide
 from infra.process import PortInUse
 from infra.settings import Settings, SettingsError
 
-MetricsRole = Literal["ingest", "agents", "books", "chain", "api"]
+MetricsRole = Literal["ingest", "agents", "books", "chain", "api", "gateway"]
 Lacking = Callable[[], dict[str, str]]  # what is not ready yet -> why
 
 _SECRET_KEYS: Final = frozenset(
@@ -77,7 +77,7 @@ def configure_logging(settings: Settings, role: str, stream: TextIOBase | None =
         )
     )
     logging.basicConfig(handlers=[handler], force=True)
-    for package in ("infra", "pipeline", "schemas", "api"):
+    for package in ("infra", "pipeline", "schemas", "api", "stream_gateway"):
         logging.getLogger(package).setLevel(level)
     logging.getLogger().setLevel(level if level == logging.DEBUG else logging.WARNING)
 

@@ -1,0 +1,1 @@
+"""Facts as they happen, over WebSocket, and the page that shows them."""
