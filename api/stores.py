@@ -13,8 +13,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from prometheus_client import Counter
 from redis.exceptions import RedisError
 
-from api.access import register
-from api.errors import STORE_UNAVAILABLE, Problem
+from api.access import refusals, register
+from api.errors import Problem
 from infra.clickhouse.client import connect_async
 from infra.clickhouse.reader import LIMITS, as_reader
 from infra.redis.pipelined import Pipelined
@@ -25,7 +25,6 @@ log = structlog.get_logger(__name__)
 FAILURES: Final = Counter(
     "soltape_api_store_failures_total", "Reads that a store did not answer.", ["store"]
 )
-RETRY_AFTER_S: Final = 2
 
 
 class Stores:
@@ -85,8 +84,4 @@ def unavailable(store: str, error: Exception) -> Problem:
     """Return the answer to a caller; the reason is for the log alone."""
     FAILURES.labels(store).inc()
     log.warning("store does not answer", store=store, reason=str(error).partition("\n")[0])
-    return Problem(
-        STORE_UNAVAILABLE,
-        f"{store} does not answer; ask again in {RETRY_AFTER_S} s",
-        headers={"Retry-After": str(RETRY_AFTER_S)},
-    )
+    return refusals.store_unavailable(store)

@@ -87,6 +87,13 @@ LIVE_FENCE: Final = Key(
     None,
     "partition of tape-live: offset and sent_ms of the last batch whose frames are in the streams",
 )
+VOCABULARY: Final = Key(
+    "live:vocabulary",
+    "string",
+    "live",
+    None,
+    "slugs of the venues and launch platforms there are: `schemas.vocabulary`",
+)
 
 # Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
 
@@ -232,4 +239,12 @@ API_KEY_MINUTE: Final = Key(
     "api",
     60,
     "times of the requests accepted in the last minute, ms, newest first",
+)
+CONNECTION_LEASE_S: Final = 15
+API_KEY_CONNECTIONS: Final = Key(
+    "access:{tag}:connections",
+    "zset",
+    "stream_gateway",
+    CONNECTION_LEASE_S,
+    "WebSocket connection -> when its lease ends, ms; renewed by its gateway while it is open",
 )

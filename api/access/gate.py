@@ -21,17 +21,9 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
-from api.access import keys
+from api.access import keys, refusals
 from api.access.charge import STORE, Charges, Grant, Refusal, seconds, spent
-from api.errors import (
-    KEY_MALFORMED,
-    KEY_MISSING,
-    KEY_REVOKED,
-    KEY_UNKNOWN,
-    NOT_IN_PLAN,
-    RATE_EXCEEDED,
-    Problem,
-)
+from api.errors import RATE_EXCEEDED, Problem
 from api.stores import unavailable
 from schemas.plans import MINUTE_S, PLANS, Plan
 
@@ -44,8 +36,6 @@ FREE: Final = frozenset({HEALTH, "/api/usage"})
 
 _COST: Final = 1
 _GET_ONE: Final = "send it in the header x-api-key"
-# A 401 must name a way to authenticate (RFC 9110); this is how ours is called in OpenAPI.
-_CHALLENGE: Final = {"WWW-Authenticate": 'ApiKey in="header", name="x-api-key"'}
 
 _POLICY: Final = {
     plan.name: f'"minute";q={plan.requests_a_minute};w={MINUTE_S}'.encode()
@@ -119,25 +109,23 @@ def is_open(method: str, path: str) -> bool:
 
 def _fingerprint(sent: list[bytes]) -> str:
     if not sent:
-        raise Problem(KEY_MISSING, _GET_ONE, headers=_CHALLENGE)
+        raise refusals.missing(_GET_ONE)
     if len(sent) > 1:
-        raise Problem(KEY_MALFORMED, "x-api-key was sent more than once", headers=_CHALLENGE)
+        raise refusals.malformed("x-api-key was sent more than once")
     try:
         return keys.parse(sent[0].decode("latin-1"))
     except keys.KeyMalformed as reason:
-        raise Problem(KEY_MALFORMED, str(reason), headers=_CHALLENGE) from None
+        raise refusals.malformed(str(reason)) from None
 
 
 def _refused(refusal: Refusal) -> Problem:
     match refusal.outcome:
         case "unknown":
-            return Problem(
-                KEY_UNKNOWN, "it is written as a key, but was never made here", headers=_CHALLENGE
-            )
+            return refusals.unknown()
         case "revoked":
-            return Problem(KEY_REVOKED, "it does not work any more: use another one")
+            return refusals.revoked()
         case "plan":
-            return Problem(NOT_IN_PLAN, f"there is no plan {refusal.plan} any more")
+            return refusals.plan_gone(refusal.plan)
         case "credits":
             plan = PLANS[refusal.plan]
             return spent(

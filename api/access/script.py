@@ -35,7 +35,22 @@ class Script:
             answers = await redis.ask([("EVAL", self.text, *rest)])
         return answers[0]
 
+    async def run_each(
+        self, redis: Asks, runs: Sequence[tuple[Sequence[str], Sequence[Any]]]
+    ) -> list[Any]:
+        """Return what the script returns for each of (keys, arguments), in one trip.
 
-def load(name: str) -> Script:
-    """Return the script `name.lua` beside this module."""
-    return Script(files(__package__).joinpath(f"{name}.lua").read_text(encoding="utf-8"))
+        Raises RedisError. Where the script was not known some may have run, and all run again: it
+        must be one that may be run twice.
+        """
+        rests = [(len(keys), *keys, *arguments) for keys, arguments in runs]
+        known = [("EVALSHA", self._hash, *rest) for rest in rests]
+        try:
+            return await redis.ask(known)
+        except NoScriptError:
+            return await redis.ask([("EVAL", self.text, *rests[0]), *known[1:]])
+
+
+def load(name: str, package: str = __package__) -> Script:
+    """Return the script `name.lua` of a package, of this one unless it is named."""
+    return Script(files(package).joinpath(f"{name}.lua").read_text(encoding="utf-8"))

@@ -1,0 +1,68 @@
+"""Why a key lets nobody in, in the words that every door of ours says it in.
+
+`how` says where a key belongs at that door.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.errors import (
+    KEY_MALFORMED,
+    KEY_MISSING,
+    KEY_REVOKED,
+    KEY_UNKNOWN,
+    NOT_IN_PLAN,
+    STORE_UNAVAILABLE,
+    Problem,
+)
+
+__all__ = [
+    "Problem",
+    "malformed",
+    "missing",
+    "plan_gone",
+    "revoked",
+    "store_unavailable",
+    "unknown",
+]
+
+# A 401 must name a way to authenticate (RFC 9110); this is how ours is called in OpenAPI.
+_CHALLENGE: Final = {"WWW-Authenticate": 'ApiKey in="header", name="x-api-key"'}
+RETRY_AFTER_S: Final = 2
+
+
+def missing(how: str) -> Problem:
+    """Return the problem of a request without a key."""
+    return Problem(KEY_MISSING, how, headers=_CHALLENGE)
+
+
+def malformed(reason: str) -> Problem:
+    """Return the problem of a key that is written as none of ours; the reason never repeats it."""
+    return Problem(KEY_MALFORMED, reason, headers=_CHALLENGE)
+
+
+def unknown() -> Problem:
+    """Return the problem of a key that was not made here."""
+    return Problem(
+        KEY_UNKNOWN, "it is written as a key, but was never made here", headers=_CHALLENGE
+    )
+
+
+def revoked() -> Problem:
+    """Return the problem of a key that was revoked."""
+    return Problem(KEY_REVOKED, "it does not work any more: use another one")
+
+
+def plan_gone(plan: str) -> Problem:
+    """Return the problem of a key whose plan is not among those that are sold."""
+    return Problem(NOT_IN_PLAN, f"there is no plan {plan} any more")
+
+
+def store_unavailable(store: str) -> Problem:
+    """Return the problem of whoever cannot be looked up, or answered, as a store is away."""
+    return Problem(
+        STORE_UNAVAILABLE,
+        f"{store} does not answer; ask again in {RETRY_AFTER_S} s",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )

@@ -1,0 +1,293 @@
+"""Who may connect, and how many at once: looked at in Redis, exactly, whatever gateway is asked.
+
+A connection that was let in has a lease beside its key (`schemas.redis_keys.API_KEY_CONNECTIONS`).
+Key, plan and number of leases are looked at in one step of Redis, by Redis's clock. Every two
+seconds one trip renews the leases of this process and tells which keys were revoked meanwhile. A
+lease is given back when its connection ends; those of a process that was killed end by themselves.
+
+While Redis is away nobody comes in (503), and who is in stays: when it is back, his lease is
+renewed, or made again if Redis has lost it. So after more than a lease's time without Redis there
+may be more connections than the plan has, until some of them end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import count
+from secrets import token_hex
+from typing import Any, Final
+
+import orjson
+import structlog
+from prometheus_client import Counter
+from redis.exceptions import RedisError
+
+from api.access import keys, refusals
+from api.access.script import Asks, load
+from schemas.plans import PLANS, Plan
+from schemas.redis_keys import API_KEY, API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
+
+log = structlog.get_logger(__name__)
+
+STORE: Final = "keys"
+"""What the Redis of the keys is called in metrics and answers, as in the API."""
+LOOK_EVERY_S: Final = 2.0
+"""Time from a look at leases and revoked keys to the next."""
+TOO_MANY_CONNECTIONS: Final = "too_many_connections"
+_RETRY_AFTER_S: Final = 5  # where the plan's connections are open
+_HOW: Final = "send it as ?api_key=..., or in the header x-api-key"
+_LEASES_AT_ONCE: Final = 1_000  # in a trip, some milliseconds of work for Redis and for us
+_UNLIMITED: Final = -1
+_PLANS: Final = tuple(
+    part
+    for plan in PLANS.values()
+    for part in (plan.name, _UNLIMITED if plan.connections is None else plan.connections)
+)
+_ADMIT: Final = load("admit", __package__)
+_RENEW: Final = load("renew", __package__)
+
+ADMISSIONS: Final = Counter(
+    "soltape_gateway_admissions_total",
+    "Connections that were let in (code: admitted) or refused for their key, by the answer's code.",
+    ["code"],
+)
+LOOKS_FAILED: Final = Counter(
+    "soltape_gateway_key_looks_failed_total",
+    "Looks at leases and revoked keys that Redis did not answer.",
+)
+
+
+class Refusal(Exception):  # noqa: N818 - says what is the case
+    """Ends a handshake with an answer of HTTP."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        title: str = "",
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.status = status
+        self.code = code
+        self.title = title or HTTPStatus(status).phrase
+        self.detail = detail
+        self.headers = headers or {}
+
+    def body(self, request_id: str, path: str) -> bytes:
+        """Return the answer's body, application/problem+json as the API has it; `path` without
+        its query, which may hold a key."""
+        return orjson.dumps(
+            {
+                "type": f"urn:soltape:problem:{self.code}",
+                "title": self.title,
+                "status": self.status,
+                "detail": self.detail,
+                "instance": path,
+                "code": self.code,
+                "request_id": request_id,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A connection that was let in."""
+
+    fingerprint: str
+    key_id: str  # the short name of the key; it may be shown and logged
+    plan: Plan
+    lease_id: str
+
+
+class Admission:
+    """Lets connections of this process in.
+
+    `revoked` is called once for each connection whose key was revoked, in the event loop.
+    """
+
+    def __init__(self, redis: Asks, revoked: Callable[[Admitted], None]) -> None:
+        self._redis = redis
+        self._revoked = revoked
+        self._process = token_hex(8)
+        self._numbers = count(1)
+        self._open: dict[str, dict[str, Admitted]] = defaultdict(dict)  # fingerprint, lease
+        # Leases that Redis has, or may have, of connections that there are not; tried till it says
+        # so, or till they have ended by themselves: fingerprint, lease -> until, the loop's clock.
+        self._unreleased: dict[tuple[str, str], float] = {}
+        self._is_away = False
+
+    async def admit(self, key_text: str | None, address: str) -> Admitted:
+        """Let a connection in, or raise Refusal; `address` is the caller's, for the log."""
+        key_id = None
+        try:
+            if not key_text:
+                raise refused(refusals.missing(_HOW))
+            try:
+                fingerprint = keys.parse(key_text)
+            except keys.KeyMalformed as reason:
+                raise refused(refusals.malformed(str(reason))) from None
+            key_id = keys.key_id(fingerprint)
+            admitted = await self._admit(fingerprint, key_id)
+        except Refusal as refusal:
+            ADMISSIONS.labels(refusal.code).inc()
+            log.info("not let in", code=refusal.code, client=address, key_id=key_id)
+            raise
+        ADMISSIONS.labels("admitted").inc()
+        return admitted
+
+    async def release(self, admitted: Admitted) -> None:
+        """Give a lease back; where Redis is away, later. To be called once for each connection."""
+        self._forget(admitted)
+        self._unreleased[admitted.fingerprint, admitted.lease_id] = _lease_end_s()
+        await self._release()
+
+    async def aclose(self) -> None:
+        """Give back all leases that are left, as the process ends."""
+        for leases in self._open.values():
+            for each in leases.values():
+                self._unreleased[each.fingerprint, each.lease_id] = _lease_end_s()
+        self._open.clear()
+        await self._release()
+
+    async def run(self) -> None:
+        """Look at leases and revoked keys every two seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Renew all leases, and tell of those whose key was revoked."""
+        await self._release()
+        try:
+            for held in self._batches():
+                runs = [(_names(fingerprint), _lease(leases)) for fingerprint, leases in held]
+                answers = await _RENEW.run_each(self._redis, runs)
+                for (fingerprint, _), answer in zip(held, answers, strict=True):
+                    if answer == b"revoked":
+                        self._end(fingerprint)
+        except (RedisError, OSError) as error:
+            LOOKS_FAILED.inc()
+            if not self._is_away:
+                log.warning("leases are not renewed", reason=_words(error))
+            self._is_away = True
+            return
+        if self._is_away:
+            log.info("leases are renewed again")
+        self._is_away = False
+
+    async def _admit(self, fingerprint: str, key_id: str) -> Admitted:
+        lease_id = f"{self._process}-{next(self._numbers):x}"
+        try:
+            answer: list[Any] = await _ADMIT.run(
+                self._redis, _names(fingerprint), (lease_id, CONNECTION_LEASE_S * 1000, *_PLANS)
+            )
+        except (RedisError, OSError) as error:
+            self._unreleased[fingerprint, lease_id] = _lease_end_s()  # it may have been given
+            log.warning("store does not answer", store=STORE, reason=_words(error))
+            raise refused(refusals.store_unavailable(STORE)) from None
+        except asyncio.CancelledError:  # the caller left meanwhile
+            self._unreleased[fingerprint, lease_id] = _lease_end_s()
+            raise
+        outcome, *told = answer
+        match outcome:
+            case b"admitted":
+                admitted = Admitted(fingerprint, key_id, PLANS[told[0].decode()], lease_id)
+                self._open[fingerprint][lease_id] = admitted
+                return admitted
+            case b"unknown":
+                raise refused(refusals.unknown())
+            case b"revoked":
+                raise refused(refusals.revoked())
+            case b"plan":
+                raise refused(refusals.plan_gone(told[0].decode()))
+            case _:
+                raise _too_many(PLANS[told[0].decode()])
+
+    def _batches(self) -> Iterator[list[tuple[str, Sequence[str]]]]:
+        """Yield the leases by key, some at a time, as they are at that moment."""
+        batch: list[tuple[str, Sequence[str]]] = []
+        size = 0
+        for fingerprint in list(self._open):
+            leases = list(self._open.get(fingerprint, ()))
+            for start in range(0, len(leases), _LEASES_AT_ONCE):
+                some = leases[start : start + _LEASES_AT_ONCE]
+                if size + len(some) > _LEASES_AT_ONCE and batch:
+                    yield batch
+                    batch, size = [], 0
+                batch.append((fingerprint, some))
+                size += len(some)
+        if batch:
+            yield batch
+
+    def _end(self, fingerprint: str) -> None:
+        """Tell of every connection with a key that it was revoked."""
+        for admitted in self._open.pop(fingerprint, {}).values():
+            log.info("key was revoked", key_id=admitted.key_id)
+            self._revoked(admitted)
+
+    def _forget(self, admitted: Admitted) -> None:
+        leases = self._open.get(admitted.fingerprint)
+        if leases is not None:
+            leases.pop(admitted.lease_id, None)
+            if not leases:
+                del self._open[admitted.fingerprint]
+
+    async def _release(self) -> None:
+        """Give back what is to be given back, and keep what Redis does not take now."""
+        waiting, self._unreleased = self._unreleased, {}
+        if not waiting:
+            return
+        commands = [
+            ("ZREM", API_KEY_CONNECTIONS.make(tag=tag_of_key(fingerprint)), lease_id)
+            for fingerprint, lease_id in waiting
+        ]
+        try:
+            await self._redis.ask(commands)
+        except (RedisError, OSError, asyncio.CancelledError) as error:
+            now_s = asyncio.get_running_loop().time()
+            self._unreleased |= {each: end_s for each, end_s in waiting.items() if end_s > now_s}
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+
+def refused(problem: refusals.Problem) -> Refusal:
+    """Return a problem of `api.access` as the end of a handshake."""
+    kind = problem.kind
+    return Refusal(kind.status, kind.code, problem.detail, problem.headers, title=kind.title)
+
+
+def _too_many(plan: Plan) -> Refusal:
+    connections = "1 connection" if plan.connections == 1 else f"{plan.connections} connections"
+    return Refusal(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        TOO_MANY_CONNECTIONS,
+        f"{connections} at once {'is' if plan.connections == 1 else 'are'} in the plan "
+        f"{plan.name}: close one first. One whose end we were not told counts for "
+        f"{CONNECTION_LEASE_S} s at most",
+        {"Retry-After": str(_RETRY_AFTER_S)},
+        title="The plan's connections are open already",
+    )
+
+
+def _names(fingerprint: str) -> tuple[str, str]:
+    tag = tag_of_key(fingerprint)
+    return API_KEY.make(tag=tag), API_KEY_CONNECTIONS.make(tag=tag)
+
+
+def _lease(leases: Sequence[str]) -> tuple[Any, ...]:
+    return (CONNECTION_LEASE_S * 1000, *leases)
+
+
+def _lease_end_s() -> float:
+    return asyncio.get_running_loop().time() + CONNECTION_LEASE_S
+
+
+def _words(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- Lets a WebSocket connection in with an API key, or refuses it. What is let in has a lease, which
+-- its gateway renews (renew.lua); one that is not renewed ends by itself and counts no more.
+--
+-- KEYS  record, connections (schemas/redis_keys.py)
+-- ARGV  lease, how long it is valid in ms; then of each plan: name, connections; -1 is without
+--       limit
+-- Returns  {'unknown'} | {'revoked'} | {'plan', plan} (there is none of that name) |
+--          {'connections', plan, open already} | {'admitted', plan, open with this one}
+local LAST_USED_EVERY_MS = 10000
+
+local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
+local plan = record[1]
+if not plan then return {'unknown'} end
+if record[2] then return {'revoked'} end
+
+local limit
+for i = 3, #ARGV, 2 do
+  if ARGV[i] == plan then
+    limit = tonumber(ARGV[i + 1])
+    break
+  end
+end
+if not limit then return {'plan', plan} end
+
+-- One clock for all gateways: this server's.
+local time = redis.call('TIME')
+local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local lease_ms = tonumber(ARGV[2])
+
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
+local open = redis.call('ZCARD', KEYS[2])
+if limit >= 0 and open >= limit then
+  return {'connections', plan, open}
+end
+redis.call('ZADD', KEYS[2], now_ms + lease_ms, ARGV[1])
+redis.call('PEXPIRE', KEYS[2], lease_ms)
+if now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
+  redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
+end
+return {'admitted', plan, open + 1}
