@@ -121,6 +121,18 @@ SLOTS: Final = Table(
         "sol_usd": "Nullable(Decimal(38, 18))",
     },
 )
+OUTCOMES: Final = Table(
+    "outcomes",
+    {
+        "slot": _U64,
+        "dex": _SLUG,
+        "block_time": _TIME,
+        "swaps": "UInt32",
+        "decoded": "UInt32",
+        "unknown": "UInt32",
+        "malformed": "UInt32",
+    },
+)
 GAPS: Final = Table(
     "gaps",
     {"first_slot": _U64, "last_slot": _U64, "reason": _SLUG, "detected_at": _TIME},
@@ -292,7 +304,7 @@ COLD_MARKETS: Final = Table("cold_markets", {"mint": _TEXT, "packed": _TEXT, "sl
 TABLES: Final = {
     table.name: table
     for table in (
-        *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, GAPS),
+        *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
     )

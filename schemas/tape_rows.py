@@ -142,6 +142,22 @@ def slot_row(batch: tape_pb2.SlotBatch) -> Row:
     )
 
 
+def outcome_rows(batch: tape_pb2.SlotBatch) -> list[Row]:
+    """Return the rows of what a slot has of each venue."""
+    return [
+        (
+            batch.slot,
+            venue.dex,
+            batch.block_time_ms,
+            venue.swaps,
+            venue.outcomes.decoded,
+            venue.outcomes.unknown,
+            venue.outcomes.malformed,
+        )
+        for venue in batch.venues
+    ]
+
+
 def gap_row(gap: tape_pb2.SlotGap) -> Row:
     """Return the row of a gap; raises CodecError."""
     if gap.first_slot > gap.last_slot:

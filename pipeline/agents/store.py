@@ -1,4 +1,4 @@
-"""Agent `store`: the tape itself to ClickHouse: swaps, creations, migrations, slots, gaps."""
+"""Agent `store`: the tape itself to ClickHouse: swaps, other events, slots, outcomes, gaps."""
 
 from __future__ import annotations
 
@@ -48,12 +48,15 @@ class TapeBooks:
                     creations.append(tape_rows.creation_row(event.creation))
                 case "migration":
                     migrations.append(tape_rows.migration_row(event.migration))
-        slots = [tape_rows.slot_row(batch)] if self._tells_slots else []
+        slots, outcomes = [], []
+        if self._tells_slots:
+            slots, outcomes = [tape_rows.slot_row(batch)], tape_rows.outcome_rows(batch)
         for table, made in (
             (rows.SWAPS, swaps),
             (rows.CREATIONS, creations),
             (rows.MIGRATIONS, migrations),
             (rows.SLOTS, slots),
+            (rows.OUTCOMES, outcomes),
         ):
             if made:
                 self._rows.setdefault(table.name, []).extend(made)

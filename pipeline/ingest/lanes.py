@@ -7,6 +7,7 @@ and the balances of their owners, vaults apart: that is what a wallet's books ar
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -86,8 +87,31 @@ def outcomes_of(counts: Counts) -> tape_pb2.Outcomes:
     )
 
 
+def venues_of(transactions: Iterable[Transaction]) -> list[tape_pb2.VenueOutcomes]:
+    """Return what a slot has of each venue, ascending by its slug."""
+    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for transaction in transactions:
+        for dex, decoded in transaction.decoded_by_dex.items():
+            found[dex][0] += decoded
+        for dex, (unknown, malformed) in transaction.undecoded_by_dex.items():
+            found[dex][1] += unknown
+            found[dex][2] += malformed
+        for event in transaction.events:
+            if isinstance(event, Swap):
+                found[event.dex][3] += 1
+    return [
+        tape_pb2.VenueOutcomes(
+            dex=dex,
+            outcomes=tape_pb2.Outcomes(decoded=decoded, unknown=unknown, malformed=malformed),
+            swaps=swaps,
+        )
+        for dex, (decoded, unknown, malformed, swaps) in sorted(found.items())
+    ]
+
+
 def _empty(topic: Topic, settled: Settled, reference: Reference) -> list[tape_pb2.SlotBatch]:
     """Return a batch a partition, with what all of them say."""
+    venues = venues_of(settled.transactions)
     quotes = [
         tape_pb2.QuotePrice(mint=mint, lamports=lamports, amount_raw=amount_raw)
         for mint, lamports, amount_raw in reference.quotes
@@ -103,6 +127,7 @@ def _empty(topic: Topic, settled: Settled, reference: Reference) -> list[tape_pb
             complete=settled.complete,
             transactions=settled.counts.transactions,
             quotes=quotes,
+            venues=venues,
         )
         for _ in range(topic.partitions)
     ]

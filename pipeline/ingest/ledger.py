@@ -21,7 +21,7 @@ the order in which they must be carried out.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -61,6 +61,9 @@ class Transaction:
     malformed: int = 0
     balances: Sequence[TokenBalance] = ()
     movements: Sequence[Movement] = ()
+    decoded_by_dex: Mapping[str, int] = field(default_factory=dict)
+    # unknown, malformed
+    undecoded_by_dex: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

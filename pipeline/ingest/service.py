@@ -202,8 +202,12 @@ class Ingest:
         for event in decoded.events:
             _KINDS[type(event)].inc()
         unknown = 0
+        undecoded_by_dex: dict[str, tuple[int, int]] = {}
         for each in decoded.undecoded:
-            unknown += each.reason is Reason.UNKNOWN
+            is_unknown = each.reason is Reason.UNKNOWN
+            unknown += is_unknown
+            before = undecoded_by_dex.get(each.dex, (0, 0))
+            undecoded_by_dex[each.dex] = before[0] + is_unknown, before[1] + (not is_unknown)
             metrics.OUTCOMES.labels(each.dex, each.reason.name.lower()).inc()
             self._publisher.undecoded(
                 tape_pb2.Undecoded(
@@ -226,6 +230,8 @@ class Ingest:
             malformed=len(decoded.undecoded) - unknown,
             balances=decoded.balances,
             movements=decoded.movements,
+            decoded_by_dex=decoded.decoded_by_dex,
+            undecoded_by_dex=undecoded_by_dex,
         )
 
     # Answers of backfill.

@@ -213,6 +213,16 @@ class Outcomes(_message.Message):
     malformed: int
     def __init__(self, decoded: _Optional[int] = ..., unknown: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
 
+class VenueOutcomes(_message.Message):
+    __slots__ = ("dex", "outcomes", "swaps")
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    SWAPS_FIELD_NUMBER: _ClassVar[int]
+    dex: str
+    outcomes: Outcomes
+    swaps: int
+    def __init__(self, dex: _Optional[str] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., swaps: _Optional[int] = ...) -> None: ...
+
 class SlotStatus(_message.Message):
     __slots__ = ("slot", "parent", "status", "block_time_ms", "transactions", "events", "outcomes")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -328,7 +338,7 @@ class QuotePrice(_message.Message):
     def __init__(self, mint: _Optional[str] = ..., lamports: _Optional[int] = ..., amount_raw: _Optional[int] = ...) -> None: ...
 
 class SlotBatch(_message.Message):
-    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes")
+    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes", "venues")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     BLOCKHASH_FIELD_NUMBER: _ClassVar[int]
@@ -341,6 +351,7 @@ class SlotBatch(_message.Message):
     BALANCES_FIELD_NUMBER: _ClassVar[int]
     MOVEMENTS_FIELD_NUMBER: _ClassVar[int]
     QUOTES_FIELD_NUMBER: _ClassVar[int]
+    VENUES_FIELD_NUMBER: _ClassVar[int]
     slot: int
     parent: int
     blockhash: str
@@ -353,7 +364,8 @@ class SlotBatch(_message.Message):
     balances: _containers.RepeatedCompositeFieldContainer[TokenBalance]
     movements: _containers.RepeatedCompositeFieldContainer[Movement]
     quotes: _containers.RepeatedCompositeFieldContainer[QuotePrice]
-    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ...) -> None: ...
+    venues: _containers.RepeatedCompositeFieldContainer[VenueOutcomes]
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ..., venues: _Optional[_Iterable[_Union[VenueOutcomes, _Mapping]]] = ...) -> None: ...
 
 class Undecoded(_message.Message):
     __slots__ = ("slot", "signature", "program_id", "dex", "event_index", "reason", "detail", "data")

@@ -115,6 +115,21 @@ def test_a_slot():
     assert (row["parent"], row["sol_usd"]) == (0, None)
 
 
+def test_what_a_slot_has_of_each_venue():
+    batch = tape_pb2.SlotBatch(slot=9, block_time_ms=5)
+    assert tape_rows.outcome_rows(batch) == []
+    batch.venues.add(dex="a", swaps=4).outcomes.decoded = 3
+    batch.venues.add(dex="b").outcomes.malformed = 1
+    rows_of_it = [row_of(rows.OUTCOMES, row) for row in tape_rows.outcome_rows(batch)]
+    assert rows_of_it == [
+        {**of_it, "slot": 9, "block_time": 5, "unknown": 0}
+        for of_it in (
+            {"dex": "a", "swaps": 4, "decoded": 3, "malformed": 0},
+            {"dex": "b", "swaps": 0, "decoded": 0, "malformed": 1},
+        )
+    ]
+
+
 @pytest.mark.parametrize("price", ["much", "NaN", "Infinity", "-1", "1e30"])
 def test_a_slot_with_a_price_that_is_none_is_refused(price):
     with pytest.raises(CodecError, match="sol_usd"):

@@ -108,6 +108,9 @@ async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[i
                     assert batch.blockhash == f"hash{batch.slot}"
                     assert batch.transactions == len(truth[batch.slot])
                     assert batch.outcomes.decoded == len(truth[batch.slot])
+                    assert sum(each.outcomes.decoded for each in batch.venues) == len(
+                        truth[batch.slot]
+                    )
                 for event in batch.events:
                     swap = event.swap
                     assert swap.commitment == tape_pb2.CONFIRMED

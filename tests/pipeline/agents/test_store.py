@@ -30,13 +30,18 @@ def test_rows_of_slots_until_they_are_taken():
     books.apply(third)
     assert counts(books) == {"swaps": 3, "creations": 1, "migrations": 1, "slots": 3}
     assert counts(books) == {}
-    books.apply(batch(4))
-    assert counts(books) == {"slots": 1}
+    fourth = batch(4)
+    for dex in ("orca-whirlpool", "pump-swap"):
+        fourth.venues.add(dex=dex)
+    books.apply(fourth)
+    assert counts(books) == {"slots": 1, "outcomes": 2}
 
 
 def test_one_partition_tells_of_slots():
     books = TapeBooks(5)
-    books.apply(batch(1, BUY))
+    told = batch(1, BUY)
+    told.venues.add(dex="pump-swap")
+    books.apply(told)
     assert counts(books) == {"swaps": 1}
 
 

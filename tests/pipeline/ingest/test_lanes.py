@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.decode import decode_update
-from pipeline.ingest.lanes import batches_of, last_balances
+from pipeline.ingest.lanes import batches_of, last_balances, venues_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from pipeline.solana.address import MONEY, WSOL, key
@@ -49,7 +50,12 @@ def decoded(slot: int, infos: Iterable[tuple[int, bytes]]) -> list[Transaction]:
         it = decode_update(info, slot, 0)
         found.append(
             Transaction(
-                index, info.signature, it.events, balances=it.balances, movements=it.movements
+                index,
+                info.signature,
+                it.events,
+                balances=it.balances,
+                movements=it.movements,
+                decoded_by_dex=it.decoded_by_dex,
             )
         )
     return found
@@ -100,6 +106,35 @@ async def test_each_partition_is_told_its_own(chain: Any) -> None:
         counts["native"] += sum(each.mint == WSOL for each in balances)
         counts["vaults"] += sum(each.is_vault for each in balances)
     assert min(counts.values()) > 50
+
+
+async def test_each_batch_tells_what_the_slot_has_of_each_venue(chain: Any) -> None:
+    for number, infos in enumerate(chain, start=1):
+        slot = settled(number, decoded(number, infos))
+        lanes = await publish(Valuation(None, ()), slot)
+        swaps = Counter(event.dex for event in slot.events() if isinstance(event, Swap))
+        assert len(swaps) > 3
+        for batches in lanes.values():
+            for batch in batches:
+                assert list(batch.venues) == venues_of(slot.transactions)
+                found = {each.dex: each for each in batch.venues}
+                assert list(found) == sorted(found)
+                assert {dex: each.swaps for dex, each in found.items() if each.swaps} == swaps
+                # An instruction may be two swaps, as a hop over two pools is; none is less.
+                assert all(each.outcomes.decoded for each in found.values())
+
+
+def test_what_could_not_be_read_is_told_by_its_venue() -> None:
+    transactions = [
+        Transaction(0, b"0", (), decoded_by_dex={"b": 2}, undecoded_by_dex={"a": (1, 0)}),
+        Transaction(1, b"1", (), decoded_by_dex={"b": 1}, undecoded_by_dex={"b": (0, 3)}),
+        Transaction(2, b"2", (), undecoded_by_dex={"a": (1, 1), "": (0, 1)}),
+    ]
+    found = [
+        (each.dex, each.outcomes.decoded, each.outcomes.unknown, each.outcomes.malformed)
+        for each in venues_of(transactions)
+    ]
+    assert found == [("", 0, 0, 1), ("a", 0, 2, 1), ("b", 3, 0, 3)]
 
 
 def told(message: Any) -> dict[str, Any]:
