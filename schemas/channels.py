@@ -26,6 +26,7 @@ from typing import Any, Final
 import orjson
 
 from schemas.codec import message_to_json
+from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
 
 
@@ -81,6 +82,9 @@ TRENDING_FIELDS: Final = (
 )
 """The data of a trending frame, all of them, in this order; what is not known is null."""
 
+TRENDING_REMOVED: Final = "trending_removed"
+"""The type of the frame that tells of a token that left the list; its data: `mint` and `dex`."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
@@ -132,15 +136,22 @@ def creation_event(creation: tape_pb2.Creation) -> LiveEvent:
 
 def price_event(price: tape_pb2.PriceUpdate) -> LiveEvent:
     """Return a price for its stream; `price_usd` is null while SOL's own price is not known."""
-    data = {
-        "mint": price.mint,
+    told = LastPrice(
+        price.price_sol, price.price_usd or None, price.timestamp, price.slot, price.pool
+    )
+    return LiveEvent((price.mint,), PRICES.frame(price_data(price.mint, told)))
+
+
+def price_data(mint: str, price: LastPrice) -> dict[str, Any]:
+    """Return the data of a price frame."""
+    return {
+        "mint": mint,
         "price_sol": price.price_sol,
-        "price_usd": price.price_usd or None,
-        "timestamp": price.timestamp,
+        "price_usd": price.price_usd,
+        "timestamp": price.time_ms,
         "slot": price.slot,
         "pool": price.pool,
     }
-    return LiveEvent((price.mint,), PRICES.frame(data))
 
 
 def status_event(status: tape_pb2.SlotStatus) -> LiveEvent:
@@ -148,6 +159,23 @@ def status_event(status: tape_pb2.SlotStatus) -> LiveEvent:
     data = message_to_json(status)
     del data["kind"]
     return LiveEvent((status.slot, data["status"]), STATUS.frame(data))
+
+
+def trending_event(record: Mapping[str, Any]) -> LiveEvent:
+    """Return a token of the trending list for its stream, from its record."""
+    return LiveEvent((record["mint"], record["dex"]), TRENDING.frame(trending_data(record)))
+
+
+def trending_data(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a trending frame; a record has empty texts for what is not known."""
+    return {name: None if record[name] == "" else record[name] for name in TRENDING_FIELDS}
+
+
+def trending_removed_event(mint: str, dex: str) -> LiveEvent:
+    """Return that a token left the trending list, for its stream."""
+    data = {"mint": mint, "dex": dex}
+    frame = {"type": TRENDING_REMOVED, "channel": TRENDING.channel, "data": data}
+    return LiveEvent((mint, dex), orjson.dumps(frame))
 
 
 def pack(epoch: str, events: Sequence[LiveEvent]) -> dict[str, str | bytes]:

@@ -58,6 +58,25 @@ def test_a_price_has_the_fields_that_clients_know_first():
     assert data_of(channels.price_event(price), PRICES)["price_usd"] is None
 
 
+def test_a_trending_frame_has_null_for_what_is_not_known():
+    record = dict.fromkeys(reversed(channels.TRENDING_FIELDS), 1)
+    record |= {"mint": "m", "dex": "pump-fun", "name": "", "creator": "", "is_migrated": False}
+    data = data_of(channels.trending_event(record), channels.TRENDING)
+    assert tuple(data) == channels.TRENDING_FIELDS
+    assert (data["name"], data["creator"], data["symbol"]) == (None, None, 1)
+    assert data["is_migrated"] is False
+
+
+def test_a_token_that_left_the_trending_list_is_named():
+    event = channels.trending_removed_event("m", "pump-fun")
+    assert event.index == ("m", "pump-fun")
+    assert orjson.loads(event.frame) == {
+        "type": "trending_removed",
+        "channel": "trending-pairs",
+        "data": {"mint": "m", "dex": "pump-fun"},
+    }
+
+
 def test_an_entry_is_read_as_it_was_written():
     creation = tape_pb2.Creation(mint="m", name="line\nbreak")  # frames are one line each
     events = [channels.swap_event(SWAP), channels.creation_event(creation)]

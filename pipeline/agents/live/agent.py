@@ -23,6 +23,7 @@ from infra.redis.client import connect
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
 from pipeline.agents.live import metrics as live_metrics
+from pipeline.agents.live import vocabulary
 from pipeline.agents.live.prices import LAMPORTS, Prices
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams, Place
@@ -131,6 +132,7 @@ def attach(app: faust.App, context: Context) -> None:
 
     app.task(live.streams.run)
     app.task(live.publish_prices)
+    app.task(live.tell_vocabulary)
 
 
 class Live:
@@ -139,6 +141,7 @@ class Live:
     def __init__(self, context: Context) -> None:
         settings = context.settings
         redis = connect(settings, answer_timeout_s=REDIS_ANSWERS_S, retries=0)
+        self._redis = redis
         self._kafka = context.kafka
         self._progress = context.progress
         self.streams = LiveStreams(
@@ -183,6 +186,10 @@ class Live:
                 continue
             await asyncio.sleep(next_at - time.monotonic())
             await self._prices.publish()
+
+    async def tell_vocabulary(self) -> None:
+        """Tell which venues and platforms there are, until cancelled."""
+        await vocabulary.keep_told(self._redis)
 
     async def settle(self) -> None:
         """Begin no other message, and have out what waits: prices of the last 100 ms, frames."""

@@ -23,7 +23,13 @@ from pipeline.agents.market.trending_list import TrendingList
 from pipeline.agents.settled.books import Writes
 from pipeline.domain.market import MintMarket, SolUsd, Token
 from pipeline.solana.address import text
-from schemas.channels import TRENDING, LiveEvent, pack
+from schemas.channels import (
+    TRENDING,
+    LiveEvent,
+    pack,
+    trending_event,
+    trending_removed_event,
+)
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
 from schemas.proto.tape_pb2 import SlotBatch
@@ -239,6 +245,7 @@ class MarketBooks:
             if self._trending.rank(mint, market.score(minute)):
                 self._tell(market, minute)
         self._this_second.clear()
+        self._tell_who_left()
 
     def _minute_ended(self, now_min: int) -> None:
         """Write the longer candles of the minute and snapshots of holders; let the list fade."""
@@ -258,6 +265,7 @@ class MarketBooks:
             market = self._markets[mint]
             if self._trending.rank(mint, market.score(now_min)):
                 self._tell(market, now_min)
+        self._tell_who_left()
 
     def _put_away(self, now_ms: int, slot: Slot) -> None:
         """Put away the markets that have been at rest for days."""
@@ -276,8 +284,13 @@ class MarketBooks:
             if known := self._registry.known(market.mint):
                 told = Token(known.name, known.symbol, supply_raw=known.supply_raw)
                 record = market.record(minute, self._sol_usd, told)
-            index = (market.mint, record["dex"])
-            self._trending.frames[market.mint] = LiveEvent(index, TRENDING.frame(record))
+            self._trending.frames[market.mint] = trending_event(record)
+
+    def _tell_who_left(self) -> None:
+        for mint in sorted(self._trending.left):
+            dex = self._markets[mint].token.platform
+            self._trending.frames[mint] = trending_removed_event(mint, dex)
+        self._trending.left.clear()
 
     def _row(self, table: str, row: tuple[Any, ...]) -> None:
         self._rows.setdefault(table, []).append(row)

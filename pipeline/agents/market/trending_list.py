@@ -16,6 +16,7 @@ class TrendingList:
     def __init__(self, tag: str) -> None:
         self.scores: dict[str, int] = {}
         self.frames: dict[str, LiveEvent] = {}  # of records that changed, the latest of each
+        self.left: set[str] = set()  # the list, and have no frame that says so yet
         self._key = TRENDING.make(tag=tag)
         self._records_key = TRENDING_RECORDS.make(tag=tag)
         self._changed: dict[str, int | None] = {}  # None: left the list
@@ -83,6 +84,7 @@ class TrendingList:
         return frames
 
     def _set(self, mint: str, score: int) -> None:
+        self.left.discard(mint)
         if self.scores.get(mint) != score:
             self.scores[mint] = score
             self._changed[mint] = score
@@ -96,3 +98,4 @@ class TrendingList:
         self._records.pop(mint, None)
         self._changed_records.discard(mint)
         self.frames.pop(mint, None)
+        self.left.add(mint)

@@ -15,7 +15,8 @@ from pipeline.agents.market import trending_list
 from pipeline.agents.market.cold import ColdMarketsLost
 from pipeline.sinks.redis import Watermark, commit
 from schemas import base58
-from schemas.channels import TRENDING_FIELDS
+from schemas.channels import TRENDING as TRENDING_FRAMES
+from schemas.channels import TRENDING_FIELDS, trending_data, unpack
 from schemas.codec import CodecError
 from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
 from schemas.proto.tape_pb2 import SlotBatch
@@ -30,6 +31,7 @@ from schemas.redis_keys import (
 )
 
 TAG = tag_of_mints(0)
+PUMP = "pump-fun"
 
 
 def holders_of(tape: Any, mint: str) -> dict[str, int]:
@@ -229,6 +231,43 @@ async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -
 
 
 DAY_MS = 24 * 3_600_000
+
+
+async def test_who_follows_the_trending_stream_has_the_list(
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens leave it: a full list pushes them out, and a day without a trade ends all."""
+    monkeypatch.setattr(trending_list, "LISTED", 4)
+    tape = lab.make_tape(12, 250, mints=20, step_ms=20_000)
+    books = await lab.opened(redis, {})
+    rows: dict[str, list[Any]] = {}
+    followed: dict[str, dict[str, Any]] = {}
+    seen, removed = "-", 0
+    later = SlotBatch(slot=10_000, block_time_ms=tape.slots[-1].block_time_ms + 3 * DAY_MS)
+    for at, batch in enumerate([*tape.slots, later]):
+        await books.load([batch])
+        books.apply(batch)
+        if at % 3 and batch is not later:
+            continue
+        await lab.write(redis, books, rows)
+        await books.tick()
+        for entry_id, fields in await redis.xrange(TRENDING_FRAMES.stream, min=seen):
+            seen = f"({entry_id.decode()}"
+            for event in unpack(fields).events:
+                frame = orjson.loads(event.frame)
+                data = frame["data"]
+                assert tuple(event.index) == (data["mint"], data["dex"]) == (data["mint"], PUMP)
+                if frame["type"] == "trending":
+                    followed[data["mint"]] = data
+                else:
+                    assert frame["type"] == "trending_removed"
+                    removed += followed.pop(data["mint"], None) is not None
+        records = await redis.hgetall(TRENDING_RECORDS.make(tag=TAG))
+        assert followed == {
+            mint.decode(): trending_data(orjson.loads(text)) for mint, text in records.items()
+        }
+    assert removed > 10
+    assert not followed
 
 
 async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redis: Redis) -> None:
