@@ -1,0 +1,381 @@
+"""Who may connect, in a real Valkey: exact for however many gateways ask at once."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from redis.exceptions import RedisError
+
+from api.access import register
+from api.access.keys import Record, new, parse
+from infra.process import NotReady, free_port
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+from schemas.plans import PLANS
+from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
+from stream_gateway.admission import Admission, Refusal
+
+CALLER = "192.0.2.7"
+
+
+class Server:
+    """A Valkey that a test may kill."""
+
+    def __init__(self, folder):
+        self.process = valkey(folder, "127.0.0.1", free_port())
+        self.settings = Settings(_env_file=None, access_redis_url=self.process.address)
+        self.child = None
+
+    async def start(self):
+        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
+            self.process.command, stdout=subprocess.DEVNULL
+        )
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    return await self.process.ready()
+                except NotReady:
+                    await asyncio.sleep(0.02)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("admission"))
+    asyncio.run(server.start())
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def redis(server):
+    connection = register.connect(server.settings)
+    await connection.ask([("FLUSHALL",)])
+    yield connection
+    await connection.aclose()
+
+
+async def made(redis, plan="business", **facts):
+    text = new()
+    record = Record(parse(text), "test", plan, "", text[-4:], 1, **facts)
+    assert await register.put(redis, record)
+    return text
+
+
+def leases_key(text):
+    return API_KEY_CONNECTIONS.make(tag=tag_of_key(parse(text)))
+
+
+async def leases(redis, text):
+    [found] = await redis.ask([("ZRANGE", leases_key(text), 0, -1)])
+    return {each.decode() for each in found}
+
+
+def admission(redis, told=None):
+    return Admission(redis, ([] if told is None else told).append)
+
+
+async def test_a_key_lets_in_as_many_as_its_plan_has_and_one_that_left_makes_room(redis):
+    text = await made(redis)
+    one, other = admission(redis), admission(redis)
+    inside = [await each.admit(text, CALLER) for each in (one, other, one, other, one)]
+    assert {each.plan for each in inside} == {PLANS["business"]}
+    assert {each.key_id for each in inside} == {parse(text)[:12]}
+    assert await leases(redis, text) == {each.lease_id for each in inside}
+    for each in (one, other):
+        with pytest.raises(Refusal, match=r"5 connections at once are in the plan business") as no:
+            await each.admit(text, CALLER)
+        assert (no.value.status, no.value.code) == (429, "too_many_connections")
+        assert int(no.value.headers["Retry-After"]) > 0
+    await other.release(inside[1])
+    await one.admit(text, CALLER)
+    with pytest.raises(Refusal):
+        await other.admit(text, CALLER)
+
+
+async def test_one_key_does_not_touch_another(redis):
+    mine, others = await made(redis, "pro"), await made(redis, "pro")
+    doors = admission(redis)
+    await doors.admit(mine, CALLER)
+    with pytest.raises(Refusal, match="1 connection at once is in the plan pro"):
+        await doors.admit(mine, CALLER)
+    await doors.admit(others, CALLER)
+
+
+async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):
+    text = await made(redis, "enterprise")
+    doors = admission(redis)
+    inside = await asyncio.gather(*(doors.admit(text, CALLER) for _ in range(2_500)))
+    assert len(await leases(redis, text)) == 2_500
+    await redis.ask([("ZREM", leases_key(text), *(each.lease_id for each in inside[:2_400]))])
+    await doors.look()
+    assert await leases(redis, text) == {each.lease_id for each in inside}
+    await doors.aclose()
+    assert await leases(redis, text) == set()
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "code"),
+    [
+        ({"plan": "free", "revoked_ms": 5}, 403, "key_revoked"),
+        ({"plan": "platinum"}, 403, "not_in_plan"),
+    ],
+)
+async def test_a_key_that_may_not_is_refused_and_leaves_nothing(redis, facts, status, code):
+    text = await made(redis, **facts)
+    with pytest.raises(Refusal) as refusal:
+        await admission(redis).admit(text, CALLER)
+    assert (refusal.value.status, refusal.value.code) == (status, code)
+    assert await leases(redis, text) == set()
+    assert (await register.read(redis, parse(text))).last_used_ms is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(None, "key_missing"), ("", "key_missing"), ("secret", "key_malformed")],
+)
+async def test_what_is_no_key_is_refused_without_asking_redis(text, code):
+    class Nobody:
+        async def ask(self, commands):
+            raise AssertionError(commands)
+
+    with pytest.raises(Refusal) as refusal:
+        await admission(Nobody()).admit(text, CALLER)
+    refusal = refusal.value
+    assert (refusal.status, refusal.code) == (401, code)
+    assert refusal.headers["WWW-Authenticate"].startswith("ApiKey ")
+    body = json.loads(refusal.body("1-a", "/ws"))
+    assert body.keys() == {"type", "title", "status", "detail", "instance", "code", "request_id"}
+    assert body["instance"] == "/ws"
+    assert "secret" not in str(body)
+
+
+async def test_a_key_that_was_never_made_is_refused_and_not_made(redis):
+    text = new()
+    with pytest.raises(Refusal) as refusal:
+        await admission(redis).admit(text, CALLER)
+    assert (refusal.value.status, refusal.value.code) == (401, "key_unknown")
+    assert await redis.ask([("DBSIZE",)]) == [0]
+
+
+async def test_using_a_key_is_noted_when_it_lets_in_and_while_it_is_in(redis):
+    text = await made(redis)
+    doors = admission(redis)
+    await doors.admit(text, CALLER)
+    first = (await register.read(redis, parse(text))).last_used_ms
+    assert abs(first - await register.now_ms(redis)) < 60_000
+    name = f"access:{tag_of_key(parse(text))}"
+    await redis.ask([("HSET", name, "last_used_ms", first - 70_000)])
+    await doors.look()
+    assert (await register.read(redis, parse(text))).last_used_ms >= first
+
+
+async def test_a_lease_that_is_not_renewed_ends_and_one_that_is_does_not(redis, monkeypatch):
+    monkeypatch.setattr("stream_gateway.admission.CONNECTION_LEASE_S", 1)
+    text = await made(redis, "pro")
+    dead, living = admission(redis), admission(redis)
+    await dead.admit(text, CALLER)
+    assert await redis.ask([("PTTL", leases_key(text))]) <= [1_000]
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                admitted = await living.admit(text, CALLER)
+                break
+            except Refusal:
+                await asyncio.sleep(0.05)
+    assert await leases(redis, text) == {admitted.lease_id}
+    [before] = await redis.ask([("ZSCORE", leases_key(text), admitted.lease_id)])
+    await asyncio.sleep(0.01)
+    await living.look()
+    [after] = await redis.ask([("ZSCORE", leases_key(text), admitted.lease_id)])
+    assert after > before
+
+
+async def test_a_revoked_key_is_told_of_once_for_each_of_its_connections(redis):
+    text, others = await made(redis), await made(redis)
+    told = []
+    doors = admission(redis, told)
+    mine = [await doors.admit(text, CALLER) for _ in range(3)]
+    left = await doors.admit(text, CALLER)
+    await doors.release(left)
+    kept = await doors.admit(others, CALLER)
+    await doors.look()
+    assert told == []
+    await register.revoke(redis, parse(text), await register.now_ms(redis))
+    await doors.look()
+    await doors.look()
+    assert told == mine
+    for each in mine:  # as its connection ends
+        await doors.release(each)
+    assert await leases(redis, text) == set()
+    assert await leases(redis, others) == {kept.lease_id}
+
+
+async def test_looks_come_by_themselves(redis, monkeypatch):
+    monkeypatch.setattr("stream_gateway.admission.LOOK_EVERY_S", 0.01)
+    text = await made(redis)
+    told = asyncio.Queue()
+    doors = Admission(redis, told.put_nowait)
+    running = asyncio.create_task(doors.run())
+    admitted = await doors.admit(text, CALLER)
+    await register.revoke(redis, parse(text), await register.now_ms(redis))
+    async with asyncio.timeout(60):
+        assert await told.get() == admitted
+    running.cancel()
+
+
+async def test_leases_that_redis_has_lost_are_made_again(redis):
+    text = await made(redis, "pro")
+    doors = admission(redis)
+    admitted = await doors.admit(text, CALLER)
+    record = await register.read(redis, parse(text))
+    await redis.ask([("FLUSHALL",), ("SCRIPT", "FLUSH")])
+    await doors.look()  # neither key nor script is there
+    assert await leases(redis, text) == {admitted.lease_id}
+    assert await register.read(redis, parse(text)) is None
+    await register.put(redis, record)
+    with pytest.raises(Refusal, match="too_many"):
+        await admission(redis).admit(text, CALLER)
+
+
+async def test_who_left_while_he_was_let_in_does_not_count(redis):
+    text = await made(redis, "pro")
+    doors = admission(redis)
+    entering = asyncio.create_task(doors.admit(text, CALLER))
+    while not entering.done() and not redis._link:  # noqa: ASYNC110 - connecting
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    await doors.look()
+    assert await leases(redis, text) == set()
+    await doors.admit(text, CALLER)
+
+
+async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, redis):
+    text = await made(redis, "business")
+    told = []
+    doors = admission(redis, told)
+    stays, leaves = [await doors.admit(text, CALLER) for _ in range(2)]
+    await asyncio.sleep(1.2)  # appendfsync everysec
+    server.kill()
+    with pytest.raises(Refusal) as refusal:
+        await doors.admit(text, CALLER)
+    assert (refusal.value.status, refusal.value.code) == (503, "store_unavailable")
+    assert refusal.value.headers["Retry-After"]
+    await doors.release(leaves)
+    await doors.look()
+    assert told == []
+    await server.start()
+    await register.revoke(await back(redis), parse(text), 5)
+    await doors.look()
+    assert told == [stays]
+    await doors.release(stays)
+    assert await leases(redis, text) == set()
+
+
+async def back(redis):
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await redis.ask([("PING",)])
+                return redis
+            except RedisError:
+                await asyncio.sleep(0.02)
+
+
+RUSH = """
+import asyncio, sys
+from api.access import register
+from infra.settings import Settings
+from infra.telemetry import configure_logging
+from stream_gateway.admission import Admission, Refusal
+
+async def main(url, key):
+    settings = Settings(_env_file=None, access_redis_url=url, log_level="error")
+    configure_logging(settings, "gateway")
+    doors = Admission(register.connect(settings), lambda admitted: None)
+    renewing = asyncio.create_task(doors.run())
+    inside, most, refused = [], 0, 0
+    async def enter():
+        nonlocal refused
+        try:
+            inside.append(await doors.admit(key, "192.0.2.7"))
+        except Refusal as refusal:
+            assert refusal.code == "too_many_connections", refusal
+            refused += 1
+    for _ in range(40):
+        await asyncio.gather(*(enter() for _ in range(25)))
+        for each in inside[:2]:
+            inside.remove(each)
+            await doors.release(each)
+    while len(inside) < 5:
+        before = len(inside)
+        await enter()
+        if len(inside) == before:
+            break
+    print(len(inside), refused, flush=True)
+    await asyncio.to_thread(sys.stdin.readline)  # stays until it is killed
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_several_processes_together_let_in_exactly_as_many(server, redis):
+    text = await made(redis)
+    children = [
+        subprocess.Popen(  # noqa: ASYNC220 - an instant
+            [sys.executable, "-c", RUSH, server.process.address, text],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    try:
+        lines = [await asyncio.to_thread(child.stdout.readline) for child in children]
+        inside, refused = zip(*(map(int, line.split()) for line in lines), strict=True)
+        assert sum(inside) == 5 == len(await leases(redis, text))
+        assert all(refused)
+        with pytest.raises(Refusal):
+            await admission(redis).admit(text, CALLER)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    # Nobody gave anything back: the leases end by themselves, within their time.
+    now_ms = await register.now_ms(redis)
+    [ends] = await redis.ask([("ZRANGE", leases_key(text), 0, -1, "WITHSCORES")])
+    assert all(end_ms - now_ms <= CONNECTION_LEASE_S * 1000 for _, end_ms in ends)
+
+
+async def test_no_more_than_the_plan_at_any_moment(redis):
+    """Many doors, entering and leaving at random: never more inside than five, and always five
+    when all of them want to."""
+    text = await made(redis)
+    doors = [admission(redis) for _ in range(8)]
+    inside = 0
+    until = time.monotonic() + 1.0
+
+    async def coming_and_going(door):
+        nonlocal inside
+        while time.monotonic() < until:
+            try:
+                admitted = await door.admit(text, CALLER)
+            except Refusal:
+                await asyncio.sleep(0)
+                continue
+            inside += 1
+            assert inside <= 5
+            await asyncio.sleep(0)
+            inside -= 1  # from here on it may count no more
+            await door.release(admitted)
+
+    await asyncio.gather(*(coming_and_going(door) for door in doors for _ in range(3)))
+    assert await leases(redis, text) == set()
+    assert len([await door.admit(text, CALLER) for door in doors[:5]]) == 5
