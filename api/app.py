@@ -14,18 +14,18 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from api import dispatch, docs, openapi, problems
+from api import dashboard, dispatch, docs, openapi, problems
 from api.access.charge import Charges
 from api.access.gate import Gate
 from api.access_log import AccessLog
 from api.edge import Edge
 from api.guard import Guard
-from api.routers import health, history, tokens, usage, wallets
+from api.routers import health, history, system, tokens, usage, wallets
 from api.stores import Stores
 from infra.settings import Settings
 
 # Paths with fixed words come before those with an address in the same place.
-ROUTERS = (health, usage, tokens, history, wallets)
+ROUTERS = (health, system, usage, tokens, history, wallets)
 
 _CORS: Final[dict[str, Any]] = {
     "allow_methods": ("GET", "HEAD", "POST"),
@@ -42,8 +42,11 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Return the application; it connects when it is first asked, and closes with the server."""
+def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
+    """Return the application; it connects when it is first asked, and closes with the server.
+
+    A demo key is told to the dashboard on this machine.
+    """
     stores = Stores(settings)
     charges = Charges(stores.access)
     access_log = AccessLog(settings)
@@ -68,7 +71,11 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.stores = stores
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
-    areas = [*(area.router(stores) for area in ROUTERS), docs.router(app)]
+    areas = [
+        *(area.router(stores) for area in ROUTERS),
+        dashboard.router(settings, demo_key),  # before the documentation, which else is at /
+        docs.router(app),
+    ]
     routes = dispatch.use(app.router, areas)
     # The one added last is the outermost.
     app.add_middleware(dispatch.Direct, routes=routes)

@@ -21,15 +21,16 @@ log = structlog.get_logger(__name__)
 @click.option(
     "--demo-key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Make a key for trying things out, and leave it in this file.",
+    help="Make a key for trying things out, and leave it in this file. The page at / has it, on "
+    "this machine.",
 )
 def api(demo_key: Path | None) -> None:
     """Serve the REST API, until Ctrl-C.
 
     Answers come from Redis and ClickHouse, which the agents keep: `soltape up` runs all of it.
     Every path below /api/ wants a key in the header x-api-key: `soltape keys create` makes one,
-    and `soltape up` leaves one in SOLTAPE_DATA/demo-key. /docs describes all paths, and works
-    without the Internet.
+    and `soltape up` leaves one in SOLTAPE_DATA/demo-key. /docs describes all paths, / is a page
+    to look at what happens (API_DASHBOARD=false: none); both work without the Internet.
 
     \b
     Examples:
@@ -46,17 +47,17 @@ def api(demo_key: Path | None) -> None:
     """
     settings = load()
     configure_logging(settings, "api")
-    if demo_key is not None:
-        asyncio.run(_leave_key(settings, demo_key))
-    serve(settings)
+    text = asyncio.run(_leave_key(settings, demo_key)) if demo_key is not None else None
+    serve(settings, text)
 
 
-async def _leave_key(settings: Settings, file: Path) -> None:
-    """Make the demo key; without it everything else serves all the same."""
+async def _leave_key(settings: Settings, file: Path) -> str | None:
+    """Return the demo key, made if need be; without it everything else serves all the same."""
     redis = register.connect(settings)
     try:
-        await demo.ensure(redis, file)
+        return await demo.ensure(redis, file)
     except (RedisError, OSError, demo.DemoKeyUnusable) as error:
         log.warning("there is no demo key", file=str(file), reason=str(error))
+        return None
     finally:
         await redis.aclose()

@@ -6,9 +6,7 @@ whose policy allows no script within it cannot be made to run a stranger's.
 
 from __future__ import annotations
 
-import gzip
 from functools import cache
-from hashlib import blake2b
 from importlib.resources import files
 from typing import Final
 
@@ -17,7 +15,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import openapi
-from api.compression import accepts_gzip
+from api.assets import Asset
 from api.errors import NOT_FOUND, Problem
 
 _POLICY: Final = (
@@ -65,8 +63,8 @@ def router(app: FastAPI) -> APIRouter:
     area = APIRouter(include_in_schema=False)
 
     @cache
-    def described() -> _Asset:
-        return _Asset(orjson.dumps(openapi.document(app)), "application/json")
+    def described() -> Asset:
+        return Asset(orjson.dumps(openapi.document(app)), "application/json")
 
     @area.get("/")
     async def root() -> Response:
@@ -81,7 +79,7 @@ def router(app: FastAPI) -> APIRouter:
     async def asset(name: str, request: Request) -> Response:
         if name not in _BUNDLED and name not in _OURS:
             raise Problem(NOT_FOUND, "Nothing is here; /docs is the page")
-        return _Asset.of(name).respond(request)
+        return _asset(name).respond(request)
 
     @area.get("/openapi.json")
     async def document(request: Request) -> Response:
@@ -90,30 +88,10 @@ def router(app: FastAPI) -> APIRouter:
     return area
 
 
-class _Asset:
-    """A file as it is sent, compressed once."""
-
-    def __init__(self, content: bytes, media_type: str) -> None:
-        self._content = content
-        self._gzip = gzip.compress(content)
-        self._media_type = media_type
-        self._etag = f'W/"{blake2b(content, digest_size=8).hexdigest()}"'
-
-    @staticmethod
-    @cache
-    def of(name: str) -> _Asset:
-        """Return one of the documentation's files."""
-        if name in _OURS:
-            return _Asset(_START, _OURS[name])
-        content = files("fastapi_offline").joinpath("static", name).read_bytes()
-        return _Asset(content, _BUNDLED[name])
-
-    def respond(self, request: Request) -> Response:
-        """Return the file, or 304 to whom has it."""
-        headers = {"etag": self._etag, "cache-control": "no-cache", "vary": "accept-encoding"}
-        if self._etag in request.headers.get("if-none-match", ""):
-            return Response(None, 304, headers)
-        if accepts_gzip(request.headers.get("accept-encoding", "").encode("latin-1")):
-            headers["content-encoding"] = "gzip"
-            return Response(self._gzip, 200, headers, self._media_type)
-        return Response(self._content, 200, headers, self._media_type)
+@cache
+def _asset(name: str) -> Asset:
+    """Return one of the documentation's files."""
+    if name in _OURS:
+        return Asset(_START, _OURS[name])
+    content = files("fastapi_offline").joinpath("static", name).read_bytes()
+    return Asset(content, _BUNDLED[name])

@@ -36,13 +36,13 @@ _FILES_BESIDE: Final = 256  # open files that are no connections of callers
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, demo_key: str | None = None) -> None:
     """Serve the API until told to stop.
 
     Raises PortInUse, which names the setting, and SettingsError where there is no such address.
     """
     listener = listen(settings)
-    app = create_app(settings)
+    app = create_app(settings, demo_key)
     server = server_of(app, settings)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
     _allow_files(settings.api_max_connections + _FILES_BESIDE)

@@ -71,6 +71,7 @@ def _check_origins(text: str) -> str:
 _HTTP: Final = ("http", "https")
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
+WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
 RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
 Origins = Annotated[str, AfterValidator(_check_origins)]
@@ -195,12 +196,16 @@ class Settings(BaseSettings):
     api_max_connections: int = Field(
         2_000, ge=1, le=100_000, description="connections that a process holds at once"
     )
+    api_dashboard: bool = Field(True, description="whether the API serves the dashboard, at /")
 
     # The WebSocket gateway.
     gateway_host: str = Field(
         "127.0.0.1", min_length=1, description="address that the gateway listens on"
     )
     gateway_port: Port = Field(8001, description="port of the gateway")
+    gateway_url: Annotated[WebSocketUrl | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="where the dashboard finds the WebSocket; empty: at its own address"
+    )
     gateway_reuse_port: bool = Field(
         False, description="whether several gateways may listen on one address"
     )
