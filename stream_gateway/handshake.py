@@ -1,0 +1,206 @@
+"""A connection before it is a WebSocket: its head is read, its key admitted, or it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final, Protocol
+
+import structlog
+
+from stream_gateway import request
+from stream_gateway.admission import Admitted, Refusal
+from stream_gateway.limits import Limits
+from stream_gateway.messages import Endpoint
+from stream_gateway.metrics import HANDSHAKES
+from stream_gateway.request import Request
+
+log = structlog.get_logger(__name__)
+
+_END: Final = b"\r\n\r\n"
+_FORGOTTEN_BYTES: Final = 1024 * 1024  # that a client who was refused may still send
+_INTERNAL: Final = Refusal(
+    HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "Something went wrong here; it is in our log"
+)
+
+
+class Host(Protocol):
+    """Who connections come to."""
+
+    limits: Limits
+    handshakes: set[Handshake]
+
+    def check_room(self) -> None:
+        """Raise Refusal where nobody else can come in."""
+
+    async def admit(self, api_key: str | None, address: str) -> Admitted:
+        """Let somebody in, within some seconds; raises Refusal."""
+
+    def give_back(self, admitted: Admitted) -> None:
+        """Hear that somebody left before he was in."""
+
+    def enter(
+        self,
+        transport: asyncio.Transport,
+        admitted: Admitted,
+        endpoint: Endpoint,
+        address: str,
+    ) -> Any:
+        """Make the connection."""
+
+
+class Handshake(asyncio.Protocol):
+    """Reads one head, and answers it."""
+
+    def __init__(self, host: Host, upgrade: Callable[..., None]) -> None:
+        self._host = host
+        self._upgrade = upgrade
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._address = ""
+        self._head = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_answered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection; the time for its head begins."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._address = peer[0] if peer else ""
+        self._host.handshakes.add(self)
+        self._timer = self._loop.call_later(self._host.limits.handshake_s, self._too_late)
+        if len(self._host.handshakes) > self._host.limits.handshakes:
+            self._refuse(request.full(), Request())
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of the head; what comes after an answer is forgotten."""
+        self._head += data
+        limits = self._host.limits
+        if self._is_answered:
+            if len(self._head) > _FORGOTTEN_BYTES:
+                self._transport.abort()
+            return
+        end = self._head.find(_END, max(0, len(self._head) - len(data) - len(_END)))
+        size = len(self._head) if end < 0 else end
+        if size > limits.head_bytes:
+            self._refuse(request.too_large(), Request())
+        elif not self._head[:1].isalpha():  # TLS, or another protocol
+            self._refuse(request.malformed(), Request())
+        elif end >= 0:
+            self._transport.pause_reading()
+            assert self._timer is not None
+            self._timer.cancel()
+            tail = bytes(self._head[end + len(_END) :])
+            head = bytes(self._head[: end + len(_END)])
+            self._task = self._loop.create_task(self._answer(head, tail))
+
+    def eof_received(self) -> bool:
+        """Let the connection end: who wants to be answered waits for it."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Come to the end."""
+        self._done()
+        if self._task is not None:
+            self._task.cancel()
+
+    def stop(self) -> None:
+        """Refuse whoever is not in yet."""
+        if self._task is not None:
+            self._task.cancel()
+        self._refuse(request.stopping(), Request())
+
+    def _done(self) -> None:
+        self._host.handshakes.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _too_late(self) -> None:
+        if self._is_answered:
+            self._transport.abort()
+        else:
+            self._refuse(request.too_late(self._host.limits.handshake_s), Request())
+
+    async def _answer(self, head: bytes, tail: bytes) -> None:
+        asked = Request()
+        try:
+            asked = request.read(head, self._host.limits.head_fields)
+            if asked.path == request.LIVE and asked.method in ("GET", "HEAD"):
+                self._tell_alive(asked)
+                return
+            endpoint, websocket_key = request.check(asked)
+            self._host.check_room()
+            admitted = await self._host.admit(request.api_key(asked), self._address)
+        except Refusal as refusal:
+            self._refuse(refusal, asked)
+        except Exception:
+            log.exception("a handshake could not be answered", client=self._address)
+            self._refuse(_INTERNAL, asked)
+        else:
+            self._enter(admitted, endpoint, websocket_key, tail)
+
+    def _enter(
+        self, admitted: Admitted, endpoint: Endpoint, websocket_key: bytes, tail: bytes
+    ) -> None:
+        """Make a WebSocket of it."""
+        try:
+            self._host.check_room()
+        except Refusal as refusal:
+            self._host.give_back(admitted)
+            self._refuse(refusal, Request())
+            return
+        if self._transport.is_closing():
+            self._host.give_back(admitted)
+            return
+        self._done()
+        HANDSHAKES.labels(HTTPStatus.SWITCHING_PROTOCOLS.value).inc()
+        connection = self._host.enter(self._transport, admitted, endpoint, self._address)
+        self._upgrade(
+            self._transport,
+            websocket_key,
+            tail,
+            connection,
+            connection.at_fault,
+            self._host.limits,
+        )
+
+    def _tell_alive(self, asked: Request) -> None:
+        self._write(HTTPStatus.OK, "application/json", b'{"status":"ok"}', {}, asked)
+
+    def _refuse(self, refusal: Refusal, asked: Request) -> None:
+        request_id = token_hex(8)
+        if self._is_answered:
+            return
+        log.info(
+            "refused",
+            code=refusal.code,
+            status=int(refusal.status),
+            path=asked.shown,
+            client=self._address,
+            request_id=request_id,
+        )
+        body = refusal.body(request_id, asked.path)
+        headers = {**refusal.headers, "X-Request-Id": request_id}
+        self._write(refusal.status, request.PROBLEM, body, headers, asked)
+
+    def _write(
+        self, status: int, content_type: str, body: bytes, headers: dict[str, str], asked: Request
+    ) -> None:
+        """Answer, and end the connection once the client has read it, or in a while."""
+        HANDSHAKES.labels(int(status)).inc()
+        self._is_answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport.is_closing():
+            return
+        self._timer = self._loop.call_later(self._host.limits.linger_s, self._too_late)
+        self._head.clear()
+        head_only = asked.method == "HEAD"
+        self._transport.write(
+            request.answer(status, content_type, body, headers, head_only=head_only)
+        )
+        self._transport.resume_reading()  # what still comes is forgotten
+        self._transport.write_eof()

@@ -1,0 +1,38 @@
+"""What one client may take of the gateway: time, memory, attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a process and of each of its connections."""
+
+    connections: int = 2_000
+    handshakes: int = 1_000  # that are not answered yet
+    handshake_s: float = 5.0  # for the head of a request to come
+    head_bytes: int = 16 * 1024
+    head_fields: int = 100
+    message_bytes: int = 64 * 1024  # of a client's message, all its fragments together
+    frames_a_second: float = 20.0  # of a client, in the long run
+    frames_at_once: float = 100.0
+    queue_bytes: int = 4 * 1024 * 1024  # above it events are dropped
+    slow_s: float = 10.0  # that a queue may be full for
+    lags_a_minute: int = 3  # times that it may have been full
+    ping_s: float = 20.0  # of silence, then a ping
+    idle_s: float = 60.0  # of silence, then the end
+    linger_s: float = 2.0  # for a client to close after we have
+
+    @staticmethod
+    def of(settings: Settings) -> Limits:
+        """Return the limits that the settings ask for."""
+        return Limits(
+            connections=settings.gateway_max_connections,
+            queue_bytes=settings.gateway_queue_kib * 1024,
+            slow_s=settings.gateway_slow_s,
+            ping_s=settings.gateway_ping_s,
+            idle_s=settings.gateway_idle_s,
+        )

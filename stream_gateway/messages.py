@@ -1,0 +1,364 @@
+"""What clients say and are told, as JSON: parsed into values, or refused in words.
+
+A client sends one object a text frame. A field that is null counts as left out; one that is not
+known is refused, as a typo must not widen a subscription unseen. Whatever is refused changes
+nothing. `PROTOCOL.md` describes all of it for people.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from schemas import base58, channels
+from schemas.plans import Plan
+from schemas.vocabulary import Slugs, is_slug
+from stream_gateway.frames import text_frame
+from stream_gateway.subscriptions import Filter
+
+MAX_WALLETS: Final = 100
+MAX_MINTS: Final = 100
+MAX_SLUGS: Final = 100
+MAX_REQUEST_ID: Final = 64
+_SHOWN: Final = 64  # characters of a value that is repeated in an answer
+_ADDRESS_BYTES: Final = 32
+_ADDRESS_LENGTHS: Final = range(32, 45)
+
+TRENDING: Final = channels.TRENDING.channel
+MAIN_CHANNELS: Final = tuple(each.channel for each in channels.ALL if each != channels.TRENDING)
+ALL_PLATFORMS: Final = "*"
+_ACTIONS: Final = ("subscribe", "unsubscribe", "ping")
+_COMMON: Final = ("action", "channel", "request_id")
+_FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "swaps": ("dex", "token", "wallets", "since"),
+    "creations": ("platforms", "since"),
+    "prices": ("mints", "since", "snapshot"),
+    "status": ("since",),
+    TRENDING: ("dex", "since"),
+}
+
+Endpoint = Literal["main", "trending"]
+
+
+class Refused(Exception):  # noqa: N818 - says what is the case
+    """A message is not accepted; the code is stable, the message says what is."""
+
+    def __init__(self, code: str, message: str, accepted: Sequence[str] | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.accepted = accepted
+        self.channel: str | None = None
+        self.request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """Events of a channel from now on, or from the event after `since`."""
+
+    filter: Filter
+    since: str | None
+    snapshot: bool
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """No more events of a channel."""
+
+    channel: str
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Answer, please."""
+
+    request_id: str | None
+
+
+Message = Subscribe | Unsubscribe | Ping
+
+
+def parse(payload: bytes, endpoint: Endpoint, plan: Plan, slugs: Slugs | None) -> Message:
+    """Return what a client says; raises Refused.
+
+    `slugs` are the venues and platforms there are; None while that is not known: then every slug
+    that is made like one passes.
+    """
+    try:
+        told = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise Refused("bad_json", f"a frame is to hold one JSON object: {error}") from None
+    if not isinstance(told, dict):
+        raise Refused("not_an_object", "a frame is to hold a JSON object, {...}")
+    fields = {name: value for name, value in told.items() if value is not None}
+    request_id = channel = None
+    try:
+        request_id = _request_id(fields.get("request_id"))
+        action = _action(fields)
+        if action == "ping":
+            _check_fields(fields, ("action", "request_id"))
+            return Ping(request_id)
+        channel = _channel(fields.get("channel"), endpoint)
+        if action == "unsubscribe":
+            _check_fields(fields, _COMMON)
+            return Unsubscribe(channel, request_id)
+        _check_fields(fields, (*_COMMON, *_FILTERS[channel]))
+        return _subscribe(fields, channel, request_id, plan, slugs)
+    except Refused as refused:
+        refused.channel = channel
+        refused.request_id = request_id
+        raise
+
+
+def _request_id(value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and len(value) <= MAX_REQUEST_ID):
+        return value
+    raise Refused("wrong_type", f"request_id is to be text of at most {MAX_REQUEST_ID} characters")
+
+
+def _action(fields: Mapping[str, Any]) -> str:
+    action = fields.get("action")
+    if action is None:
+        raise Refused("unknown_action", "action is needed", _ACTIONS)
+    if not isinstance(action, str) or action not in _ACTIONS:
+        raise Refused("unknown_action", f"there is no action {_shown(action)}", _ACTIONS)
+    return action
+
+
+def _channel(value: Any, endpoint: Endpoint) -> str:
+    if endpoint == "trending":
+        if value not in (None, TRENDING):
+            raise Refused("unknown_channel", f"this connection has {TRENDING} alone", (TRENDING,))
+        return TRENDING
+    if value is None:
+        raise Refused("unknown_channel", "channel is needed", MAIN_CHANNELS)
+    if value == TRENDING:
+        raise Refused(
+            "unknown_channel", f"{TRENDING} is at the path /ws/trending-pairs", MAIN_CHANNELS
+        )
+    if not isinstance(value, str) or value not in MAIN_CHANNELS:
+        raise Refused("unknown_channel", f"there is no channel {_shown(value)}", MAIN_CHANNELS)
+    return value
+
+
+def _check_fields(fields: Mapping[str, Any], accepted: Sequence[str]) -> None:
+    for name in fields:
+        if name not in accepted:
+            raise Refused("unknown_field", f"there is no field {_shown(name)} here", accepted)
+
+
+def _subscribe(
+    fields: Mapping[str, Any],
+    channel: str,
+    request_id: str | None,
+    plan: Plan,
+    slugs: Slugs | None,
+) -> Subscribe:
+    since = _since(fields.get("since"))
+    snapshot = False
+    match channel:
+        case "swaps":
+            chosen = Filter(
+                channel,
+                dexes=_slugs(fields, "dex", "unknown_dex", slugs and slugs.dexes, one=True),
+                tokens=_token(fields.get("token")),
+                wallets=_wallets(fields, plan),
+            )
+        case "creations":
+            chosen = Filter(
+                channel,
+                platforms=_slugs(
+                    fields, "platforms", "unknown_platform", slugs and slugs.platforms
+                ),
+            )
+        case "prices":
+            chosen = Filter(channel, mints=_addresses(fields, "mints", "too_many_mints", MAX_MINTS))
+            snapshot = _flag(fields, "snapshot")
+            if snapshot and not chosen.mints:
+                raise Refused("snapshot_needs_mints", "a snapshot is of the mints that are named")
+            if snapshot and since is not None:
+                raise Refused("bad_since", "it is either a snapshot or what came since an event")
+        case "status":
+            chosen = Filter(channel)
+        case _:
+            chosen = _trending(fields, slugs)
+    return Subscribe(chosen, since, snapshot, request_id)
+
+
+def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
+    accepted = (ALL_PLATFORMS, *(slugs.platforms if slugs else ()))
+    if "dex" not in fields:
+        raise Refused("wrong_type", 'dex is needed: "*" or an array of platforms', accepted)
+    if fields["dex"] == ALL_PLATFORMS:
+        return Filter(TRENDING)
+    platforms = slugs and slugs.platforms
+    return Filter(TRENDING, dexes=_slugs(fields, "dex", "unknown_platform", platforms))
+
+
+def _since(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Refused("wrong_type", "since is to be the id of an event, as text")
+    try:
+        channels.parse_event_id(value)
+    except ValueError as reason:
+        raise Refused("bad_since", str(reason)) from None
+    return value
+
+
+def _slugs(
+    fields: Mapping[str, Any],
+    name: str,
+    code: str,
+    known: Collection[str] | None,
+    *,
+    one: bool = False,
+) -> frozenset[str]:
+    """Return the slugs of a field: an array of them or, where one may stand alone, a text."""
+    value = fields.get(name)
+    if one and isinstance(value, str):
+        value = [value]
+    told = _texts(value, name, MAX_SLUGS, "wrong_type")
+    accepted = sorted(known) if known else None
+    for slug in told:
+        if not (slug in known if known else is_slug(slug)):
+            raise Refused(code, f"{name}: there is no {_shown(slug)}", accepted)
+    return frozenset(told)
+
+
+def _token(value: Any) -> frozenset[str]:
+    if value is None:
+        return frozenset()
+    if not isinstance(value, str):
+        raise Refused("wrong_type", "token is to be the address of one mint, as text")
+    return frozenset((_address(value, "token"),))
+
+
+def _wallets(fields: Mapping[str, Any], plan: Plan) -> frozenset[str]:
+    if "wallets" in fields and not plan.wallet_filters:
+        raise Refused(
+            "not_in_plan",
+            f"the plan {plan.name} has no filters by wallet: business and enterprise have them",
+        )
+    return _addresses(fields, "wallets", "too_many_wallets", min(plan.wallet_filters, MAX_WALLETS))
+
+
+def _addresses(fields: Mapping[str, Any], name: str, code: str, most: int) -> frozenset[str]:
+    told = _texts(fields.get(name), name, most, code)
+    return frozenset(_address(text, f"{name}[{place}]") for place, text in enumerate(told))
+
+
+def _address(text: str, name: str) -> str:
+    if len(text) not in _ADDRESS_LENGTHS:
+        raise Refused(
+            "invalid_address",
+            f"{name}: an address has 32 to 44 base58 characters, this has {len(text)}",
+        )
+    try:
+        size = len(base58.decode(text))
+    except ValueError as reason:
+        raise Refused("invalid_address", f"{name}: {reason}") from None
+    if size != _ADDRESS_BYTES:
+        raise Refused("invalid_address", f"{name}: an address is 32 bytes, this is {size}")
+    return text
+
+
+def _texts(value: Any, name: str, most: int, code: str) -> list[str]:
+    """Return a field that is an array of texts; nothing where it was left out."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise Refused("wrong_type", f"{name} is to be an array of texts")
+    if not value:
+        raise Refused("wrong_type", f"{name} is empty: leave it out to have all")
+    if len(value) > most:
+        raise Refused(code, f"{name} has at most {most} items, this has {len(value)}")
+    return value
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused("wrong_type", f"{name} is to be true or false")
+    return value
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, str):
+        return "that is no text"
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+
+
+# What clients are told: whole frames.
+
+
+def subscribed(told: Subscribe, *, replaces: bool) -> bytes:
+    """Return the answer to a subscription, with the filter that is in effect."""
+    return _frame(
+        {
+            "type": "subscribed",
+            "channel": told.filter.channel,
+            "filter": told.filter.told(),
+            "replaces": replaces,
+        },
+        since=told.since,
+        request_id=told.request_id,
+    )
+
+
+def unsubscribed(told: Unsubscribe) -> bytes:
+    """Return the answer to the end of a subscription."""
+    return _frame({"type": "unsubscribed", "channel": told.channel}, request_id=told.request_id)
+
+
+def pong(told: Ping) -> bytes:
+    """Return the answer to a ping."""
+    return _frame(
+        {"type": "pong", "timestamp": time.time_ns() // 1_000_000}, request_id=told.request_id
+    )
+
+
+def error(refused: Refused) -> bytes:
+    """Return why a message is not accepted."""
+    return _frame(
+        {"type": "error", "code": refused.code, "message": refused.message},
+        accepted=refused.accepted,
+        channel=refused.channel,
+        request_id=refused.request_id,
+    )
+
+
+def gap(channel: str, reason: str, after: str | None, before: str | None, message: str) -> bytes:
+    """Return that events between two ids are or may be lost; None: that end is not known."""
+    return _frame(
+        {
+            "type": "gap",
+            "channel": channel,
+            "reason": reason,
+            "after": after,
+            "before": before,
+            "message": message,
+        }
+    )
+
+
+def lagging(dropped: int) -> bytes:
+    """Return how many events were dropped, as the client reads too slowly."""
+    return _frame({"type": "lagging", "channel": None, "dropped": dropped})
+
+
+def notice(code: str, message: str) -> bytes:
+    """Return what everybody is to know of the source of events."""
+    return _frame({"type": "notice", "code": code, "message": message})
+
+
+def _frame(told: dict[str, Any], **optional: Any) -> bytes:
+    told |= {name: value for name, value in optional.items() if value is not None}
+    return text_frame(orjson.dumps(told))

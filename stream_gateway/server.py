@@ -1,0 +1,191 @@
+"""The connections of a process: taken in, looked after each second, ended in a second or two."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from api.access import refusals
+from infra.process import PortInUse
+from infra.settings import Settings, SettingsError
+from stream_gateway import request, wire
+from stream_gateway.admission import STORE, Admission, Admitted, refused
+from stream_gateway.connection import GOING_AWAY, REVOKED, Connection
+from stream_gateway.handshake import Handshake
+from stream_gateway.limits import Limits
+from stream_gateway.messages import Endpoint
+from stream_gateway.metrics import Traffic
+
+log = structlog.get_logger(__name__)
+
+BACKLOG: Final = 2_048
+LOOK_EVERY_S: Final = 1.0
+STOP_WITHIN_S: Final = 1.5
+_ADMIT_WITHIN_S: Final = 5.0
+_GONE_LOOK_S: Final = 0.02
+# A client that reads slowly can make the system hold as much again for it, outside of our memory.
+_SEND_BUFFER_BYTES: Final = 512 * 1024
+
+
+class Server:
+    """Holds the connections. `hear` gets what clients say, `left` who is gone."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        traffic: Traffic,
+        *,
+        hear: Callable[[Connection, bytes], None],
+        left: Callable[[Connection], None],
+    ) -> None:
+        self.limits = limits
+        self.handshakes: set[Handshake] = set()
+        self.connections: dict[str, Connection] = {}  # by lease
+        self.admission: Admission | None = None
+        self._traffic = traffic
+        self._hear = hear
+        self._left = left
+        self._is_stopping = False
+        self._releases: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        traffic.queue_bytes = lambda: sum(each.queue_bytes for each in self._open())
+        traffic.connections = lambda: Counter(each.endpoint for each in self._open())
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Take connections, and look after them, until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Handshake(self, wire.upgrade), sock=listener, backlog=BACKLOG
+        )
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            now_s = loop.time()
+            for connection in self._open():
+                connection.look(now_s)
+
+    async def stop(self) -> None:
+        """Take nobody any more, and close all with 1001; back once they are gone, or soon."""
+        self._is_stopping = True
+        if self._server is not None:
+            self._server.close()
+        for handshake in list(self.handshakes):
+            handshake.stop()
+        ending = self._open()
+        for connection in ending:
+            connection.close(GOING_AWAY, "the gateway stops or starts anew: connect again")
+        for _ in range(round(STOP_WITHIN_S / _GONE_LOOK_S)):
+            if all(each.is_gone for each in ending):
+                break
+            await asyncio.sleep(_GONE_LOOK_S)
+        if self._releases:
+            await asyncio.wait(self._releases, timeout=STOP_WITHIN_S)
+
+    def announce(self, frame: bytes) -> None:
+        """Tell everybody."""
+        for connection in self._open():
+            connection.deliver(frame, 0)
+
+    def revoked(self, admitted: Admitted) -> None:
+        """End the connection of a key that was revoked."""
+        if connection := self.connections.get(admitted.lease_id):
+            connection.close(REVOKED, "the API key was revoked")
+
+    # What handshakes ask for.
+
+    def check_room(self) -> None:
+        """Raise Refusal where nobody else can come in."""
+        if self._is_stopping:
+            raise request.stopping()
+        if len(self.connections) >= self.limits.connections:
+            raise request.full()
+
+    async def admit(self, api_key: str | None, address: str) -> Admitted:
+        """Let somebody in; raises Refusal."""
+        assert self.admission is not None
+        try:
+            async with asyncio.timeout(_ADMIT_WITHIN_S):
+                return await self.admission.admit(api_key, address)
+        except TimeoutError:
+            raise refused(refusals.store_unavailable(STORE)) from None
+
+    def give_back(self, admitted: Admitted) -> None:
+        """Give back the lease of somebody who left."""
+        assert self.admission is not None
+        task = asyncio.get_running_loop().create_task(self.admission.release(admitted))
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+    def enter(
+        self,
+        transport: asyncio.Transport,
+        admitted: Admitted,
+        endpoint: Endpoint,
+        address: str,
+    ) -> Connection:
+        """Make the connection of somebody who was let in."""
+        connection = Connection(
+            transport,
+            admitted=admitted,
+            endpoint=endpoint,
+            address=address,
+            limits=self.limits,
+            traffic=self._traffic,
+            hear=self._hear,
+            ended=self._ended,
+        )
+        self.connections[admitted.lease_id] = connection
+        log.info(
+            "connected",
+            connection=connection.number,
+            key_id=admitted.key_id,
+            plan=admitted.plan.name,
+            endpoint=endpoint,
+            client=address,
+        )
+        return connection
+
+    def _ended(self, connection: Connection) -> None:
+        del self.connections[connection.admitted.lease_id]
+        self._left(connection)
+        self.give_back(connection.admitted)
+
+    def _open(self) -> list[Connection]:
+        return list(self.connections.values())
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Return the socket, bound; raises PortInUse, SettingsError."""
+    host, port = settings.gateway_host, settings.gateway_port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _not_there(settings, error) from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.gateway_reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Connections have it from the listener.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(host, port, "GATEWAY_PORT") from None
+        raise _not_there(settings, error) from None
+    return listener
+
+
+def _not_there(settings: Settings, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"GATEWAY_HOST={settings.gateway_host!r}, GATEWAY_PORT={settings.gateway_port}: "
+        f"the gateway cannot be served there ({error.strerror})"
+    )

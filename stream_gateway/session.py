@@ -1,0 +1,139 @@
+"""What clients ask for is done: subscribed, unsubscribed, answered.
+
+A subscription is acknowledged first. Then come, where it asks for them, a snapshot or the events
+that it missed, and from there on the live ones, with nothing in between and nothing twice. A later
+subscription on a channel takes the place of the earlier one from its acknowledgement on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from redis.exceptions import RedisError
+
+from schemas.vocabulary import Slugs
+from stream_gateway import messages
+from stream_gateway.connection import INTERNAL, Connection
+from stream_gateway.fanout import Fanout
+from stream_gateway.messages import TRENDING, Ping, Refused, Subscribe, Unsubscribe
+from stream_gateway.metrics import MESSAGES_IN
+from stream_gateway.snapshots import Snapshots
+from stream_gateway.subscriptions import Filter
+
+log = structlog.get_logger(__name__)
+
+CatchUp = Callable[[Connection, Filter, str], Awaitable[None]]
+_SNAPSHOT_WITHIN_S: Final = 10.0
+
+
+class Sessions:
+    """The subscriptions of all connections of a process."""
+
+    def __init__(
+        self,
+        fanout: Fanout,
+        snapshots: Snapshots,
+        slugs: Callable[[], Slugs | None],
+        catch_up: CatchUp,
+    ) -> None:
+        self._fanout = fanout
+        self._snapshots = snapshots
+        self._slugs = slugs
+        self._catch_up = catch_up
+        # Subscriptions that are not live yet, by connection and channel.
+        self._beginning: dict[Connection, dict[str, asyncio.Task[None]]] = defaultdict(dict)
+
+    def hear(self, connection: Connection, payload: bytes) -> None:
+        """Do what a client asks for, or say why not."""
+        try:
+            told = messages.parse(
+                payload, connection.endpoint, connection.admitted.plan, self._slugs()
+            )
+            match told:
+                case Subscribe():
+                    self._subscribe(connection, told)
+                case Unsubscribe():
+                    self._unsubscribe(connection, told)
+                case Ping():
+                    connection.tell(messages.pong(told))
+        except Refused as refused:
+            MESSAGES_IN.labels("refused").inc()
+            connection.refuse(refused)
+        else:
+            MESSAGES_IN.labels(type(told).__name__.lower()).inc()
+
+    def left(self, connection: Connection) -> None:
+        """Forget a client."""
+        self._fanout.detach(connection)
+        for task in self._beginning.pop(connection, {}).values():
+            task.cancel()
+
+    def _subscribe(self, connection: Connection, told: Subscribe) -> None:
+        channel = told.filter.channel
+        replaces = channel in connection.filters
+        self._end(connection, channel)
+        connection.filters[channel] = told.filter
+        connection.tell(messages.subscribed(told, replaces=replaces))
+        if told.since is None and not told.snapshot and channel != TRENDING:
+            self._fanout.attach(connection, told.filter)
+            return
+        task = asyncio.get_running_loop().create_task(self._begin(connection, told))
+        self._beginning[connection][channel] = task
+
+    def _unsubscribe(self, connection: Connection, told: Unsubscribe) -> None:
+        if told.channel not in connection.filters:
+            refused = Refused("not_subscribed", f"there is no subscription on {told.channel}")
+            refused.channel, refused.request_id = told.channel, told.request_id
+            raise refused
+        self._end(connection, told.channel)
+        del connection.filters[told.channel]
+        connection.tell(messages.unsubscribed(told))
+
+    def _end(self, connection: Connection, channel: str) -> None:
+        if task := self._beginning[connection].pop(channel, None):
+            task.cancel()
+        if not self._beginning[connection]:
+            del self._beginning[connection]
+        self._fanout.detach(connection, channel)
+
+    async def _begin(self, connection: Connection, told: Subscribe) -> None:
+        """Send what comes before the live events, and go on with those."""
+        channel = told.filter.channel
+        try:
+            since = told.since or await self._snapshot(connection, told)
+            await self._catch_up(connection, told.filter, since)
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("a subscription could not begin", channel=channel, reason=_words(error))
+            connection.filters.pop(channel, None)
+            refused = Refused(
+                "store_unavailable", "the store does not answer: subscribe again in some seconds"
+            )
+            refused.channel, refused.request_id = channel, told.request_id
+            connection.refuse(refused)
+        except Exception:
+            log.exception("a subscription failed", channel=channel, connection=connection.number)
+            connection.close(INTERNAL, "something went wrong here; it is in our log")
+        finally:
+            beginning = self._beginning.get(connection)
+            if beginning and beginning.get(channel) is asyncio.current_task():
+                del beginning[channel]
+                if not beginning:
+                    del self._beginning[connection]
+
+    async def _snapshot(self, connection: Connection, told: Subscribe) -> str:
+        """Send a snapshot; return the id of the event to go on after."""
+        async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
+            if told.filter.channel == TRENDING:
+                snapshot = await self._snapshots.trending(told.filter.dexes)
+            else:
+                snapshot = await self._snapshots.prices(told.filter.mints)
+        connection.deliver(snapshot.frame, 0)
+        return snapshot.as_of_id
+
+
+def _words(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
