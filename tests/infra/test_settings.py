@@ -36,6 +36,7 @@ def empty_folder(tmp_path, monkeypatch):
         ("GEYSER_ENDPOINT", "http://a:b", "from 1 to 65535"),
         ("CLICKHOUSE_URL", "clickhouse://a:9000", "http:// or https://"),
         ("REDIS_URL", "redis://", "redis:// or rediss://"),
+        ("GATEWAY_URL", "https://a:1", "ws:// or wss://"),
     ],
 )
 def test_a_wrong_value_names_variable_value_and_what_is_accepted(
