@@ -109,7 +109,7 @@ def checks(settings: Settings) -> list[Check]:
         Check("rpc", partial(_rpc, settings)),
         *(
             Check(f"{role} metrics", partial(_metrics, settings, role))
-            for role in ("ingest", "agents", "books", "chain", "api")
+            for role in ("ingest", "agents", "books", "chain", "api", "gateway")
         ),
     ]
 

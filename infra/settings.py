@@ -237,8 +237,17 @@ class Settings(BaseSettings):
     @property
     def api_url(self) -> str:
         """Where the API is reached from its own machine."""
-        host = LOOPBACK if self.api_host in EVERYWHERE else self.api_host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.api_port}"
+        return f"http://{_place(self.api_host, self.api_port)}"
+
+    @property
+    def gateway_url_here(self) -> str:
+        """Where the gateway is reached from its own machine."""
+        return f"ws://{_place(self.gateway_host, self.gateway_port)}"
+
+
+def _place(host: str, port: int) -> str:
+    host = LOOPBACK if host in EVERYWHERE else host
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class SettingsError(Exception):

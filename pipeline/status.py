@@ -43,7 +43,12 @@ GROUPS: Final = {
 }
 TIMEOUT_S: Final = 6.0
 READY_TIMEOUT_S: Final = 1.0
-ROLES: Final = {"agents": "caught up", "books": "caught up", "api": "serves"}
+ROLES: Final = {
+    "agents": "caught up",
+    "books": "caught up",
+    "api": "serves",
+    "gateway": "serves",
+}
 """Processes by the name of their metrics port, and what it means that one is ready."""
 LOOKS_APART_S: Final = 1.0
 FAR_SLOTS: Final = 5  # behind: two seconds of the chain
