@@ -20,6 +20,7 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from infra.process import NotReady, Process
+from infra.running import addresses
 
 READY_S: Final = 30.0
 
@@ -85,6 +86,25 @@ def _started(
             yield running
         finally:
             running.stop()
+
+
+@contextmanager
+def stack(folder: Path, *options: str) -> Iterator[Role]:
+    """Run `soltape up` on a simulated chain, with systems of its own in the folder."""
+    log = folder / "up.log"
+    command = [sys.executable, "-m", "infra.cli", "up", "--chain", "simulated"]
+    command += ["--broker", "embedded", *options]
+    environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
+    for each in ("CLICKHOUSE_URL", "REDIS_URL", "ACCESS_REDIS_URL"):
+        environment.pop(each, None)
+    with log.open("wb") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        up = Role("up", child, log)
+        try:
+            wait_until(lambda: bool(addresses(folder)), (up,))
+            yield up
+        finally:
+            up.stop()
 
 
 def wait_ready(role: Role, ready: Callable[[], Awaitable[None]]) -> None:

@@ -8,13 +8,8 @@ rise until the stores fall behind.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +20,7 @@ import redis
 
 from infra import running
 from infra.bench import progress, report
-from infra.bench.roles import BenchFailed, Role, scrape, value, wait_until
+from infra.bench.roles import BenchFailed, Role, scrape, stack, value, wait_until
 from infra.redis.client import RedisError
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
@@ -83,7 +78,8 @@ class Outcome:
 
 def hold(rate: float, seconds: float, folder: Path) -> Outcome:
     """Run the whole pipeline at a rate of swaps a second."""
-    with _up(rate / SWAPS_PER_TRANSACTION, folder) as up:
+    transactions = str(rate / SWAPS_PER_TRANSACTION)
+    with stack(folder, "--rate", transactions, "--seed", "1") as up:
         addresses = running.addresses(folder)
         url = f"http://127.0.0.1:{addresses['METRICS_PORT_INGEST']}/metrics"
         store = redis.Redis.from_url(addresses["REDIS_URL"])
@@ -110,24 +106,6 @@ def hold(rate: float, seconds: float, folder: Path) -> Outcome:
         }
         outcome.redis_bytes = int(store.info("memory")["used_memory"])
     return outcome
-
-
-@contextmanager
-def _up(rate: float, folder: Path) -> Iterator[Role]:
-    log = folder / "up.log"
-    command = [sys.executable, "-m", "infra.cli", "up", "--chain", "simulated", "--broker"]
-    command += ["embedded", "--rate", str(rate), "--seed", "1"]
-    environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
-    for system in ("CLICKHOUSE_URL", "REDIS_URL"):
-        environment.pop(system, None)
-    with log.open("wb") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
-        up = Role("up", child, log)
-        try:
-            wait_until(lambda: bool(running.addresses(folder)), (up,))
-            yield up
-        finally:
-            up.stop()
 
 
 def _lag(store: redis.Redis, url: str) -> tuple[int, str] | None:
