@@ -33,6 +33,7 @@ BEYOND = {
     "get /api/tokens/trending",
     "get /api/wallets/{wallet}/{mint}/lots",
     "get /api/usage",
+    "get /api/system",
 }
 TO_COME = (
     *("analyze", "all-lending", "all-perps", "all-staking", "all-governance", "all-lp"),

@@ -6,6 +6,7 @@ pipeline; every answer is also held against the schema that the API publishes of
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -196,6 +197,23 @@ def test_health_says_how_far_it_is(ask, truth):
     assert told["gaps"]["count"] == 0
     reduced = httpx.get(f"{ask.client.base_url}/api/health").json()
     assert reduced.keys() == {"status", "timestamp"}
+
+
+def test_the_last_hour_as_it_ran(ask, truth):
+    told = ask.get("/api/system")
+    slots = [slot for slot in truth.oracle.slots if truth.now_ms - slot.block_time_ms < 3_600_000]
+    swaps = [swap for slot in slots for tx in slot.transactions for swap in tx.swaps]
+    assert told["minutes"][0]["start_ms"] == truth.now_ms - len(told["minutes"]) * 60_000
+    assert sum(minute["slots"] for minute in told["minutes"]) == len(slots)
+    assert sum(minute["swaps"] for minute in told["minutes"]) == len(swaps)
+    venues = {venue["dex"]: venue for venue in told["venues"]}
+    assert {dex: venue["swaps"] for dex, venue in venues.items() if venue["swaps"]} == Counter(
+        swap["dex"] for swap in swaps
+    )
+    for name in ("unknown", "malformed"):
+        assert sum(venue[name] for venue in told["venues"]) == sum(
+            minute[name] for minute in told["minutes"]
+        )
 
 
 def test_every_operation_is_asked_here(ask):
