@@ -4,13 +4,14 @@ const LONGEST_MS = 15_000;
 
 /** An answer that is none; `status` is 0 where nothing answered. `message` is for people. */
 export class Failure extends Error {
-  constructor(status, code, detail, { retryAfterMs = null, title = "" } = {}) {
+  constructor(status, code, detail, { retryAfterMs = null, title = "", data = null } = {}) {
     super(title ? `${title}. ${detail}` : detail);
     this.name = "Failure";
     this.status = status;
     this.code = code;
     this.detail = detail;
     this.retryAfterMs = retryAfterMs;
+    this.data = data; // JSON that came with it and is no problem: health has some
   }
 
   /** Whether another key is what is needed. */
@@ -90,7 +91,7 @@ function failureOf(response, problem) {
   const retryAfterMs = Number.isFinite(seconds) ? seconds * 1000 : null;
   if (typeof problem?.code !== "string") {
     const detail = `An answer that is not the API's: HTTP ${response.status}`;
-    return new Failure(response.status, "not_the_api", detail, { retryAfterMs });
+    return new Failure(response.status, "not_the_api", detail, { retryAfterMs, data: problem });
   }
   const { code, detail = "", title = "" } = problem;
   return new Failure(response.status, code, String(detail), { retryAfterMs, title: String(title) });

@@ -1,0 +1,115 @@
+// What health says, as tables: stores, how far the agents are, gaps.
+
+import { element, fill } from "../../lib/dom.js";
+import { ago, count, dateTime, duration } from "../../lib/format.js";
+import { createTable } from "../../lib/table.js";
+
+const KEEPS = {
+  pnl: "books of wallets",
+  market: "markets of tokens",
+  store: "rows of ClickHouse",
+};
+const LOOKS = { ok: "good", degraded: "warn", unavailable: "bad" };
+
+/** A word in the colour of what it means. */
+export function badge(status) {
+  return element("span", { class: `badge ${LOOKS[status] ?? ""}` }, status);
+}
+
+/** Whether all is well, and if not, why. */
+export function createVerdict() {
+  const whole = element("div", { class: "verdict" });
+  return {
+    element: whole,
+    show({ status, reasons, versions }) {
+      fill(
+        whole,
+        element("p", {}, badge(status), ` Soltape ${versions.soltape}`),
+        reasons.length > 0 &&
+          element("ul", { class: "warning" }, reasons.map((reason) => element("li", {}, reason))),
+      );
+    },
+  };
+}
+
+/** Redis, ClickHouse, the Redis of the keys. */
+export function createStores() {
+  const table = createTable({
+    caption: "Stores that answers need",
+    captionHidden: true,
+    columns: [
+      { id: "name", label: "Store", content: ({ name }) => name },
+      { id: "status", label: "Status", content: ({ status }) => [badge(status)] },
+      { id: "latency", label: "Answers in", numeric: true, content: (row) => duration(row.latency_ms) },
+      { id: "version", label: "Version", content: ({ version, detail }) => version ?? detail ?? "–" },
+    ],
+    key: ({ name }) => name,
+  });
+  return {
+    element: table.element,
+    show: ({ dependencies }) =>
+      table.update(Object.entries(dependencies).map(([name, store]) => ({ name, ...store }))),
+  };
+}
+
+/** How far each group of agents is behind the chain. */
+export function createLag() {
+  const head = element("p", { class: "hint inset" });
+  const table = createTable({
+    caption: "How far the agents have come",
+    captionHidden: true,
+    columns: [
+      { id: "group", label: "Agents", content: ({ name }) => name },
+      { id: "keeps", label: "Keep", content: ({ name }) => KEEPS[name] ?? "–" },
+      { id: "slot", label: "Settled slot", numeric: true, content: ({ slot }) => count(slot) },
+      { id: "lag", label: "Slots behind", numeric: true, content: (row) => count(row.lag_slots) },
+    ],
+    key: ({ name }) => name,
+    empty: "Redis does not answer, which knows how far they are",
+  });
+  return {
+    element: element("div", {}, head, table.element),
+    show({ pipeline }) {
+      const { head_slot: slot, head_age_ms: ageMs, groups = {} } = pipeline ?? {};
+      fill(head, slot ? `The chain's head is slot ${count(slot)}, told ${duration(ageMs)} ago` : "");
+      table.update(Object.entries(groups).map(([name, group]) => ({ name, ...group })));
+    },
+  };
+}
+
+/** Slots that could not be had. */
+export function createGaps() {
+  const told = element("p", { class: "inset" });
+  const table = createTable({
+    caption: "Gaps of the last day, the newest first",
+    captionHidden: true,
+    columns: [
+      { id: "first", label: "From slot", numeric: true, content: (gap) => count(gap.first_slot) },
+      { id: "last", label: "To slot", numeric: true, content: (gap) => count(gap.last_slot) },
+      { id: "reason", label: "Why", content: ({ reason }) => reason },
+      {
+        id: "detected",
+        label: "Found",
+        content: (gap) => ago(gap.detected_ms),
+        cellTitle: (gap) => dateTime(gap.detected_ms),
+      },
+    ],
+    key: (gap) => `${gap.first_slot}-${gap.last_slot}`,
+    empty: "",
+  });
+  return {
+    element: element("div", {}, told, table.element),
+    show({ gaps }) {
+      fill(told, words(gaps));
+      table.update(gaps?.latest ?? []);
+      table.element.hidden = !gaps?.count;
+    },
+  };
+}
+
+function words(gaps) {
+  if (gaps === null) return "ClickHouse does not answer, which keeps them";
+  if (gaps.count === 0) return "None within the last day: every slot of the chain is here";
+  const [slots, times] = [count(gaps.slots), count(gaps.count)];
+  return `${slots} slots are missing, in ${times} ${gaps.count === 1 ? "gap" : "gaps"}`;
+}
