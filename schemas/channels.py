@@ -82,6 +82,9 @@ TRENDING_FIELDS: Final = (
 )
 """The data of a trending frame, all of them, in this order; what is not known is null."""
 
+SLOT_GAP: Final = "slot_gap"
+"""The type of the frame, in the stream of slots, that tells of slots that could not be had."""
+
 TRENDING_REMOVED: Final = "trending_removed"
 """The type of the frame that tells of a token that left the list; its data: `mint` and `dex`."""
 
@@ -159,6 +162,14 @@ def status_event(status: tape_pb2.SlotStatus) -> LiveEvent:
     data = message_to_json(status)
     del data["kind"]
     return LiveEvent((status.slot, data["status"]), STATUS.frame(data))
+
+
+def slot_gap_event(gap: tape_pb2.SlotGap) -> LiveEvent:
+    """Return slots that could not be had, for the stream of slots: the fields of tape.proto."""
+    data = message_to_json(gap)
+    del data["kind"]
+    frame = {"type": SLOT_GAP, "channel": STATUS.channel, "data": data}
+    return LiveEvent((gap.first_slot, "gap"), orjson.dumps(frame))
 
 
 def trending_event(record: Mapping[str, Any]) -> LiveEvent:

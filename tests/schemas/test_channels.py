@@ -49,6 +49,17 @@ def test_creations_and_statuses_have_the_fields_of_the_topic():
     assert data_of(channels.status_event(status), STATUS)["status"] == "orphaned"
 
 
+def test_slots_that_could_not_be_had_are_told_among_the_statuses():
+    gap = tape_pb2.SlotGap(first_slot=5, last_slot=9, reason="pruned", detected_ms=1)
+    event = channels.slot_gap_event(gap)
+    assert len(event.index) == len(STATUS.index)
+    assert orjson.loads(event.frame) == {
+        "type": "slot_gap",
+        "channel": "status",
+        "data": {"first_slot": 5, "last_slot": 9, "reason": "pruned", "detected_ms": 1},
+    }
+
+
 def test_a_price_has_the_fields_that_clients_know_first():
     price = tape_pb2.PriceUpdate(mint="m", price_sol=0.25, price_usd=40.0, timestamp=5, slot=9)
     data = data_of(channels.price_event(price), PRICES)

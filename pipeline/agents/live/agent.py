@@ -109,6 +109,8 @@ def live_events(batch: LiveBatch) -> Iterator[tuple[Channel, LiveEvent]]:
                 yield channels.CREATIONS, channels.creation_event(event.creation)
             case "slot_status":
                 yield channels.STATUS, channels.status_event(event.slot_status)
+            case "slot_gap":
+                yield channels.STATUS, channels.slot_gap_event(event.slot_gap)
 
 
 def attach(app: faust.App, context: Context) -> None:
