@@ -119,14 +119,19 @@ def create(name: str, plan: str, owner: str) -> None:
 @keys.command("list")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
 def list_keys(as_json: bool) -> None:
-    """Show all keys, the oldest first.
+    """Show all keys, the oldest first, and the WebSocket connections that are open with each.
 
     Of the key itself the last four characters are shown: nothing more of it is known here.
     """
-    records = _run(load(), register.read_all)
+
+    async def read(redis: Pipelined) -> tuple[list[Record], list[int]]:
+        records = await register.read_all(redis)
+        return records, await register.connections(redis, records)
+
+    records, connections = _run(load(), read)
     if as_json:
-        for each in records:
-            click.echo(orjson.dumps(_about(each)))
+        for each, count in zip(records, connections, strict=True):
+            click.echo(orjson.dumps({**_about(each), "connections": count}))
         return
     if not records:
         _say("there are no keys yet: soltape keys create --name NAME")
@@ -139,12 +144,14 @@ def list_keys(as_json: bool) -> None:
             _moment(each.created_ms),
             _moment(each.last_used_ms, "never"),
             _moment(each.revoked_ms),
+            str(count or "-"),
             each.name,
             each.owner,
         )
-        for each in records
+        for each, count in zip(records, connections, strict=True)
     ]
-    _table(("id", "key", "plan", "created", "last used", "revoked", "name", "owner"), rows)
+    head = ("id", "key", "plan", "created", "last used", "revoked", "open", "name", "owner")
+    _table(head, rows)
 
 
 @keys.command()

@@ -12,7 +12,13 @@ from api.access.keys import PREFIX, KeyMalformed, Record, parse
 from api.access.script import Asks, load
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
-from schemas.redis_keys import API_KEY, API_KEY_CREDITS, API_KEYS, tag_of_key
+from schemas.redis_keys import (
+    API_KEY,
+    API_KEY_CONNECTIONS,
+    API_KEY_CREDITS,
+    API_KEYS,
+    tag_of_key,
+)
 
 _MERGE: Final = load("merge")
 _REVOKE: Final = load("revoke")
@@ -92,6 +98,19 @@ async def read_all(redis: Asks) -> list[Record]:
         found += await _read(redis, fingerprints[start : start + _AT_ONCE])
     # One that is being made at this moment is in the index alone.
     return sorted((each for each in found if each), key=lambda each: (each.created_ms, each.id))
+
+
+async def connections(redis: Asks, records: Sequence[Record]) -> list[int]:
+    """Return how many WebSocket connections are open with each key; raises RedisError."""
+    after = f"({await now_ms(redis)}"  # leases that have ended count no more
+    counted: list[int] = []
+    for start in range(0, len(records), _AT_ONCE):
+        names = [
+            API_KEY_CONNECTIONS.make(tag=tag_of_key(each.fingerprint))
+            for each in records[start : start + _AT_ONCE]
+        ]
+        counted += await redis.ask([("ZCOUNT", name, after, "+inf") for name in names])
+    return counted
 
 
 async def find(redis: Asks, text: str) -> Record:

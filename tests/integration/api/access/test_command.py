@@ -19,6 +19,8 @@ from infra.cli import cli
 from infra.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
+from schemas.redis_keys import tag_of_key
+from stream_gateway.admission import Admission
 
 TEXT = re.compile(r"soltape_[0-9A-Za-z]{39}")
 
@@ -88,6 +90,7 @@ def test_a_key_is_printed_once_with_a_curl_and_where_it_is_kept(keys_url):
         "created_ms": one["created_ms"],
         "last_used_ms": one["last_used_ms"],
         "revoked_ms": None,
+        "connections": 0,
     }
     assert abs(one["created_ms"] - time.time() * 1000) < 60_000
     assert one["last_used_ms"] >= one["created_ms"]
@@ -115,16 +118,38 @@ def test_the_list_is_a_table_for_people():
         "last",
         "used",
         "revoked",
+        "open",
         "name",
         "owner",
     ]
     assert re.fullmatch(
         rf"{parse(first)[:12]}  soltape_\.\.\.{first[-4:]}  business  \d{{4}}-\d\d-\d\d \d\d:\d\d  "
-        r"never             \d{4}-\d\d-\d\d \d\d:\d\d  dashboard",
+        r"never             \d{4}-\d\d-\d\d \d\d:\d\d  -     dashboard",
         one,
     )
     assert two.split()[:3] == [parse(second)[:12], f"soltape_...{second[-4:]}", "free"]
-    assert two.endswith("-                 dashboard  bob")
+    assert two.endswith("-                 -     dashboard  bob")
+
+
+def test_the_list_tells_how_many_connections_are_open(keys_url):
+    first, second = created("--plan", "business"), created()
+
+    async def connect():
+        connection = register.connect(Settings())
+        try:
+            doors = Admission(connection, print)
+            for _ in range(3):
+                await doors.admit(first, "192.0.2.7")
+            ended = f"access:{tag_of_key(parse(second))}:connections"
+            await connection.ask([("ZADD", ended, 5, "of a gateway that was killed")])
+        finally:
+            await connection.aclose()
+
+    asyncio.run(connect())
+    assert [each["connections"] for each in listed()] == [3, 0]
+    _, one, two = keys("list").stdout.splitlines()
+    assert one.endswith("-        3     dashboard")
+    assert two.endswith("-        -     dashboard")
 
 
 def test_no_keys_yet():
