@@ -48,7 +48,7 @@ _MINUTE_S: Final = 60.0
 _numbers = count(1)
 
 
-class Connection(WSListener):  # type: ignore[misc]  # picows is compiled
+class Connection(WSListener):
     """A client that was let in. `hear` gets his messages, `ended` is called once."""
 
     def __init__(

@@ -25,6 +25,8 @@ MAX_MINTS: Final = 100
 MAX_SLUGS: Final = 100
 MAX_REQUEST_ID: Final = 64
 _SHOWN: Final = 64  # characters of a value that is repeated in an answer
+_MAX_ID: Final = 64  # characters
+_MAX_NUMBER: Final = 2**63 - 1
 _ADDRESS_BYTES: Final = 32
 _ADDRESS_LENGTHS: Final = range(32, 45)
 
@@ -166,7 +168,9 @@ def _subscribe(
         case "swaps":
             chosen = Filter(
                 channel,
-                dexes=_slugs(fields, "dex", "unknown_dex", slugs and slugs.dexes, one=True),
+                dexes=_slugs(
+                    fields, "dex", "unknown_dex", slugs.dexes if slugs else None, one=True
+                ),
                 tokens=_token(fields.get("token")),
                 wallets=_wallets(fields, plan),
             )
@@ -174,7 +178,7 @@ def _subscribe(
             chosen = Filter(
                 channel,
                 platforms=_slugs(
-                    fields, "platforms", "unknown_platform", slugs and slugs.platforms
+                    fields, "platforms", "unknown_platform", slugs.platforms if slugs else None
                 ),
             )
         case "prices":
@@ -197,7 +201,7 @@ def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
         raise Refused("wrong_type", 'dex is needed: "*" or an array of platforms', accepted)
     if fields["dex"] == ALL_PLATFORMS:
         return Filter(TRENDING)
-    platforms = slugs and slugs.platforms
+    platforms = slugs.platforms if slugs else None
     return Filter(TRENDING, dexes=_slugs(fields, "dex", "unknown_platform", platforms))
 
 
@@ -206,10 +210,14 @@ def _since(value: Any) -> str | None:
         return None
     if not isinstance(value, str):
         raise Refused("wrong_type", "since is to be the id of an event, as text")
+    if len(value) > _MAX_ID:
+        raise Refused("bad_since", f"an event's id has at most {_MAX_ID} characters")
     try:
         channels.parse_event_id(value)
     except ValueError as reason:
         raise Refused("bad_since", str(reason)) from None
+    if any(int(part) > _MAX_NUMBER for part in value.split("-")):
+        raise Refused("bad_since", f"the numbers of an event's id are {_MAX_NUMBER} at most")
     return value
 
 
