@@ -1,0 +1,117 @@
+// The columns of the swaps table, as the specification lists them.
+
+import { element, foreign, link, outward, unseen } from "../../lib/dom.js";
+import { amount, dateTime, exact, money, price, short, slug, time } from "../../lib/format.js";
+
+const LAMPORTS = 1e9;
+const STATES = {
+  processed: ["○", "processed: the chain may still drop it"],
+  confirmed: ["●", "confirmed: two thirds of the stake voted for it"],
+  finalized: ["●", "finalized: it stays"],
+  orphaned: ["✕", "dropped: its slot left the chain, it did not happen"],
+};
+
+/** Return the columns; `symbols` knows what tokens are called. */
+export function swapColumns(symbols) {
+  const symbol = (mint) => symbols.of(mint);
+  return [
+    {
+      id: "transaction",
+      label: "Transaction",
+      content: ({ signature }) =>
+        outward(`https://explorer.solana.com/tx/${encodeURIComponent(signature)}`, short(signature), {
+          class: "mono",
+          title: `${signature}: look it up in Solana's explorer, another site`,
+        }),
+    },
+    {
+      id: "time",
+      label: "Time",
+      content: ({ block_time_ms: at, state }) => {
+        const [mark, words] = STATES[state] ?? STATES.processed;
+        return [
+          element("span", { class: `mark ${state}`, title: words, "aria-hidden": "true" }, mark),
+          time(at),
+          unseen(`, ${words}`),
+        ];
+      },
+      cellTitle: ({ block_time_ms: at, slot }) => `${dateTime(at)}, slot ${slot}`,
+    },
+    {
+      id: "dex",
+      label: "DEX",
+      content: ({ dex }) => slug(dex),
+      cellTitle: ({ router }) => (router ? `by way of ${slug(router)}` : ""),
+    },
+    { id: "platform", label: "Platform", content: ({ platform }) => slug(platform) },
+    {
+      id: "token",
+      label: "Token",
+      content: ({ mint }) =>
+        element(
+          "a",
+          { href: `#/token/${encodeURIComponent(mint)}`, title: mint },
+          symbol(mint) === null
+            ? element("span", { class: "mono" }, short(mint))
+            : foreign(symbol(mint), { longest: 12, otherwise: short(mint) }),
+        ),
+    },
+    {
+      id: "type",
+      label: "Type",
+      content: ({ side }) =>
+        side === "buy" || side === "sell"
+          ? element("span", { class: side === "buy" ? "gain" : "loss" }, side === "buy" ? "Buy" : "Sell")
+          : "–",
+    },
+    {
+      id: "amount",
+      label: "Amount",
+      numeric: true,
+      content: (swap) => amount(swap.amount),
+      cellTitle: (swap) => `${exact(swap.amount)} tokens`,
+    },
+    {
+      id: "sol",
+      label: "SOL value",
+      numeric: true,
+      content: (swap) => amount(swap.sol_value),
+      cellTitle: (swap) => `${exact(swap.sol_value)} SOL`,
+    },
+    {
+      id: "usd",
+      label: "USD value",
+      numeric: true,
+      content: (swap) => money(swap.usd_value),
+      cellTitle: (swap) => `${exact(swap.usd_value)} dollars`,
+    },
+    {
+      id: "price",
+      label: "Price, USD",
+      numeric: true,
+      content: (swap) => price(swap.price_usd),
+      cellTitle: (swap) => `${exact(swap.price_usd)} dollars, ${exact(swap.price_sol)} SOL`,
+    },
+    {
+      id: "fee",
+      label: "Fee, SOL",
+      title: "Network fee of the transaction: base and priority",
+      numeric: true,
+      content: (swap) => amount(swap.fee_lamports / LAMPORTS),
+      cellTitle: (swap) => `${exact(swap.priority_fee_lamports / LAMPORTS)} SOL of it for priority`,
+    },
+    {
+      id: "tip",
+      label: "Tip, SOL",
+      title: "Of the transaction, to those who pack blocks",
+      numeric: true,
+      content: (swap) => (swap.tip_lamports > 0 ? amount(swap.tip_lamports / LAMPORTS) : "–"),
+    },
+    {
+      id: "wallet",
+      label: "Wallet",
+      content: ({ wallet }) =>
+        link(`#/wallet/${encodeURIComponent(wallet)}`, short(wallet), { class: "mono", title: wallet }),
+    },
+  ];
+}
