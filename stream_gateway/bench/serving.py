@@ -44,6 +44,7 @@ class Served:
 
     role: Role
     url: str
+    metrics_url: str = ""
 
 
 def require(connections: int) -> None:
@@ -75,7 +76,7 @@ def store(folder: Path) -> Iterator[Store]:
 
 
 @contextmanager
-def gateway(store: Store, connections: int) -> Iterator[Served]:
+def gateway(store: Store, connections: int, **settings: str) -> Iterator[Served]:
     """Run `soltape gateway` as anybody would, with a key that may connect as often as it likes."""
     feed.prepare(store.settings)
     key = asyncio.run(_make_key(store.settings))
@@ -85,10 +86,12 @@ def gateway(store: Store, connections: int) -> Iterator[Served]:
         "GATEWAY_PORT": str(port),
         "GATEWAY_MAX_CONNECTIONS": str(connections),
         "METRICS_PORT_GATEWAY": str(metrics),
+        **settings,
     }
     with role("gateway", store.folder, ["gateway"], **env) as running:
         wait_ready(running, lambda: listens(port, HOST))
-        yield Served(running, f"ws://{HOST}:{port}/ws?api_key={key}")
+        url = f"ws://{HOST}:{port}/ws?api_key={key}"
+        yield Served(running, url, f"http://{HOST}:{metrics}/metrics")
 
 
 @contextmanager
