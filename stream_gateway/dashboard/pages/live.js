@@ -6,7 +6,7 @@ import { amount, count, duration, time } from "../lib/format.js";
 import { keep, recall } from "../lib/storage.js";
 import { Symbols } from "../lib/symbols.js";
 import { createTable } from "../lib/table.js";
-import { swapColumns } from "./live/columns.js";
+import { swapColumns } from "../lib/swap_columns.js";
 import { Feed } from "./live/feed.js";
 import { createFilters, filterOf, queryOf } from "./live/filters.js";
 import { createLaunches } from "./live/launches.js";

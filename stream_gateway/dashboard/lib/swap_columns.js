@@ -1,7 +1,7 @@
 // The columns of the swaps table, as the specification lists them.
 
-import { element, foreign, link, outward, unseen } from "../../lib/dom.js";
-import { amount, dateTime, exact, money, price, short, slug, time } from "../../lib/format.js";
+import { element, foreign, link, outward, unseen } from "./dom.js";
+import { amount, dateTime, exact, money, price, short, slug, time } from "./format.js";
 
 const LAMPORTS = 1e9;
 const STATES = {

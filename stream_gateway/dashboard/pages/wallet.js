@@ -1,0 +1,120 @@
+// A wallet: what it holds and gained, day by day, every swap, and why each gain is what it is.
+
+import { isAbort } from "../lib/api.js";
+import { element, fill, link } from "../lib/dom.js";
+import { short } from "../lib/format.js";
+import { failureWords } from "../lib/panel.js";
+import { refresh } from "../lib/refresh.js";
+import { createDaily } from "./wallet/daily.js";
+import { createLots } from "./wallet/lots.js";
+import { createPositions, named } from "./wallet/positions.js";
+import { createTotals, createWeek } from "./wallet/totals.js";
+import { createTrades } from "./wallet/trades.js";
+
+export const title = "Wallet";
+
+const PERIOD_MS = 30_000;
+
+/**
+ * Show a wallet; returns what leaves it. `params.address` is its address, null: none was given;
+ * `query` may name a token whose lots are to be shown: `lots`.
+ */
+export function mount(root, { api, params, query, announce }) {
+  const { address } = params;
+  if (address === null) {
+    fill(root, nothingAsked());
+    return () => {};
+  }
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const path = `/api/wallets/${encodeURIComponent(address)}`;
+  const parts = [];
+  const problem = element("div", {}, element("p", { class: "empty" }, "Loading …"));
+  const content = element("div", { class: "page", hidden: true });
+  const heading = element("h1", { class: "unseen" }, `Wallet ${short(address)}`);
+  fill(root, heading, problem, content);
+  let shown = null; // once the address is known to be one
+
+  const asking = refresh(
+    async () => {
+      try {
+        const portfolio = await api.get(`${path}/portfolio`, { signal });
+        fill(problem);
+        shown ??= begin();
+        for (const part of shown) part.show(portfolio);
+      } catch (error) {
+        if (isAbort(error) || signal.aborted) return;
+        fill(problem, failureWords(error, { isStale: shown !== null, again: () => asking.now() }));
+        if (shown === null && error.code === "invalid_address") {
+          fill(problem, invalid(error));
+          return; // it never becomes one
+        }
+        throw error;
+      }
+    },
+    () => PERIOD_MS,
+  );
+  parts.push(asking);
+
+  function begin() {
+    heading.remove();
+    document.title = `Wallet ${short(address)} – Soltape`;
+    const totals = createTotals({ address });
+    const week = createWeek();
+    const daily = createDaily({ api, path });
+    const trades = createTrades({ api, path, announce });
+    const lots = createLots({ api, path, onClose: () => remember(null) });
+    const positions = createPositions({
+      api,
+      path,
+      onLots(mint) {
+        remember(mint);
+        lots.choose(mint);
+      },
+      onTrades: (row) => trades.choose(row.mint, named(row)),
+      onRead: (read) => trades.learn(read),
+    });
+    parts.push(week, daily, trades, lots, positions);
+    content.hidden = false;
+    fill(
+      content,
+      totals.element,
+      element("div", { class: "columns" }, week.element, daily.element),
+      positions.element,
+      lots.element,
+      trades.element,
+    );
+    if (query.get("lots")) lots.choose(query.get("lots"), { isQuiet: true });
+    return [totals, week];
+  }
+
+  /** Keep in the address whose lots are shown, so that it can be sent to somebody. */
+  function remember(mint) {
+    const more = mint === null ? "" : `?lots=${mint}`;
+    history.replaceState(null, "", `#/wallet/${encodeURIComponent(address)}${more}`);
+  }
+
+  return () => {
+    leaving.abort();
+    for (const part of parts) part.stop();
+  };
+}
+
+function invalid(error) {
+  return element(
+    "section",
+    { class: "card narrow", role: "alert" },
+    element("h2", {}, "This is no address of a wallet"),
+    element("p", {}, error.detail),
+    element("p", { class: "hint" }, "An address has 32 to 44 letters and digits, without 0, O, I and l."),
+  );
+}
+
+function nothingAsked() {
+  return element(
+    "section",
+    { class: "card narrow" },
+    element("h1", {}, "Wallet"),
+    element("p", {}, "Put the address of a wallet into the box above, or choose one that trades ", link("#/live", "now"), "."),
+  );
+}

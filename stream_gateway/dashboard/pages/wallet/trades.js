@@ -1,0 +1,105 @@
+// Every swap of a wallet, or those in one token, newest first, by the page.
+
+import { isAbort } from "../../lib/api.js";
+import { element, fill, setText } from "../../lib/dom.js";
+import { count } from "../../lib/format.js";
+import { failureWords } from "../../lib/panel.js";
+import { SwapList } from "../../lib/swap_list.js";
+import { SwapPages } from "../../lib/swap_pages.js";
+import { createSwapTable } from "../../lib/swap_table.js";
+
+const MOST = 1_000;
+const COLUMNS = [
+  ...["time", "type", "token", "amount", "price", "usd", "sol"],
+  ...["dex", "platform", "fee", "tip", "transaction"],
+];
+
+/** Make the card of a wallet's swaps: `{element, choose(mint, name), learn(positions), stop()}`. */
+export function createTrades({ api, path, announce }) {
+  let list;
+  let pages;
+  let leaving = null;
+  const heading = element("h2", { tabindex: "-1" }, "Swaps");
+  const allButton = element("button", { type: "button", hidden: true, on: { click: () => choose(null) } }, "Of all tokens");
+  const newestButton = element("button", { type: "button", on: { click: () => begin() } }, "Look for newer ones");
+  const symbols = new Map(); // of the positions that were told
+  const table = createSwapTable({
+    caption: "Swaps of the wallet, newest first",
+    columns: COLUMNS,
+    symbolOf: (mint) => symbols.get(mint) ?? null,
+    withDates: true,
+    version: () => symbols.size,
+  });
+  const problem = element("div", {});
+  const olderButton = element("button", { type: "button", hidden: true, on: { click: () => next(true) } }, "Older swaps");
+  const ending = element("p", { class: "hint" });
+  let chosen = null; // mint
+
+  const whole = element(
+    "section",
+    { class: "card flush", "aria-label": "Swaps of the wallet" },
+    element("header", { class: "row apart" }, heading, element("div", { class: "row" }, allButton, newestButton)),
+    problem,
+    table.element,
+    element("div", { class: "row inset" }, olderButton, ending),
+  );
+
+  function begin() {
+    leaving?.abort();
+    leaving = new AbortController();
+    list = new SwapList(MOST);
+    pages = new SwapPages(api, chosen === null ? `${path}/swaps` : `${path}/trades/${chosen}`);
+    next(false);
+  }
+
+  async function next(byHand) {
+    const { signal } = leaving;
+    olderButton.disabled = true;
+    try {
+      const swaps = await pages.next(signal);
+      list.add(swaps);
+      fill(problem);
+      draw();
+      if (byHand) announce(pages.ending ?? `${count(swaps.length)} older swaps`);
+    } catch (error) {
+      if (isAbort(error) || signal.aborted) return;
+      table.setEmpty("");
+      fill(problem, failureWords(error, { isStale: list.size > 0, again: () => next(byHand) }));
+    } finally {
+      if (!signal.aborted) olderButton.disabled = false;
+    }
+  }
+
+  function draw() {
+    table.setEmpty("No swaps within the last 30 days; there may be older ones.");
+    table.update(list.rows());
+    const isFull = list.size >= MOST;
+    olderButton.hidden = isFull || pages.ending !== null;
+    setText(ending, isFull ? `The ${count(MOST)} newest are shown.` : (pages.ending ?? ""));
+  }
+
+  function choose(mint, name = "") {
+    chosen = mint;
+    setText(heading, mint === null ? "Swaps" : `Swaps of ${name}`);
+    allButton.hidden = mint === null;
+    begin();
+  }
+
+  begin();
+  return {
+    element: whole,
+    /** Show those in one token, and go there. */
+    choose(mint, name) {
+      choose(mint, name);
+      heading.focus({ preventScroll: true });
+      whole.scrollIntoView({ block: "start" });
+    },
+    /** What tokens are called: positions tell it. */
+    learn(positions) {
+      const before = symbols.size;
+      for (const { mint, symbol } of positions) if (symbol) symbols.set(mint, symbol);
+      if (symbols.size > before && list.size > 0) draw();
+    },
+    stop: () => leaving.abort(),
+  };
+}
