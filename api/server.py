@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
-import resource
 import signal
 import socket
 from collections.abc import Generator
@@ -21,8 +19,8 @@ from api.app import create_app
 from api.protocol import bounded
 from api.readers.health import HealthReader, lacking
 from api.stores import Stores
-from infra.process import PortInUse
-from infra.settings import Settings, SettingsError
+from infra import listening
+from infra.settings import Settings
 from infra.telemetry import serve_metrics
 
 log = structlog.get_logger(__name__)
@@ -31,7 +29,6 @@ BACKLOG: Final = 2_048
 KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs: they, not we, end a connection
 STOP_WITHIN_S: Final = 2  # for requests in flight
 _READY_WITHIN_S: Final = 3.0
-_FILES_BESIDE: Final = 256  # open files that are no connections of callers
 # Most of what a request makes is gone when it ends, so collections find little.
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
@@ -45,7 +42,7 @@ def serve(settings: Settings, demo_key: str | None = None) -> None:
     app = create_app(settings, demo_key)
     server = server_of(app, settings)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
-    _allow_files(settings.api_max_connections + _FILES_BESIDE)
+    listening.allow_connections(settings.api_max_connections)
     serve_metrics(settings, "api", _Readiness(server, app.state.stores).lacking)
     host, port = listener.getsockname()[:2]
     log.info("serving", address=f"http://{host}:{port}")
@@ -82,40 +79,9 @@ def run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 def listen(settings: Settings) -> socket.socket:
     """Return the socket, bound; raises PortInUse, SettingsError."""
-    host, port = settings.api_host, settings.api_port
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise _not_there(settings, error) from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if settings.api_reuse_port:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(host, port, "API_PORT") from None
-        raise _not_there(settings, error) from None
-    return listener
-
-
-def _not_there(settings: Settings, error: OSError) -> SettingsError:
-    return SettingsError(
-        f"API_HOST={settings.api_host!r}, API_PORT={settings.api_port}: "
-        f"the API cannot be served there ({error.strerror})"
+    return listening.listen(
+        "api", settings.api_host, settings.api_port, reuse_port=settings.api_reuse_port
     )
-
-
-def _allow_files(wanted: int) -> None:
-    """Raise the soft limit of open files, as far as the hard one allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 class _Readiness:

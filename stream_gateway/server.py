@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +11,8 @@ from typing import Final
 import structlog
 
 from api.access import refusals
-from infra.process import PortInUse
-from infra.settings import Settings, SettingsError
+from infra import listening
+from infra.settings import Settings
 from stream_gateway import request, wire
 from stream_gateway.admission import STORE, Admission, Admitted, refused
 from stream_gateway.connection import GOING_AWAY, REVOKED, Connection
@@ -89,7 +88,7 @@ class Server:
     def announce(self, frame: bytes) -> None:
         """Tell everybody."""
         for connection in self._open():
-            connection.deliver(frame, 0)
+            connection.tell(frame)
 
     def revoked(self, admitted: Admitted) -> None:
         """End the connection of a key that was revoked."""
@@ -161,31 +160,12 @@ class Server:
 
 def listen(settings: Settings) -> socket.socket:
     """Return the socket, bound; raises PortInUse, SettingsError."""
-    host, port = settings.gateway_host, settings.gateway_port
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise _not_there(settings, error) from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if settings.gateway_reuse_port:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # Connections have it from the listener.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(host, port, "GATEWAY_PORT") from None
-        raise _not_there(settings, error) from None
-    return listener
-
-
-def _not_there(settings: Settings, error: OSError) -> SettingsError:
-    return SettingsError(
-        f"GATEWAY_HOST={settings.gateway_host!r}, GATEWAY_PORT={settings.gateway_port}: "
-        f"the gateway cannot be served there ({error.strerror})"
+    listener = listening.listen(
+        "gateway",
+        settings.gateway_host,
+        settings.gateway_port,
+        reuse_port=settings.gateway_reuse_port,
     )
+    # Connections have it from the listener.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+    return listener

@@ -131,7 +131,7 @@ class Sessions:
                 snapshot = await self._snapshots.trending(told.filter.dexes)
             else:
                 snapshot = await self._snapshots.prices(told.filter.mints)
-        connection.deliver(snapshot.frame, 0)
+        connection.tell(snapshot.frame)
         return snapshot.as_of_id
 
 

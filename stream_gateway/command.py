@@ -1,0 +1,42 @@
+"""`soltape gateway`: serves the live streams to WebSocket clients."""
+
+from __future__ import annotations
+
+import click
+
+from infra.settings import load
+from infra.telemetry import configure_logging
+from stream_gateway.app import serve
+
+
+@click.command()
+def gateway() -> None:
+    """Serve live swaps, creations, prices and slots over WebSocket, until Ctrl-C.
+
+    Events come from the Redis Streams that the agent `live` writes: `soltape up` runs all of it.
+    A connection wants a key, as ?api_key= or in the header x-api-key: `soltape keys create` makes
+    one, and `soltape up` leaves one in SOLTAPE_DATA/demo-key.
+
+    \b
+      /ws                  channels swaps, creations, prices, status
+      /ws/trending-pairs   the trending list of launch platforms
+      /health/live         200 while the process lives; no key, no WebSocket
+
+    \b
+    Examples:
+      soltape gateway
+      GATEWAY_PORT=8080 soltape gateway
+      python -m websockets "ws://localhost:8001/ws?api_key=$(cat .soltape/demo-key)"
+        > {"action": "subscribe", "channel": "swaps", "dex": "pump-swap"}
+        > {"action": "ping"}
+
+    It listens on GATEWAY_HOST:GATEWAY_PORT. One process uses one core: start more with
+    GATEWAY_REUSE_PORT=true and a METRICS_PORT_GATEWAY of its own each, and the system spreads
+    connections over them; a key's connections are counted over all of them. Metrics are on
+    METRICS_HOST:METRICS_PORT_GATEWAY: /metrics, and /ready, which answers 200 while Redis does.
+    Ctrl-C closes all connections with 1001, which tells clients to connect again, and ends it
+    within three seconds. stream_gateway/PROTOCOL.md describes all messages.
+    """
+    settings = load()
+    configure_logging(settings, "gateway")
+    serve(settings)
