@@ -269,8 +269,10 @@ export class Connection {
     subscription.requestId = this._nextId(subscription.channel);
     const { channel, filter, requestId: request_id } = subscription;
     const message = { action: "subscribe", channel, ...filter, request_id };
-    if (resume && subscription.lastId !== null) message.since = subscription.lastId;
-    else subscription.lastId = null;
+    if (resume && subscription.lastId !== null) {
+      message.since = subscription.lastId;
+      delete message.snapshot; // one or the other: what the page knows is brought up to date
+    } else subscription.lastId = null;
     subscription.isLive = false;
     this._tell(subscription, "asking");
     this._send(message);
