@@ -23,6 +23,9 @@ class Subscriber(Protocol):
     def deliver(self, data: bytes, events: int) -> None:
         """Take whole WebSocket frames, which hold so many events; never waits, may drop them."""
 
+    def tell(self, frame: bytes) -> None:
+        """Take a frame that is no event, and is never dropped."""
+
     async def drained(self) -> bool:
         """Wait until little waits to be sent; False when the connection is closed."""
 
@@ -72,17 +75,20 @@ class Fanout:
     def gap(self, gap: Gap) -> None:
         """Tell all that are subscribed to its channel, whatever their filter."""
         for group in self._indexes[gap.channel.channel]:
-            self._deliver(group.members, gap.frame, 0)
-
-    def announce(self, data: bytes) -> None:
-        """Deliver a frame to every subscriber."""
-        self._deliver(tuple(self._groups), data, 0)
+            for subscriber in group.members:
+                try:
+                    subscriber.tell(gap.frame)
+                except Exception:
+                    self._failed(subscriber)
 
     def _deliver(self, subscribers: tuple[Subscriber, ...], data: bytes, events: int) -> None:
         for subscriber in subscribers:
             try:
                 subscriber.deliver(data, events)
             except Exception:
-                # One that cannot be served is none of the others' business.
-                log.exception("a subscriber failed, it gets no more")
-                self.detach(subscriber)
+                self._failed(subscriber)
+
+    def _failed(self, subscriber: Subscriber) -> None:
+        # One that cannot be served is none of the others' business.
+        log.exception("a subscriber failed, it gets no more")
+        self.detach(subscriber)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
@@ -40,6 +40,30 @@ DELAY: Final = Histogram(
     "From an entry of a live stream, by Redis's clock, to its events being handed to sockets.",
     ["channel"],
     buckets=_DELAY_BUCKETS_MS,
+)
+ENTRIES: Final = Counter(
+    "soltape_gateway_entries_total", "Entries read from the live streams.", ["channel"]
+)
+EVENTS: Final = Counter(
+    "soltape_gateway_events_total", "Events read from the live streams.", ["channel"]
+)
+UNREADABLE: Final = Counter(
+    "soltape_gateway_unreadable_total",
+    "Entries of the live streams that are none; clients are told of a gap.",
+    ["channel"],
+)
+GAPS: Final = Counter(
+    "soltape_gateway_gaps_total",
+    "Gaps that live clients were told of: trimmed, epoch, dropped.",
+    ["channel", "reason"],
+)
+SOURCE_AWAY: Final = Gauge(
+    "soltape_gateway_source_away", "1 while Redis does not answer: nothing comes."
+)
+REPLAYS: Final = Counter(
+    "soltape_gateway_replays_total",
+    "Subscriptions that went on from an event, by where what they missed came from: memory, redis.",
+    ["source"],
 )
 
 

@@ -1,0 +1,228 @@
+"""What a client missed since an event, in order, and then what comes: nothing between, none twice.
+
+From memory where it goes back so far, else from the stream in pages. Each step is bounded and steps
+take turns, so that a thousand clients that come back at once hold nobody up; and a client's next
+step waits until he has read the last. The end is one step without a wait: the last look at memory,
+and the subscription.
+
+An id is where to go on, whether it is an event's or not: `<ms>-0-0` is a time. Where the stream
+does not go back so far, or the id is of a history that was lost, that is told as a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from infra.redis.client import ask
+from schemas.channels import Channel
+from stream_gateway.batches import Batch, Gap, Place, Reason
+from stream_gateway.fanout import Fanout, Subscriber
+from stream_gateway.metrics import REPLAYS
+from stream_gateway.source import ANSWER_S, NOTHING, Source, pieces, text, unpack
+from stream_gateway.subscriptions import BY_NAME, Filter
+
+STEP_BYTES: Final = 256 << 10  # sent to a client without a pause
+STEP_EVENTS: Final = 1_000  # looked at without a pause
+PAGE_BYTES: Final = 256 << 10  # of the stream, about
+FIRST_PAGE_ENTRIES: Final = 16
+MAX_PAGE_ENTRIES: Final = 256
+PAGES_AT_ONCE: Final = 2
+READY_WITHIN_S: Final = 10.0
+REACHED_WITHIN_S: Final = 5.0
+_BEFORE_ALL: Final = Place.in_entry(NOTHING, 0)
+
+
+@dataclass(slots=True)
+class _Pages:
+    """Where in the stream one reads on."""
+
+    anchor: str | None = None  # the last entry seen, to be there still; None: from the oldest on
+    epochs: set[str] = field(default_factory=set)  # seen; none: what comes first is as it is
+    hole: Reason | None = None  # in front of what comes next
+    entries: int = FIRST_PAGE_ENTRIES
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A client on his way to what is live."""
+
+    subscriber: Subscriber
+    filter: Filter
+    place: Place  # he has had what he wants up to here
+    pages: _Pages | None = None  # once memory did not do
+
+    @property
+    def channel(self) -> Channel:
+        return BY_NAME[self.filter.channel]
+
+    def gap(self, reason: Reason, before: Place | None) -> None:
+        """Tell him that something is missing from where he is."""
+        self.subscriber.tell(Gap(self.channel, reason, self.place, before).frame)
+
+    def send(self, batch: Batch) -> int:
+        """Send what he wants of a batch and has not had; return the bytes."""
+        had, self.place = self.place, max(self.place, batch.end)
+        skip = 0
+        if had >= batch.begin:  # within the same entry
+            skip = had.place - batch.first + 1
+        wanted = [
+            number
+            for number, event in enumerate(batch.events)
+            if number >= skip and self.filter.matches(event.index)
+        ]
+        if not wanted:
+            return 0
+        if len(wanted) == len(batch.events):
+            data = batch.joined
+        else:
+            frames = batch.frames
+            data = b"".join([frames[number] for number in wanted])
+        self.subscriber.deliver(data, len(wanted))
+        return len(data)
+
+
+class Replay:
+    """Brings subscribers from an event they had to what is live."""
+
+    def __init__(self, source: Source, fanout: Fanout) -> None:
+        self._source = source
+        self._fanout = fanout
+        self._turns = asyncio.Lock()
+        self._reading = asyncio.Semaphore(PAGES_AT_ONCE)
+
+    async def catch_up(self, subscriber: Subscriber, chosen: Filter, since: str) -> None:
+        """Send what a filter takes after an event, then attach; not where the subscriber left.
+
+        Raises ValueError for what is no event's id; RedisError and OSError where the store is
+        needed and does not answer: then nothing is attached.
+        """
+        walk = _Walk(subscriber, chosen, Place.of(since))
+        async with asyncio.timeout(READY_WITHIN_S):
+            await self._source.ready.wait()
+        while await subscriber.drained():
+            async with self._turns:
+                if self._step(walk):
+                    REPLAYS.labels("memory" if walk.pages is None else "redis").inc()
+                    return
+                await asyncio.sleep(0)  # all that is live comes between two steps
+            if not self._remembers(walk):
+                async with self._reading:
+                    if walk.pages is None:
+                        await self._look(walk)
+                    else:
+                        await self._page(walk, walk.pages)
+
+    def _remembers(self, walk: _Walk) -> bool:
+        """Whether what follows the walk's place is all in memory, or still to come."""
+        stream = walk.channel.stream
+        last = self._source.last(stream)
+        if last is None:
+            return walk.pages is not None and walk.place == _BEFORE_ALL
+        return walk.place <= last and self._source.recent.covers(stream, walk.place)
+
+    def _step(self, walk: _Walk) -> bool:
+        """Send some of what is in memory; True when that was all of it: he is live."""
+        if not self._remembers(walk):
+            return False
+        sent = seen = 0
+        for item in self._source.recent.after(walk.channel.stream, walk.place):
+            if sent > STEP_BYTES or seen > STEP_EVENTS:
+                return False
+            if isinstance(item, Gap):
+                walk.subscriber.tell(item.frame)
+            else:
+                seen += len(item.events)
+                sent += walk.send(item)
+        self._fanout.attach(walk.subscriber, walk.filter)
+        return True
+
+    async def _look(self, walk: _Walk) -> None:
+        """Find where in the stream to go on, and tell what is no longer there."""
+        stream, since = walk.channel.stream, walk.place
+        before, first, now = await self._ask(
+            ("XREVRANGE", stream, since.entry_id, "-", "COUNT", 1),
+            ("XRANGE", stream, "-", "+", "COUNT", 1),
+            ("TIME",),
+        )
+        pages = _Pages()
+        if since.ms > int(now[0]) * 1000 + int(now[1]) // 1000:
+            # Of another clock, then: what was lived through since is not told by ids.
+            walk.gap("epoch", None)
+        elif not before and not (since == _BEFORE_ALL and await self._is_whole(stream, first)):
+            walk.gap("trimmed", Place.in_entry(text(first[0][0]), 0) if first else None)
+        if before:
+            ((raw_id, fields),) = before
+            pages.anchor = text(raw_id)
+            end = Place.in_entry(pages.anchor, 0)
+            try:
+                entry = unpack(walk.channel, fields)
+            except ValueError:
+                pages.hole = "dropped"
+            else:
+                pages.epochs.add(entry.epoch)
+                end = pieces(walk.channel, pages.anchor, entry)[-1].end
+            # What Redis lost and we handed on, a client of before has had.
+            last = self._source.last(stream) or _BEFORE_ALL
+            walk.place = min(walk.place, max(end, last))
+        elif not first:
+            self._begin_anew(walk)
+        walk.pages = pages
+
+    def _begin_anew(self, walk: _Walk) -> None:
+        """Go on with what is to come: the stream has nothing."""
+        walk.place = self._source.last(walk.channel.stream) or _BEFORE_ALL
+
+    async def _is_whole(self, stream: str, first: Sequence[Any]) -> bool:
+        """Whether nothing was ever trimmed of a stream."""
+        if not first:
+            return True
+        [told] = await self._ask(("XINFO", "STREAM", stream))
+        items = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        numbers = {text(name): value for name, value in items.items()}
+        return bool(numbers.get("entries-added") == numbers["length"])
+
+    async def _page(self, walk: _Walk, pages: _Pages) -> None:
+        """Send what the stream has next; at its end wait for those who read it live."""
+        stream, channel = walk.channel.stream, walk.channel
+        start = pages.anchor or "-"
+        [found] = await self._ask(("XRANGE", stream, start, "+", "COUNT", pages.entries))
+        if pages.anchor and (not found or text(found[0][0]) != pages.anchor):
+            pages.hole = "trimmed"  # or lost
+        size, is_end = 0, len(found) < pages.entries
+        for raw_id, fields in found:
+            entry_id = text(raw_id)
+            size += sum(len(part) for part in fields)
+            is_anchor, pages.anchor = entry_id == pages.anchor, entry_id
+            try:
+                entry = unpack(channel, fields)
+            except ValueError:  # counted where it is read live
+                if not is_anchor:
+                    pages.hole = "dropped"
+                continue
+            if entry.epoch and entry.epoch not in pages.epochs:
+                if pages.epochs:
+                    pages.hole = "epoch"
+                pages.epochs.add(entry.epoch)
+            if pages.hole:
+                walk.gap(pages.hole, Place.in_entry(entry_id, 0))
+                pages.hole = None
+            for batch in pieces(channel, entry_id, entry):
+                if batch.end > walk.place and walk.send(batch) > STEP_BYTES:
+                    await walk.subscriber.drained()  # looked at again before the next page
+        if found:
+            pages.entries = max(2, min(MAX_PAGE_ENTRIES, PAGE_BYTES * len(found) // (size + 1)))
+        else:  # the stream is gone
+            if pages.hole:
+                walk.gap(pages.hole, None)
+            walk.pages = _Pages()
+            self._begin_anew(walk)
+            return
+        if is_end and not await self._source.reached(stream, walk.place, REACHED_WITHIN_S):
+            raise TimeoutError("the store is ahead, and what it has does not come")
+
+    async def _ask(self, *commands: tuple[Any, ...]) -> list[Any]:
+        async with asyncio.timeout(ANSWER_S):
+            return await ask(self._source.redis, commands)
