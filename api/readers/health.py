@@ -24,6 +24,9 @@ KEEP_S: Final = 1.0
 FAR_SLOTS: Final = 150  # a minute of the chain
 STILL_MS: Final = 30_000  # a chain makes a slot every 0.4 s
 MOST_GAPS: Final = 20
+# Of the slots' statuses. The last one may tell of an old slot, that it is final: a slot has some
+# five entries until then.
+LAST_ENTRIES: Final = 32
 
 _T = TypeVar("_T")
 
@@ -36,7 +39,7 @@ _TAGS: Final = {
 }
 _COMMANDS: Final[list[tuple[Any, ...]]] = [
     ("INFO", "server"),
-    ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", 1),
+    ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
     *(
         ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
         for group, tags in _TAGS.items()
@@ -149,10 +152,12 @@ def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
     entries, *watermarks = answers
     head_slot = head_age_ms = None
     if entries:
-        entry_id, fields = entries[0]
-        events = channels.unpack(dict(zip(fields[::2], fields[1::2], strict=True))).events
-        head_slot = max(event.index[0] for event in events)
-        head_age_ms = max(0, now_ms - int(entry_id.partition(b"-")[0]))
+        head_slot = max(
+            event.index[0]
+            for _, fields in entries
+            for event in channels.unpack(dict(zip(fields[::2], fields[1::2], strict=True))).events
+        )
+        head_age_ms = max(0, now_ms - int(entries[0][0].partition(b"-")[0]))
     groups = {}
     for name, tags in _TAGS.items():
         slots, watermarks = watermarks[: len(tags)], watermarks[len(tags) :]

@@ -59,6 +59,11 @@ function part(heading, { element: content }) {
   return element("div", {}, element("h3", {}, heading), content);
 }
 
+/** A rate to a tenth: more is noise. */
+function rate(perSecond) {
+  return amount(perSecond === undefined ? null : Math.round(perSecond * 10) / 10);
+}
+
 /** Health answers 503 where a store is away: that is what it has to say, not a failure to say it. */
 async function askHealth(api, signal) {
   try {
@@ -89,7 +94,7 @@ function createRates() {
   return {
     element: whole,
     show({ rates, as_of_slot: asOfSlot, as_of_ms: asOfMs }) {
-      for (const [at, fact] of facts.entries()) fill(places[at], amount(rates?.[fact] ?? null));
+      for (const [at, fact] of facts.entries()) fill(places[at], rate(rates?.[fact]));
       fill(slot, count(asOfSlot));
       const window = rates && `Rates of the last ${duration(rates.window_s * 1000)} of the tape`;
       fill(about, window ? `${window}, which reaches to ${dateTime(asOfMs)}` : "Too young for rates");

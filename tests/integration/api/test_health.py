@@ -85,6 +85,16 @@ def test_all_is_well(api, redis):
     assert answer.headers["cache-control"] == "no-store"
 
 
+def test_the_head_is_the_newest_slot_whatever_was_told_last(api, redis):
+    tell_head(redis, [5000])
+    tell_head(redis, [4998])
+    tell_head(redis, [4968])  # that it is final, say
+    for group in GROUPS:
+        settle(redis, group, [4990] * PARTITIONS)
+    told = ask(api, api.key).json()["pipeline"]
+    assert (told["head_slot"], told["groups"]["pnl"]["lag_slots"]) == (5000, 10)
+
+
 def test_without_a_key_the_status_is_all_that_is_told(api, redis):
     assert ask(api).json().keys() == {"status", "timestamp"}
     assert ask(api).status_code == 200

@@ -12,7 +12,7 @@ const HEIGHT = 60;
 /** Make the part of a page; `show(answer)` takes what `/api/system` says. */
 export function createHour() {
   const caption = element("figcaption", { class: "hint" });
-  const picture = element("div", { class: "bars" });
+  const picture = element("div", { class: "minutes" });
   const table = createTable({
     caption: "The last hour by the minute, the newest first",
     captionHidden: true,

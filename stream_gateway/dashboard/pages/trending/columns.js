@@ -29,6 +29,7 @@ export const COLUMNS = [
     content: ({ trail }) => sparkline(trail),
     version: ({ trail }) => trail.version,
   },
+  number("bonding_curve_pct", "Curve", percent, { content: curve }),
   number("price_usd", "Price USD", price),
   number("market_cap", "Market cap", money),
   number("liquidity_usd", "Liquidity", money),
@@ -40,7 +41,6 @@ export const COLUMNS = [
   number("holder_count", "Holders", count),
   number("top10_holders_pct", "Top 10 hold", percent),
   number("dev_holding_pct", "Creator holds", percent),
-  number("bonding_curve_pct", "Curve", percent, { content: curve }),
   field("is_migrated", "Migrated", {
     value: ({ data }) => (data.is_migrated === null ? null : Number(data.is_migrated)),
     content: ({ data }) => ({ true: "yes", false: "no" })[data.is_migrated] ?? "–",
