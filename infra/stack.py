@@ -100,7 +100,10 @@ class Stack:
             "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
             "METRICS_PORT_API": str(settings.metrics_port_api),
+            "METRICS_PORT_GATEWAY": str(settings.metrics_port_gateway),
             "API_PORT": str(settings.api_port),
+            "GATEWAY_PORT": str(settings.gateway_port),
+            "GATEWAY_URL": settings.gateway_url or "",
         }
         return {name: value for name, value in values.items() if value}
 
@@ -122,6 +125,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _redis(stack, wishes)
     _chain(stack, wishes)
     _roles(stack)
+    _gateway(stack)  # before the API, which tells where it is
     _api(stack)
     return stack
 
@@ -244,6 +248,24 @@ def _roles(stack: Stack) -> None:
         stack.parts.append(Part(process, tuple(n for n in needs if n in here), stack.forgetful))
 
 
+def _gateway(stack: Stack) -> None:
+    port = _listen(stack, "gateway", "gateway_port")
+    metrics_port = _listen(stack, "gateway", "metrics_port_gateway")
+    _change(stack, gateway_port=port, metrics_port_gateway=metrics_port)
+    url = stack.settings.gateway_url_here
+    if not _is_set(stack, "gateway_url"):
+        _change(stack, gateway_url=url)
+    host = _host_here(stack.settings.gateway_host)
+    process = Process(
+        name="gateway",
+        command=[*_SOLTAPE, "gateway"],
+        address=f"{url}/ws",
+        ready=partial(listens, port, host),
+    )
+    here = {part.process.name for part in stack.parts}
+    stack.parts.append(Part(process, ("redis",) if "redis" in here else ()))
+
+
 def _api(stack: Stack) -> None:
     here = {part.process.name for part in stack.parts}
     command = [*_SOLTAPE, "api"]
@@ -253,11 +275,16 @@ def _api(stack: Stack) -> None:
         command += ["--demo-key", str(stack.demo_key)]
     port = _listen(stack, "api", "api_port")
     _change(stack, api_port=port, metrics_port_api=_listen(stack, "api", "metrics_port_api"))
-    host = HOST if stack.settings.api_host in EVERYWHERE else stack.settings.api_host
+    host = _host_here(stack.settings.api_host)
     url = stack.settings.api_url
     process = Process(name="api", command=command, address=url, ready=partial(listens, port, host))
     needs = ("clickhouse", "redis")
     stack.parts.append(Part(process, tuple(name for name in needs if name in here)))
+
+
+def _host_here(host: str) -> str:
+    """Return where something that listens on a host is reached from this machine."""
+    return HOST if host in EVERYWHERE else host
 
 
 def _is_set(stack: Stack, setting: str) -> bool:

@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 STOP_WITHIN_S: Final = 4.0
 _STOP_SYSTEMS_S: Final = 1.2  # of which are kept for the systems, which stop after the roles
 
+_SUBSCRIBE: Final = '{"action":"subscribe","channel":"swaps"}'
+
 
 @click.command()
 @click.option(
@@ -67,10 +69,10 @@ def up(
     """Run the whole pipeline on this machine, until Ctrl-C.
 
     Starts what is not set to be elsewhere: Kafka, ClickHouse, Redis and a chain, then the roles
-    `soltape ingest`, `soltape agents` and `soltape api`, and tells a first request to try. A part
-    that ends is started again. Then one line a
-    second tells the slot, transactions and swaps a second, the lag behind the chain, and by how
-    many slots Redis and ClickHouse are behind what is confirmed.
+    `soltape ingest`, `soltape agents`, `soltape api` and `soltape gateway`, and tells where to look
+    and what to try first. A part that ends is started again. Then one line a second tells the slot,
+    transactions and swaps a second, the lag behind the chain, and by how many slots Redis and
+    ClickHouse are behind what is confirmed.
 
     \b
       soltape up
@@ -210,8 +212,11 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
 
 def _welcome(stack: Stack) -> str:
     """Return what to do first, once everything serves."""
-    url = stack.settings.api_url
+    settings = stack.settings
+    url = settings.api_url
     lines = ["", f"  The API serves at {url}, its documentation at {url}/docs"]
+    if settings.api_dashboard:
+        lines.insert(1, f"  Watch it live at {url}/")
     try:
         key = stack.demo_key.read_text().strip() if stack.demo_key else ""
     except OSError:  # it was taken away in the meantime
@@ -221,8 +226,10 @@ def _welcome(stack: Stack) -> str:
     else:
         key = "YOUR_KEY"
         lines.append("  A key to it: soltape keys create")
-    asked = f"{url}/api/tokens/trending?limit=3"
-    return "\n".join([*lines, f"  curl -H 'x-api-key: {key}' '{asked}'", ""])
+    lines.append(f"  curl -H 'x-api-key: {key}' '{url}/api/tokens/trending?limit=3'")
+    socket = f"{settings.gateway_url_here}/ws?api_key={key}"
+    lines.append(f"  (echo '{_SUBSCRIBE}'; cat) | python -m websockets '{socket}'")
+    return "\n".join([*lines, ""])
 
 
 async def _tell(stack: Stack, children: Sequence[Child], screen: Screen) -> None:

@@ -43,9 +43,10 @@ def test_everything_is_started_here_by_default():
     planned = plan(load_own(), Wishes())
     assert names(planned) == [
         *("kafka", "clickhouse", "redis", "chain"),
-        *("ingest", "agents", "books", "api"),
+        *("ingest", "agents", "books", "gateway", "api"),
     ]
     assert after(planned, "api") == ("clickhouse", "redis")
+    assert after(planned, "gateway") == ("redis",)
     assert planned.settings.api_url == "http://127.0.0.1:" + planned.environment()["API_PORT"]
     assert after(planned, "ingest") == ("kafka", "chain")
     assert planned.elsewhere == {}
@@ -62,7 +63,7 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
     monkeypatch.setenv("RPC_ENDPOINT", "https://rpc.example.com/s3cret")
     planned = plan(load_own(), Wishes())
-    assert names(planned) == ["ingest", "agents", "books", "api"]
+    assert names(planned) == ["ingest", "agents", "books", "gateway", "api"]
     assert after(planned, "ingest") == ()
     assert planned.elsewhere == {
         "kafka": "kafka-1:9092,kafka-2:9092",
@@ -247,6 +248,19 @@ def test_the_api_takes_another_port_and_is_told_where_from_this_machine(monkeypa
     monkeypatch.setenv("API_HOST", "::1")
     monkeypatch.setenv("API_PORT", str(free_port()))
     assert plan(load_own(), Wishes()).settings.api_url == f"http://[::1]:{os.environ['API_PORT']}"
+
+
+def test_the_page_is_told_where_the_gateway_is_unless_the_user_says_it(monkeypatch, taken):
+    monkeypatch.setattr(Settings.model_fields["gateway_port"], "default", taken)
+    monkeypatch.setenv("GATEWAY_HOST", "0.0.0.0")
+    planned = plan(load_own(), Wishes())
+    environment = planned.environment()
+    assert environment["GATEWAY_PORT"] != str(taken)
+    assert environment["GATEWAY_URL"] == f"ws://127.0.0.1:{environment['GATEWAY_PORT']}"
+    assert any(f"port {taken} is in use: gateway takes" in note for note in planned.notes)
+    monkeypatch.setenv("GATEWAY_URL", "wss://tape.example.com")
+    environment = plan(load_own(), Wishes()).environment()
+    assert environment["GATEWAY_URL"] == "wss://tape.example.com"
 
 
 @pytest.mark.parametrize("setting", ["REDIS_URL", "ACCESS_REDIS_URL"])

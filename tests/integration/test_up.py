@@ -127,7 +127,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 
     up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=30)
     processes = up.processes()
-    assert len(processes) == 9
+    assert len(processes) == 10
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
 
     first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
