@@ -18,8 +18,9 @@ anew, which is counted.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -118,6 +119,14 @@ class SolState(MintState):
 _Update = tuple[tape_pb2.PriceUpdate, MintState, LastPrice, list[Receipt]]
 
 
+@dataclass(slots=True)
+class _Sent:
+    """Prices that were handed to Kafka together."""
+
+    updates: list[_Update]
+    is_acked: bool = False
+
+
 class Prices:
     """The prices of the mints that trade on our partitions."""
 
@@ -127,6 +136,7 @@ class Prices:
         self._streams = streams
         self._mints: OrderedDict[str, MintState] = OrderedDict()  # least recently traded first
         self._conflation = Conflation()
+        self._sent: deque[_Sent] = deque()  # and not told live yet, in this order
         self.sol_usd: float | None = None
 
     async def load(self, mints: Iterable[str]) -> None:
@@ -191,7 +201,9 @@ class Prices:
             updates.append((update, state, price, receipts))
             messages.append(_message(update))
         if messages:
-            await self._kafka.send(messages, partial(self._published, updates))
+            sent = _Sent(updates)
+            self._sent.append(sent)
+            await self._kafka.send(messages, partial(self._acked, sent))
 
     @property
     def next_at(self) -> float | None:
@@ -224,6 +236,12 @@ class Prices:
     def _write(self, mint: str, state: MintState) -> None:
         key = _key(mint)
         self._streams.state(key, partial(_commands, key, state))
+
+    def _acked(self, sent: _Sent) -> None:
+        """Tell prices live, in the order they were sent in: partitions are not acknowledged so."""
+        sent.is_acked = True
+        while self._sent and self._sent[0].is_acked:
+            self._published(self._sent.popleft().updates)
 
     def _published(self, updates: list[_Update]) -> None:
         events, held = [], []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from infra.redis.client import connect
 from infra.settings import Settings
-from pipeline.agents.live import prices
+from pipeline.agents.live import conflation, prices
 from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _commands
+from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import Trade
 from schemas.prices import CLOSE_MS, DAY_MS, day_ago
@@ -120,3 +122,42 @@ async def test_a_redis_that_is_away_is_asked_once(board):
     assert board._streams.away
     await board.load(["b"])
     assert set(board._mints) == {"a", "b"}
+
+
+class Board:
+    """A sink whose partitions are acknowledged as a test wants, and what is told live."""
+
+    def __init__(self, redis):
+        self.acks = []
+        self.told = []
+        self.prices = Prices(redis, self, self)
+        self.prices.sol_usd = 150.0
+
+    away = True  # nothing is asked of Redis
+    lost_touch = state = will_write = lambda *_: False
+
+    async def send(self, messages, acked):
+        self.acks.append(acked)
+
+    def add(self, place, events, receipts):
+        self.told += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
+
+    async def reprice(self, mint, n):
+        await self.prices.load([mint])
+        state = self.prices._mints[mint]
+        state.decimals = 6
+        state.price.apply(Trade("pool", "dex", 400 + n, NOW_MS + n, 10**9 + n, 10**9))
+        self.prices._changed(mint, state, Receipt(lambda: None))
+        await self.prices.publish()
+
+
+async def test_prices_are_told_live_in_the_order_they_were_sent_in(monkeypatch):
+    monkeypatch.setattr(conflation, "EVERY_S", 0.0)
+    board = Board(None)
+    for n in range(4):
+        await board.reprice("m", n)
+    assert len(board.acks) == 4
+    for n, told in ((2, 0), (0, 1), (3, 1), (1, 4)):  # who is acknowledged, how many are told
+        board.acks[n]()
+        assert board.told == [NOW_MS + m for m in range(told)]
+    assert board.prices._mints["m"].last.time_ms == NOW_MS + 3
