@@ -42,7 +42,7 @@ export function mount(root, { api, socket, announce, query }) {
   let liveSinceMs = Infinity; // by the gateway's clock: what is older was missed, and is replayed
   let filter = filterOf(query);
 
-  const wantsSymbols = choice("symbols", "Token symbols, a credit each");
+  const wantsSymbols = choice("symbols", "Look up symbols of tokens, a credit each");
   const wantsKey = choice("pause-key", "Key p pauses");
   const symbols = new Symbols(api, {
     isWanted: () => wantsSymbols.input.checked,
@@ -51,6 +51,7 @@ export function mount(root, { api, socket, announce, query }) {
   const figures = createFigures();
   const pause = element("button", { type: "button", "aria-pressed": "false", on: { click: () => setPaused(!isPaused) } }, "Pause");
   const waiting = element("p", { class: "hint waiting" });
+  const credits = element("p", { class: "hint" });
   const filters = createFilters({ filter, onApply: apply });
   const launches = createLaunches({ socket, symbols });
   const table = createTable({
@@ -67,15 +68,15 @@ export function mount(root, { api, socket, announce, query }) {
   root.append(
     element("h1", {}, "Live"),
     figures.element,
-    element("section", { class: "card", "aria-label": "What is shown" },
-      filters.element,
-      element("div", { class: "row apart" },
-        element("div", { class: "row" }, pause, waiting),
-        element("div", { class: "row" }, wantsKey.element, wantsSymbols.element))),
+    element("section", { class: "card controls", "aria-label": "What is shown" },
+      element("div", { class: "row" }, pause, waiting),
+      element("details", { open: !isNarrow },
+        element("summary", {}, "Filters and options: ", filters.inForce),
+        filters.element,
+        element("div", { class: "row options" }, wantsKey.element, wantsSymbols.element, credits))),
     element("div", { class: "streams" },
       element("section", { class: "card flush swaps", "aria-labelledby": "swaps-title" },
-        element("header", { class: "row apart" },
-          element("h2", { id: "swaps-title" }, "Swaps"), filters.inForce),
+        element("header", { class: "row apart" }, element("h2", { id: "swaps-title" }, "Swaps")),
         table.element),
       launches.element),
   );
@@ -176,8 +177,8 @@ export function mount(root, { api, socket, announce, query }) {
       latency: latency === null ? "–" : `${duration(latency.median)} · ${duration(latency.p99)}`,
       trip: duration(socket.status.rttMs),
       passed: count(feed.passed),
-      credits: symbols.problem === null ? count(symbols.creditsSpent) : "paused",
-    }, { credits: symbols.problem });
+    });
+    setText(credits, symbols.problem ?? `${count(symbols.creditsSpent)} spent`);
     const held = `${count(feed.arrived)} ${feed.arrived === 1 ? "waits" : "wait"}`;
     setText(pause, isPaused ? "Go on" : "Pause");
     setText(waiting, isPaused ? `Paused: ${held}` : isLookedAt() ? `Held while you look: ${held}` : "");
@@ -214,7 +215,6 @@ const FIGURES = [
   ["latency", "Chain to page, median · p99", "From the time the node tells of a swap, by the gateway's clock, over ten seconds"],
   ["trip", "Gateway round trip", "A ping, there and back"],
   ["passed", "Passed unseen", "More came than can be read: at most 200 rows a second are drawn, the newest"],
-  ["credits", "Credits for symbols", "A look-up costs one credit a token; found symbols are kept"],
 ];
 
 function createFigures() {
@@ -226,9 +226,8 @@ function createFigures() {
   });
   return {
     element: element("dl", { class: "facts card" }, entries),
-    set(texts, titles = {}) {
+    set(texts) {
       for (const [name, text] of Object.entries(texts)) setText(places.get(name), text);
-      for (const [name, text] of Object.entries(titles)) places.get(name).title = text ?? "";
     },
   };
 }

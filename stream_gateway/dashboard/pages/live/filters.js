@@ -1,6 +1,6 @@
 // The form of the filters: venues, a token, wallets.
 
-import { element, fill, setText } from "../../lib/dom.js";
+import { element, fill, setText, unseen } from "../../lib/dom.js";
 import { short, slug } from "../../lib/format.js";
 
 // Offered from the start; others as they are seen, or as the gateway names them.
@@ -57,9 +57,12 @@ export function createFilters({ filter, onApply }) {
   let chosen = new Set(filter.dex ?? []);
 
   const venueChoice = element("div", { class: "choices" });
-  const venueSummary = element("summary", {});
-  const venueBox = element("details", { class: "field venues" }, venueSummary,
+  const venueWords = element("span");
+  const venueSummary = element("summary", {}, unseen("DEX: "), venueWords);
+  const venueBox = element("details", { class: "venues" }, venueSummary,
     element("fieldset", {}, element("legend", { class: "unseen" }, "DEX"), venueChoice));
+  const venueField = element("div", { class: "field" },
+    element("span", { class: "label", "aria-hidden": "true" }, "DEX"), venueBox);
   const token = field("token", "Token", element("input", {
     type: "text", value: filter.token ?? "", placeholder: "Mint address", spellcheck: "false",
     autocapitalize: "off", autocomplete: "off", maxlength: "64",
@@ -69,11 +72,11 @@ export function createFilters({ filter, onApply }) {
     autocomplete: "off", placeholder: "Addresses, up to 100 (plans Business and above)",
   }));
   const problem = element("p", { class: "problem", role: "alert", hidden: true });
-  const inForce = element("p", { class: "hint", id: "in-force" }, "");
+  const inForce = element("span", { class: "hint" });
   const form = element(
     "form",
     { class: "filters", "aria-label": "Filters", novalidate: true, on: { submit: apply } },
-    venueBox,
+    venueField,
     token.whole,
     wallets.whole,
     element("div", { class: "row" },
@@ -103,7 +106,7 @@ export function createFilters({ filter, onApply }) {
 
   function summarise() {
     const names = [...chosen];
-    setText(venueSummary, `DEX: ${names.length === 0 ? "all" : names.length <= 2 ? names.join(", ") : `${names.length} chosen`}`);
+    setText(venueWords, names.length === 0 ? "All" : names.length <= 2 ? names.join(", ") : `${names.length} chosen`);
   }
 
   function apply(event) {
