@@ -140,7 +140,11 @@ class Handshake(asyncio.Protocol):
             log.exception("a handshake could not be answered", client=self._address)
             self._refuse(_INTERNAL, asked)
         else:
-            self._enter(admitted, endpoint, websocket_key, tail)
+            try:
+                self._enter(admitted, endpoint, websocket_key, tail)
+            except Exception:
+                log.exception("a connection could not begin", client=self._address)
+                self._transport.abort()
 
     def _enter(
         self, admitted: Admitted, endpoint: Endpoint, websocket_key: bytes, tail: bytes

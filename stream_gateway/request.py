@@ -24,6 +24,7 @@ PROBLEM: Final = "application/problem+json"
 _KEY_NAME: Final = "api_key"
 _KEY_HEADER: Final = "x-api-key"
 _MOST_PARAMETERS: Final = 32
+_HTTP: Final = ("1.1", "1.0")
 _VERSION: Final = "13"
 _UPGRADE: Final = {"Upgrade": "websocket", "Sec-WebSocket-Version": _VERSION}
 _WHERE: Final = "/ws?api_key=... or /ws/trending-pairs?api_key=..."
@@ -78,6 +79,8 @@ def read(head: bytes, most_fields: int) -> Request:
         pass  # where it ends
     except HttpParserError:
         raise malformed() from None
+    if parser.get_http_version() not in _HTTP:
+        raise malformed()
     try:
         parts = urlsplit(url.decode("ascii"))
     except ValueError:  # no ASCII, or no address

@@ -127,14 +127,12 @@ def upgrade(
     )
     transport.set_protocol(protocol)
     protocol.connection_made(Wire(transport, at_fault))
-    _feed(protocol, _HEAD % websocket_key)
-    for start in range(0, len(tail), _READ_BUFFER_BYTES // 2):
-        if transport.get_protocol() is protocol:
-            _feed(protocol, tail[start : start + _READ_BUFFER_BYTES // 2])
+    received = memoryview(_HEAD % websocket_key + tail)
+    while received and transport.get_protocol() is protocol:  # else it has ended already
+        into = protocol.get_buffer(len(received))
+        size = min(len(into), len(received))
+        into[:size] = received[:size]
+        protocol.buffer_updated(size)
+        received = received[size:]
     if not transport.is_closing():
         transport.resume_reading()
-
-
-def _feed(protocol: Any, data: bytes) -> None:
-    protocol.get_buffer(len(data))[: len(data)] = data
-    protocol.buffer_updated(len(data))

@@ -1,0 +1,339 @@
+"""Who comes in, and what the others are answered: in HTTP, before there is a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from api.access.keys import new
+from tests.integration.gateway.conftest import (
+    WITHIN_S,
+    Gateway,
+    closing,
+    opened,
+    running_gateway,
+)
+from tests.integration.systems import running_valkey
+
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+SOCKET = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # what RFC 6455 answers to that key
+
+
+def asked(gateway, path, headers=(), method="GET"):
+    """Ask over HTTP; return the answer, its body read."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=WITHIN_S)
+    try:
+        connection.request(method, path, headers=dict(headers))
+        answer = connection.getresponse()
+        answer.body = answer.read()
+        return answer
+    finally:
+        connection.close()
+
+
+def problem(answer, code):
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["connection"].lower().endswith("close")
+    told = json.loads(answer.body)
+    assert told["code"] == code
+    assert told["status"] == answer.status
+    assert told["detail"]
+    return told
+
+
+def sent(gateway, data, *, end=False):
+    """Send bytes; return all that is answered until the gateway closes."""
+    with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as raw:
+        raw.sendall(data)
+        if end:
+            raw.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: raw.recv(65_536), b""))
+
+
+def switched(gateway, path, headers):
+    """Ask for a WebSocket; return the head of the answer."""
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as raw:
+        raw.sendall("\r\n".join([*lines, "", ""]).encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = raw.recv(4096)
+            assert piece, head
+            head += piece
+        return head
+
+
+class TestLetIn:
+    @pytest.mark.parametrize("path", ["/ws", "/ws/trending-pairs"])
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {},
+            {"Connection": "keep-alive, Upgrade"},  # Firefox
+            {"Connection": "upgrade", "Upgrade": "WebSocket"},
+            {"Origin": "https://example.com", "Sec-WebSocket-Extensions": "permessage-deflate"},
+            {"Sec-WebSocket-Protocol": "chat"},
+        ],
+    )
+    def test_handshakes_as_they_come(self, gateway, key, path, changed):
+        head = switched(gateway, f"{path}?api_key={key}", {**UPGRADE, **changed})
+        assert head.startswith(b"HTTP/1.1 101 ")
+        fields = dict(line.split(": ") for line in head.decode().split("\r\n")[1:-2])
+        assert fields["Sec-WebSocket-Accept"] == SOCKET
+        assert "Sec-WebSocket-Extensions" not in fields
+        assert "Sec-WebSocket-Protocol" not in fields
+
+    def test_the_key_as_a_header(self, gateway, key):
+        assert b" 101 " in switched(gateway, "/ws", {**UPGRADE, "X-Api-Key": key})
+
+    def test_the_same_key_twice(self, gateway, key):
+        head = switched(gateway, f"/ws?x=1&api_key={key}", {**UPGRADE, "x-api-key": key})
+        assert b" 101 " in head
+
+    def test_a_message_may_follow_the_head_at_once(self, gateway, key):
+        lines = [f"GET /ws?api_key={key} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in UPGRADE.items()]
+        payload = b'{"action":"ping"}' + b" " * 5_000
+        frame = b"\x81\xfe" + len(payload).to_bytes(2, "big") + b"\0\0\0\0" + payload
+        with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as raw:
+            raw.sendall("\r\n".join([*lines, "", ""]).encode() + frame)
+            read = b""
+            while b'"pong"' not in read:
+                piece = raw.recv(4096)
+                assert piece, read
+                read += piece
+
+    def test_alive(self, gateway):
+        answer = asked(gateway, "/health/live")
+        assert (answer.status, json.loads(answer.body)) == (200, {"status": "ok"})
+        answer = asked(gateway, "/health/live", method="HEAD")
+        assert (answer.status, answer.body) == (200, b"")
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("query", "code"),
+        [
+            ("", "key_missing"),
+            ("?api_key=", "key_missing"),
+            ("?apikey=x", "key_missing"),
+            ("?api_key=x", "key_malformed"),
+            ("?api_key=soltape_%00%ff", "key_malformed"),
+            (f"?api_key={new()}", "key_unknown"),
+        ],
+    )
+    def test_keys(self, gateway, query, code):
+        answer = asked(gateway, f"/ws{query}", UPGRADE)
+        assert answer.status == 401
+        assert "ApiKey" in answer.headers["www-authenticate"]
+        assert problem(answer, code)["instance"] == "/ws"
+
+    def test_a_client_of_another_make_is_told_too(self, gateway):
+        async def refused():
+            with pytest.raises(InvalidStatus) as caught:
+                await connect(f"{gateway.url}/ws")
+            return caught.value.response
+
+        response = asyncio.run(refused())
+        assert response.status_code == 401
+        assert json.loads(response.body)["code"] == "key_missing"
+
+    def test_two_keys(self, gateway, key):
+        other = gateway.key()
+        answer = asked(gateway, f"/ws?api_key={key}", {**UPGRADE, "x-api-key": other})
+        told = problem(answer, "keys_differ")
+        assert answer.status == 400
+        assert key not in str(told)
+        answer = asked(gateway, f"/ws?api_key={key}&api_key={other}", UPGRADE)
+        assert answer.status == 400
+
+    async def test_more_connections_than_the_plan_has(self, gateway):
+        key = await asyncio.to_thread(gateway.key, "pro")
+        async with opened(gateway, key):
+            answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE)
+            assert answer.status == 429
+            problem(answer, "too_many_connections")
+            assert int(answer.headers["retry-after"]) > 0
+        async with asyncio.timeout(WITHIN_S):
+            while True:  # the place is free once the gateway has seen the end
+                try:
+                    async with opened(gateway, key):
+                        return
+                except InvalidStatus:
+                    await asyncio.sleep(0.01)
+
+    @pytest.mark.parametrize("path", ["/", "/ws/", "/ws/x", "/WS", "/metrics", "//ws", "/%77s"])
+    def test_paths(self, gateway, key, path):
+        answer = asked(gateway, f"{path}?api_key={key}", UPGRADE)
+        assert answer.status == 404
+        assert "/ws" in problem(answer, "not_found")["detail"]
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+    def test_methods(self, gateway, method):
+        answer = asked(gateway, "/ws", UPGRADE, method)
+        assert (answer.status, answer.headers["allow"]) == (405, "GET")
+        problem(answer, "method_not_allowed")
+
+    def test_a_browser_that_just_looks_is_told_what_this_is(self, gateway, key):
+        answer = asked(gateway, f"/ws?api_key={key}")
+        assert answer.status == 426
+        assert answer.headers["upgrade"] == "websocket"
+        assert "WebSocket" in problem(answer, "upgrade_required")["detail"]
+
+    @pytest.mark.parametrize("version", ["8", "14", "", "13, 13"])
+    def test_versions(self, gateway, key, version):
+        headers = {**UPGRADE, "Sec-WebSocket-Version": version}
+        answer = asked(gateway, f"/ws?api_key={key}", headers)
+        assert (answer.status, answer.headers["sec-websocket-version"]) == (426, "13")
+        problem(answer, "websocket_version")
+
+    @pytest.mark.parametrize("nonce", ["", "x", "dGhlIHNhbXBsZSBub25jZQ", "é" * 24, "A" * 24])
+    def test_nonces(self, gateway, key, nonce):
+        headers = {**UPGRADE, "Sec-WebSocket-Key": nonce.encode()}
+        answer = asked(gateway, f"/ws?api_key={key}", headers)
+        assert answer.status == 400
+        problem(answer, "malformed_request")
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
+            b"\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"GET /ws\r\n\r\n",
+            b"GET /ws HTTP/1.1\r\nno field\r\n\r\n",
+            b"GET /ws HTTP/1.1\r\na: b\r\n folded: c\r\nUpgrade : websocket\r\n\r\n",
+            b"GET /\xff HTTP/1.1\r\n\r\n",
+            b"GET http://[::1 HTTP/1.1\r\n\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"\x00" * 100,
+        ],
+    )
+    def test_what_is_no_http(self, gateway, data):
+        answer = sent(gateway, data)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"malformed_request" in answer
+
+    def test_a_head_without_end(self, gateway):
+        answer = sent(gateway, b"GET /ws HTTP/1.1\r\nx: " + b"y" * 200_000)
+        assert answer.startswith(b"HTTP/1.1 431 ")
+
+    def test_too_many_fields(self, gateway):
+        fields = b"".join(b"x%d: y\r\n" % number for number in range(101))
+        answer = sent(gateway, b"GET /ws HTTP/1.1\r\n" + fields + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 431 ")
+
+    def test_a_head_that_does_not_come(self, gateway):
+        answer = sent(gateway, b"GET /ws HTTP/1.1\r\nHost: x\r\n")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"request_timed_out" in answer
+
+    def test_half_a_head_and_then_the_end(self, gateway):
+        assert sent(gateway, b"GET /ws HT", end=True) == b""
+        assert asked(gateway, "/health/live").status == 200
+
+
+class TestBounds:
+    async def test_connections_of_a_process(self, tmp_path, valkey_port):
+        with running_gateway(tmp_path, valkey_port, gateway_max_connections=2) as gateway:
+            key = await asyncio.to_thread(gateway.key)
+            async with opened(gateway, key), opened(gateway, key) as second:
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE)
+                assert answer.status == 503
+                problem(answer, "busy")
+                assert (await asyncio.to_thread(asked, gateway, "/health/live")).status == 200
+                await second.close()
+                async with asyncio.timeout(WITHIN_S):
+                    while True:
+                        try:
+                            async with opened(gateway, key):
+                                return
+                        except InvalidStatus:
+                            await asyncio.sleep(0.01)
+
+    async def test_who_says_nothing_gets_a_ping_and_then_the_end(self, tmp_path, valkey_port):
+        with running_gateway(
+            tmp_path, valkey_port, gateway_ping_s=0.5, gateway_idle_s=2.5
+        ) as gateway:
+            key = await asyncio.to_thread(gateway.key)
+            # A client of `websockets` answers pings by itself.
+            async with opened(gateway, key, ping_interval=None) as alive:
+                silent = await asyncio.to_thread(
+                    sent_by_silent, gateway, f"/ws?api_key={key}", UPGRADE
+                )
+                assert silent.startswith(b"\x89\x00")  # a ping
+                code = silent[silent.index(b"\x88") + 2 :][:2]
+                assert int.from_bytes(code, "big") == 4009
+                await alive.send('{"action": "ping"}')
+                assert json.loads(await alive.recv())["type"] == "pong"
+
+    async def test_sigterm_tells_all_to_connect_again(self, tmp_path, valkey_port):
+        with running_gateway(tmp_path, valkey_port) as gateway:
+            key = await asyncio.to_thread(gateway.key)
+            clients = [await opened(gateway, key) for _ in range(20)]
+            await clients[0].send('{"action": "subscribe", "channel": "swaps"}')
+            # One does not read, one has no handshake yet.
+            with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as half:
+                half.sendall(b"GET /ws HTTP/1.1\r\n")
+                stopping = asyncio.create_task(asyncio.to_thread(gateway.stop))
+                assert {(await closing(client))[0] for client in clients} == {1001}
+                await stopping
+        assert gateway.child.returncode == 0
+        assert "Traceback" not in gateway.said()
+        assert "stopped" in gateway.said()
+
+
+def sent_by_silent(gateway, path, headers):
+    """What a client is sent that is in and never answers."""
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as raw:
+        raw.sendall("\r\n".join([*lines, "", ""]).encode())
+        read = b"".join(iter(lambda: raw.recv(65_536), b""))
+    return read.partition(b"\r\n\r\n")[2]
+
+
+@pytest.fixture
+def mortal(tmp_path) -> Iterator[tuple[Gateway, ExitStack]]:
+    """A gateway, and its Valkey, which a test may stop."""
+    with ExitStack() as valkey:
+        port = valkey.enter_context(running_valkey(tmp_path / "valkey"))
+        with running_gateway(tmp_path, port) as gateway:
+            yield gateway, valkey
+
+
+async def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(mortal):
+    gateway, valkey = mortal
+    key = await asyncio.to_thread(gateway.key)
+    async with opened(gateway, key) as client:
+        await asyncio.to_thread(valkey.close)
+        async with asyncio.timeout(WITHIN_S):
+            notice = json.loads(await client.recv())
+        assert (notice["type"], notice["code"]) == ("notice", "source_away")
+        answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={key}", UPGRADE)
+        assert answer.status == 503
+        problem(answer, "store_unavailable")
+        await client.send('{"action": "ping"}')
+        assert json.loads(await client.recv())["type"] == "pong"
+    await asyncio.to_thread(gateway.stop)
+    assert gateway.child.returncode == 0
+    assert "Traceback" not in gateway.said()
+
+
+def test_no_key_is_in_what_was_logged_or_counted(gateway, key):
+    assert key not in gateway.said()
+    assert "soltape_%" not in gateway.said()
+    assert key not in gateway.get_metrics()
+    assert "Traceback" not in gateway.said()
