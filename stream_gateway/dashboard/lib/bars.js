@@ -4,7 +4,7 @@ import { scale } from "./days.js";
 import { element, fill, svg } from "./dom.js";
 
 const HEIGHT = 192; // px, as in the style sheet
-const LEFT = 64;
+const LEFT = 52;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 22;

@@ -10,7 +10,7 @@ import {
 } from "../vendor/lightweight-charts.js";
 import { priceBase } from "./candles.js";
 import { element, outward } from "./dom.js";
-import { amount, money, price } from "./format.js";
+import { amount, price, roundMoney } from "./format.js";
 import { onTheme } from "./theme.js";
 
 const NEAR_THE_END = 30; // candles left of the view: time to ask for older ones
@@ -57,11 +57,13 @@ export function createCandleChart({ label, onOlder, onPoint }) {
     1,
   );
   chart.panes()[1].setStretchFactor(0.25);
+  volumes.priceScale().applyOptions({ scaleMargins: { top: 0.25, bottom: 0 } });
 
   let rows = []; // oldest first
   let currency = "usd";
   let colours = {};
   let pointed = null; // place of the row that keys have gone to
+  let isResetDue = false; // as soon as the chart has a size
   const stopTheme = onTheme(paint);
 
   function paint(read) {
@@ -98,6 +100,13 @@ export function createCandleChart({ label, onOlder, onPoint }) {
       wickDownColor: colours.down,
     });
     if (rows.length > 0) volumes.setData(rows.map(volumeOf));
+    showDirection();
+  }
+
+  /** The label of the last price: hollow candles would leave it without a ground. */
+  function showDirection() {
+    const { [`open_${currency}`]: open, [`close_${currency}`]: close } = rows.at(-1) ?? {};
+    candles.applyOptions({ priceLineColor: close < open ? colours.down : colours.up });
   }
 
   function candleOf(row) {
@@ -124,18 +133,16 @@ export function createCandleChart({ label, onOlder, onPoint }) {
     if (isOther) format();
     candles.setData(rows.map(candleOf));
     volumes.setData(rows.map(volumeOf));
+    showDirection();
   }
 
   function format() {
     const last = rows.findLast((row) => row[`close_${currency}`] !== null);
-    candles.applyOptions({
-      priceFormat: {
-        type: "custom",
-        base: priceBase(last?.[`close_${currency}`] ?? 0),
-        formatter: price,
-      },
-    });
-    const told = currency === "usd" ? (value) => money(value) : (value) => amount(value);
+    const base = priceBase(last?.[`close_${currency}`] ?? 0);
+    // What lies below a step is what is left of the zero of a scale.
+    const formatter = (value) => price(Math.abs(value) * base < 0.5 ? 0 : value);
+    candles.applyOptions({ priceFormat: { type: "custom", base, formatter } });
+    const told = currency === "usd" ? roundMoney : amount;
     volumes.applyOptions({ priceFormat: { type: "custom", minMove: 0.0001, formatter: told } });
   }
 
@@ -154,14 +161,21 @@ export function createCandleChart({ label, onOlder, onPoint }) {
       candles.update(candleOf(row), isPast);
       volumes.update(volumeOf(row), isPast);
     }
+    showDirection();
     return rows.length === size;
   }
 
   /** Look at the newest candles. */
   function reset() {
+    isResetDue = chart.timeScale().width() === 0;
+    if (isResetDue) return;
     const from = Math.max(rows.length - FIRST_CANDLES, Math.min(0, rows.length - 40));
     chart.timeScale().setVisibleLogicalRange({ from, to: rows.length + 3 });
   }
+
+  chart.timeScale().subscribeSizeChange(() => {
+    if (isResetDue) reset();
+  });
 
   chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
     if (range !== null && rows.length > 0 && range.from < NEAR_THE_END) onOlder();

@@ -14,9 +14,16 @@ const grouped = [0, 1, 2, 3, 4].map(
     new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }),
 );
 
+const abridged = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
+
 /** Dollars: "$1,234.50", "$12.30M", "$0.0123", "$0.0₅1234"; `sign` puts + before gains. */
 export function money(usd, { sign = false } = {}) {
   return signed(usd, sign, (size) => `$${size === 0 || size >= 1 ? compact(size, 2) : small(size)}`);
+}
+
+/** Dollars of an axis, three digits that count: "$950", "$20K", "$1.25M". */
+export function roundMoney(usd) {
+  return signed(usd, false, (size) => `$${size === 0 || size >= 0.01 ? abridged.format(size) : small(size)}`);
 }
 
 /** A quantity of a token or of SOL: "12.35M", "12,345", "1,234.5", "0.01235". */

@@ -10,13 +10,13 @@ import { refresh } from "./refresh.js";
  * answer stands in the content's place, a later one above it. Both can be tried again.
  * Returns `{element, body, head, reload(), stop()}`; it begins at once.
  */
-export function createPanel({ title, load, show, periodMs = null, hint = null, flush = false }) {
+export function createPanel({ title, load, show, periodMs = null, hint = null, flush = false, tall = false }) {
   const problem = element("div", { hidden: true });
   const body = element("div", {}, element("p", { class: "empty" }, "Loading …"));
   const head = element("header", { class: "row apart" }, element("h2", {}, title));
   const whole = element(
     "section",
-    { class: flush ? "card flush" : "card", "aria-label": title },
+    { class: ["card", flush && "flush", tall && "tall"].filter(Boolean).join(" "), "aria-label": title },
     head,
     hint && element("p", { class: "hint inset" }, hint),
     problem,

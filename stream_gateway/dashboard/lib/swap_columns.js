@@ -11,6 +11,16 @@ const STATES = {
   orphaned: ["✕", "dropped: its slot left the chain, it did not happen"],
 };
 
+/** A time, marked with what became of its slot so far. */
+export function marked(text, state) {
+  const [mark, words] = STATES[state] ?? STATES.processed;
+  return [
+    element("span", { class: `mark ${state}`, title: words, "aria-hidden": "true" }, mark),
+    text,
+    unseen(`, ${words}`),
+  ];
+}
+
 /** Return the columns; `symbols` knows what tokens are called. */
 export function swapColumns(symbols) {
   const symbol = (mint) => symbols.of(mint);
@@ -27,14 +37,7 @@ export function swapColumns(symbols) {
     {
       id: "time",
       label: "Time",
-      content: ({ block_time_ms: at, state }) => {
-        const [mark, words] = STATES[state] ?? STATES.processed;
-        return [
-          element("span", { class: `mark ${state}`, title: words, "aria-hidden": "true" }, mark),
-          time(at),
-          unseen(`, ${words}`),
-        ];
-      },
+      content: ({ block_time_ms: at, state }) => marked(time(at), state),
       cellTitle: ({ block_time_ms: at, slot }) => `${dateTime(at)}, slot ${slot}`,
     },
     {

@@ -92,7 +92,7 @@ export function mount(root, { api, socket, params, announce }) {
       facts.element,
       candles.element,
       swaps.element,
-      element("div", { class: "columns" }, holders.element, traders.element),
+      element("div", { class: "people" }, holders.element, traders.element),
     );
     follow(candles, swaps);
   }

@@ -14,12 +14,13 @@ import { createTrades } from "./wallet/trades.js";
 export const title = "Wallet";
 
 const PERIOD_MS = 30_000;
+const SETTLED_WITHIN_MS = 10_000; // a live swap is in the positions then
 
 /**
  * Show a wallet; returns what leaves it. `params.address` is its address, null: none was given;
  * `query` may name a token whose lots are to be shown: `lots`.
  */
-export function mount(root, { api, params, query, announce }) {
+export function mount(root, { api, socket, params, query, announce }) {
   const { address } = params;
   if (address === null) {
     fill(root, nothingAsked());
@@ -84,8 +85,37 @@ export function mount(root, { api, params, query, announce }) {
       lots.element,
       trades.element,
     );
+    follow(trades, positions);
     if (query.get("lots")) lots.choose(query.get("lots"), { isQuiet: true });
     return [totals, week];
+  }
+
+  /** Live swaps of the wallet, where the plan of the key has them; without, all is asked for. */
+  function follow(trades, positions) {
+    let settling = null;
+    let status = null;
+    const settle = () => {
+      settling = null;
+      asking.now();
+      positions.reload();
+    };
+    const becomes = ({ slot, status: state }) => trades.become(slot, state);
+    const subscription = socket.subscribe(
+      "swaps",
+      { wallets: [address] },
+      {
+        onEvent(event) {
+          trades.swap(event);
+          settling ??= setTimeout(settle, SETTLED_WITHIN_MS);
+        },
+        onGap: (gap) => trades.gap(gap.message ?? ""),
+        onState({ state }) {
+          if (state === "live") status ??= socket.subscribe("status", {}, { onEvent: becomes });
+          if (state === "refused") subscription.stop();
+        },
+      },
+    );
+    parts.push(subscription, { stop: () => clearTimeout(settling) }, { stop: () => status?.stop() });
   }
 
   /** Keep in the address whose lots are shown, so that it can be sent to somebody. */

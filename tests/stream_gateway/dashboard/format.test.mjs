@@ -12,6 +12,7 @@ import {
   money,
   percent,
   price,
+  roundMoney,
   short,
   slug,
   time,
@@ -24,6 +25,16 @@ function table(name, format, rows) {
 }
 
 const NOTHING = [[null, "–"], [undefined, "–"], [NaN, "–"], [Infinity, "–"], ["12", "–"]];
+
+table("money of an axis", roundMoney, [
+  [0, "$0"],
+  [950, "$950"],
+  [20_000, "$20K"],
+  [-1_250_000, "−$1.25M"],
+  [0.25, "$0.25"],
+  [0.00012, "$0.0₃12"],
+  [null, "–"],
+]);
 
 table("money", money, [
   ...NOTHING,

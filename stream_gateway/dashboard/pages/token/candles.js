@@ -226,7 +226,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     setText(
       legend,
       `${utc(row.start_ms)} UTC  open ${open}  high ${high}  low ${low}  close ${close}` +
-        `  volume ${volume}  ${count(row.buys)} buys  ${count(row.sells)} sells`,
+        `  volume ${volume}  buys ${count(row.buys)}  sells ${count(row.sells)}`,
     );
   }
 
@@ -317,7 +317,7 @@ function choice(label, values, words, onChoose) {
     element(
       "button",
       { type: "button", "aria-pressed": "false", title: words[value], on: { click: () => onChoose(value) } },
-      value.length > 2 ? value.toUpperCase() : value,
+      value in INTERVALS_MS ? value : value.toUpperCase(),
     ),
   );
   return {

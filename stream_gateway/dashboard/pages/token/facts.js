@@ -137,7 +137,7 @@ export function createFacts({ mint, isLive }) {
     const { uri } = token;
     if (!uri) return "–";
     if (!/^https?:\/\//i.test(uri)) return element("bdi", { title: uri.slice(0, 300) }, harmless(uri, 30));
-    return outward(uri, "opens elsewhere", { title: harmless(uri, 300) });
+    return outward(uri, "look at it", { title: harmless(uri, 300) });
   }
 
   function supplyTitle() {

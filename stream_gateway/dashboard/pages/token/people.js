@@ -15,7 +15,6 @@ export function createHolders({ api, mint }) {
     caption: "Largest holders",
     captionHidden: true,
     key: (row) => row.address,
-    cards: true,
     empty: "Nobody was seen to hold it.",
     columns: [
       { id: "place", label: "Place", numeric: true, content: (row) => String(row.place) },
@@ -37,7 +36,7 @@ export function createHolders({ api, mint }) {
         numeric: true,
         content: (row) => [
           element("meter", { min: "0", max: "100", value: row.supply_pct ?? 0, "aria-hidden": "true" }),
-          ` ${percent(row.supply_pct)}`,
+          element("span", { class: "share" }, percent(row.supply_pct)),
         ],
       },
     ],
@@ -72,7 +71,6 @@ export function createTraders({ api, mint }) {
     caption: "Top traders by realised gain",
     captionHidden: true,
     key: (row) => row.wallet,
-    cards: true,
     empty: "Nobody has realised a gain or a loss with it yet.",
     columns: [
       { id: "place", label: "Place", numeric: true, content: (row) => String(row.place) },

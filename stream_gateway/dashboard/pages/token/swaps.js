@@ -17,7 +17,7 @@ const ALONE_MS = 15_000; // between two questions while no live events come
 const LIVE_MS = 60_000; // and while they do
 const COLUMNS = [
   ...["time", "type", "amount", "price", "usd", "sol", "wallet"],
-  ...["dex", "fee", "tip", "transaction", "state"],
+  ...["dex", "fee", "tip", "transaction"],
 ];
 
 /** Make the card of a token's swaps. `isLive()` tells whether live events come. */
@@ -50,8 +50,14 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
   const ending = element("p", { class: "hint" });
   const whole = element(
     "section",
-    { class: "card flush", "aria-label": "Swaps" },
-    element("header", { class: "row apart" }, element("h2", {}, "Swaps"), pauseButton),
+    { class: "card flush tall", "aria-label": "Swaps" },
+    element(
+      "header",
+      { class: "row apart" },
+      element("h2", {}, "Swaps"),
+      element("span", { class: "hint" }, "○ processed, ● confirmed, ✕ dropped by the chain"),
+      pauseButton,
+    ),
     problem,
     table.element,
     element("div", { class: "row inset" }, olderButton, ending),

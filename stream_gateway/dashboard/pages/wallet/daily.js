@@ -3,7 +3,7 @@
 import { createBars } from "../../lib/bars.js";
 import { dayMs, dayOf, everyDay } from "../../lib/days.js";
 import { element, setText } from "../../lib/dom.js";
-import { amount, count, money } from "../../lib/format.js";
+import { amount, count, money, roundMoney } from "../../lib/format.js";
 import { createPanel } from "../../lib/panel.js";
 import { createTable, gain } from "../../lib/table.js";
 import { gained } from "./totals.js";
@@ -19,7 +19,7 @@ const KINDS = {
 export function createDaily({ api, path }) {
   let kind = "pnl";
   let length = RANGES[0];
-  const bars = createBars({ tick: (value) => money(value) });
+  const bars = createBars({ tick: roundMoney });
   const told = element("p", { class: "hint" });
   const tables = { pnl: pnlTable(), trades: tradesTable() };
   const nothing = element("p", { class: "empty" });

@@ -26,6 +26,7 @@ export function createLots({ api, path, onClose }) {
   let position = null;
   let openLots = new Map(); // number -> lot
   let matches = new Map();
+  let opener = null; // the button that was pressed: the focus goes back to it
 
   const heading = element("h2", { tabindex: "-1" }, "Lots");
   const close = element("button", { type: "button", on: { click: shut } }, "Close");
@@ -35,14 +36,12 @@ export function createLots({ api, path, onClose }) {
   const openTable = createTable({
     caption: "Open lots, oldest first: what is held, and what it has cost",
     key: (row) => row.number,
-    cards: true,
     empty: "No open lots: nothing that was bought or received is held still.",
     columns: openColumns(),
   });
   const matchTable = createTable({
     caption: "Matches, newest first: what each sale, transfer or burn took of a lot",
     key: (row) => row.key,
-    cards: true,
     empty: "No matches: nothing was sold, sent away or burned.",
     columns: matchColumns(),
   });
@@ -59,7 +58,7 @@ export function createLots({ api, path, onClose }) {
   const empty = element("p", { class: "empty" }, "Loading …");
   const whole = element(
     "section",
-    { class: "card flush", "aria-label": "Lots", hidden: true },
+    { class: "card flush tall", "aria-label": "Lots", hidden: true },
     element("header", { class: "row apart" }, heading, close),
     problem,
     empty,
@@ -160,6 +159,7 @@ export function createLots({ api, path, onClose }) {
     leaving.abort();
     whole.hidden = true;
     onClose(mint);
+    if (opener?.isConnected) opener.focus();
   }
 
   return {
@@ -177,6 +177,7 @@ export function createLots({ api, path, onClose }) {
       whole.hidden = false;
       next();
       if (isQuiet) return;
+      opener = document.activeElement;
       heading.focus({ preventScroll: true });
       whole.scrollIntoView({ block: "start" });
     },

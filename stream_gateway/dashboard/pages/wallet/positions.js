@@ -36,6 +36,7 @@ export function createPositions({ api, path, onLots, onTrades, onRead }) {
   const panel = createPanel({
     title: "Positions",
     flush: true,
+    tall: true,
     periodMs: () => PERIOD_MS,
     load: (signal) => api.get(path, { query: { limit: PAGE }, signal }),
     show(answer) {

@@ -3,7 +3,7 @@
 import { createBars } from "../../lib/bars.js";
 import { runningSums } from "../../lib/days.js";
 import { element, fill } from "../../lib/dom.js";
-import { amount, count, money, percent, short } from "../../lib/format.js";
+import { amount, count, money, percent, roundMoney, short } from "../../lib/format.js";
 import { createTable, gain } from "../../lib/table.js";
 
 /** Make the head of a wallet: `{element, show(portfolio)}`. */
@@ -51,13 +51,13 @@ function noteWords(positions, all) {
     notes.push("This wallet has no positions: since the tape began it has not traded, received or sent a token.");
   }
   if (all.unmatched_sales > 0) {
-    notes.push(`${count(all.unmatched_sales)} sales have a part without a known cost or value: it is counted neither as a gain nor as a loss.`);
+    notes.push(`Sales with a part without a known cost or value: ${count(all.unmatched_sales)}. That part is counted neither as a gain nor as a loss.`);
   }
   if (positions.unknown_cost_positions > 0) {
-    notes.push(`${count(positions.unknown_cost_positions)} positions hold something without a known cost: it is left out of what is unrealised.`);
+    notes.push(`Positions that hold something without a known cost: ${count(positions.unknown_cost_positions)}. It is left out of what is unrealised.`);
   }
   if (positions.stale_positions > 0) {
-    notes.push(`${count(positions.stale_positions)} positions are valued at a price that is more than an hour old.`);
+    notes.push(`Positions valued at a price that is more than an hour old: ${count(positions.stale_positions)}.`);
   }
   if (!positions.is_complete) {
     notes.push("Only the 1,000 positions with the newest trades are counted in what is held.");
@@ -71,7 +71,7 @@ function winRate({ win_rate_pct: pct, wins, losses }) {
 
 /** Make the card of the last seven days: `{element, show(portfolio), stop()}`. */
 export function createWeek() {
-  const bars = createBars({ tick: (value) => money(value) });
+  const bars = createBars({ tick: roundMoney });
   const told = element("p", { class: "hint" });
   const nothing = element("p", { class: "empty" }, "Loading …");
   const table = createTable({

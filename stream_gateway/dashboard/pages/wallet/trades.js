@@ -9,12 +9,13 @@ import { SwapPages } from "../../lib/swap_pages.js";
 import { createSwapTable } from "../../lib/swap_table.js";
 
 const MOST = 1_000;
+const DRAW_EVERY_MS = 500;
 const COLUMNS = [
   ...["time", "type", "token", "amount", "price", "usd", "sol"],
   ...["dex", "platform", "fee", "tip", "transaction"],
 ];
 
-/** Make the card of a wallet's swaps: `{element, choose(mint, name), learn(positions), stop()}`. */
+/** Make the card of a wallet's swaps: `{element, choose, swap, become, gap, learn, stop}`. */
 export function createTrades({ api, path, announce }) {
   let list;
   let pages;
@@ -34,10 +35,11 @@ export function createTrades({ api, path, announce }) {
   const olderButton = element("button", { type: "button", hidden: true, on: { click: () => next(true) } }, "Older swaps");
   const ending = element("p", { class: "hint" });
   let chosen = null; // mint
+  let drawn = null; // timer of the next drawing
 
   const whole = element(
     "section",
-    { class: "card flush", "aria-label": "Swaps of the wallet" },
+    { class: "card flush tall", "aria-label": "Swaps of the wallet" },
     element("header", { class: "row apart" }, heading, element("div", { class: "row" }, allButton, newestButton)),
     problem,
     table.element,
@@ -47,6 +49,8 @@ export function createTrades({ api, path, announce }) {
   function begin() {
     leaving?.abort();
     leaving = new AbortController();
+    clearTimeout(drawn);
+    drawn = null;
     list = new SwapList(MOST);
     pages = new SwapPages(api, chosen === null ? `${path}/swaps` : `${path}/trades/${chosen}`);
     next(false);
@@ -71,6 +75,9 @@ export function createTrades({ api, path, announce }) {
   }
 
   function draw() {
+    clearTimeout(drawn);
+    drawn = null;
+    list.trim();
     table.setEmpty("No swaps within the last 30 days; there may be older ones.");
     table.update(list.rows());
     const isFull = list.size >= MOST;
@@ -94,12 +101,30 @@ export function createTrades({ api, path, announce }) {
       heading.focus({ preventScroll: true });
       whole.scrollIntoView({ block: "start" });
     },
+    /** A live swap of the wallet. */
+    swap(event) {
+      if (chosen !== null && chosen !== event.mint) return;
+      list.add([event]);
+      drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+    },
+    /** What became of a slot. */
+    become(slot, state) {
+      if (list.become(slot, state)) drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+    },
+    /** Live swaps may be missing. */
+    gap(message) {
+      list.note(`Live swaps may be missing here. ${message} Look for newer ones in a moment.`);
+      drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+    },
     /** What tokens are called: positions tell it. */
     learn(positions) {
       const before = symbols.size;
       for (const { mint, symbol } of positions) if (symbol) symbols.set(mint, symbol);
       if (symbols.size > before && list.size > 0) draw();
     },
-    stop: () => leaving.abort(),
+    stop() {
+      leaving.abort();
+      clearTimeout(drawn);
+    },
   };
 }
