@@ -23,16 +23,17 @@ from schemas import channels
 from stream_gateway import messages
 from stream_gateway.admission import Admission
 from stream_gateway.batches import Batch
+from stream_gateway.connection import Connection
 from stream_gateway.fanout import Fanout
 from stream_gateway.limits import Limits
 from stream_gateway.metrics import DELAY, Traffic
-from stream_gateway.quiet import PipelineWatch
+from stream_gateway.quiet import QUIET, QUIET_TEXT, PipelineWatch
 from stream_gateway.recent import Recent
 from stream_gateway.replay import Replay
 from stream_gateway.server import Server, listen
 from stream_gateway.session import Sessions
 from stream_gateway.snapshots import Snapshots
-from stream_gateway.source import Source
+from stream_gateway.source import AWAY, AWAY_TEXT, Source
 from stream_gateway.vocabulary import Vocabulary
 
 log = structlog.get_logger(__name__)
@@ -138,7 +139,13 @@ class Parts:
         sessions = Sessions(
             self._fanout, Snapshots(store), lambda: self._vocabulary.slugs, replay.catch_up
         )
-        self.server = Server(Limits.of(settings), traffic, hear=sessions.hear, left=sessions.left)
+        self.server = Server(
+            Limits.of(settings),
+            traffic,
+            entered=self._greet,
+            hear=sessions.hear,
+            left=sessions.left,
+        )
         self.admission = Admission(keys, self.server.revoked)
         self.server.admission = self.admission
 
@@ -160,3 +167,10 @@ class Parts:
 
     def _notice(self, code: str, text: str) -> None:
         self.server.announce(messages.notice(code, text))
+
+    def _greet(self, connection: Connection) -> None:
+        """Tell somebody who was not here when everybody was told."""
+        if self.source.is_away:
+            connection.tell(messages.notice(AWAY, AWAY_TEXT))
+        if self._watch.is_quiet:
+            connection.tell(messages.notice(QUIET, QUIET_TEXT))

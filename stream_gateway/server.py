@@ -33,13 +33,17 @@ _SEND_BUFFER_BYTES: Final = 512 * 1024
 
 
 class Server:
-    """Holds the connections. `hear` gets what clients say, `left` who is gone."""
+    """Holds the connections.
+
+    `entered` hears who may be written to from now on, `hear` what clients say, `left` who is gone.
+    """
 
     def __init__(
         self,
         limits: Limits,
         traffic: Traffic,
         *,
+        entered: Callable[[Connection], None],
         hear: Callable[[Connection, bytes], None],
         left: Callable[[Connection], None],
     ) -> None:
@@ -48,6 +52,7 @@ class Server:
         self.connections: dict[str, Connection] = {}  # by lease
         self.admission: Admission | None = None
         self._traffic = traffic
+        self._entered = entered
         self._hear = hear
         self._left = left
         self._is_stopping = False
@@ -139,6 +144,8 @@ class Server:
             ended=self._ended,
         )
         self.connections[admitted.lease_id] = connection
+        # The handshake is answered when this has returned.
+        asyncio.get_running_loop().call_soon(self._entered, connection)
         log.info(
             "connected",
             connection=connection.number,
