@@ -1,0 +1,240 @@
+"""A short market through the whole pipeline to WebSocket clients, everything noted on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import websockets
+
+from api.access import register
+from api.access.keys import Record, new, parse
+from infra.kafka import topics
+from infra.process import Process, free_port
+from infra.redis.client import connect
+from infra.settings import Settings
+from infra.stack import listens
+from pipeline.chaos.fleet import HOST, Chain, Fleet, Plan, plan
+from pipeline.chaos.watch import Watch, last_settled
+from schemas import channels
+from schemas.plans import ENTERPRISE
+from schemas.topics import CREATIONS, PRICES, SLOT_STATUS, SWAPS
+
+SEED = 5
+RATE = 100.0  # transactions a second
+RUN_S = 25.0
+SETTLE_S = 180.0
+FORKS = 0.2  # a good many, of a few slots each
+WORKERS = ("live", "market")
+PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS)
+MAIN = tuple(channel for channel in channels.ALL if channel != channels.TRENDING)
+
+Message = dict[str, Any]
+
+
+@dataclass
+class Client:
+    """A connection, what it asks for, and all that it was sent."""
+
+    path: str
+    asks: Sequence[Mapping[str, Any]]
+    got: list[Message] = field(default_factory=list)
+
+    async def listen(self, url: str, key: str) -> None:
+        """Ask, and note what comes until cancelled."""
+        async with websockets.connect(
+            f"{url}{self.path}", additional_headers={"x-api-key": key}, max_size=None
+        ) as connection:
+            for ask in self.asks:
+                await connection.send(orjson.dumps(ask).decode())
+            async for text in connection:
+                self.got.append(orjson.loads(text))
+
+    def events(self, kind: str) -> list[Message]:
+        return [message for message in self.got if message["type"] == kind]
+
+    def last(self, channel: str) -> str:
+        """The id of the last event of a channel."""
+        ids = [m["id"] for m in reversed(self.got) if "id" in m and m["channel"] == channel]
+        return ids[0] if ids else ""
+
+
+@dataclass
+class Finished:
+    """What a run left."""
+
+    truth: Path
+    records: dict[str, list[bytes]]  # topic -> its messages; those of a key in order
+    trending: dict[str, Message]  # mint -> record, as Redis has it in the end
+    snapshot: Message  # of the trending list, asked for in the end
+    all: Client
+    filtered: Client
+    trends: Client
+    gateway_log: str
+
+
+def gateway(settings: Settings, shared: Mapping[str, str], port: int) -> Process:
+    """Describe `soltape gateway` beside the processes of a fleet."""
+    metrics_port = free_port()
+    ports = {"GATEWAY_PORT": str(port), "METRICS_PORT_GATEWAY": str(metrics_port)}
+    return Process(
+        name="gateway",
+        command=[sys.executable, "-m", "infra.cli", "gateway"],
+        address=f"ws://{HOST}:{port}",
+        ready=lambda: listens(port),
+        env={**shared, **ports},
+    )
+
+
+async def new_key(settings: Settings) -> str:
+    """Make a key of a plan without limits."""
+    text = new()
+    redis = register.connect(settings)
+    try:
+        at_ms = await register.now_ms(redis)
+        assert await register.put(
+            redis, Record(parse(text), "test", ENTERPRISE.name, "", text[-4:], at_ms)
+        )
+    finally:
+        await redis.aclose()
+    return text
+
+
+async def run(folder: Path) -> Finished:
+    """Run it, from before the chain's first slot to when nothing comes any more."""
+    planned = plan(folder, Chain(SEED, RATE, RUN_S / 60), "embedded")
+    chain = planned.processes["chain"]
+    options = [*chain.command, "--forks", str(FORKS), "--damaged", "0"]
+    planned.processes["chain"] = replace(chain, command=options)
+    port = free_port()
+    redis_env = {"REDIS_URL": planned.settings.redis_url, "SOLTAPE_DATA": str(folder)}
+    planned.processes["gateway"] = gateway(planned.settings, redis_env, port)
+    everything = Client("/ws", [{"action": "subscribe", "channel": each.channel} for each in MAIN])
+    filtered = Client(
+        "/ws",
+        [
+            {"action": "subscribe", "channel": "swaps", "dex": ["pump-swap", "pump-fun"]},
+            {"action": "subscribe", "channel": "creations", "platforms": ["pump-fun"]},
+        ],
+    )
+    trends = Client("/ws/trending-pairs", [{"action": "subscribe", "dex": "*"}])
+    fleet, watch = Fleet(planned), Watch(planned)
+    listening: list[asyncio.Task[None]] = []
+    try:
+        await fleet.start("kafka", "clickhouse", "redis", "gateway")
+        key = await new_key(planned.settings)
+        url = f"ws://{HOST}:{port}"
+        clients = (everything, filtered, trends)
+        listening = [asyncio.create_task(client.listen(url, key)) for client in clients]
+
+        async def subscribed() -> bool:
+            return all(len(client.got) >= len(client.asks) for client in clients)
+
+        await watch.until(subscribed, SETTLE_S, "answers to the subscriptions")
+        await fleet.start(*WORKERS, "ingest", "chain")
+        await asyncio.sleep(RUN_S)
+        await _calm(fleet, watch, planned)
+        await _all_delivered(watch, planned.settings, everything, trends)
+        last = Client("/ws/trending-pairs", [{"action": "subscribe", "dex": "*"}])
+        listening.append(asyncio.create_task(last.listen(url, key)))
+
+        async def snapped() -> bool:
+            return bool(last.events("snapshot"))
+
+        await watch.until(snapped, SETTLE_S, "a snapshot")
+        records = {
+            topic.name: [
+                record.value async for record in topics.records_so_far(planned.settings, topic)
+            ]
+            for topic in PUBLIC
+        }
+        trending = await _trending(planned.settings)
+        for task in listening:
+            assert not task.done(), task
+        await fleet.end("gateway")
+        assert not fleet.crashes, fleet.crashes
+    finally:
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+        await watch.close()
+        await fleet.close()
+    logs = (folder / "logs").glob("gateway-*.log")
+    return Finished(
+        planned.truth,
+        records,
+        trending,
+        last.events("snapshot")[0],
+        everything,
+        filtered,
+        trends,
+        "".join(path.read_text() for path in logs),
+    )
+
+
+async def _calm(fleet: Fleet, watch: Watch, planned: Plan) -> None:
+    """Stop the chain, and wait until all that was confirmed has gone through."""
+    confirmed = await watch.metric("chain", "soltape_chain_slot", commitment="confirmed") or 0
+
+    async def published() -> bool:
+        return (await watch.progress("ingest") or 0) >= confirmed > 0
+
+    await watch.until(published, SETTLE_S, f"slot {confirmed} on the settled lanes")
+    await fleet.end("chain")
+    last = 0
+
+    async def quiet() -> bool:
+        nonlocal last
+        before, last = last, await last_settled(planned)
+        await asyncio.sleep(1.5)
+        return last == before > 0
+
+    await watch.until(quiet, SETTLE_S, "the end of the settled lanes")
+    await fleet.end("ingest")
+
+    async def done() -> bool:
+        lag = await watch.metric("live", "soltape_agents_lag_batches")
+        return lag == 0 and await watch.watermark("market") == last
+
+    await watch.until(done, SETTLE_S, f"slot {last} behind all agents")
+
+
+async def _all_delivered(watch: Watch, settings: Settings, *clients: Client) -> None:
+    """Wait until the streams stand still, and clients have the last event of each."""
+    redis = connect(settings)
+    ends: dict[str, str] = {}
+
+    async def delivered() -> bool:
+        nonlocal ends
+        before, ends = ends, {}
+        for channel in channels.ALL:
+            for entry_id, fields in await redis.xrevrange(channel.stream, count=1):
+                place = len(channels.unpack(fields).events) - 1
+                ends[channel.channel] = channels.event_id(entry_id.decode(), place)
+        await asyncio.sleep(2.5)  # trending is told about once a second
+        return ends == before and all(
+            any(client.last(channel) == end for client in clients) for channel, end in ends.items()
+        )
+
+    try:
+        await watch.until(delivered, SETTLE_S, "the last events at the clients")
+    finally:
+        await redis.aclose()
+    assert len(ends) == len(channels.ALL)
+
+
+async def _trending(settings: Settings) -> dict[str, Message]:
+    redis = connect(settings)
+    found: dict[str, Message] = {}
+    try:
+        async for key in redis.scan_iter("trending:*:records"):
+            for mint, text in (await redis.hgetall(key)).items():
+                found[mint.decode()] = orjson.loads(text)
+    finally:
+        await redis.aclose()
+    return found

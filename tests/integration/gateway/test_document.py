@@ -1,0 +1,130 @@
+"""PROTOCOL.md is what a gateway does: its examples are sent, and answered as they stand there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+import stream_gateway
+from pipeline.agents.live.vocabulary import SLUGS
+from schemas import channels
+from schemas.channels import LiveEvent
+from schemas.prices import LastPrice
+from schemas.proto import tape_pb2
+from schemas.redis_keys import PRICE, VOCABULARY, mint_tag
+
+WITHIN_S = 60
+TEXT = (Path(stream_gateway.__file__).parent / "PROTOCOL.md").read_text()
+BLOCKS = [
+    block.splitlines()
+    for block in re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    if re.search("^> ", block, re.MULTILINE)
+]
+MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+STATUS = channels.status_event(tape_pb2.SlotStatus(slot=7))
+
+
+def opened(gateway: Any, key: str, path: str = "/ws") -> connect:
+    return connect(f"{gateway.url}{path}", additional_headers={"x-api-key": key})
+
+
+async def told(client: ClientConnection, *, notices: bool = False) -> dict[str, Any]:
+    """The next message, notices left out."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            message: dict[str, Any] = orjson.loads(await client.recv())
+            if notices or message["type"] != "notice":
+                return message
+
+
+@pytest.fixture(scope="module")
+def world(gateway: Any, key: str) -> Any:
+    """What the examples take for granted: a price, a vocabulary, some entries."""
+    price = LastPrice(
+        0.0066, 1.0, 1763730000000, 381000000, "58oQChx4yWmvKdwLLZzBi4ChoCc2fqCUWBkwMihLYQo2"
+    )
+    redis = gateway.redis
+    redis.hset(PRICE.make(tag=mint_tag(MINT), mint=MINT), mapping=price.to_hash())
+    some = LiveEvent(("another", "another"), b'{"type":"price"}')
+    for channel, entry_id, events in (
+        (channels.PRICES, "1763730000123-0", [some] * 5),
+        (channels.TRENDING, "1763730000200-0", [some] * 12),
+        (channels.STATUS, "1763730000200-0", [STATUS]),
+    ):
+        redis.xadd(channel.stream, channels.pack("e1", events), id=entry_id)
+    redis.set(VOCABULARY.make(), SLUGS.pack())
+
+    async def known() -> None:
+        async with opened(gateway, key) as client:
+            deadline = time.monotonic() + WITHIN_S
+            ask = {"action": "subscribe", "channel": "creations", "platforms": ["letsbonk"]}
+            while True:
+                await client.send(orjson.dumps(ask).decode())
+                if (await told(client))["type"] == "subscribed":
+                    return
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.2)
+
+    asyncio.run(known())
+    return gateway
+
+
+def path_of(lines: list[str]) -> str:
+    asks = [orjson.loads(line[2:]) for line in lines if line.startswith("> ")]
+    is_trending = any(ask["action"] == "subscribe" and "channel" not in ask for ask in asks)
+    return "/ws/trending-pairs" if is_trending else "/ws"
+
+
+def happens(gateway: Any, event: dict[str, Any]) -> None:
+    """Let an event that is shown come, under its id."""
+    entry_id, place = channels.parse_event_id(event["id"])
+    assert place == 0
+    frame = orjson.dumps({name: event[name] for name in ("type", "channel", "data")})
+    live = LiveEvent((event["data"]["mint"], event["data"]["dex"]), frame)
+    gateway.redis.xadd(channels.TRENDING.stream, channels.pack("e1", [live]), id=entry_id)
+
+
+@pytest.mark.parametrize("lines", BLOCKS, ids=[block[0][2:60] for block in BLOCKS])
+async def test_the_examples_are_answered_as_they_stand_there(
+    world: Any, key: str, lines: list[str]
+) -> None:
+    async with opened(world, key, path_of(lines)) as client:
+        for line in lines:
+            shown = orjson.loads(line[2:])
+            if line.startswith("> "):
+                await client.send(line[2:])
+                continue
+            if "id" in shown:
+                happens(world, shown)
+            got = await told(client)
+            if shown["type"] == "pong":
+                assert got.pop("timestamp") > shown.pop("timestamp")
+            assert orjson.dumps(got) == orjson.dumps(shown)
+
+
+def test_the_examples_were_found() -> None:
+    assert len(BLOCKS) == 5
+
+
+async def test_a_pipeline_that_stands_still_is_told_to_all_who_are_there_and_who_come(
+    world: Any, key: str
+) -> None:
+    async with opened(world, key) as first:
+        assert (await told(first, notices=True))["code"] == "pipeline_quiet"
+        async with opened(world, key, "/ws/trending-pairs") as second:
+            quiet = await told(second, notices=True)
+            assert list(quiet) == ["type", "code", "message"]
+            assert (quiet["type"], quiet["code"]) == ("notice", "pipeline_quiet")
+            world.publish(channels.STATUS, STATUS)
+            for client in (first, second):
+                assert (await told(client, notices=True))["code"] == "pipeline_back"
+            async with opened(world, key) as third:
+                await third.send('{"action":"ping"}')
+                assert (await told(third, notices=True))["type"] == "pong"

@@ -1,0 +1,236 @@
+"""What clients receive is what happened: against the market's own notes, and against Kafka.
+
+A simulated chain with many forks, faults of the stream, the whole pipeline, and the gateway, each
+a process; clients are there from before the first slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import stream_gateway
+from schemas import channels
+from schemas.channels import TRENDING_FIELDS, parse_event_id, trending_data
+from schemas.proto import tape_pb2
+from schemas.topics import CREATIONS, PRICES, SLOT_STATUS, SWAPS
+from tests.integration.gateway.market_run import MAIN, Finished, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+Identity = tuple[int, str, int]
+# The launchpad of a coin that trades on an AMM cannot be told from that trade alone.
+CURVES = {"pump-fun", "raydium-launchlab", "meteora-dbc"}
+# Of the market's notes, what is no field of an event, or another time than that of `processed`.
+NOT_TOLD = {"kind", "canonical", "vault_raw", "quote_vault_raw", "token_owner", "block_time_ms"}
+# What RPC may have said of a token whose creation nobody saw.
+FROM_RPC = {"name", "symbol", "supply", "market_cap", "top10_holders_pct", "dev_holding_pct"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return asyncio.run(run(tmp_path_factory.mktemp("frames")))
+
+
+@pytest.fixture(scope="module")
+def happened(finished: Finished) -> dict[str, dict[Identity, dict[str, Any]]]:
+    """The events of all branches of the chain, by kind and identity."""
+    found: dict[str, dict[Identity, dict[str, Any]]] = {"swap": {}, "creation": {}}
+    for line in finished.truth.read_bytes().splitlines():
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:  # the last one, cut short
+            break
+        if row["kind"] in found:
+            found[row["kind"]][identity(row)] = row
+    return found
+
+
+def identity(event: dict[str, Any]) -> Identity:
+    return event["slot"], event["signature"], event["event_index"]
+
+
+def data_of(client: Any, kind: str) -> list[dict[str, Any]]:
+    return [message["data"] for message in client.events(kind)]
+
+
+def same(name: str, event: dict[str, Any], wanted: Any) -> bool:
+    """Whether a field is as the market says, where it can be known from the bytes."""
+    got = event[name]
+    if name == "platform" and "side" in event and event["dex"] not in CURVES:
+        return bool(got == "")
+    if "reserve" in name and event["dex"] == "raydium-cpmm" and wanted is not None:
+        # The event does not say which part of the fee waits for the protocol in the vault.
+        return 0 <= int(got) - int(wanted) <= int(event["pool_fee_raw"])
+    if wanted is None or got is None:
+        return got in (None, "") and wanted in (None, "")
+    return str(got) == str(wanted)
+
+
+@pytest.mark.parametrize("kind", ["swap", "creation"])
+def test_every_event_happened_and_every_field_is_right(
+    finished: Finished, happened: Any, kind: str
+) -> None:
+    events = data_of(finished.all, kind)
+    for event in events:
+        truth = happened[kind].get(identity(event))
+        assert truth is not None, event
+        wrong = {
+            name: (event[name], wanted)
+            for name, wanted in truth.items()
+            if name not in NOT_TOLD and not same(name, event, wanted)
+        }
+        assert not wrong, (event["dex"], event["signature"], wrong)
+    assert len(events) > (1_000 if kind == "swap" else 2)
+
+
+def test_each_event_is_there_once_and_in_the_order_of_its_id(finished: Finished) -> None:
+    for client in (finished.all, finished.filtered, finished.trends):
+        assert not [m for m in client.got if m["type"] in ("gap", "error", "lagging")]
+        for channel in channels.ALL:
+            places = []
+            for message in client.got:
+                if "id" in message and message["channel"] == channel.channel:
+                    entry_id, place = parse_event_id(message["id"])
+                    ms, _, number = entry_id.partition("-")
+                    places.append((int(ms), int(number), place))
+            assert places == sorted(set(places)), channel.channel
+    for kind in ("swap", "creation"):
+        counts = Counter(map(identity, data_of(finished.all, kind)))
+        assert set(counts.values()) == {1}
+
+
+def test_frames_are_what_the_topics_carry(finished: Finished) -> None:
+    for topic, message, event, kind in (
+        (SWAPS, tape_pb2.Swap, channels.swap_event, "swap"),
+        (CREATIONS, tape_pb2.Creation, channels.creation_event, "creation"),
+        (PRICES, tape_pb2.PriceUpdate, channels.price_event, "price"),
+        (SLOT_STATUS, tape_pb2.SlotStatus, channels.status_event, "status"),
+    ):
+        by_key: dict[Any, list[Any]] = defaultdict(list)
+        for value in finished.records[topic.name]:
+            data = orjson.loads(event(message.FromString(value)).frame)["data"]
+            by_key[data.get("mint", data["slot"])].append(data)
+        told: dict[Any, list[Any]] = defaultdict(list)
+        for data in data_of(finished.all, kind):
+            told[data.get("mint", data["slot"])].append(data)
+        assert told == by_key, kind
+        assert by_key
+
+
+def test_names_are_those_of_the_specification(finished: Finished) -> None:
+    kinds = {"swaps": "swap", "creations": "creation", "prices": "price", "status": "status"}
+    assert {channel.channel for channel in MAIN} == set(kinds)
+    for channel, kind in kinds.items():
+        events = finished.all.events(kind)
+        assert {message["channel"] for message in events} == {channel}
+        assert {tuple(message) for message in events} == {("type", "channel", "data", "id")}
+    for data in data_of(finished.all, "price"):
+        assert list(data)[:4] == ["mint", "price_sol", "price_usd", "timestamp"]
+    for data in data_of(finished.trends, "trending"):
+        assert tuple(data) == TRENDING_FIELDS
+
+
+def test_a_filter_takes_what_it_says_and_leaves_nothing_out(finished: Finished) -> None:
+    wanted = [
+        e for e in finished.all.events("swap") if e["data"]["dex"] in ("pump-swap", "pump-fun")
+    ]
+    assert finished.filtered.events("swap") == wanted
+    made = [e for e in finished.all.events("creation") if e["data"]["platform"] == "pump-fun"]
+    assert finished.filtered.events("creation") == made
+    assert made
+    assert 0 < len(wanted) < len(finished.all.events("swap"))
+    assert not finished.filtered.events("price")
+
+
+def test_prices_never_go_back(finished: Finished) -> None:
+    latest: dict[str, tuple[int, int]] = {}
+    for data in data_of(finished.all, "price"):
+        now = data["slot"], data["timestamp"]
+        assert now >= latest.get(data["mint"], now)
+        latest[data["mint"]] = now
+    assert len(latest) > 20
+
+
+def settled() -> Any:
+    """The recipe of PROTOCOL.md, as it stands there."""
+    text = (Path(stream_gateway.__file__).parent / "PROTOCOL.md").read_text()
+    [recipe] = re.findall(r"```python\n(class Settled:.*?)```", text, re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(recipe, namespace)
+    return namespace["Settled"]()
+
+
+def test_who_settles_by_the_status_channel_has_the_canonical_chain(
+    finished: Finished, happened: Any
+) -> None:
+    client = settled()
+    for message in finished.all.got:
+        client.take(message)
+    statuses = data_of(finished.all, "status")
+    orphaned = {data["slot"] for data in statuses if data["status"] == "orphaned"}
+    confirmed = {data["slot"] for data in statuses if data["status"] == "confirmed"}
+    first, last = min(confirmed), max(confirmed)
+    canonical = {
+        key
+        for key, row in happened["swap"].items()
+        if row["canonical"] and first <= row["slot"] <= last
+    }
+    assert set(client.kept) == canonical
+    seen = set(map(identity, data_of(finished.all, "swap")))
+    left_behind = {key for key in seen if key[0] in orphaned}
+    assert len(left_behind) > 20  # there was something to be forgotten
+    assert len(canonical) > 1_000
+    assert all(slot > last or slot < first for slot in client.waiting)
+    for data in client.kept.values():
+        assert data["commitment"] in ("processed", "confirmed")
+
+
+def test_who_settles_knows_each_slot_and_its_parent(finished: Finished) -> None:
+    slots = {}
+    for data in data_of(finished.all, "status"):
+        if data["status"] == "confirmed":
+            assert data["slot"] not in slots, "confirmed twice"
+            slots[data["slot"]] = data
+    ordered = sorted(slots)
+    assert len(ordered) > 40
+    for before, slot in pairwise(ordered):
+        assert slots[slot]["parent"] == before
+        assert slots[slot]["block_time_ms"] > 0
+    events = Counter(
+        data["slot"] for kind in ("swap", "creation") for data in data_of(finished.all, kind)
+    )
+    for slot in ordered:
+        assert slots[slot]["events"] >= events[slot]  # migrations are counted as well
+
+
+def test_who_follows_the_trending_list_has_it(finished: Finished) -> None:
+    first, *updates = [message for message in finished.trends.got if "data" in message]
+    assert (first["type"], first["data"]) == ("snapshot", [])  # the chain had not begun
+    followed = {}
+    for message in updates:
+        data = message["data"]
+        if message["type"] == "trending":
+            followed[data["mint"]] = data
+        else:
+            assert message["type"] == "trending_removed"
+            followed.pop(data["mint"], None)
+    assert len(followed) > 10
+    assert followed.keys() == finished.trending.keys()
+    for mint, record in finished.trending.items():
+        expected = trending_data(record)
+        unlike = {name for name in TRENDING_FIELDS if followed[mint][name] != expected[name]}
+        assert unlike <= (set() if record["name"] else FROM_RPC)
+    listed = {data["mint"]: data for data in finished.snapshot["data"]}
+    assert listed.keys() == followed.keys()
+    for mint, data in listed.items():
+        assert tuple(data) == TRENDING_FIELDS
+        if finished.trending[mint]["name"]:
+            assert data == followed[mint]
