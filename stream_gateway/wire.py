@@ -29,8 +29,10 @@ _HEAD: Final = (
     b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %b\r\n\r\n"
 )
-# It tells each fault of a client as an error; ours tells how each connection ended.
-_picows_log: Final = logging.getLogger("picows.server")
+# It tells each fault of a client as an error; our log tells how each connection ended. An adapter,
+# as of a logger it makes another one for each connection.
+_picows_log: Final = logging.LoggerAdapter(logging.getLogger("picows.server"))
+_picows_log.setLevel(logging.CRITICAL + 1)
 
 
 class Wire:
@@ -105,7 +107,6 @@ def upgrade(
     `tail` is what came after the head; reading is paused, and goes on. picows is given a head of
     our making: of the client's, which may hold a key, it sees nothing.
     """
-    _picows_log.disabled = True
     response = WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(), listener)
     assert response.response.status == HTTPStatus.SWITCHING_PROTOCOLS
     protocol = WSProtocol(
@@ -128,7 +129,7 @@ def upgrade(
     transport.set_protocol(protocol)
     protocol.connection_made(Wire(transport, at_fault))
     received = memoryview(_HEAD % websocket_key + tail)
-    while received and transport.get_protocol() is protocol:  # else it has ended already
+    while received and _reads(transport, protocol):
         into = protocol.get_buffer(len(received))
         size = min(len(into), len(received))
         into[:size] = received[:size]
@@ -136,3 +137,8 @@ def upgrade(
         received = received[size:]
     if not transport.is_closing():
         transport.resume_reading()
+
+
+def _reads(transport: asyncio.Transport, protocol: object) -> bool:
+    """Whether a protocol still reads, and the connection was not ended."""
+    return transport.get_protocol() is protocol

@@ -33,8 +33,11 @@ async def ask(client, **fields):
 
 
 async def told(client):
+    """The next message; there is no pipeline, which notices tell."""
     async with asyncio.timeout(WITHIN_S):
-        return json.loads(await client.recv())
+        while (message := json.loads(await client.recv()))["type"] == "notice":
+            pass
+        return message
 
 
 async def told_until_pong(client):
