@@ -50,6 +50,8 @@ async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[
     As a pipeline of the client would, in a third of its time. No command may have an effect that
     must not come twice.
     """
+    task = asyncio.current_task()
+    cancelling = task.cancelling() if task else 0
     connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
     clean = False
     try:
@@ -60,6 +62,10 @@ async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[
         except builtins.TimeoutError:
             raise TimeoutError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
         clean = True
+        if task and task.cancelling() > cancelling:
+            # The client sends within asyncio.wait_for, which before Python 3.12 forgets a
+            # cancellation that comes while it ends.
+            raise asyncio.CancelledError
         return answers
     finally:
         if not clean:
