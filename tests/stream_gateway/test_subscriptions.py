@@ -1,0 +1,151 @@
+"""The index finds exactly what the filters take, and looks at nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import channels
+from stream_gateway.subscriptions import BY_NAME, Filter, Index
+
+SLUGS = st.sampled_from(["pump-fun", "pump-swap", "orca-whirlpool", ""])
+ADDRESSES = st.sampled_from([f"address-{n}" for n in range(6)])
+
+
+def some(values):
+    return st.frozensets(values, max_size=4)
+
+
+FILTERS = {
+    "swaps": st.builds(
+        Filter, st.just("swaps"), dexes=some(SLUGS), tokens=some(ADDRESSES), wallets=some(ADDRESSES)
+    ),
+    "creations": st.builds(Filter, st.just("creations"), platforms=some(SLUGS)),
+    "prices": st.builds(Filter, st.just("prices"), mints=some(ADDRESSES)),
+    "status": st.builds(Filter, st.just("status")),
+    "trending-pairs": st.builds(Filter, st.just("trending-pairs"), dexes=some(SLUGS)),
+}
+VALUES = {
+    "dex": SLUGS,
+    "platform": SLUGS,
+    "mint": ADDRESSES,
+    "wallet": ADDRESSES,
+    "creator": ADDRESSES,
+    "signature": ADDRESSES,
+    "event_index": st.integers(0, 5),
+    "slot": st.integers(0, 9),
+    "status": st.sampled_from(["confirmed", "orphaned"]),
+}
+
+
+@st.composite
+def markets(draw):
+    """A channel, filters of many members, those who leave again, and events."""
+    name = draw(st.sampled_from(sorted(FILTERS)))
+    members = draw(st.lists(FILTERS[name], max_size=12))
+    leaving = draw(st.frozensets(st.integers(0, 11)))
+    event = st.tuples(*(VALUES[value] for value in BY_NAME[name].index))
+    return name, members, leaving, draw(st.lists(event, max_size=8))
+
+
+@given(markets())
+def test_the_index_finds_what_each_filter_takes(market):
+    name, members, leaving, events = market
+    index = Index(BY_NAME[name])
+    groups = {member: index.add(chosen, member) for member, chosen in enumerate(members)}
+    for member in leaving & groups.keys():
+        index.remove(groups.pop(member), member)
+    found = defaultdict(list)
+    if index.everything:
+        for member in index.everything.members:
+            found[member] = list(range(len(events)))
+    for group, numbers in index.match(events).items():
+        for member in group.members:
+            assert member not in found
+            found[member] = numbers
+    for member in groups:
+        wanted = [n for n, event in enumerate(events) if members[member].matches(event)]
+        assert found[member] == wanted
+    assert found.keys() <= groups.keys()
+
+
+@given(markets())
+def test_who_left_leaves_nothing_behind(market):
+    name, members, _, events = market
+    index = Index(BY_NAME[name])
+    for member, chosen in enumerate(members):
+        index.remove(index.add(chosen, member), member)
+    assert list(index) == []
+    assert index.everything is None
+    assert index.match(events) == {}
+    assert not any(index._tables.values())
+
+
+class Counted(tuple):
+    """An event's index that counts how often it is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, place):
+        Counted.looks += 1
+        return super().__getitem__(place)
+
+
+def looks(filters, event):
+    index = Index(channels.SWAPS)
+    for member, chosen in enumerate(filters):
+        index.add(chosen, member)
+    Counted.looks = 0
+    index.match([Counted(event)])
+    return Counted.looks
+
+
+def test_who_wants_something_else_is_never_looked_at():
+    event = ("pump-fun", "mint", "wallet", "", "signature", 0)
+    one = [
+        Filter("swaps", wallets=frozenset(["wallet"]), dexes=frozenset(["pump-fun"])),
+        Filter("swaps", tokens=frozenset(["mint"])),
+        Filter("swaps", dexes=frozenset(["pump-fun"])),
+    ]
+    others = [
+        Filter("swaps", wallets=frozenset([f"w{n}"]), dexes=frozenset(["pump-fun"]))
+        for n in range(500)
+    ]
+    others += [
+        Filter("swaps", tokens=frozenset([f"m{n}"]), dexes=frozenset(["pump-fun"]))
+        for n in range(500)
+    ]
+    assert looks(one, event) > 0
+    assert looks(one + others, event) == looks(one, event)
+
+
+def test_equal_filters_share_a_group():
+    index = Index(channels.SWAPS)
+    first = index.add(Filter("swaps", dexes=frozenset(["a", "b"])), 1)
+    second = index.add(Filter("swaps", dexes=frozenset(["b", "a"])), 2)
+    assert first is second
+    assert first.members == (1, 2)
+
+
+def test_a_filter_the_channel_lacks_is_an_error():
+    with pytest.raises(ValueError, match="prices cannot be filtered by wallets"):
+        Filter("prices", wallets=frozenset(["w"]))
+    with pytest.raises(ValueError, match="no channel 'trades'"):
+        Filter("trades")
+
+
+def test_filters_are_told_in_the_words_of_clients():
+    chosen = Filter(
+        "swaps",
+        dexes=frozenset(["b", "a"]),
+        tokens=frozenset(["m"]),
+        wallets=frozenset(["y", "x"]),
+    )
+    assert chosen.told() == {"wallets": ["x", "y"], "token": "m", "dex": ["a", "b"]}
+    assert Filter("swaps").told() == {}
+    assert Filter("creations", platforms=frozenset(["p"])).told() == {"platforms": ["p"]}
+    assert Filter("prices", mints=frozenset(["m"])).told() == {"mints": ["m"]}
+    assert Filter("trending-pairs", dexes=frozenset(["p"])).told() == {"dex": ["p"]}
