@@ -272,6 +272,7 @@ class Shell {
   }
 
   problem(words, ...more) {
+    document.title = `${words} – Soltape`;
     fill(main, element("h1", { tabindex: "-1" }, words), element("p", {}, more));
     main.querySelector("h1").focus();
   }

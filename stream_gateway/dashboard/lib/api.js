@@ -5,7 +5,7 @@ const LONGEST_MS = 15_000;
 /** An answer that is none; `status` is 0 where nothing answered. `message` is for people. */
 export class Failure extends Error {
   constructor(status, code, detail, { retryAfterMs = null, title = "", data = null } = {}) {
-    super(title ? `${title}. ${detail}` : detail);
+    super(title ? `${title}: ${detail}` : detail);
     this.name = "Failure";
     this.status = status;
     this.code = code;

@@ -65,7 +65,7 @@ test("a problem is a failure in words", async () => {
       status: 429,
       code: "rate_exceeded",
       detail: "do this",
-      message: "Title. do this",
+      message: "Title: do this",
       retryAfterMs: 7_000,
       isAboutKey: false,
     },

@@ -84,6 +84,14 @@ export function createFilters({ filter, onApply }) {
       element("button", { type: "button", on: { click: clear } }, "Clear")),
     problem,
   );
+  venueBox.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !venueBox.open) return;
+    venueBox.open = false;
+    venueSummary.focus();
+  });
+  venueBox.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget !== null && !venueBox.contains(relatedTarget)) venueBox.open = false;
+  });
   drawVenues();
 
   function drawVenues() {
