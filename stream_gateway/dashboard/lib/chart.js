@@ -15,6 +15,7 @@ import { onTheme } from "./theme.js";
 
 const NEAR_THE_END = 30; // candles left of the view: time to ask for older ones
 const FIRST_CANDLES = 120; // in view
+const FEWEST_CANDLES = 50; // there is room for
 const KEYS_HINT =
   "Arrow keys go from candle to candle, Home and End to the first and the last, plus and minus zoom.";
 
@@ -169,8 +170,8 @@ export function createCandleChart({ label, onOlder, onPoint }) {
   function reset() {
     isResetDue = chart.timeScale().width() === 0;
     if (isResetDue) return;
-    const from = Math.max(rows.length - FIRST_CANDLES, Math.min(0, rows.length - 40));
-    chart.timeScale().setVisibleLogicalRange({ from, to: rows.length + 3 });
+    const width = Math.min(FIRST_CANDLES, Math.max(FEWEST_CANDLES, rows.length));
+    chart.timeScale().setVisibleLogicalRange({ from: rows.length - width, to: rows.length + 3 });
   }
 
   chart.timeScale().subscribeSizeChange(() => {

@@ -1,5 +1,6 @@
 // A token: what it costs and is, its candles, its swaps, who holds it and who gained with it.
 
+import { addressFault } from "../lib/address.js";
 import { isAbort } from "../lib/api.js";
 import { element, fill, link } from "../lib/dom.js";
 import { harmless } from "../lib/format.js";
@@ -21,6 +22,11 @@ export function mount(root, { api, socket, params, announce }) {
   const { mint } = params;
   if (mint === null) {
     fill(root, nothingAsked());
+    return () => {};
+  }
+  const fault = addressFault(mint);
+  if (fault !== null) {
+    fill(root, invalid(fault));
     return () => {};
   }
   const leaving = new AbortController();
@@ -47,10 +53,6 @@ export function mount(root, { api, socket, params, announce }) {
         if (isAbort(error) || signal.aborted) return;
         fill(problem, failureWords(error, { isStale: facts !== null, again: () => asking.now() }));
         if (facts === null && error.code === "unknown_token") fill(problem, unknown(error));
-        if (facts === null && error.code === "invalid_address") {
-          fill(problem, invalid(error));
-          return; // it never becomes one
-        }
         throw error;
       }
     },
@@ -159,13 +161,12 @@ export function mount(root, { api, socket, params, announce }) {
   };
 }
 
-function invalid(error) {
+function invalid(fault) {
   return element(
     "section",
     { class: "card narrow", role: "alert" },
-    element("h2", {}, "This is no address of a token"),
-    element("p", {}, error.detail),
-    element("p", { class: "hint" }, "An address has 32 to 44 letters and digits, without 0, O, I and l."),
+    element("h1", {}, "This is no address of a token"),
+    element("p", {}, fault),
   );
 }
 

@@ -1,5 +1,6 @@
 // A wallet: what it holds and gained, day by day, every swap, and why each gain is what it is.
 
+import { addressFault } from "../lib/address.js";
 import { isAbort } from "../lib/api.js";
 import { element, fill, link } from "../lib/dom.js";
 import { short } from "../lib/format.js";
@@ -26,6 +27,11 @@ export function mount(root, { api, socket, params, query, announce }) {
     fill(root, nothingAsked());
     return () => {};
   }
+  const fault = addressFault(address);
+  if (fault !== null) {
+    fill(root, invalid(fault));
+    return () => {};
+  }
   const leaving = new AbortController();
   const { signal } = leaving;
   const path = `/api/wallets/${encodeURIComponent(address)}`;
@@ -46,10 +52,6 @@ export function mount(root, { api, socket, params, query, announce }) {
       } catch (error) {
         if (isAbort(error) || signal.aborted) return;
         fill(problem, failureWords(error, { isStale: shown !== null, again: () => asking.now() }));
-        if (shown === null && error.code === "invalid_address") {
-          fill(problem, invalid(error));
-          return; // it never becomes one
-        }
         throw error;
       }
     },
@@ -130,13 +132,12 @@ export function mount(root, { api, socket, params, query, announce }) {
   };
 }
 
-function invalid(error) {
+function invalid(fault) {
   return element(
     "section",
     { class: "card narrow", role: "alert" },
-    element("h2", {}, "This is no address of a wallet"),
-    element("p", {}, error.detail),
-    element("p", { class: "hint" }, "An address has 32 to 44 letters and digits, without 0, O, I and l."),
+    element("h1", {}, "This is no address of a wallet"),
+    element("p", {}, fault),
   );
 }
 

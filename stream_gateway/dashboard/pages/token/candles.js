@@ -197,7 +197,8 @@ export function createCandles({ api, mint, announce, isLive }) {
   function summaryWords(rows) {
     const all = summary(rows, currency);
     const volume = currency === "usd" ? money : (value) => `${amount(value)} SOL`;
-    const span = `${count(rows.length)} candles of ${INTERVAL_WORDS[interval]}, ${utc(rows[0].start_ms)} to ${utc(rows.at(-1).start_ms)} UTC`;
+    const ends = [rows[0], rows.at(-1)].map((row) => utc(row.start_ms)).join(" to ");
+    const span = `Candles of ${INTERVAL_WORDS[interval]}: ${count(rows.length)}, ${ends} UTC`;
     if (all === null) return `${span}. No price was known.`;
     return (
       `${span}. From ${priced(all.first)} to ${priced(all.last)}` +
