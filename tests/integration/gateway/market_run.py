@@ -30,6 +30,7 @@ RATE = 100.0  # transactions a second
 RUN_S = 25.0
 SETTLE_S = 180.0
 FORKS = 0.2  # a good many, of a few slots each
+MOST_MINTS = 100  # of a subscription to prices
 WORKERS = ("live", "market")
 PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS)
 MAIN = tuple(channel for channel in channels.ALL if channel != channels.TRENDING)
@@ -44,16 +45,22 @@ class Client:
     path: str
     asks: Sequence[Mapping[str, Any]]
     got: list[Message] = field(default_factory=list)
+    connection: websockets.ClientConnection | None = None
 
     async def listen(self, url: str, key: str) -> None:
         """Ask, and note what comes until cancelled."""
         async with websockets.connect(
             f"{url}{self.path}", additional_headers={"x-api-key": key}, max_size=None
         ) as connection:
+            self.connection = connection
             for ask in self.asks:
-                await connection.send(orjson.dumps(ask).decode())
+                await self.ask(ask)
             async for text in connection:
                 self.got.append(orjson.loads(text))
+
+    async def ask(self, message: Mapping[str, Any]) -> None:
+        assert self.connection
+        await self.connection.send(orjson.dumps(message).decode())
 
     def events(self, kind: str) -> list[Message]:
         return [message for message in self.got if message["type"] == kind]
@@ -75,7 +82,8 @@ class Finished:
     all: Client
     filtered: Client
     trends: Client
-    gateway_log: str
+    snaps: Client  # asks for snapshots of prices again and again
+    refused: Message  # the answer to a venue that there is not
 
 
 def gateway(settings: Settings, shared: Mapping[str, str], port: int) -> Process:
@@ -123,20 +131,23 @@ async def run(folder: Path) -> Finished:
         ],
     )
     trends = Client("/ws/trending-pairs", [{"action": "subscribe", "dex": "*"}])
+    snaps = Client("/ws", [{"action": "subscribe", "channel": "swaps", "dex": "no-such-venue"}])
     fleet, watch = Fleet(planned), Watch(planned)
     listening: list[asyncio.Task[None]] = []
     try:
         await fleet.start("kafka", "clickhouse", "redis", "gateway")
         key = await new_key(planned.settings)
         url = f"ws://{HOST}:{port}"
-        clients = (everything, filtered, trends)
+        clients = (everything, filtered, trends, snaps)
         listening = [asyncio.create_task(client.listen(url, key)) for client in clients]
 
         async def subscribed() -> bool:
             return all(len(client.got) >= len(client.asks) for client in clients)
 
         await watch.until(subscribed, SETTLE_S, "answers to the subscriptions")
+        await snaps.ask({"action": "unsubscribe", "channel": "swaps"})
         await fleet.start(*WORKERS, "ingest", "chain")
+        listening.append(asyncio.create_task(_ask_for_snapshots(snaps, everything)))
         await asyncio.sleep(RUN_S)
         await _calm(fleet, watch, planned)
         await _all_delivered(watch, planned.settings, everything, trends)
@@ -147,6 +158,12 @@ async def run(folder: Path) -> Finished:
             return bool(last.events("snapshot"))
 
         await watch.until(snapped, SETTLE_S, "a snapshot")
+        await snaps.ask({"action": "subscribe", "channel": "swaps", "dex": "no-such-venue"})
+
+        async def refused() -> bool:
+            return bool(snaps.events("error"))
+
+        await watch.until(refused, SETTLE_S, "an error")
         records = {
             topic.name: [
                 record.value async for record in topics.records_so_far(planned.settings, topic)
@@ -164,7 +181,6 @@ async def run(folder: Path) -> Finished:
         await asyncio.gather(*listening, return_exceptions=True)
         await watch.close()
         await fleet.close()
-    logs = (folder / "logs").glob("gateway-*.log")
     return Finished(
         planned.truth,
         records,
@@ -173,8 +189,19 @@ async def run(folder: Path) -> Finished:
         everything,
         filtered,
         trends,
-        "".join(path.read_text() for path in logs),
+        snaps,
+        snaps.events("error")[0],
     )
+
+
+async def _ask_for_snapshots(client: Client, everything: Client) -> None:
+    """Subscribe to prices anew, with a snapshot, for mints that trade; until cancelled."""
+    while True:
+        mints = [message["data"]["mint"] for message in everything.events("price")]
+        if some := list(dict.fromkeys(reversed(mints)))[:MOST_MINTS]:
+            ask = {"action": "subscribe", "channel": "prices", "mints": some, "snapshot": True}
+            await client.ask(ask)
+        await asyncio.sleep(0.3)
 
 
 async def _calm(fleet: Fleet, watch: Watch, planned: Plan) -> None:

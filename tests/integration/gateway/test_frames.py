@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 import stream_gateway
+from pipeline.agents.live.vocabulary import SLUGS
 from schemas import channels
 from schemas.channels import TRENDING_FIELDS, parse_event_id, trending_data
 from schemas.proto import tape_pb2
@@ -157,6 +158,42 @@ def test_prices_never_go_back(finished: Finished) -> None:
         assert now >= latest.get(data["mint"], now)
         latest[data["mint"]] = now
     assert len(latest) > 20
+
+
+def place(identity: str) -> tuple[int, ...]:
+    return tuple(map(int, identity.split("-")))
+
+
+def test_a_snapshot_and_what_follows_it_is_the_stream(finished: Finished) -> None:
+    """While the market runs: nothing between the two is missing, and nothing goes back."""
+    stream = [(place(m["id"]), m["data"]) for m in finished.all.events("price")]
+    snapshots, mints, after, followed = 0, set[str](), (0, 0, 0), list[Any]()
+
+    def check() -> None:
+        wanted = [each for each in stream if each[1]["mint"] in mints and each[0] > after]
+        assert followed == wanted[: len(followed)]
+
+    for message in finished.snaps.got:
+        if message["type"] == "subscribed" and message["channel"] == "prices":
+            check()
+            mints, followed = set(message["filter"]["mints"]), []
+        elif message["type"] == "snapshot":
+            snapshots += 1
+            after = place(message["as_of_id"])
+            before = {d["mint"]: d for p, d in stream if p <= after and d["mint"] in mints}
+            assert message["data"] == [before[mint] for mint in sorted(before)]
+        elif message["type"] == "price":
+            followed.append((place(message["id"]), message["data"]))
+    check()
+    assert snapshots > 20
+    assert len(finished.snaps.events("price")) > 100
+
+
+def test_a_venue_that_there_is_not_is_refused_once_the_pipeline_has_told(
+    finished: Finished,
+) -> None:
+    assert finished.refused["code"] == "unknown_dex"
+    assert set(finished.refused["accepted"]) == set(SLUGS.dexes)
 
 
 def settled() -> Any:
