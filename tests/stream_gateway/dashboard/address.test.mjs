@@ -21,7 +21,7 @@ test("what is none is told why", () => {
     ["", /this has 0/],
     ["So1111111111111111111111111111111111111111O2", /“O” is in no address/],
     ["<img src=x onerror=alert(1)>AAAAAAAAAAAAAAAA", /letters and digits only/],
-    ["So11111111111111111111111111111111111111", /of 31 bytes/],
+    ["So11111111111111111111111111111111111111", /of 30 bytes/],
     ["JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFH", /of 33 bytes/],
     ["1111111111111111111111111111111111", /of 34 bytes/],
   ]) {
