@@ -1,16 +1,16 @@
 // A price as a line of a word's size; what it shows is said in words as well.
 
-import { svg, unseen } from "./dom.js";
-import { duration, percent } from "./format.js";
+import { element, svg, unseen } from "./dom.js";
+import { duration, percent, UNKNOWN } from "./format.js";
 import { fit } from "./trail.js";
 
 const WIDTH = 96;
 const HEIGHT = 22;
 
-/** Return the nodes of a trail: a line, and what it says; a text while there is too little. */
+/** Return the nodes of a trail: a line, and what it says; a dash while there is too little. */
 export function sparkline(trail) {
   const { points, changePct } = trail;
-  if (changePct === null) return [unseen("not known yet")];
+  if (changePct === null) return [element("span", { title: "Too few prices were seen" }, UNKNOWN)];
   const look = changePct < 0 ? "falling" : "rising";
   const places = fit(points, WIDTH, HEIGHT, 2);
   const line = places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");

@@ -16,7 +16,7 @@ export class Trail {
     if (last && timeMs < last[0]) return;
     this.#first = Math.min(this.#first, timeMs);
     const before = this.#points.at(-2);
-    if (last && before && last[0] - before[0] < STEP_MS) this.#points.pop();
+    if (before && timeMs - before[0] < STEP_MS) this.#points.pop();
     this.#points.push([timeMs, price]);
     this.#forget(timeMs);
     this.version += 1;
