@@ -21,9 +21,9 @@ test("what is none is told why", () => {
     ["", /this has 0/],
     ["So1111111111111111111111111111111111111111O2", /“O” is in no address/],
     ["<img src=x onerror=alert(1)>AAAAAAAAAAAAAAAA", /letters and digits only/],
-    ["So11111111111111111111111111111111111111", /of 30 bytes/],
-    ["JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFH", /of 33 bytes/],
-    ["1111111111111111111111111111111111", /of 34 bytes/],
+    ["So11111111111111111111111111111111111111", /this is of 30/],
+    ["JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFH", /this is of 33/],
+    ["1111111111111111111111111111111111", /this is of 34/],
   ]) {
     assert.match(addressFault(text), words, text);
   }
