@@ -391,5 +391,5 @@ def test_nothing_of_it_was_a_fault_of_ours(gateway, key):
     assert "Traceback" not in said
     assert "could not be" not in said
     assert key not in said
-    assert gateway.metric("soltape_gateway_closes_total", code="1011") == 0
+    assert gateway.metric("soltape_gateway_closes_total", code="1011", by="server") == 0
     assert gateway.metric("soltape_gateway_handshakes_total", status="500") == 0
