@@ -1,5 +1,6 @@
 // Asking again from time to time, while somebody looks.
 
+const FIRST_RETRY_MS = 5_000; // or the period, where that is shorter
 const LONGEST_WAIT_MS = 300_000;
 
 /**
@@ -36,7 +37,8 @@ export function refresh(task, periodMs, world = {}) {
       waitMs = periodMs();
     } catch (error) {
       failures += 1;
-      const later = Math.min(LONGEST_WAIT_MS, periodMs() * 2 ** Math.min(failures - 1, 8));
+      const first = Math.min(periodMs(), FIRST_RETRY_MS);
+      const later = Math.min(LONGEST_WAIT_MS, first * 2 ** Math.min(failures - 1, 8));
       waitMs = Math.max(later, error?.retryAfterMs ?? 0);
     }
     isRunning = false;

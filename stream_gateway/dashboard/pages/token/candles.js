@@ -111,6 +111,10 @@ export function createCandles({ api, mint, announce, isLive }) {
     chartPlace.hidden = true;
     empty.hidden = false;
     setText(empty, "Loading …");
+    setText(told, "");
+    setText(ending, "");
+    olderButton.hidden = true;
+    tablePlace.hidden = true;
     let hasBegun = false;
     const once = async () => {
       try {
