@@ -213,7 +213,10 @@ class Settings(BaseSettings):
         2_000, ge=1, le=100_000, description="WebSocket connections that a process holds at once"
     )
     gateway_queue_kib: int = Field(
-        4_096, ge=64, le=1_048_576, description="what may wait for a client that reads slowly, KiB"
+        4_096,
+        ge=1_024,
+        le=1_048_576,
+        description="what may wait for a client that reads slowly, KiB",
     )
     gateway_slow_s: float = Field(
         10.0, gt=0, le=600, description="how long a client's queue may be full before it is closed"
