@@ -52,8 +52,8 @@ class Bare:
         self._indexes[channel].add(chosen, websocket)
 
     async def run(self) -> None:
-        """Read the streams and send, until cancelled."""
-        after: dict[Any, Any] = {channel.stream: "$" for channel in channels.ALL}
+        """Read the streams, which are empty at first, and send, until cancelled."""
+        after: dict[Any, Any] = dict.fromkeys((each.stream for each in channels.ALL), "0")
         while True:
             answer: Any = await self._redis.xread(after, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
             for stream, entries in answer or ():

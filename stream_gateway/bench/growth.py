@@ -30,6 +30,9 @@ class _Counting:
     def deliver(self, data: bytes, events: int) -> None:
         self.events += events
 
+    def tell(self, frame: bytes) -> None:
+        raise AssertionError("nobody is told anything here")
+
     async def drained(self) -> bool:
         return True
 
