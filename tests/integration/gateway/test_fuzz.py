@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import pytest
 
 from schemas import channels
-from tests.integration.gateway.conftest import WITHIN_S, swap
+from tests.integration.gateway.conftest import WITHIN_S, running_gateway, swap
 
 SEED = int(os.environ.get("SOLTAPE_FUZZ_SEED", "20261121"))
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -125,6 +125,15 @@ def raw(gateway, key) -> Iterator[Raw]:
             head += byte
         assert head.startswith(b"HTTP/1.1 101"), head
         yield Raw(sock)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory, valkey_port):
+    """A gateway that nobody is idle for, as the witness does not read while a test runs."""
+    with running_gateway(
+        tmp_path_factory.mktemp("fuzz"), valkey_port, gateway_idle_s=3_600.0
+    ) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
