@@ -10,6 +10,7 @@ from pipeline.agents.context import Context
 from pipeline.agents.market.books import MarketBooks, open_books
 from pipeline.agents.market.cold import reader
 from pipeline.agents.market.registry import Registry
+from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled import lane
 from schemas.topics import SETTLED_BY_MINT
 
@@ -19,6 +20,7 @@ GROUP: Final = "market"
 def attach(app: faust.App, context: Context) -> None:
     """Put the agent on an app."""
     registry = Registry(context.settings, context.redis, context.clickhouse)
+    stream = TrendingStream(context.redis)
 
     async def open_partition(partition: int) -> MarketBooks:
         registry.start(context.stop)
@@ -28,6 +30,7 @@ def attach(app: faust.App, context: Context) -> None:
             registry,
             reader(context.clickhouse),
             context.settings.market_cold_after_days,
+            stream,
         )
 
     lane.attach(app, context, GROUP, SETTLED_BY_MINT, open_partition)

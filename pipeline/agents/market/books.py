@@ -9,6 +9,7 @@ slots: how they are cut into flushes, and what is in memory, makes no difference
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -20,27 +21,20 @@ from pipeline.agents.market.load import Loader, Slot, decode, needs
 from pipeline.agents.market.registry import Registry
 from pipeline.agents.market.state import commands
 from pipeline.agents.market.trending_list import TrendingList
+from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled.books import Writes
 from pipeline.domain.market import MintMarket, SolUsd, Token
 from pipeline.solana.address import text
-from schemas.channels import (
-    TRENDING,
-    LiveEvent,
-    pack,
-    trending_event,
-    trending_removed_event,
-)
+from schemas.channels import LiveEvent, trending_event, trending_removed_event
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.redis_keys import ACTIVE, LIVE_EPOCH, MARKETS, tag_of_mints
-from schemas.redis_keys import TRENDING as TRENDING_KEY
+from schemas.redis_keys import ACTIVE, MARKETS, TRENDING, tag_of_mints
 from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
 
 MARKETS_IN_MEMORY: Final = 1_000  # of one partition, about 16 KiB each; more if all are needed
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
 SNAPSHOT_EVERY_MIN: Final = QUARTER
-STREAM_ENTRIES: Final = 2_000  # each of the frames of about a second of one partition
 
 _SECOND, *_LONGER = range(len(INTERVALS_S))
 _LENGTHS: Final = tuple(INTERVALS_S.values())
@@ -56,8 +50,11 @@ class MarketBooks:
         registry: Registry,
         read_cold: ReadCold,
         cold_after_days: int,
+        stream: TrendingStream,
     ) -> None:
         self._command: Callable[..., Awaitable[Any]] = redis.execute_command
+        self._stream = stream
+        self._opening = stream.opening()
         self._registry = registry
         self._tag = tag_of_mints(partition)
         self._markets: dict[str, MintMarket] = {}  # least recently used first
@@ -94,7 +91,7 @@ class MarketBooks:
             self._this_minute.add(mint.decode())
             if time_ms >= second_ms:
                 self._this_second.add(mint.decode())
-        listed = await ask("ZRANGE", TRENDING_KEY.make(tag=self._tag), 0, -1, "WITHSCORES")
+        listed = await ask("ZRANGE", TRENDING.make(tag=self._tag), 0, -1, "WITHSCORES")
         self._trending.restore((mint.decode(), int(score)) for mint, score in listed)
         await self._loader.load_whole([*self._this_minute, *self._trending.scores])
 
@@ -216,21 +213,13 @@ class MarketBooks:
     async def tick(self) -> None:
         """Tell the live stream of the trending records that were written, the latest of each.
 
-        Where Redis is away they wait; a crash may lose them, and the next change of a token
-        tells all of it again.
+        Where Redis is away they wait.
         """
         if not self._written_frames:
             return
-        frames = self._written_frames
-        try:
-            epoch = await self._command("GET", LIVE_EPOCH.make())
-            fields = pack((epoch or b"").decode(), list(frames.values()))
-            parts = [part for item in fields.items() for part in item]
-            limit = ("MAXLEN", "~", STREAM_ENTRIES)
-            await self._command("XADD", TRENDING.stream, *limit, "*", *parts)
-        except RedisError:
-            return
-        self._written_frames = {}
+        with suppress(RedisError):
+            await self._stream.tell(self._opening, list(self._written_frames.values()))
+            self._written_frames = {}
 
     # What is due by time.
 
@@ -302,9 +291,14 @@ async def open_books(
     registry: Registry,
     read_cold: ReadCold,
     cold_after_days: int,
+    stream: TrendingStream | None = None,
 ) -> MarketBooks:
-    """Return the books of a partition as Redis has them; raises RedisError."""
-    books = MarketBooks(redis, partition, registry, read_cold, cold_after_days)
+    """Return the books of a partition as Redis has them; raises RedisError.
+
+    All books of a process share a stream.
+    """
+    stream = stream or TrendingStream(redis)
+    books = MarketBooks(redis, partition, registry, read_cold, cold_after_days, stream)
     await books.open()
     return books
 

@@ -13,10 +13,16 @@ from redis.asyncio import Redis
 from pipeline.agents.market import books as market_books
 from pipeline.agents.market import trending_list
 from pipeline.agents.market.cold import ColdMarketsLost
+from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.sinks.redis import Watermark, commit
 from schemas import base58
 from schemas.channels import TRENDING as TRENDING_FRAMES
-from schemas.channels import TRENDING_FIELDS, trending_data, unpack
+from schemas.channels import (
+    TRENDING_FIELDS,
+    trending_data,
+    trending_removed_event,
+    unpack,
+)
 from schemas.codec import CodecError
 from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
 from schemas.proto.tape_pb2 import SlotBatch
@@ -24,6 +30,7 @@ from schemas.redis_keys import (
     ACCOUNTS,
     COLD_MARKETS,
     HOLDERS,
+    LIVE_EPOCH,
     MARKET,
     TRENDING,
     TRENDING_RECORDS,
@@ -233,16 +240,47 @@ async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -
 DAY_MS = 24 * 3_600_000
 
 
+class Follower:
+    """Follows the stream of the trending list; where something may be missing, reads the list."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._seen = "-"
+        self.epochs: list[str] = []
+        self.tokens: dict[str, dict[str, Any]] = {}
+        self.removed = 0
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        records = await self._redis.hgetall(TRENDING_RECORDS.make(tag=TAG))
+        return {mint.decode(): trending_data(orjson.loads(text)) for mint, text in records.items()}
+
+    async def follow(self) -> None:
+        for entry_id, fields in await self._redis.xrange(TRENDING_FRAMES.stream, min=self._seen):
+            self._seen = f"({entry_id.decode()}"
+            entry = unpack(fields)
+            if entry.epoch not in self.epochs:
+                self.epochs.append(entry.epoch)
+                self.tokens = await self.listed()
+            for event in entry.events:
+                frame = orjson.loads(event.frame)
+                data = frame["data"]
+                assert tuple(event.index) == (data["mint"], data["dex"]) == (data["mint"], PUMP)
+                if frame["type"] == "trending":
+                    self.tokens[data["mint"]] = data
+                else:
+                    assert frame["type"] == "trending_removed"
+                    self.removed += self.tokens.pop(data["mint"], None) is not None
+
+
+@pytest.mark.parametrize("crashes", [False, True])
 async def test_who_follows_the_trending_stream_has_the_list(
-    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch, crashes: bool
 ) -> None:
     """Tokens leave it: a full list pushes them out, and a day without a trade ends all."""
     monkeypatch.setattr(trending_list, "LISTED", 4)
     tape = lab.make_tape(12, 250, mints=20, step_ms=20_000)
-    books = await lab.opened(redis, {})
     rows: dict[str, list[Any]] = {}
-    followed: dict[str, dict[str, Any]] = {}
-    seen, removed = "-", 0
+    books, follower, opened, compared = await lab.opened(redis, rows), Follower(redis), 1, 0
     later = SlotBatch(slot=10_000, block_time_ms=tape.slots[-1].block_time_ms + 3 * DAY_MS)
     for at, batch in enumerate([*tape.slots, later]):
         await books.load([batch])
@@ -250,24 +288,33 @@ async def test_who_follows_the_trending_stream_has_the_list(
         if at % 3 and batch is not later:
             continue
         await lab.write(redis, books, rows)
+        if crashes and at % 30 == 15:
+            books = await lab.opened(redis, rows)  # without having told what was written
+            opened += 1
+            continue
         await books.tick()
-        for entry_id, fields in await redis.xrange(TRENDING_FRAMES.stream, min=seen):
-            seen = f"({entry_id.decode()}"
-            for event in unpack(fields).events:
-                frame = orjson.loads(event.frame)
-                data = frame["data"]
-                assert tuple(event.index) == (data["mint"], data["dex"]) == (data["mint"], PUMP)
-                if frame["type"] == "trending":
-                    followed[data["mint"]] = data
-                else:
-                    assert frame["type"] == "trending_removed"
-                    removed += followed.pop(data["mint"], None) is not None
-        records = await redis.hgetall(TRENDING_RECORDS.make(tag=TAG))
-        assert followed == {
-            mint.decode(): trending_data(orjson.loads(text)) for mint, text in records.items()
-        }
-    assert removed > 10
-    assert not followed
+        await follower.follow()
+        if len(follower.epochs) == opened:  # else there was nothing to tell since
+            assert follower.tokens == await follower.listed()
+            compared += 1
+    assert follower.removed > 10
+    assert not follower.tokens
+    assert compared > 60
+    assert opened == len(follower.epochs) == (9 if crashes else 1)
+
+
+async def test_books_that_are_opened_together_share_an_epoch(redis: Redis) -> None:
+    await redis.set(LIVE_EPOCH.make(), "live")
+    stream = TrendingStream(redis)
+    told = [trending_removed_event("m", PUMP)]
+    first, second = stream.opening(), stream.opening()
+    for opening in (first, second):
+        await stream.tell(opening, told)
+    await stream.tell(stream.opening(), told)
+    entries = [unpack(fields) for _, fields in await redis.xrange(TRENDING_FRAMES.stream)]
+    assert [entry.epoch for entry in entries] == [f"live/{first}"] * 2 + [entries[2].epoch]
+    assert first == second
+    assert entries[2].epoch not in ("live", f"live/{first}")
 
 
 async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redis: Redis) -> None:
