@@ -53,35 +53,49 @@ class _Walk:
     filter: Filter
     place: Place  # he has had what he wants up to here
     pages: _Pages | None = None  # once memory did not do
+    _parts: list[bytes] = field(default_factory=list)  # not sent yet
+    _events: int = 0
 
     @property
     def channel(self) -> Channel:
         return BY_NAME[self.filter.channel]
 
+    def tell(self, gap: Gap) -> None:
+        """Tell him that something is missing."""
+        self.send()
+        self.subscriber.tell(gap.frame)
+
     def gap(self, reason: Reason, before: Place | None) -> None:
         """Tell him that something is missing from where he is."""
-        self.subscriber.tell(Gap(self.channel, reason, self.place, before).frame)
+        self.tell(Gap(self.channel, reason, self.place, before))
 
-    def send(self, batch: Batch) -> int:
-        """Send what he wants of a batch and has not had; return the bytes."""
+    def take(self, batch: Batch) -> int:
+        """Put what he wants of a batch and has not had to what is sent; return its bytes."""
         had, self.place = self.place, max(self.place, batch.end)
-        skip = 0
-        if had >= batch.begin:  # within the same entry
-            skip = had.place - batch.first + 1
+        skip = had.place - batch.first + 1 if had >= batch.begin else 0  # within the same entry
+        conditions = self.filter.conditions()
+        if not skip and not conditions:
+            self._parts.append(batch.joined)
+            self._events += len(batch.events)
+            return len(batch.joined)
         wanted = [
             number
             for number, event in enumerate(batch.events)
-            if number >= skip and self.filter.matches(event.index)
+            if number >= skip and all(event.index[at] in values for at, values in conditions)
         ]
         if not wanted:
             return 0
-        if len(wanted) == len(batch.events):
-            data = batch.joined
-        else:
-            frames = batch.frames
-            data = b"".join([frames[number] for number in wanted])
-        self.subscriber.deliver(data, len(wanted))
-        return len(data)
+        frames = [batch.frames[number] for number in wanted]
+        self._parts += frames
+        self._events += len(frames)
+        return sum(map(len, frames))
+
+    def send(self) -> None:
+        """Send what was taken, in one write."""
+        if self._parts:
+            self.subscriber.deliver(b"".join(self._parts), self._events)
+            self._parts.clear()
+            self._events = 0
 
 
 class Replay:
@@ -130,12 +144,14 @@ class Replay:
         sent = seen = 0
         for item in self._source.recent.after(walk.channel.stream, walk.place):
             if sent > STEP_BYTES or seen > STEP_EVENTS:
+                walk.send()
                 return False
             if isinstance(item, Gap):
-                walk.subscriber.tell(item.frame)
+                walk.tell(item)
             else:
                 seen += len(item.events)
-                sent += walk.send(item)
+                sent += walk.take(item)
+        walk.send()
         self._fanout.attach(walk.subscriber, walk.filter)
         return True
 
@@ -191,9 +207,11 @@ class Replay:
         [found] = await self._ask(("XRANGE", stream, start, "+", "COUNT", pages.entries))
         if pages.anchor and (not found or text(found[0][0]) != pages.anchor):
             pages.hole = "trimmed"  # or lost
-        size, is_end = 0, len(found) < pages.entries
+        size = sent = seen = 0
+        is_end = len(found) < pages.entries
         for raw_id, fields in found:
             entry_id = text(raw_id)
+            seen += 1
             size += sum(len(part) for part in fields)
             is_anchor, pages.anchor = entry_id == pages.anchor, entry_id
             try:
@@ -210,10 +228,14 @@ class Replay:
                 walk.gap(pages.hole, Place.in_entry(entry_id, 0))
                 pages.hole = None
             for batch in pieces(channel, entry_id, entry):
-                if batch.end > walk.place and walk.send(batch) > STEP_BYTES:
-                    await walk.subscriber.drained()  # looked at again before the next page
+                if batch.end > walk.place and sent <= STEP_BYTES:
+                    sent += walk.take(batch)
+            if sent > STEP_BYTES:  # the rest when he has read this, be it of the same entry
+                is_end = False
+                break
+        walk.send()
         if found:
-            pages.entries = max(2, min(MAX_PAGE_ENTRIES, PAGE_BYTES * len(found) // (size + 1)))
+            pages.entries = max(2, min(MAX_PAGE_ENTRIES, PAGE_BYTES * seen // (size + 1)))
         else:  # the stream is gone
             if pages.hole:
                 walk.gap(pages.hole, None)

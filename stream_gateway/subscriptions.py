@@ -66,6 +66,17 @@ class Filter:
             for field, place, _ in _KINDS[self.channel]
         )
 
+    def conditions(self) -> tuple[tuple[int, frozenset[str]], ...]:
+        """Return what it asks of an event's index: a place there, and what may stand at it.
+
+        The most selective comes first; an event that fulfils all of them matches.
+        """
+        return tuple(
+            (place, wanted)
+            for field, place, _ in _KINDS[self.channel]
+            if (wanted := getattr(self, field))
+        )
+
     def told(self) -> dict[str, Any]:
         """Return it as a client is told: what is not in it is not filtered by."""
         told: dict[str, Any] = {}
@@ -81,17 +92,13 @@ class Group(Generic[Member]):
     __slots__ = ("_everybody", "_members", "filter", "is_for_all", "place", "rest", "values")
 
     def __init__(self, chosen: Filter) -> None:
-        wanted = [
-            (place, getattr(chosen, field))
-            for field, place, _ in _KINDS[chosen.channel]
-            if getattr(chosen, field)
-        ]
+        first, *rest = chosen.conditions() or ((-1, frozenset()),)
         self.filter = chosen
-        self.is_for_all = not wanted
-        self.place: int = wanted[0][0] if wanted else -1
-        self.values: frozenset[str] = wanted[0][1] if wanted else frozenset()
+        self.place: int = first[0]
+        self.values: frozenset[str] = first[1]
+        self.is_for_all = not self.values
         # What is compared once the most selective kind has matched.
-        self.rest: tuple[tuple[int, frozenset[str]], ...] = tuple(wanted[1:])
+        self.rest = tuple(rest)
         self._members: dict[Member, None] = {}
         self._everybody: tuple[Member, ...] | None = ()
 
