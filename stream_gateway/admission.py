@@ -79,6 +79,7 @@ class Refusal(Exception):  # noqa: N818 - says what is the case
         self.title = title or HTTPStatus(status).phrase
         self.detail = detail
         self.headers = headers or {}
+        self.key_id: str | None = None  # of the key that was refused, for the log
 
     def body(self, request_id: str, path: str) -> bytes:
         """Return the answer's body, application/problem+json as the API has it; `path` without
@@ -123,8 +124,8 @@ class Admission:
         self._unreleased: dict[tuple[str, str], float] = {}
         self._is_away = False
 
-    async def admit(self, key_text: str | None, address: str) -> Admitted:
-        """Let a connection in, or raise Refusal; `address` is the caller's, for the log."""
+    async def admit(self, key_text: str | None) -> Admitted:
+        """Let a connection in, or raise Refusal."""
         key_id = None
         try:
             if not key_text:
@@ -137,7 +138,7 @@ class Admission:
             admitted = await self._admit(fingerprint, key_id)
         except Refusal as refusal:
             ADMISSIONS.labels(refusal.code).inc()
-            log.info("not let in", code=refusal.code, client=address, key_id=key_id)
+            refusal.key_id = key_id
             raise
         ADMISSIONS.labels("admitted").inc()
         return admitted

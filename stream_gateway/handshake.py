@@ -35,7 +35,7 @@ class Host(Protocol):
     def check_room(self) -> None:
         """Raise Refusal where nobody else can come in."""
 
-    async def admit(self, api_key: str | None, address: str) -> Admitted:
+    async def admit(self, api_key: str | None) -> Admitted:
         """Let somebody in, within some seconds; raises Refusal."""
 
     def give_back(self, admitted: Admitted) -> None:
@@ -133,7 +133,7 @@ class Handshake(asyncio.Protocol):
                 return
             endpoint, websocket_key = request.check(asked)
             self._host.check_room()
-            admitted = await self._host.admit(request.api_key(asked), self._address)
+            admitted = await self._host.admit(request.api_key(asked))
         except Refusal as refusal:
             self._refuse(refusal, asked)
         except Exception:
@@ -183,6 +183,7 @@ class Handshake(asyncio.Protocol):
             code=refusal.code,
             status=int(refusal.status),
             path=asked.shown,
+            key_id=refusal.key_id,
             client=self._address,
             request_id=request_id,
         )

@@ -109,12 +109,12 @@ class Server:
         if len(self.connections) >= self.limits.connections:
             raise request.full()
 
-    async def admit(self, api_key: str | None, address: str) -> Admitted:
+    async def admit(self, api_key: str | None) -> Admitted:
         """Let somebody in; raises Refusal."""
         assert self.admission is not None
         try:
             async with asyncio.timeout(_ADMIT_WITHIN_S):
-                return await self.admission.admit(api_key, address)
+                return await self.admission.admit(api_key)
         except TimeoutError:
             raise refused(refusals.store_unavailable(STORE)) from None
 

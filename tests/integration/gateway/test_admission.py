@@ -18,8 +18,6 @@ from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
 
-CALLER = "192.0.2.7"
-
 
 class Server:
     """A Valkey that a test may kill."""
@@ -84,34 +82,34 @@ def admission(redis, told=None):
 async def test_a_key_lets_in_as_many_as_its_plan_has_and_one_that_left_makes_room(redis):
     text = await made(redis)
     one, other = admission(redis), admission(redis)
-    inside = [await each.admit(text, CALLER) for each in (one, other, one, other, one)]
+    inside = [await each.admit(text) for each in (one, other, one, other, one)]
     assert {each.plan for each in inside} == {PLANS["business"]}
     assert {each.key_id for each in inside} == {parse(text)[:12]}
     assert await leases(redis, text) == {each.lease_id for each in inside}
     for each in (one, other):
         with pytest.raises(Refusal, match=r"5 connections at once are in the plan business") as no:
-            await each.admit(text, CALLER)
+            await each.admit(text)
         assert (no.value.status, no.value.code) == (429, "too_many_connections")
         assert int(no.value.headers["Retry-After"]) > 0
     await other.release(inside[1])
-    await one.admit(text, CALLER)
+    await one.admit(text)
     with pytest.raises(Refusal):
-        await other.admit(text, CALLER)
+        await other.admit(text)
 
 
 async def test_one_key_does_not_touch_another(redis):
     mine, others = await made(redis, "pro"), await made(redis, "pro")
     doors = admission(redis)
-    await doors.admit(mine, CALLER)
+    await doors.admit(mine)
     with pytest.raises(Refusal, match="1 connection at once is in the plan pro"):
-        await doors.admit(mine, CALLER)
-    await doors.admit(others, CALLER)
+        await doors.admit(mine)
+    await doors.admit(others)
 
 
 async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):
     text = await made(redis, "enterprise")
     doors = admission(redis)
-    inside = await asyncio.gather(*(doors.admit(text, CALLER) for _ in range(2_500)))
+    inside = await asyncio.gather(*(doors.admit(text) for _ in range(2_500)))
     assert len(await leases(redis, text)) == 2_500
     await redis.ask([("ZREM", leases_key(text), *(each.lease_id for each in inside[:2_400]))])
     await doors.look()
@@ -130,7 +128,7 @@ async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):
 async def test_a_key_that_may_not_is_refused_and_leaves_nothing(redis, facts, status, code):
     text = await made(redis, **facts)
     with pytest.raises(Refusal) as refusal:
-        await admission(redis).admit(text, CALLER)
+        await admission(redis).admit(text)
     assert (refusal.value.status, refusal.value.code) == (status, code)
     assert await leases(redis, text) == set()
     assert (await register.read(redis, parse(text))).last_used_ms is None
@@ -146,7 +144,7 @@ async def test_what_is_no_key_is_refused_without_asking_redis(text, code):
             raise AssertionError(commands)
 
     with pytest.raises(Refusal) as refusal:
-        await admission(Nobody()).admit(text, CALLER)
+        await admission(Nobody()).admit(text)
     refusal = refusal.value
     assert (refusal.status, refusal.code) == (401, code)
     assert refusal.headers["WWW-Authenticate"].startswith("ApiKey ")
@@ -159,7 +157,7 @@ async def test_what_is_no_key_is_refused_without_asking_redis(text, code):
 async def test_a_key_that_was_never_made_is_refused_and_not_made(redis):
     text = new()
     with pytest.raises(Refusal) as refusal:
-        await admission(redis).admit(text, CALLER)
+        await admission(redis).admit(text)
     assert (refusal.value.status, refusal.value.code) == (401, "key_unknown")
     assert await redis.ask([("DBSIZE",)]) == [0]
 
@@ -167,7 +165,7 @@ async def test_a_key_that_was_never_made_is_refused_and_not_made(redis):
 async def test_using_a_key_is_noted_when_it_lets_in_and_while_it_is_in(redis):
     text = await made(redis)
     doors = admission(redis)
-    await doors.admit(text, CALLER)
+    await doors.admit(text)
     first = (await register.read(redis, parse(text))).last_used_ms
     assert abs(first - await register.now_ms(redis)) < 60_000
     name = f"access:{tag_of_key(parse(text))}"
@@ -180,12 +178,12 @@ async def test_a_lease_that_is_not_renewed_ends_and_one_that_is_does_not(redis, 
     monkeypatch.setattr("stream_gateway.admission.CONNECTION_LEASE_S", 1)
     text = await made(redis, "pro")
     dead, living = admission(redis), admission(redis)
-    await dead.admit(text, CALLER)
+    await dead.admit(text)
     assert await redis.ask([("PTTL", leases_key(text))]) <= [1_000]
     async with asyncio.timeout(60):
         while True:
             try:
-                admitted = await living.admit(text, CALLER)
+                admitted = await living.admit(text)
                 break
             except Refusal:
                 await asyncio.sleep(0.05)
@@ -201,10 +199,10 @@ async def test_a_revoked_key_is_told_of_once_for_each_of_its_connections(redis):
     text, others = await made(redis), await made(redis)
     told = []
     doors = admission(redis, told)
-    mine = [await doors.admit(text, CALLER) for _ in range(3)]
-    left = await doors.admit(text, CALLER)
+    mine = [await doors.admit(text) for _ in range(3)]
+    left = await doors.admit(text)
     await doors.release(left)
-    kept = await doors.admit(others, CALLER)
+    kept = await doors.admit(others)
     await doors.look()
     assert told == []
     await register.revoke(redis, parse(text), await register.now_ms(redis))
@@ -223,7 +221,7 @@ async def test_looks_come_by_themselves(redis, monkeypatch):
     told = asyncio.Queue()
     doors = Admission(redis, told.put_nowait)
     running = asyncio.create_task(doors.run())
-    admitted = await doors.admit(text, CALLER)
+    admitted = await doors.admit(text)
     await register.revoke(redis, parse(text), await register.now_ms(redis))
     async with asyncio.timeout(60):
         assert await told.get() == admitted
@@ -233,7 +231,7 @@ async def test_looks_come_by_themselves(redis, monkeypatch):
 async def test_leases_that_redis_has_lost_are_made_again(redis):
     text = await made(redis, "pro")
     doors = admission(redis)
-    admitted = await doors.admit(text, CALLER)
+    admitted = await doors.admit(text)
     record = await register.read(redis, parse(text))
     await redis.ask([("FLUSHALL",), ("SCRIPT", "FLUSH")])
     await doors.look()  # neither key nor script is there
@@ -241,13 +239,13 @@ async def test_leases_that_redis_has_lost_are_made_again(redis):
     assert await register.read(redis, parse(text)) is None
     await register.put(redis, record)
     with pytest.raises(Refusal, match="too_many"):
-        await admission(redis).admit(text, CALLER)
+        await admission(redis).admit(text)
 
 
 async def test_who_left_while_he_was_let_in_does_not_count(redis):
     text = await made(redis, "pro")
     doors = admission(redis)
-    entering = asyncio.create_task(doors.admit(text, CALLER))
+    entering = asyncio.create_task(doors.admit(text))
     while not entering.done() and not redis._link:  # noqa: ASYNC110 - connecting
         await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -256,18 +254,18 @@ async def test_who_left_while_he_was_let_in_does_not_count(redis):
         await entering
     await doors.look()
     assert await leases(redis, text) == set()
-    await doors.admit(text, CALLER)
+    await doors.admit(text)
 
 
 async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, redis):
     text = await made(redis, "business")
     told = []
     doors = admission(redis, told)
-    stays, leaves = [await doors.admit(text, CALLER) for _ in range(2)]
+    stays, leaves = [await doors.admit(text) for _ in range(2)]
     await asyncio.sleep(1.2)  # appendfsync everysec
     server.kill()
     with pytest.raises(Refusal) as refusal:
-        await doors.admit(text, CALLER)
+        await doors.admit(text)
     assert (refusal.value.status, refusal.value.code) == (503, "store_unavailable")
     assert refusal.value.headers["Retry-After"]
     await doors.release(leaves)
@@ -307,7 +305,7 @@ async def main(url, key):
     async def enter():
         nonlocal refused
         try:
-            inside.append(await doors.admit(key, "192.0.2.7"))
+            inside.append(await doors.admit(key))
         except Refusal as refusal:
             assert refusal.code == "too_many_connections", refusal
             refused += 1
@@ -343,7 +341,7 @@ async def test_several_processes_together_let_in_exactly_as_many(server, redis):
         assert sum(inside) == 5 == len(await leases(redis, text))
         assert all(refused)
         with pytest.raises(Refusal):
-            await admission(redis).admit(text, CALLER)
+            await admission(redis).admit(text)
     finally:
         for child in children:
             child.kill()
@@ -366,7 +364,7 @@ async def test_no_more_than_the_plan_at_any_moment(redis):
         nonlocal inside
         while time.monotonic() < until:
             try:
-                admitted = await door.admit(text, CALLER)
+                admitted = await door.admit(text)
             except Refusal:
                 await asyncio.sleep(0)
                 continue
@@ -378,4 +376,4 @@ async def test_no_more_than_the_plan_at_any_moment(redis):
 
     await asyncio.gather(*(coming_and_going(door) for door in doors for _ in range(3)))
     assert await leases(redis, text) == set()
-    assert len([await door.admit(text, CALLER) for door in doors[:5]]) == 5
+    assert len([await door.admit(text) for door in doors[:5]]) == 5

@@ -139,7 +139,7 @@ def test_the_list_tells_how_many_connections_are_open(keys_url):
         try:
             doors = Admission(connection, print)
             for _ in range(3):
-                await doors.admit(first, "192.0.2.7")
+                await doors.admit(first)
             ended = f"access:{tag_of_key(parse(second))}:connections"
             await connection.ask([("ZADD", ended, 5, "of a gateway that was killed")])
         finally:
