@@ -184,6 +184,7 @@ export function createTable({
 /** Put a content into a cell unless it is there: a link that has the focus keeps it. */
 function refill(td, content) {
   if (typeof content === "string") return setText(td, content);
+  if (td.firstChild === null) return fill(td, content);
   const made = element("td", {}, content);
   const isThere =
     made.childNodes.length === td.childNodes.length &&

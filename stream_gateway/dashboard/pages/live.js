@@ -37,9 +37,10 @@ export function mount(root, { api, socket, announce, query }) {
   const rate = new Rate();
   const latencies = new Latencies();
   const rendered = { at: 0, isDirty: false, frame: 0 };
+  const gaps = { count: 0, lastMs: null };
   let isPaused = false;
   let heldUntilMs = 0;
-  let liveSinceMs = Infinity; // by the gateway's clock: what is older was missed, and is replayed
+  let liveSinceMs = Infinity; // what is older was missed, and is replayed
   let filter = filterOf(query);
 
   const wantsSymbols = choice("symbols", "Look up symbols of tokens, a credit each");
@@ -86,15 +87,17 @@ export function mount(root, { api, socket, announce, query }) {
 
   const subscription = socket.subscribe("swaps", filter, {
     onEvent(swap, id) {
-      const now = gatewayTime();
       feed.add(swap);
       filters.seen(swap.dex);
-      if (timeOf(id) >= liveSinceMs) {
-        rate.add(Date.now());
-        latencies.add(Date.now(), now - swap.block_time_ms);
-      }
+      const nowMs = Date.now();
+      const { clockOffsetMs } = socket.status;
+      if (timeOf(id) - (clockOffsetMs ?? 0) < liveSinceMs) return;
+      rate.add(nowMs);
+      if (clockOffsetMs !== null) latencies.add(nowMs, nowMs + clockOffsetMs - swap.block_time_ms);
     },
     onGap({ reason, after, before, message }) {
+      gaps.count += 1;
+      gaps.lastMs = Date.now();
       const range = [after, before].map(timeOf).filter((at) => at !== null).map(time);
       const when = range.length === 2 ? ` between ${range.join(" and ")}` : "";
       feed.note(`Gap: swaps${when} may be missing. ${REASONS[reason] ?? message ?? ""}`);
@@ -105,7 +108,7 @@ export function mount(root, { api, socket, announce, query }) {
         filters.setProblem(error);
         announce(`The gateway refused this filter: ${error.message}`);
       } else if (state === "live") {
-        liveSinceMs = gatewayTime();
+        liveSinceMs = Date.now();
         filters.setProblem(null);
         table.setEmpty("Waiting for a swap …");
       }
@@ -116,13 +119,9 @@ export function mount(root, { api, socket, announce, query }) {
   const status = socket.subscribe("status", {}, {
     onEvent: ({ slot, status: state }) => (rendered.isDirty = feed.settle(slot, state) || rendered.isDirty),
   });
-  const stopNotices = socket.onNotice(({ message }) => {
-    if (message) feed.note(message);
+  const stopNotices = socket.onNotice(({ code, message }) => {
+    if (message && code !== "lagging") feed.note(message); // which is told as a gap
   });
-
-  function gatewayTime() {
-    return Date.now() + (socket.status.clockOffsetMs ?? 0);
-  }
 
   // What is shown.
 
@@ -178,6 +177,7 @@ export function mount(root, { api, socket, announce, query }) {
       latency: latency === null ? "–" : `${duration(latency.median)} · ${duration(latency.p99)}`,
       trip: duration(socket.status.rttMs),
       passed: count(feed.passed),
+      gaps: gaps.count === 0 ? "none" : `${count(gaps.count)}, last at ${time(gaps.lastMs)}`,
     });
     setText(credits, symbols.problem ?? `${count(symbols.creditsSpent)} spent`);
     const held = `${count(feed.arrived)} ${feed.arrived === 1 ? "waits" : "wait"}`;
@@ -216,6 +216,7 @@ const FIGURES = [
   ["latency", "Chain to page, median · p99", "From the time the node tells of a swap, by the gateway's clock, over ten seconds"],
   ["trip", "Gateway round trip", "A ping, there and back"],
   ["passed", "Passed unseen", "More came than can be read: at most 200 rows a second are drawn, the newest"],
+  ["gaps", "Gaps", "Where swaps may be missing; a row says where"],
 ];
 
 function createFigures() {

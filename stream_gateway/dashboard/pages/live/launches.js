@@ -83,8 +83,8 @@ export function createLaunches({ socket, symbols }) {
 const COLUMNS = [
   {
     id: "token",
-    label: "Token",
-    content: ({ mint, name, symbol }) =>
+    label: "Token and platform",
+    content: ({ mint, name, symbol, platform, dex }) => [
       element(
         "a",
         { href: `#/token/${encodeURIComponent(mint)}`, title: mint },
@@ -92,8 +92,9 @@ const COLUMNS = [
         " ",
         foreign(name, { longest: 24, otherwise: "", class: "muted" }),
       ),
+      element("div", { class: "hint" }, slug(platform || dex)),
+    ],
   },
-  { id: "platform", label: "Platform", content: ({ platform, dex }) => slug(platform || dex) },
   {
     id: "creator",
     label: "Creator",
