@@ -218,6 +218,9 @@ class Settings(BaseSettings):
         le=1_048_576,
         description="what may wait for a client that reads slowly, KiB",
     )
+    gateway_queues_mib: int = Field(
+        512, ge=1, le=1_048_576, description="what may wait for all clients of a process, MiB"
+    )
     gateway_slow_s: float = Field(
         10.0, gt=0, le=600, description="how long a client's queue may be full before it is closed"
     )

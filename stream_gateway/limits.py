@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Limits:
     frames_a_second: float = 20.0  # of a client, in the long run
     frames_at_once: float = 100.0
     queue_bytes: int = 4 * 1024 * 1024  # above it events are dropped
+    queues_bytes: int = 512 * 1024 * 1024  # of all; above it the slowest are closed
     slow_s: float = 10.0  # that a queue may be full for
     lags_a_minute: int = 3  # times that it may have been full
     ping_s: float = 20.0  # of silence, then a ping
@@ -28,10 +29,16 @@ class Limits:
 
     @staticmethod
     def of(settings: Settings) -> Limits:
-        """Return the limits that the settings ask for."""
+        """Return the limits that the settings ask for; raises SettingsError."""
+        if settings.gateway_idle_s <= settings.gateway_ping_s:
+            raise SettingsError(
+                f"GATEWAY_IDLE_S={settings.gateway_idle_s:g}: it is to be more than "
+                f"GATEWAY_PING_S={settings.gateway_ping_s:g}, or who answers pings is closed too"
+            )
         return Limits(
             connections=settings.gateway_max_connections,
             queue_bytes=settings.gateway_queue_kib * 1024,
+            queues_bytes=settings.gateway_queues_mib * 1024 * 1024,
             slow_s=settings.gateway_slow_s,
             ping_s=settings.gateway_ping_s,
             idle_s=settings.gateway_idle_s,

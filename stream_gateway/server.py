@@ -69,9 +69,21 @@ class Server:
         )
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            now_s = loop.time()
-            for connection in self._open():
-                connection.look(now_s)
+            self._look(loop.time())
+
+    def _look(self, now_s: float) -> None:
+        """Look after everybody, and bound what waits for all of them together."""
+        for connection in self._open():
+            connection.look(now_s)
+        waiting = {each: each.queue_bytes for each in self._open()}
+        total = sum(waiting.values())
+        if total <= self.limits.queues_bytes:
+            return
+        for connection in sorted(waiting, key=waiting.__getitem__, reverse=True):
+            connection.close_slow("too slow: too much waits for slow clients altogether")
+            total -= waiting[connection]
+            if total <= self.limits.queues_bytes:
+                break
 
     async def stop(self) -> None:
         """Take nobody any more, and close all with 1001; back once they are gone, or soon."""
