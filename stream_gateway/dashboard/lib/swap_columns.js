@@ -11,6 +11,13 @@ const STATES = {
   orphaned: ["✕", "dropped: its slot left the chain, it did not happen"],
 };
 
+/** A transaction, with where it can be looked up. */
+export function transaction(signature) {
+  const address = `https://explorer.solana.com/tx/${encodeURIComponent(signature)}`;
+  const title = `${signature}: look it up in Solana's explorer, another site`;
+  return outward(address, short(signature), { class: "mono", title });
+}
+
 /** A time, marked with what became of its slot so far. */
 export function marked(text, state) {
   const [mark, words] = STATES[state] ?? STATES.processed;
@@ -28,11 +35,7 @@ export function swapColumns(symbols) {
     {
       id: "transaction",
       label: "Transaction",
-      content: ({ signature }) =>
-        outward(`https://explorer.solana.com/tx/${encodeURIComponent(signature)}`, short(signature), {
-          class: "mono",
-          title: `${signature}: look it up in Solana's explorer, another site`,
-        }),
+      content: ({ signature }) => transaction(signature),
     },
     {
       id: "time",

@@ -110,6 +110,7 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
   function draw() {
     clearTimeout(drawn);
     drawn = null;
+    if (isPaused) return;
     const isFull = list.size >= MOST;
     trim();
     table.setEmpty(
@@ -124,7 +125,7 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
   }
 
   function drawSoon() {
-    if (!isPaused) drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+    drawn ??= setTimeout(draw, DRAW_EVERY_MS);
   }
 
   function trim() {

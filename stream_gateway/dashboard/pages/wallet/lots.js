@@ -6,6 +6,7 @@ import { audit } from "../../lib/audit.js";
 import { element, fill, setText } from "../../lib/dom.js";
 import { amount, count, dateTime, exact, money, price, short } from "../../lib/format.js";
 import { failureWords } from "../../lib/panel.js";
+import { transaction } from "../../lib/swap_columns.js";
 import { createTable } from "../../lib/table.js";
 import { named } from "./positions.js";
 import { fact, gained } from "./totals.js";
@@ -231,7 +232,7 @@ function matchColumns() {
     {
       id: "transaction",
       label: "Transaction",
-      content: (row) => element("span", { class: "mono", title: row.signature }, short(row.signature)),
+      content: (row) => transaction(row.signature),
     },
   ];
 }
