@@ -1,0 +1,142 @@
+"""The dashboard in Chromium over the whole product: `soltape up` on a simulated chain."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from infra.bench.roles import stack
+from infra.running import addresses
+from tests.integration.dashboard.looking import Up, Visit
+
+ACCESSIBILITY = Path(__file__).parent / "accessibility"
+RATE = 60  # transactions a second: two test processes and a browser share the machine
+STARTS_WITHIN_S = 150  # on a busy machine
+WIDE = {"width": 1440, "height": 900}
+
+expect.set_options(timeout=20_000)
+
+Look = Callable[..., Visit]
+
+
+def missing(reason: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Where Debian's Chromium is."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        missing("Chromium is not installed: apt-get install chromium")
+    return str(executable)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Chromium, without a window. Not for the session: while it is there, a loop runs in this
+    thread, and no test may run one of its own.
+    """
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-dev-shm-usage"],  # as root, in a container
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """The product, running, when it has something to show."""
+    folder = tmp_path_factory.mktemp("up")
+    with stack(folder, "--rate", str(RATE)) as role:
+        running = Up(role.child.pid, folder)
+
+        def has_something() -> bool:
+            running.addresses = addresses(folder)
+            return bool(running.addresses) and len(trending(running)) >= 5
+
+        deadline = time.monotonic() + STARTS_WITHIN_S
+        while not has_something():
+            role.check()
+            assert time.monotonic() < deadline, role.log.read_text()[-2000:]
+            time.sleep(0.5)
+        yield running
+
+
+def trending(up: Up) -> list[dict[str, Any]]:
+    """Return the tokens that trend, by the API; none while it does not answer."""
+    try:
+        request = urllib.request.Request(
+            f"{up.url}/api/tokens/trending", headers={"x-api-key": up.key}
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["tokens"]
+            return found
+    except OSError:
+        return []
+
+
+@pytest.fixture
+def token(up: Up) -> dict[str, Any]:
+    """The token that trends most."""
+    return trending(up)[0]
+
+
+@pytest.fixture
+def look(browser: Browser, up: Up) -> Iterator[Look]:
+    """Open a page in a browser of its own: `look("trending")`. What goes wrong there fails."""
+    visits: list[Visit] = []
+
+    def open_page(path: str | None = "live", url: str = up.url, **context: Any) -> Visit:
+        made = browser.new_context(**{"viewport": WIDE, **context})
+        hosts = {urlsplit(each).netloc for each in (url, up.addresses["GATEWAY_URL"])}
+        visit = Visit(made, url, hosts)
+        visits.append(visit)
+        if path is not None:
+            visit.go(path)
+        return visit
+
+    yield open_page
+    for visit in visits:
+        visit.context.close()
+    assert [visit.troubles for visit in visits if visit.troubles] == []
+
+
+@pytest.fixture(scope="session")
+def axe(request: pytest.FixtureRequest) -> str:
+    """The script of axe-core, from the npm registry; kept between runs."""
+    if shutil.which("npm") is None:
+        missing("npm is not installed, which gets axe-core")
+    folder = Path(request.config.cache.mkdir("accessibility"))  # type: ignore[union-attr]
+    for file in ACCESSIBILITY.iterdir():
+        shutil.copy(file, folder)
+    wanted = json.loads((ACCESSIBILITY / "package.json").read_text())["dependencies"]["axe-core"]
+    package = folder / "node_modules" / "axe-core"
+    told = package / "package.json"
+    if not told.exists() or json.loads(told.read_text())["version"] != wanted:
+        npm = subprocess.run(
+            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if npm.returncode:
+            missing(f"npm could not install axe-core: {npm.stderr[-500:]}")
+    return (package / "axe.min.js").read_text()

@@ -1,0 +1,98 @@
+"""The key: asked for where the page was served with none, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from api.access.keys import new
+from infra.settings import Settings
+from tests.integration.api.conftest import Served, served
+from tests.integration.dashboard.looking import texts_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+UNAUTHORISED = "Failed to load resource: the server responded with a status of 401 "
+
+
+@pytest.fixture(scope="module")
+def api(up: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An API beside the one of `soltape up`, which gives no key away."""
+    told = up.addresses
+    settings = Settings(
+        _env_file=None,
+        redis_url=told["REDIS_URL"],
+        access_redis_url=told["ACCESS_REDIS_URL"],
+        clickhouse_url=told["CLICKHOUSE_URL"],
+        gateway_url=told["GATEWAY_URL"],
+    )
+    serving = served(settings, tmp_path_factory.mktemp("keyless"))
+    with ThreadPoolExecutor(1) as elsewhere:  # it runs a loop: Playwright has one in this thread
+        running = elsewhere.submit(serving.__enter__).result()
+        try:
+            yield running
+        finally:
+            elsewhere.submit(serving.__exit__, None, None, None).result()
+
+
+def submit(page: Page, key: str) -> None:
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Use this key").click()
+
+
+def test_a_key_is_asked_for_and_kept_for_the_tab(look: Any, api: Served) -> None:
+    visit = look("live", api.url)
+    page = visit.page
+    expect(page.get_by_role("heading", name="API key")).to_be_focused()
+    expect(page.get_by_label("API key")).to_have_attribute("type", "password")
+    submit(page, api.key)
+    expect(page.locator("#connection")).to_have_attribute("data-state", "open")
+    expect(page.locator("#key-button")).to_have_text(f"Key: …{api.key[-4:]}")
+    page.reload()
+    expect(page.locator("section.swaps td.transaction").first).to_be_visible()
+    assert page.evaluate("localStorage.length") == 0
+    assert api.key not in page.content()
+    again = visit.context.new_page()  # another tab is not told
+    again.goto(f"{api.url}/#/live")
+    expect(again.get_by_role("heading", name="API key")).to_be_visible()
+
+
+def test_a_key_that_is_to_be_remembered_is(look: Any, api: Served) -> None:
+    visit = look("trending", api.url)
+    visit.page.get_by_label("Remember it on this device").check()
+    submit(visit.page, api.key)
+    expect(visit.page.locator("td.symbol").first).to_be_visible()
+    again = visit.context.new_page()
+    again.goto(f"{api.url}/#/trending")
+    expect(again.locator("td.symbol").first).to_be_visible()
+    again.locator("#key-button").click()
+    again.get_by_role("button", name="Forget the key").click()
+    expect(again.get_by_label("API key")).to_have_value("")
+    assert again.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_what_is_no_key_is_told_without_asking_anybody(look: Any, api: Served) -> None:
+    page = look("live", api.url).page
+    submit(page, "hunter2")
+    expect(page.get_by_role("alert")).to_contain_text("That is no API key")
+    expect(page.get_by_label("API key")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("API key")).to_be_focused()
+
+
+def test_a_key_that_nobody_has_is_refused_in_words(look: Any, api: Served) -> None:
+    visit = look("live", api.url)
+    visit.expects(UNAUTHORISED)
+    page = visit.page
+    submit(page, new())
+    alert = page.get_by_role("alert")
+    expect(alert).to_be_visible()
+    said = texts_of(page, "[role=alert]")[0]
+    assert len(said.split()) >= 3
+    assert "key" in said.lower()
+    assert "401" not in said
+    submit(page, api.key)  # and then the right one
+    expect(page.locator("#connection")).to_have_attribute("data-state", "open")

@@ -1,0 +1,113 @@
+"""A token's page: candles by hand and by keyboard, live swaps, older ones, colours of the chart."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.dashboard.looking import rows
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+SWAPS = "Latest swaps, newest first"
+CANDLES = re.compile("^The last 100 candles")
+GROUND = """() => {
+  const canvas = document.querySelector(".chart-host canvas");
+  return [...canvas.getContext("2d").getImageData(2, 2, 1, 1).data].slice(0, 3).join();
+}"""
+
+
+@pytest.fixture
+def page(look: Any, token: Any) -> Page:
+    """The page of the token that trends most, with candles and swaps."""
+    shown: Page = look(f"token/{token['mint']}").page
+    expect(shown.locator(".chart-host canvas").first).to_be_visible()
+    expect(rows(shown, SWAPS).first).to_be_visible()
+    return shown
+
+
+def test_candles_are_read_by_keyboard(page: Page) -> None:
+    stage = page.get_by_role("group", name=re.compile("^Candles and volume"))
+    legend = page.locator(".legend")
+    stage.focus()
+    page.keyboard.press("Home")
+    first = legend.inner_text()
+    assert re.match(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d UTC +open .+ volume \$.+ buys \d+ +sells \d+", first
+    )
+    expect(page.locator("#spoken")).to_have_text(re.compile(re.escape(first[:20])))
+    page.keyboard.press("End")
+    assert legend.inner_text()[:16] >= first[:16]
+    for key in ("+", "-", "ArrowLeft", "Escape"):
+        page.keyboard.press(key)
+    expect(stage).to_be_focused()
+
+
+def test_candles_of_any_interval_and_currency_as_a_table(page: Page) -> None:
+    intervals = page.get_by_role("group", name="Interval")
+    page.get_by_role("button", name="As a table").first.click()
+    for interval, words in (("1s", "1 second"), ("5m", "5 minutes"), ("1d", "1 day")):
+        intervals.get_by_role("button", name=interval, exact=True).click()
+        expect(page.get_by_text(re.compile(f"^Candles of {words}: [1-9]"))).to_be_visible()
+        expect(rows(page, "The last 100 candles, the newest first").first).to_be_visible()
+    volume = page.get_by_role("table", name=CANDLES).locator("td.volume").first
+    expect(volume).to_have_text(re.compile(r"^\$"))
+    page.get_by_role("button", name="SOL", exact=True).click()
+    expect(volume).to_have_text(re.compile(r" SOL$"))
+    page.reload()
+    chosen = page.get_by_role("group", name="Interval").locator("[aria-pressed=true]")
+    expect(chosen).to_have_text("1d")
+    expect(page.locator(".legend")).to_contain_text("SOL")
+
+
+def test_swaps_come_live_and_wait_while_paused(page: Page) -> None:
+    newest = rows(page, SWAPS).first
+    before = newest.inner_text()
+    expect(newest).not_to_have_text(before, timeout=90_000)
+    whole = page.get_by_role("region", name="Swaps", exact=True)
+    whole.get_by_role("button", name="Pause").click()
+    before = newest.inner_text()
+    expect(whole.get_by_role("button", name=re.compile(r"^Go on: \d+ new"))).to_be_visible(
+        timeout=90_000
+    )
+    assert newest.inner_text() == before
+    whole.get_by_role("button", name=re.compile("^Go on")).click()
+    expect(whole.get_by_role("button", name="Pause")).to_be_visible()
+
+
+def test_older_swaps_are_shown_until_there_are_none(page: Page) -> None:
+    identity = "tr => tr.querySelector('td.transaction a').title + tr.cells[2].title"
+    older = page.get_by_role("button", name="Older swaps")
+    for _ in range(20):
+        if older.is_hidden():
+            break
+        before = rows(page, SWAPS).count()
+        older.click()
+        expect(older).to_be_enabled()
+        assert rows(page, SWAPS).count() >= before
+    expect(page.get_by_text(re.compile("^(These are all|The 1,000 newest)"))).to_be_visible()
+    keys = page.evaluate(
+        f"[...document.querySelectorAll('section[aria-label=Swaps] tbody tr')].map({identity})"
+    )
+    assert len(keys) > 1
+    assert len(keys) == len(set(keys))
+
+
+def test_the_chart_follows_the_theme(look: Any, token: Any) -> None:
+    page = look(f"token/{token['mint']}", color_scheme="light").page
+    expect(page.locator(".chart-host canvas").first).to_be_visible()
+    page.wait_for_function(f"({GROUND})() === '255,255,255'")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"({GROUND})() === '22,27,29'")
+
+
+def test_the_maker_of_the_charts_is_named(page: Page) -> None:
+    maker = page.get_by_role("link", name="TradingView Lightweight Charts")
+    expect(maker).to_have_attribute("href", "https://www.tradingview.com/")
+    expect(maker).to_have_attribute("rel", re.compile("noopener"))
+    notice = page.get_by_role("link", name="notice").get_attribute("href")
+    answer = page.request.get(page.url.split("#")[0] + str(notice))
+    assert "TradingView Lightweight Charts" in answer.text()

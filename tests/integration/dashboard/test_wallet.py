@@ -1,0 +1,116 @@
+"""A wallet's page: why a gain is what it is, its days, its swaps in one token."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.dashboard.looking import Up, focused, rows
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+POSITIONS = "Positions, newest trade first"
+MATCHES = "Matches, newest first: what each sale, transfer or burn took of a lot"
+SWAPS = "Swaps of the wallet, newest first"
+WITHIN_S = 60
+
+
+def ask(up: Up, path: str) -> Any:
+    request = urllib.request.Request(up.url + path, headers={"x-api-key": up.key})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def trader(up: Up) -> tuple[str, str]:
+    """A wallet that has sold at a gain, and what."""
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        for token in ask(up, "/api/tokens/trending?limit=20")["tokens"]:
+            traders = ask(up, f"/api/tokens/{token['mint']}/leaderboard?limit=1")["traders"]
+            if traders:
+                return traders[0]["wallet"], token["mint"]
+        time.sleep(1)
+    raise AssertionError("nobody has sold anything")
+
+
+@pytest.fixture
+def page(look: Any, trader: tuple[str, str]) -> Page:
+    shown: Page = look(f"wallet/{trader[0]}").page
+    expect(rows(shown, POSITIONS).first).to_be_visible()
+    return shown
+
+
+def test_a_link_leads_to_lots_that_add_up(look: Any, up: Up, trader: tuple[str, str]) -> None:
+    wallet, mint = trader
+    page = look(f"wallet/{wallet}?lots={mint}").page
+    expect(page.get_by_text("Checked here, to the last unit")).to_be_visible()
+    shown = rows(page, MATCHES)
+    expect(shown.first).to_be_visible()
+    told = ask(up, f"/api/wallets/{wallet}/{mint}/lots?limit=1000")
+    signatures = {match["signature"] for match in told["matches"]}
+    listed = page.evaluate(
+        "[...document.querySelectorAll('section[aria-label=Lots] td.transaction *')]"
+        ".map(each => each.title)"
+    )
+    assert {title.split(":")[0] for title in listed} <= signatures
+    page.get_by_text("The sums").click()
+    for line in page.locator("section[aria-label=Lots] li").all_inner_texts():
+        numbers = re.search(r"told (-?\d+), found (-?\d+)$", line)
+        assert numbers is not None, line
+        assert numbers[1] == numbers[2], line
+
+
+def test_lots_are_opened_and_closed_by_keyboard(page: Page) -> None:
+    button = page.get_by_role("button", name=re.compile("^Lots of ")).first
+    name = button.get_attribute("aria-label")
+    button.focus()
+    page.keyboard.press("Enter")
+    heading = page.get_by_role("heading", name=re.compile("^Lots of "))
+    expect(heading).to_be_focused()
+    expect(page).to_have_url(re.compile(r"\?lots=\w{32,44}$"))
+    page.get_by_role("region", name="Lots", exact=True).get_by_role("button", name="Close").focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_be_hidden()
+    assert focused(page)["name"] == name
+    assert "lots=" not in page.url
+
+
+def test_swaps_of_one_token(page: Page, trader: tuple[str, str]) -> None:
+    row = rows(page, POSITIONS).first
+    mint = row.locator("td.token a").get_attribute("title")
+    row.get_by_role("button", name=re.compile("^Trades of ")).click()
+    expect(page.get_by_role("heading", name=re.compile("^Swaps of "))).to_be_focused()
+    expect(rows(page, SWAPS).first).to_be_visible()
+    tokens = page.evaluate(
+        "[...document.querySelectorAll('section[aria-label=\"Swaps of the wallet\"] td.token a')]"
+        ".map(each => each.title)"
+    )
+    assert set(tokens) == {mint}
+    page.get_by_role("button", name="Of all tokens").click()
+    expect(page.get_by_role("heading", name="Swaps", exact=True)).to_be_visible()
+
+
+def test_days_by_gain_and_by_volume(page: Page) -> None:
+    part = page.get_by_role("region", name="By day")
+    expect(part.get_by_text(re.compile(r"realised from \d{4}-\d\d-\d\d to "))).to_be_visible()
+    part.get_by_label("What").select_option("trades")
+    expect(part.get_by_text(re.compile(r"^\$[\d,.]+[MBT]? traded from "))).to_be_visible()
+    expect(part.get_by_role("img", name=re.compile("traded from"))).to_be_visible()
+    part.get_by_label("Days").select_option("365")
+    expect(part.get_by_text(re.compile(r"in [1-9][\d,]* trades\. Days are UTC"))).to_be_visible()
+    part.get_by_text("As a table").click()
+    expect(rows(page, "Volume by day, newest first").first).to_be_visible()
+
+
+def test_the_week_is_seven_days(page: Page) -> None:
+    part = page.get_by_role("region", name="Seven days")
+    part.get_by_text("As a table").click()
+    expect(rows(page, "The last seven days, UTC")).to_have_count(7)
+    expect(part.get_by_role("img", name=re.compile("realised in seven days"))).to_be_visible()
