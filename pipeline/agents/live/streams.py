@@ -88,6 +88,7 @@ class LiveStreams:
         self._fences: dict[int, Fence] = {}
         self._current = False  # fences and epoch are what Redis has
         self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
+        self._entries: dict[str, bytes] = {}  # stream -> the last of ours that it has acknowledged
         self._epoch = ""
         self._founded = False  # the epoch is ours: what a partition had before is not missing in it
         self._hole: str | None = None  # why the next flush begins an epoch
@@ -144,6 +145,7 @@ class LiveStreams:
         self._current = False
         self._founded = False
         self._ours.clear()
+        self._entries.clear()
         self._changed.clear()
 
     async def run(self) -> None:
@@ -183,7 +185,10 @@ class LiveStreams:
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.get(LIVE_EPOCH.make())
             pipeline.hgetall(LIVE_FENCE.make())
-            epoch, stored = await pipeline.execute()
+            entries = dict(self._entries)
+            for stream, entry_id in entries.items():
+                pipeline.xrange(stream, entry_id, entry_id, count=1)
+            epoch, stored, *found = await pipeline.execute()
         fences = {}
         for partition, text in stored.items():
             offset, _, sent_ms = text.partition(b" ")
@@ -196,6 +201,10 @@ class LiveStreams:
         for partition, ours in self._ours.items():
             if fences.get(partition, Fence(-1, 0)) < ours:
                 self._hole = f"Redis has lost what it held of partition {partition}"
+        for stream, entry in zip(entries, found, strict=True):
+            if not entry:  # no fence tells of prices
+                self._entries.pop(stream, None)
+                self._hole = self._hole or f"Redis has lost the end of {stream}"
         self._fences = fences
 
     async def _write(self) -> None:
@@ -223,13 +232,16 @@ class LiveStreams:
                     for command in commands():
                         pipeline.execute_command(*command)
                 pipeline.get(LIVE_EPOCH.make())
-                *_, epoch = await pipeline.execute()
+                *answers, epoch = await pipeline.execute()
         except BaseException:
             self._waiting.extendleft(reversed(batches))
             self._held_bytes += sum(batch.size for batch in batches)
             self._changed = changed | self._changed
             self._hole = self._hole or hole
             raise
+        first = 0 if hole is None else 1  # SET came before
+        written = answers[first : first + len(events)]
+        self._entries |= {ch.stream: at for ch, at in zip(events, written, strict=True)}
         self._fences = fences
         self._ours |= {partition: fences[partition] for partition in ours}
         if epoch is None:  # emptied while we were connected

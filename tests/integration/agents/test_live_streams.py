@@ -183,6 +183,34 @@ async def test_redis_that_lost_its_last_second_begins_an_epoch(store):
     assert await epoch_of(store) != first
 
 
+async def test_prices_that_redis_lost_begin_an_epoch_though_no_fence_tells_of_them(store):
+    writer = Writer(store)
+    price = [(PRICES, LiveEvent((7,), PRICES.frame({"n": 7})))]
+    writer.batch(0)
+    await writer.flush()
+    writer.streams.add(None, price, [])
+    await writer.flush()
+    first = await epoch_of(store)
+    store.kill()
+    writer.batch(1)
+    assert not await writer.flush()
+    await store.start()
+    if await events(store, PRICES.stream):  # else it has lost it by itself
+        await store.client.xtrim(PRICES.stream, maxlen=0, approximate=False)
+    assert await writer.flush()
+    assert await epoch_of(store) != first
+    second = await epoch_of(store)
+    writer.streams.add(None, price, [])
+    store.kill()
+    assert not await writer.flush()
+    await store.start()
+    assert await writer.flush()
+    found = await events(store, PRICES.stream)
+    assert found == [(await epoch_of(store), 7)]
+    if await events(store) == [(first, 0), (first, 1), (second, 10), (second, 11)]:
+        assert await epoch_of(store) == second  # nothing was lost, and nothing is told
+
+
 async def test_emptied_while_connected_is_noticed(store):
     writer = Writer(store)
     writer.batch(0)
