@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
@@ -53,43 +53,39 @@ class Request:
         return token in (each.strip().lower() for each in self.one(name).split(","))
 
 
+class _Reading:
+    """What the parser finds."""
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.fields = 0
+        self.headers: dict[str, list[str]] = {}
+
+    def on_url(self, part: bytes) -> None:
+        self.url += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.fields += 1
+        values = self.headers.setdefault(name.decode("latin-1").lower(), [])
+        values.append(value.decode("latin-1").strip())
+
+
 def read(head: bytes, most_fields: int) -> Request:
     """Return the request of a head, its empty line included; raises Refusal."""
-    request = Request()
-    url = bytearray()
-    fields = 0
-
-    class Events:
-        """What the parser calls."""
-
-        def on_url(self, part: bytes) -> None:
-            url.extend(part)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            nonlocal fields
-            fields += 1
-            request.headers.setdefault(name.decode("latin-1").lower(), []).append(
-                value.decode("latin-1").strip()
-            )
-
-    parser = HttpRequestParser(Events())
+    reading = _Reading()
+    parser = HttpRequestParser(reading)
     try:
         parser.feed_data(head)
     except HttpParserUpgrade:
         pass  # where it ends
     except HttpParserError:
         raise malformed() from None
-    if parser.get_http_version() not in _HTTP:
+    if parser.get_http_version() not in _HTTP or not reading.url.isascii():
         raise malformed()
-    try:
-        parts = urlsplit(url.decode("ascii"))
-    except ValueError:  # no ASCII, or no address
-        raise malformed() from None
-    if fields > most_fields:
+    if reading.fields > most_fields:
         raise too_large()
-    request.method = parser.get_method().decode("ascii")
-    request.path, request.query = parts.path, parts.query
-    return request
+    path, _, query = reading.url.decode("ascii").partition("?")
+    return Request(parser.get_method().decode("ascii"), path, query, reading.headers)
 
 
 def check(request: Request) -> tuple[Endpoint, bytes]:
