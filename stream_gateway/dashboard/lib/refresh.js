@@ -56,10 +56,15 @@ export function refresh(task, periodMs, world = {}) {
     timer = setTimer(run, Math.max(0, dueMs - clock()));
   }
 
+  function now() {
+    if (page.hidden) dueMs = 0; // once it is seen again
+    else run();
+  }
+
   page.addEventListener("visibilitychange", plan);
   run();
   return {
-    now: run,
+    now,
     stop() {
       isStopped = true;
       clearTimer(timer);

@@ -107,6 +107,19 @@ test("asked for now, it runs now: once more if it was running", async () => {
   assert.equal(runs.length, 3);
 });
 
+test("asked for now while nobody looks, it runs when somebody does", async () => {
+  const world = new World();
+  const { runs, asking } = counting(world);
+  await world.pass(500);
+  world.see(false);
+  asking.now();
+  await world.pass(10);
+  assert.deepEqual(runs, [0]);
+  world.see(true);
+  await world.pass(10);
+  assert.deepEqual(runs, [0, 510]);
+});
+
 test("stopped, it never runs again", async () => {
   const world = new World();
   const { runs, asking } = counting(world);

@@ -187,7 +187,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     chartPlace.hidden = isEmpty || isTable;
     tablePlace.hidden = isEmpty || !isTable;
     olderButton.hidden = isEmpty || history.ending !== null;
-    setText(ending, history.ending ?? "");
+    setText(ending, isEmpty ? "" : (history.ending ?? ""));
     setText(told, isEmpty ? "" : summaryWords(rows));
     showLegend(rows.find((row) => row.start_ms === pointedMs) ?? rows.at(-1));
     if (isTable) table.update(rows.slice(-TABLE_ROWS).reverse());

@@ -86,10 +86,10 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
 
   async function older() {
     goOn();
+    list.allow(Math.min(MOST, list.size + 2 * PAGE)); // live ones come while we wait
     olderButton.disabled = true;
     try {
       const swaps = await pages.next(signal);
-      list.allow(Math.min(MOST, list.size + swaps.length));
       list.add(swaps);
       draw();
       announce(pages.ending ?? `${count(swaps.length)} older swaps`);
