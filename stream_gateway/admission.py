@@ -208,6 +208,8 @@ class Admission:
                 raise refused(refusals.revoked())
             case b"plan":
                 raise refused(refusals.plan_gone(told[0].decode()))
+            case b"ending":
+                raise _ending(told[1])
             case _:
                 raise _too_many(PLANS[told[0].decode()])
 
@@ -270,10 +272,21 @@ def _too_many(plan: Plan) -> Refusal:
         HTTPStatus.TOO_MANY_REQUESTS,
         TOO_MANY_CONNECTIONS,
         f"{connections} at once {'is' if plan.connections == 1 else 'are'} in the plan "
-        f"{plan.name}: close one first. One whose end we were not told counts for "
-        f"{CONNECTION_LEASE_S} s at most",
+        f"{plan.name}: close one first",
         {"Retry-After": str(_RETRY_AFTER_S)},
         title="The plan's connections are open already",
+    )
+
+
+def _ending(wait_ms: int) -> Refusal:
+    """Refuse for a while: with a status that clients try again at by themselves."""
+    wait_s = max(1, -(-wait_ms // 1000))
+    return Refusal(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "connection_ending",
+        f"a connection of this key was lost with its gateway and counts for {wait_s} s more",
+        {"Retry-After": str(wait_s)},
+        title="The plan's connections are ending",
     )
 
 

@@ -6,8 +6,10 @@
 -- ARGV  lease, how long it is valid in ms; then of each plan: name, connections; -1 is without
 --       limit
 -- Returns  {'unknown'} | {'revoked'} | {'plan', plan} (there is none of that name) |
---          {'connections', plan, open already} | {'admitted', plan, open with this one}
+--          {'connections', plan} | {'ending', plan, ms until there is room: leases of a gateway
+--          that is no more take it} | {'admitted', plan}
 local LAST_USED_EVERY_MS = 10000
+local UNRENEWED_MS = 7000 -- three looks of a gateway, and a moment
 
 local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
 local plan = record[1]
@@ -31,11 +33,14 @@ local lease_ms = tonumber(ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
 local open = redis.call('ZCARD', KEYS[2])
 if limit >= 0 and open >= limit then
-  return {'connections', plan, open}
+  local left = redis.call(
+    'ZRANGEBYSCORE', KEYS[2], '-inf', now_ms + lease_ms - UNRENEWED_MS, 'WITHSCORES')
+  if open - #left / 2 >= limit then return {'connections', plan} end
+  return {'ending', plan, tonumber(left[2 * (open - limit + 1)]) - now_ms}
 end
 redis.call('ZADD', KEYS[2], now_ms + lease_ms, ARGV[1])
 redis.call('PEXPIRE', KEYS[2], lease_ms)
 if now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
   redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
 end
-return {'admitted', plan, open + 1}
+return {'admitted', plan}

@@ -195,6 +195,25 @@ async def test_a_lease_that_is_not_renewed_ends_and_one_that_is_does_not(redis, 
     assert after > before
 
 
+async def test_who_is_kept_out_by_a_gateway_that_was_killed_is_told_to_come_again(redis):
+    text = await made(redis)
+    dead, living = admission(redis), admission(redis)
+    lost = [await dead.admit(text) for _ in range(2)]
+    for _ in range(3):
+        await living.admit(text)
+    now_ms = await register.now_ms(redis)
+    ends_ms = (now_ms + 7_000, now_ms + 7_500)  # half of their time they were not renewed
+    for end_ms, each in zip(ends_ms, lost, strict=True):
+        await redis.ask([("ZADD", leases_key(text), end_ms, each.lease_id)])
+    with pytest.raises(Refusal) as ending:
+        await living.admit(text)
+    assert (ending.value.status, ending.value.code) == (503, "connection_ending")
+    assert 0 < int(ending.value.headers["Retry-After"]) <= 7
+    await dead.look()  # it was slow, and lives
+    with pytest.raises(Refusal, match="too_many_connections"):
+        await living.admit(text)
+
+
 async def test_a_revoked_key_is_told_of_once_for_each_of_its_connections(redis):
     text, others = await made(redis), await made(redis)
     told = []
