@@ -146,17 +146,26 @@ class Shell {
       key: () => this.keys.current,
       onKeyRefused: (failure) => this.askForKey(failure.message),
     });
-    const connection = (path) =>
+    const connection = (path, other) =>
       new Connection({
-        url: () => this.keys.current && gatewayAddress(settings, path, this.keys.current),
+        url: () => {
+          other().rest(); // some plans have one connection
+          return this.keys.current && gatewayAddress(settings, path, this.keys.current);
+        },
         diagnose: () => diagnose(this.api),
       });
-    this.socket = connection("/ws");
-    this.trending = connection("/ws/trending-pairs");
+    this.socket = connection("/ws", () => this.trending);
+    this.trending = connection("/ws/trending-pairs", () => this.socket);
     this.settings = settings;
     this.unmount = null;
     this.shown = 0; // pages so far: one that loads slowly may have been left again
     showConnection([this.socket, this.trending]);
+    this.connections((each) =>
+      each.onState(({ state }) => {
+        // Was it the key? Then the API refuses it as well, and another is asked for.
+        if (state === "refused" && this.keys.current) this.api.get("/api/usage").catch(() => {});
+      }),
+    );
   }
 
   start() {

@@ -118,6 +118,11 @@ export class Connection {
     this._open();
   }
 
+  /** End the connection now where nothing is subscribed to: another one may want its place. */
+  rest() {
+    if (this._subscriptions.size === 0) this.close();
+  }
+
   /** End the connection and forget the subscriptions. */
   close() {
     this._subscriptions.clear();

@@ -18,7 +18,7 @@ const MOST_ROWS = 100;
 const MOST_ROWS_NARROW = 40;
 const DRAW_EVERY_MS = 125;
 const DRAW_EVERY_CALM_MS = 1_000; // where less motion is wanted
-const MOST_A_DRAW = 25; // rows; more than 200 a second nobody reads, and the page would stutter
+const MOST_A_SECOND = 200; // rows drawn: more nobody reads, and the page would stutter
 const FIGURES_EVERY_MS = 1_000;
 const HOLD_MS = 2_000; // after the pointer moved over the rows: they stay to be clicked at
 const REASONS = {
@@ -36,7 +36,7 @@ export function mount(root, { api, socket, announce, query }) {
   const feed = new Feed(isNarrow ? MOST_ROWS_NARROW : MOST_ROWS);
   const rate = new Rate();
   const latencies = new Latencies();
-  const rendered = { at: 0, isDirty: false, frame: 0 };
+  const rendered = { at: 0, advancedAt: 0, isDirty: false, frame: 0 };
   const gaps = { count: 0, lastMs: null };
   let isPaused = false;
   let heldUntilMs = 0;
@@ -98,9 +98,7 @@ export function mount(root, { api, socket, announce, query }) {
     onGap({ reason, after, before, message }) {
       gaps.count += 1;
       gaps.lastMs = Date.now();
-      const range = [after, before].map(timeOf).filter((at) => at !== null).map(time);
-      const when = range.length === 2 ? ` between ${range.join(" and ")}` : "";
-      feed.note(`Gap: swaps${when} may be missing. ${REASONS[reason] ?? message ?? ""}`);
+      feed.note(`Gap: swaps${between(after, before)} may be missing. ${REASONS[reason] ?? message ?? ""}`);
       announce("Gap: some swaps may be missing");
     },
     onState({ state, filter: told, error }) {
@@ -112,12 +110,17 @@ export function mount(root, { api, socket, announce, query }) {
         filters.setProblem(null);
         table.setEmpty("Waiting for a swap …");
       }
-      if (state === "away") table.setEmpty("Not connected. Swaps come as soon as the gateway is reached.");
       if (state !== "away" && state !== "asking") filters.setInForce(told);
     },
   });
   const status = socket.subscribe("status", {}, {
     onEvent: ({ slot, status: state }) => (rendered.isDirty = feed.settle(slot, state) || rendered.isDirty),
+  });
+  const stopStates = socket.onState(({ state, words }) => {
+    if (state === "connecting") table.setEmpty("Connecting …");
+    if (state === "waiting" || state === "refused") {
+      table.setEmpty(`Not connected: ${words}. Swaps come as soon as it is.`);
+    }
   });
   const stopNotices = socket.onNotice(({ code, message }) => {
     if (message && code !== "lagging") feed.note(message); // which is told as a gap
@@ -128,8 +131,9 @@ export function mount(root, { api, socket, announce, query }) {
   function draw(at) {
     rendered.frame = requestAnimationFrame(draw);
     if (at - rendered.at < drawEveryMs) return;
-    const isHeld = isPaused || isLookedAt();
-    const isNew = !isHeld && feed.advance(Math.ceil((MOST_A_DRAW * drawEveryMs) / DRAW_EVERY_MS));
+    const budget = Math.ceil((MOST_A_SECOND * (at - rendered.advancedAt)) / 1000);
+    const isNew = !isPaused && !isLookedAt() && feed.advance(budget);
+    if (isNew) rendered.advancedAt = at;
     if (!isNew && !rendered.isDirty) return;
     rendered.at = at;
     rendered.isDirty = false;
@@ -196,9 +200,17 @@ export function mount(root, { api, socket, announce, query }) {
     clearInterval(timer);
     document.removeEventListener("keydown", onKey);
     for (const each of [subscription, status, launches]) each.stop();
+    stopStates();
     stopNotices();
     symbols.stop();
   };
+}
+
+/** When events of these ids were told of: " between 13:06:12 and 13:06:20"; "" where it is not known. */
+function between(after, before) {
+  const [from, until] = [after, before].map((id) => timeOf(id) && time(timeOf(id)));
+  if (!from || !until) return from ? ` after ${from}` : until ? ` before ${until}` : "";
+  return from === until ? ` at ${from}` : ` between ${from} and ${until}`;
 }
 
 /** A box to tick that is remembered. */

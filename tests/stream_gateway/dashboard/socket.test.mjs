@@ -44,6 +44,16 @@ test("the next page takes over the connection of the last", () => {
   assert.equal(world.socket.readyState, 1);
 });
 
+test("what is not used is ended at once where another wants its place", () => {
+  const { world, subscription } = live();
+  world.connection.rest();
+  assert.equal(world.connection.status.state, "open");
+  subscription.stop();
+  world.connection.rest();
+  assert.equal(world.connection.status.state, "idle");
+  assert.equal(world.socket.readyState, 3);
+});
+
 test("events come to who subscribed, with the filter sent", () => {
   const { world, heard } = live({ dex: ["pump-swap"] });
   assert.deepEqual(world.asked("subscribe")[0].dex, ["pump-swap"]);
