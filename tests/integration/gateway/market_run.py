@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +28,8 @@ from schemas.topics import CREATIONS, PRICES, SLOT_STATUS, SWAPS
 
 SEED = 5
 RATE = 100.0  # transactions a second
-RUN_S = 25.0
+SLOTS = 50  # at least, from the first to the last confirmed one
+CREATED = 5  # tokens, at least
 SETTLE_S = 180.0
 FORKS = 0.2  # a good many, of a few slots each
 MOST_MINTS = 100  # of a subscription to prices
@@ -115,7 +117,7 @@ async def new_key(settings: Settings) -> str:
 
 async def run(folder: Path) -> Finished:
     """Run it, from before the chain's first slot to when nothing comes any more."""
-    planned = plan(folder, Chain(SEED, RATE, RUN_S / 60), "embedded")
+    planned = plan(folder, Chain(SEED, RATE, minutes=1), "embedded")
     chain = planned.processes["chain"]
     options = [*chain.command, "--forks", str(FORKS), "--damaged", "0"]
     planned.processes["chain"] = replace(chain, command=options)
@@ -148,7 +150,12 @@ async def run(folder: Path) -> Finished:
         await snaps.ask({"action": "unsubscribe", "channel": "swaps"})
         await fleet.start(*WORKERS, "ingest", "chain")
         listening.append(asyncio.create_task(_ask_for_snapshots(snaps, everything)))
-        await asyncio.sleep(RUN_S)
+
+        async def enough() -> bool:
+            statuses = Counter(each["data"]["status"] for each in everything.events("status"))
+            return statuses["confirmed"] >= SLOTS and len(everything.events("creation")) >= CREATED
+
+        await watch.until(enough, SETTLE_S, f"{SLOTS} slots, and {CREATED} tokens")
         await _calm(fleet, watch, planned)
         await _all_delivered(watch, planned.settings, everything, trends)
         last = Client("/ws/trending-pairs", [{"action": "subscribe", "dex": "*"}])

@@ -22,7 +22,7 @@ from schemas import channels
 from schemas.channels import TRENDING_FIELDS, parse_event_id, trending_data
 from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, PRICES, SLOT_STATUS, SWAPS
-from tests.integration.gateway.market_run import MAIN, Finished, run
+from tests.integration.gateway.market_run import CREATED, MAIN, SLOTS, Finished, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -89,7 +89,7 @@ def test_every_event_happened_and_every_field_is_right(
             if name not in NOT_TOLD and not same(name, event, wanted)
         }
         assert not wrong, (event["dex"], event["signature"], wrong)
-    assert len(events) > (1_000 if kind == "swap" else 2)
+    assert len(events) >= (1_000 if kind == "swap" else CREATED)
 
 
 def test_each_event_is_there_once_and_in_the_order_of_its_id(finished: Finished) -> None:
@@ -237,7 +237,7 @@ def test_who_settles_knows_each_slot_and_its_parent(finished: Finished) -> None:
             assert data["slot"] not in slots, "confirmed twice"
             slots[data["slot"]] = data
     ordered = sorted(slots)
-    assert len(ordered) > 40
+    assert len(ordered) >= SLOTS
     for before, slot in pairwise(ordered):
         assert slots[slot]["parent"] == before
         assert slots[slot]["block_time_ms"] > 0
