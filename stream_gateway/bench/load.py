@@ -52,10 +52,10 @@ class Outcome:
         return self.deliveries / self.cpu_seconds
 
 
-def prepare(seconds: float, swaps_per_second: float) -> Load:
+def prepare(seconds: float, swaps_per_second: float, clients: int = CLIENTS) -> Load:
     """Make the market, its events and those who want them."""
     market = Market()
-    crowded = connections(market, CLIENTS)
+    crowded = connections(market, clients)
     flushes = [*market.flushes(seconds, swaps_per_second)]
     oracle = Oracle(flushes, crowded)
     return Load(market, crowded, flushes, oracle, seconds, swaps_per_second)
