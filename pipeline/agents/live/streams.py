@@ -168,7 +168,7 @@ class LiveStreams:
                     await self._write()
                     await self._recall()
         except (RedisError, OSError) as error:
-            self._current = False  # it may have been written, or Redis may have lost something
+            self._current = False  # Redis may have lost something
             self.lost_touch(error)
             return False
         if self.away:
@@ -234,6 +234,7 @@ class LiveStreams:
                 pipeline.get(LIVE_EPOCH.make())
                 *answers, epoch = await pipeline.execute()
         except BaseException:
+            self._current = False  # it may have been written, whatever kept us from hearing so
             self._waiting.extendleft(reversed(batches))
             self._held_bytes += sum(batch.size for batch in batches)
             self._changed = changed | self._changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import suppress
 
 import orjson
 import pytest
@@ -253,6 +254,24 @@ async def test_an_answer_that_got_lost_repeats_nothing(store):
     writer.batch(1)
     flushing = asyncio.create_task(writer.flush())
     assert not await flushing  # it was sent, and will be executed
+    store.child.send_signal(signal.SIGCONT)
+    await asyncio.sleep(0.1)
+    writer.batch(2)
+    assert await writer.flush()
+    assert await events(store) == [(await epoch_of(store), n) for n in numbers(range(3))]
+
+
+async def test_a_flush_that_was_cancelled_repeats_nothing(store):
+    writer = Writer(store)
+    writer.batch(0)
+    await writer.flush()
+    store.child.send_signal(signal.SIGSTOP)
+    writer.batch(1)
+    flushing = asyncio.create_task(writer.flush())
+    await asyncio.sleep(0.2)  # it was sent, and will be executed
+    flushing.cancel()
+    with suppress(asyncio.CancelledError):
+        await flushing
     store.child.send_signal(signal.SIGCONT)
     await asyncio.sleep(0.1)
     writer.batch(2)
