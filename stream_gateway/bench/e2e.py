@@ -27,7 +27,7 @@ from stream_gateway.bench.mix import swaps
 HOST: Final = "127.0.0.1"
 WARM_UP_S: Final = 10.0
 # Of what the market does some fails, some touches no venue, and some swaps more than once.
-SWAPS_PER_TRANSACTION: Final = 0.96
+SWAPS_PER_TRANSACTION: Final = 1.02
 TO_KAFKA: Final = "soltape_ingest_live_latency_ms"
 _SWAP: Final = b'{"type":"swap",'
 
