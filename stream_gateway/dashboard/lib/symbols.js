@@ -9,7 +9,7 @@ const MOST_CREDITS = 1_000; // of one visit: a page left open is not to empty a 
 const MOST_KEPT = 2_000;
 const MOST_WAITING = 200; // rows that have gone need no name
 const FIRST_MS = 300;
-const UNKNOWN_FOR_MS = 60_000;
+const UNKNOWN_FOR_MS = 60_000; // then twice as long, and so on: some tokens never have one
 const AFTER_FAILURE_MS = 60_000;
 
 /** Look-ups of one page; what is found stays for the tab. */
@@ -20,7 +20,7 @@ export class Symbols {
     this._onFound = onFound;
     this._isWanted = isWanted;
     this._known = restored(); // mint -> symbol, "" for none
-    this._unknownUntil = new Map();
+    this._unknown = new Map(); // mint -> {untilMs, forMs}
     this._waiting = new Set();
     this._timer = null;
     this._ended = new AbortController();
@@ -33,7 +33,7 @@ export class Symbols {
   of(mint) {
     const symbol = this._known.get(mint);
     if (symbol !== undefined) return symbol || null;
-    if (this._mayAsk() && !((this._unknownUntil.get(mint) ?? 0) > Date.now())) {
+    if (this._mayAsk() && !(this._unknown.get(mint)?.untilMs > Date.now())) {
       this._waiting.delete(mint); // those looked at last are asked for first
       this._waiting.add(mint);
       if (this._waiting.size > MOST_WAITING) this._waiting.delete(this._waiting.values().next().value);
@@ -79,6 +79,13 @@ export class Symbols {
     }, pause);
   }
 
+  _lacks(mint) {
+    const forMs = 2 * (this._unknown.get(mint)?.forMs ?? UNKNOWN_FOR_MS / 2);
+    this._unknown.delete(mint);
+    this._unknown.set(mint, { untilMs: Date.now() + forMs, forMs });
+    if (this._unknown.size > MOST_KEPT) this._unknown.delete(this._unknown.keys().next().value);
+  }
+
   _mayAsk() {
     return this._isWanted() && this.creditsSpent < MOST_CREDITS;
   }
@@ -88,11 +95,10 @@ export class Symbols {
     this.problem = this._mayAsk() ? null : "No more on this visit: a page left open is not to spend a plan";
     for (const { mint, symbol } of tokens) {
       // One without a symbol may get it soon: its metadata is being asked for.
-      if (symbol === null) this._unknownUntil.set(mint, Date.now() + UNKNOWN_FOR_MS);
+      if (symbol === null) this._lacks(mint);
       else this.learn(mint, symbol);
     }
-    for (const mint of unknown) this._unknownUntil.set(mint, Date.now() + UNKNOWN_FOR_MS);
-    if (this._unknownUntil.size > MOST_KEPT) this._unknownUntil.clear();
+    for (const mint of unknown) this._lacks(mint);
     for (const mint of mints) this._waiting.delete(mint);
     this._onFound();
   }

@@ -6,8 +6,8 @@
 import { element, fill, setText, unseen } from "./dom.js";
 
 /**
- * Columns: `{id, label, content(row), value?(row), version?(row), numeric?, title?, cellTitle?(row)}`. `content`
- * gives a text, a node or an array of them; nodes that are equal to those that are there are not
+ * Columns: `{id, label, content(row)}` and, if wanted, `value(row)`, `version(row)`, `numeric`,
+ * `title` of the head and `cellTitle(row)`. `content` gives a text, a node or an array of them; nodes that are equal to those that are there are not
  * put in (nor are their listeners). `value` gives a number or text to sort by, null where it is not
  * known: only columns that have it can be sorted by. `version(row)`: while it is the same, the cell
  * is left alone, and `content` is not asked.

@@ -50,7 +50,8 @@ export function mount(root, { api, socket, announce, query }) {
     onFound: () => (rendered.isDirty = true),
   });
   const figures = createFigures();
-  const pause = element("button", { type: "button", "aria-pressed": "false", on: { click: () => setPaused(!isPaused) } }, "Pause");
+  const toggle = { click: () => setPaused(!isPaused) };
+  const pause = element("button", { type: "button", "aria-pressed": "false", on: toggle }, "Pause");
   const waiting = element("p", { class: "hint waiting" });
   const credits = element("p", { class: "hint" });
   const filters = createFilters({ filter, onApply: apply });
@@ -225,7 +226,11 @@ function choice(name, label) {
 
 const FIGURES = [
   ["rate", "Swaps a second", "Of those that the filter lets through, over five seconds"],
-  ["latency", "Chain to page, median · p99", "From the time the node tells of a swap, by the gateway's clock, over ten seconds"],
+  [
+    "latency",
+    "Chain to page, median · p99",
+    "Since the node told of a swap, by the gateway's clock, over ten seconds",
+  ],
   ["trip", "Gateway round trip", "A ping, there and back"],
   ["passed", "Passed unseen", "More came than can be read: at most 200 rows a second are drawn, the newest"],
   ["gaps", "Gaps", "Where swaps may be missing; a row says where"],

@@ -114,7 +114,7 @@ export function createFilters({ filter, onApply }) {
 
   function summarise() {
     const names = [...chosen];
-    setText(venueWords, names.length === 0 ? "All" : names.length <= 2 ? names.join(", ") : `${names.length} chosen`);
+    setText(venueWords, names.length > 2 ? `${names.length} chosen` : names.join(", ") || "All");
   }
 
   function apply(event) {

@@ -14,7 +14,8 @@ export function createLaunches({ socket, symbols }) {
   const platforms = new Set();
 
   const problem = element("p", { class: "problem", role: "alert", hidden: true });
-  const select = element("select", { id: "launch-platform", on: { change } }, element("option", { value: "" }, "All platforms"));
+  const anyPlatform = () => element("option", { value: "" }, "All platforms");
+  const select = element("select", { id: "launch-platform", on: { change } }, anyPlatform());
   const table = createTable({
     caption: "New launches, newest first",
     captionHidden: true,
@@ -42,11 +43,12 @@ export function createLaunches({ socket, symbols }) {
       symbols.learn(creation.mint, creation.symbol);
       offer(creation.platform);
       const key = `${creation.signature}-${creation.event_index}`;
-      rows = [{ ...creation, key }, ...rows].slice(0, MOST);
+      put({ ...creation, key }); // once: one that left the chain may come again
     },
     onGap: ({ message }) => {
       notices += 1;
-      rows = [{ key: `notice-${notices}`, notice: `Launches may be missing here. ${message ?? ""}` }, ...rows];
+      const notice = `Launches may be missing here. ${message ?? ""}`;
+      put({ key: `notice-${notices}`, notice });
     },
     onState: ({ error }) => {
       problem.hidden = error === null;
@@ -55,12 +57,16 @@ export function createLaunches({ socket, symbols }) {
   });
   const timer = setInterval(() => table.update(rows), EVERY_MS);
 
+  function put(row) {
+    rows = [row, ...rows.filter(({ key }) => key !== row.key)].slice(0, MOST);
+  }
+
   function offer(platform) {
     if (!platform || platforms.has(platform) || platforms.size > 50) return;
     platforms.add(platform);
     const options = [...platforms].sort().map((name) => element("option", { value: name }, slug(name)));
     const { value } = select;
-    fill(select, element("option", { value: "" }, "All platforms"), options);
+    fill(select, anyPlatform(), options);
     select.value = value;
   }
 
