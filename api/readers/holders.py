@@ -13,16 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
-from typing import Any, Final, NamedTuple
-
-import orjson
-from orjson import Fragment
+from typing import Any, Final
 
 from api.answers.tokens import Holder, Holders
 from api.errors import BUSY, Problem
 from api.readers.cold_markets import read_cold_market
 from api.readers.settled import Settled, settled
-from api.readers.shared import FRESH_FOR_S, Kept, now_s
 from api.readers.token_answers import percent, unknown_token
 from api.readers.token_facts import Facts, facts
 from api.stores import Stores
@@ -49,7 +45,6 @@ from schemas.redis_keys import (
 )
 from schemas.topics import SETTLED_BY_MINT
 
-KEPT_BYTES: Final = 16 << 20
 ATTEMPTS: Final = 5  # to read rounded scores and what they stand for in one state
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
 
@@ -75,30 +70,6 @@ class _State:
     is_cold: bool
     is_priced: bool
     top: Ranked
-
-
-class _Kept(NamedTuple):
-    """An answer as it was told."""
-
-    json: bytes  # `answers.tokens.Holders`
-    read_at: float
-
-
-class HolderAnswers:
-    """Answers for all requests of a process: each stands for half a second."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-        self._kept: Kept[_Kept] = Kept(KEPT_BYTES)  # by mint and limit
-
-    async def one(self, mint: str, limit: int) -> Fragment:
-        """Return the largest holders of a token (`answers.tokens.Holders`); raises Problem."""
-        at, key = now_s(), (mint, limit)
-        kept = self._kept.get(key)
-        if kept is None or at - kept.read_at > FRESH_FOR_S:
-            kept = _Kept(orjson.dumps(await holders(self._stores, mint, limit)), at)
-            self._kept.put(key, kept)
-        return Fragment(kept.json)
 
 
 async def holders(stores: Stores, mint: str, limit: int) -> Holders:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from random import random
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from api.reply import Encoded, encode
 
 FRESH_FOR_S: Final = 0.5
 """The stores are written twice a second."""
@@ -78,6 +82,42 @@ class Kept(Generic[A]):
         while self._bytes > self._most_bytes:
             oldest = next(iter(self._answers))
             self._bytes -= len(self._answers.pop(oldest).json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stood:
+    """An answer as it was sent."""
+
+    encoded: Encoded
+    until: float
+
+    @property
+    def json(self) -> bytes:
+        return self.encoded.body
+
+
+class Standing:
+    """Answers for all requests of a process, each of which stands for a while.
+
+    Whoever looks at a wallet or a token asks for it again and again, most often with nothing
+    changed. One that nobody asked for lately stands for less, by chance: what is asked for together
+    is then not read again together ever after.
+    """
+
+    def __init__(self, most_bytes: int, fresh_for_s: float = FRESH_FOR_S) -> None:
+        self._kept: Kept[_Stood] = Kept(most_bytes)
+        self._fresh_for_s = fresh_for_s
+
+    async def get(self, read: Callable[..., Awaitable[Any]], *asked: Hashable) -> Encoded:
+        """Return what `read` answers, read now if none stands; raises what it raises."""
+        at, key = now_s(), (read, *asked)
+        stood = self._kept.get(key)
+        if stood is None or at > stood.until:
+            was_asked = stood is not None and at - stood.until < self._fresh_for_s
+            share = 1.0 if was_asked else random()  # noqa: S311 - no secret
+            stood = _Stood(encode(await read(*asked)), at + share * self._fresh_for_s)
+            self._kept.put(key, stood)
+        return stood.encoded
 
 
 def now_s() -> float:

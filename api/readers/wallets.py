@@ -34,6 +34,7 @@ from api.answers.wallets import (
     Positions,
     TopPositions,
 )
+from api.errors import NO_POSITION, Problem
 from api.readers.holdings import (
     Beginning,
     Wanted,
@@ -156,11 +157,14 @@ class Wallets:
         tokens = await read_tokens(self._stores, wanted)
         return Facts(page.state, book, tokens, frozenset(), None)
 
-    async def position(self, wallet: str, mint: str) -> PositionAnswer | None:
-        """Return a wallet's position in a token, None where it has none."""
+    async def position(self, wallet: str, mint: str) -> PositionAnswer:
+        """Return a wallet's position in a token."""
         state, position = await read_one(self._stores, wallet, mint)
         if position is None:
-            return None
+            raise Problem(
+                NO_POSITION,
+                "since the tape began, the wallet has not traded, received or sent this token",
+            )
         tokens = await read_tokens(self._stores, [mint])
         token = tokens.get(mint)
         return {

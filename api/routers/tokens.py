@@ -20,8 +20,9 @@ from api.errors import (
 )
 from api.openapi import problems
 from api.readers import token_answers
-from api.readers.holders import HolderAnswers
+from api.readers.holders import holders
 from api.readers.leaderboard_answers import LeaderboardAnswers
+from api.readers.shared import Standing
 from api.readers.token_batches import TokenBatches
 from api.readers.trending import TrendingTokens
 from api.reply import reply, send
@@ -29,6 +30,7 @@ from api.stores import Stores
 
 MAX_LISTED = 100
 MAX_BATCH_TRADERS = 20
+HOLDERS_KEPT_BYTES = 16 << 20
 
 _OF_ONE = problems(UNKNOWN_TOKEN, INVALID_ADDRESS)
 _LIST_OF_ONE = problems(UNKNOWN_TOKEN, INVALID_ADDRESS, INVALID_PARAMETER)
@@ -70,7 +72,7 @@ def router(stores: Stores) -> APIRouter:
 
 
 def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:
-    trending, holders = TrendingTokens(stores), HolderAnswers(stores)
+    trending, standing = TrendingTokens(stores), Standing(HOLDERS_KEPT_BYTES)
 
     @paths.get(
         "/api/tokens/trending",
@@ -127,7 +129,7 @@ def _lists(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -
         responses={200: {"model": answers.Holders}, **_LIST_OF_ONE},
     )
     async def token_holders(request: Request, mint: Mint, limit: Top = 20) -> Response:
-        return reply(request, await holders.one(mint, limit))
+        return send(request, await standing.get(holders, stores, mint, limit))
 
 
 def _batches(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers) -> None:

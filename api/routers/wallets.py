@@ -22,11 +22,14 @@ from api.errors import (
 )
 from api.openapi import problems
 from api.readers.holdings import Wanted
+from api.readers.shared import Standing
 from api.readers.wallets import Section, Wallets
-from api.reply import reply
+from api.reply import reply, send
 from api.stores import Stores
 
 MOST_WALLETS = 50
+KEPT_BYTES = 32 << 20
+FRESH_FOR_S = 1.0  # who wants it sooner subscribes to what happens
 
 PageLimit = Annotated[int, Query(ge=1, le=1_000, description="Positions of a page")]
 NewestLimit = Annotated[
@@ -77,7 +80,7 @@ class BatchBody(BaseModel):
 def router(stores: Stores) -> APIRouter:
     """Return the paths of this area."""
     routes = APIRouter(prefix="/api/wallets", tags=["wallets"])
-    wallets = Wallets(stores)
+    wallets, standing = Wallets(stores), Standing(KEPT_BYTES, FRESH_FOR_S)
 
     @routes.post(
         "/batch",
@@ -117,7 +120,7 @@ def router(stores: Stores) -> APIRouter:
         `next_cursor` while `has_more`: no position comes twice or is left out, unless it trades
         while you turn the pages: then it moves to the front. An unknown wallet has no positions.
         """
-        return reply(request, await wallets.page(wallet, limit, cursor))
+        return send(request, await standing.get(wallets.page, wallet, limit, cursor))
 
     @routes.get(
         "/{wallet}/all-dex",
@@ -130,7 +133,7 @@ def router(stores: Stores) -> APIRouter:
     )
     async def all_dex(request: Request, wallet: Wallet, limit: NewestLimit = 50) -> Response:
         """The positions with the newest trades over all DEXes, and the totals of all positions."""
-        return reply(request, await wallets.newest(wallet, limit))
+        return send(request, await standing.get(wallets.newest, wallet, limit))
 
     @routes.get(
         "/{wallet}/portfolio",
@@ -144,7 +147,7 @@ def router(stores: Stores) -> APIRouter:
         `holdings` counts balances, `positions` what came through trades and transfers since the
         tape began: they tell of the same tokens from two sides, so do not add them.
         """
-        return reply(request, await wallets.portfolio(wallet))
+        return send(request, await standing.get(wallets.portfolio, wallet))
 
     @routes.get(
         "/{wallet}/holdings",
@@ -167,7 +170,7 @@ def router(stores: Stores) -> APIRouter:
         balance that the tape saw.
         """
         wanted = Wanted(min_value_usd, include_unverified)
-        return reply(request, await wallets.holdings(wallet, wanted))
+        return send(request, await standing.get(wallets.holdings, wallet, wanted))
 
     @routes.get(
         "/{wallet}/pnl/summary",
@@ -180,7 +183,7 @@ def router(stores: Stores) -> APIRouter:
 
         The last of the days is that of the newest block, not of the clock on the wall.
         """
-        return reply(request, await wallets.summary(wallet))
+        return send(request, await standing.get(wallets.summary, wallet))
 
     @routes.get(
         "/{wallet}/{mint}",
@@ -193,13 +196,7 @@ def router(stores: Stores) -> APIRouter:
 
         SOL, USDC, USDT and USD1 are money: what is traded with them is a position, they are not.
         """
-        answer = await wallets.position(wallet, mint)
-        if answer is None:
-            raise Problem(
-                NO_POSITION,
-                "since the tape began, the wallet has not traded, received or sent this token",
-            )
-        return reply(request, answer)
+        return send(request, await standing.get(wallets.position, wallet, mint))
 
     return routes
 

@@ -25,6 +25,8 @@ Json = Any
 SOL_DECIMALS = 9
 USD_DECIMALS = 6
 
+STANDS_S = 1.1  # longer than an answer stands
+
 
 class Asker:
     """A client with a key; `asked` counts the operations."""

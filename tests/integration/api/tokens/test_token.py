@@ -11,12 +11,12 @@ import pytest
 from schemas.events import Side
 from schemas.money import USD1, USDC, WSOL
 from schemas.redis_keys import COLD_MARKETS, MARKET, mint_tag
+from tests.integration.api.asking import STANDS_S
 
 T0_MS = 1_763_700_000_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MINUTES_5 = 5 * 60_000
-FRESH_FOR_S = 0.6  # batches and lists stand for half a second
 
 
 async def told(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
@@ -102,14 +102,14 @@ async def test_a_batch_tells_what_has_changed_since_the_last(
     chain.migrate(mint, pool, new_pool)
     await chain.settle()
     await chain.publish(mint, (T0_MS, 1e-6, 1.5e-4), (T0_MS + 900, 2e-6, 3e-4))
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     after = (await posted(client, "/api/tokens/batch", body))["tokens"]
     assert after[0] == before[0]
     assert (after[1]["is_migrated"], after[1]["migrated_pool"]) == (True, new_pool)
     assert (after[1]["bonding_curve_pct"], after[1]["price_usd"]) == (100.0, 3e-4)
     chain.pass_time(2 * HOUR_MS)
     await chain.settle()
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     later = (await posted(client, "/api/tokens/batch", body))["tokens"]
     assert later[1] == {**after[1], "is_price_stale": True}
 
@@ -305,7 +305,7 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     await chain.settle()
     chain.pass_time(HOUR_MS)
     await chain.settle()
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     tag = mint_tag(mint)
     assert await chain.redis.sismember(COLD_MARKETS.make(tag=tag), mint)
     assert not await chain.redis.exists(MARKET.make(tag=tag, mint=mint))

@@ -19,11 +19,11 @@ from schemas.events import Side
 from schemas.markets import BURNED
 from schemas.money import USDC, WSOL
 from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets, wallet_tag
+from tests.integration.api.asking import STANDS_S
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SOL_USD = 150
-FRESH_FOR_S = 0.6  # what is shared by requests lives for half a second
 
 
 async def told(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
@@ -278,20 +278,20 @@ async def test_what_stands_until_something_settles(chain: Any, client: httpx.Asy
     await chain.settle()
     [at_once] = [await told(client, path) for path in paths[:1]]
     assert at_once == before[0]  # and says of which slot
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     after = [await told(client, path) for path in paths]
     assert after[0]["traders"][0]["wallet"] == winner
     assert [each["as_of_slot"] for each in after] == [chain.slot - 1] * 2
     body = {"mints": [quiet, books.mint], "limit": 3}
     batch = (await client.post("/api/tokens/leaderboard/batch", json=body)).json()
     assert [board["traders"] for board in batch["leaderboards"]] == [[], after[0]["traders"]]
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     assert [await told(client, path) for path in paths] == after
 
 
 async def settle(chain: Any) -> None:
     await chain.settle()
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
 
 
 async def rest(chain: Any) -> None:
@@ -316,7 +316,7 @@ async def test_the_trending_list(chain: Any, client: httpx.AsyncClient) -> None:
             chain.trade(mint, wallet, Side.BUY, 10**12, 10**9, platform=platform)
     chain.pass_time(2_000)
     await chain.settle()
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     listed = (await told(client, "/api/tokens/trending"))["tokens"]
     assert [token["mint"] for token in listed] == mints[::-1]
     assert [token["place"] for token in listed] == [1, 2, 3, 4]
@@ -361,7 +361,7 @@ async def test_a_trending_token_whose_creation_was_not_seen(
     chain.pass_time(2_000)
     await chain.settle()
     await chain.tell(mint, name="Told", symbol="TLD", decimals=6, supply_raw=10**14)
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     first, second = (await told(client, "/api/tokens/trending"))["tokens"]
     assert (first["name"], first["symbol"], first["supply"]) == ("Told", "TLD", 1e8)
     assert first["market_cap"] == pytest.approx(first["price_usd"] * 1e8)
@@ -372,7 +372,7 @@ async def test_a_trending_token_whose_creation_was_not_seen(
 
 
 async def test_nothing_trends_where_nothing_happened(chain: Any, client: httpx.AsyncClient) -> None:
-    await asyncio.sleep(FRESH_FOR_S)
+    await asyncio.sleep(STANDS_S)
     answer = await told(client, "/api/tokens/trending")
     assert answer == {"tokens": [], "as_of_slot": 0, "as_of_ms": 0}
 

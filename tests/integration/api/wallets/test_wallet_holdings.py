@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from fractions import Fraction
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.money import USDC, WSOL
 from schemas.positions import pack_balance
 from schemas.redis_keys import BALANCES, MARKETS, tag_of_mints, wallet_tag
 from schemas.topics import SETTLED_BY_MINT
+from tests.integration.api.asking import STANDS_S
 
 SOL_USD = 150
 PATH = "/api/wallets/{}/holdings"
@@ -151,6 +153,7 @@ async def test_coverage_tells_where_the_tape_begins(wallet, ask, settings, monke
     rows = [[slot, None, "", slot * 400, 0, 0, 0, 0, True, None] for slot in (77, 70, 90)]
     await client.insert("slots", rows)
     await client.close()
+    await asyncio.sleep(STANDS_S)
     answer = (await ask.get(PATH.format(name)))["coverage"]
     assert (answer["since_slot"], answer["since_ms"]) == (70, 28_000)
     assert answer["is_complete"] is False
@@ -181,6 +184,7 @@ async def test_a_stale_price_is_called_so(wallet, ask):
     held = {each["mint"]: each for each in (await ask.get(PATH.format(name)))["tokens"]}
     assert held[coin]["is_price_stale"] is False
     await priced_sol(books, now_ms + 1)
+    await asyncio.sleep(STANDS_S)
     held = {each["mint"]: each for each in (await ask.get(PATH.format(name)))["tokens"]}
     assert held[coin]["is_price_stale"] is True
     assert held[coin]["price_time_ms"] == now_ms - 3_600_000

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from schemas.base58 import decode
 from schemas.money import WSOL
 from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
+from tests.integration.api.asking import STANDS_S
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -24,6 +27,7 @@ async def test_the_last_seven_days_of_the_chain(make_books, ask, tape):
     books = await make_books()
     for _ in range(3):  # the window moves on with the chain, also while the API runs
         await books.play(made.slots(60, step_ms=5 * HOUR_MS))
+        await asyncio.sleep(STANDS_S)
         today = made.time_ms // DAY_MS
         for wallet in made.wallets:
             answer = await ask.get(f"/api/wallets/{wallet}/pnl/summary")
