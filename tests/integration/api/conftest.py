@@ -19,13 +19,11 @@ import pytest
 
 from api.access import register
 from api.access.keys import Record, new, parse
-from infra.clickhouse.embedded import server
-from infra.clickhouse.migrations import migrate
-from infra.process import NotReady, Process, free_port
-from infra.redis.embedded import valkey
+from infra.process import free_port
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
 from tests.integration.api.simulation import Shared, Simulation
+from tests.integration.systems import running_stores
 
 _STARTS_WITHIN_S = 60
 Serve = Callable[..., "AbstractContextManager[Served]"]
@@ -86,7 +84,7 @@ class Served:
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to an empty Valkey and an empty ClickHouse, the tables made."""
-    with started_stores(tmp_path_factory.mktemp("api-stores")) as settings:
+    with running_stores(tmp_path_factory.mktemp("api-stores")) as settings:
         yield settings
 
 
@@ -145,54 +143,6 @@ def simulated(serve_simulation: Callable[..., AbstractContextManager[Served]]) -
     """An API over the simulation's stores."""
     with serve_simulation() as running:
         yield running
-
-
-@contextmanager
-def started_stores(folder: Path) -> Iterator[Settings]:
-    redis_port, clickhouse_port = free_port(), free_port()
-    processes = [
-        valkey(folder / "valkey", "127.0.0.1", redis_port),
-        server(folder / "clickhouse", clickhouse_port),
-    ]
-    settings = Settings(
-        _env_file=None,
-        soltape_data=folder,
-        redis_url=f"redis://127.0.0.1:{redis_port}/0",
-        clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
-    )
-    children = []
-    try:
-        for process in processes:
-            with (folder / f"{process.name}.log").open("wb") as log:
-                child = subprocess.Popen(
-                    process.command, env=os.environ | dict(process.env), stdout=log, stderr=log
-                )
-            children.append(child)
-        for process, child in zip(processes, children, strict=True):
-            _wait(process, child, folder / f"{process.name}.log")
-        migrate(settings)
-        yield settings
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(20)
-
-
-def _wait(process: Process, child: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _STARTS_WITHIN_S
-    while not _is_ready(process):
-        assert child.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
-
-
-def _is_ready(process: Process) -> bool:
-    try:
-        asyncio.run(process.ready())
-    except NotReady:
-        return False
-    return True
 
 
 @contextmanager

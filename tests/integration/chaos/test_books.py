@@ -5,19 +5,14 @@ And what is not so is found: one thing of each kind is spoilt, and the compariso
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-import redis as sync_redis
 from redis.asyncio import Redis
 
-from infra.process import free_port
 from infra.redis.client import connect
-from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.agents.market.books import open_books as open_market
 from pipeline.agents.pnl.books import PnlBooks
@@ -29,6 +24,7 @@ from pipeline.chaos.compare import Oracle, books, markets
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Stored
 from schemas.rows import TABLES
+from tests.integration.systems import running_valkey
 
 # What makes a row another one's successor.
 IDENTITY = {
@@ -73,25 +69,8 @@ async def market(redis: Redis, partition: int) -> Books:
 
 @pytest.fixture
 def settings(tmp_path: Any) -> Iterator[Settings]:
-    port = free_port()
-    child = subprocess.Popen(
-        valkey(tmp_path, "127.0.0.1", port).command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                sync_redis.Redis(port=port).ping()
-                break
-            except sync_redis.RedisError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+    with running_valkey(tmp_path) as port:
         yield Settings(_env_file=None, redis_url=f"redis://127.0.0.1:{port}/0")
-    finally:
-        child.terminate()
-        child.wait(20)
 
 
 async def play(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import redis as sync_redis
 from redis.asyncio import Redis
 
-from infra.process import free_port
 from infra.redis.client import connect
-from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.agents.market.books import MarketBooks, open_books
 from pipeline.agents.market.registry import Registry
@@ -26,6 +21,7 @@ from schemas import base58
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.proto.tape_pb2 import SlotBatch
+from tests.integration.systems import running_valkey
 
 WSOL = "So11111111111111111111111111111111111111112"
 T0_MS = 1_763_700_000_000
@@ -34,23 +30,8 @@ SUPPLY = 10**15
 
 @pytest.fixture(scope="session")
 def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    process = valkey(tmp_path_factory.mktemp("valkey"), "127.0.0.1", port)
-    child = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
-    try:
-        client = sync_redis.Redis(port=port)
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                client.ping()
-                break
-            except sync_redis.RedisError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+    with running_valkey(tmp_path_factory.mktemp("valkey")) as port:
         yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        child.terminate()
-        child.wait()
 
 
 @pytest.fixture

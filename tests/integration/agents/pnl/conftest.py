@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 from uuid import uuid4
 
-import clickhouse_connect
 import pytest
-import redis as sync_redis
 from redis.asyncio import Redis
 
 from infra.clickhouse.client import connect_async
-from infra.clickhouse.embedded import server
-from infra.clickhouse.migrations import migrate
-from infra.process import free_port
 from infra.redis.client import connect
-from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
@@ -30,6 +22,7 @@ from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.base58 import encode
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 from schemas.rows import TABLES
+from tests.integration.systems import running_stores
 
 PARTITION = 3
 WATERMARK = "wm:{w3}:pnl"
@@ -42,47 +35,8 @@ FOR_EVER_H = 10**6
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to both, the tables made."""
-    folder = tmp_path_factory.mktemp("pnl")
-    redis_port, clickhouse_port = free_port(), free_port()
-    processes = [
-        valkey(folder / "valkey", "127.0.0.1", redis_port),
-        server(folder / "clickhouse", clickhouse_port),
-    ]
-    children = [
-        subprocess.Popen(process.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for process in processes
-    ]
-    settings = Settings(
-        _env_file=None,
-        soltape_data=folder,
-        redis_url=f"redis://127.0.0.1:{redis_port}/0",
-        clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
-    )
-    try:
-        _wait(lambda: sync_redis.Redis(port=redis_port).ping(), sync_redis.RedisError)
-        _wait(lambda: _ping(clickhouse_port), clickhouse_connect.driver.exceptions.Error, OSError)
-        migrate(settings)
+    with running_stores(tmp_path_factory.mktemp("pnl")) as settings:
         yield settings
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(20)
-
-
-def _ping(port: int) -> None:
-    clickhouse_connect.get_client(host="127.0.0.1", port=port).close()
-
-
-def _wait(look: Callable[[], Any], *errors: type[Exception]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            look()
-            return
-        except errors:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
 
 
 class Player:

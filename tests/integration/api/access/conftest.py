@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
 import pytest
-import redis as sync_redis
 
 from api.access import charge, register
 from api.access.charge import Charges
 from api.access.keys import Record, new, parse
 from api.access.script import Asks, Script
-from infra.process import free_port
-from infra.redis.embedded import valkey
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
+from tests.integration.systems import running_valkey
 
 
 @pytest.fixture(scope="session")
 def keys_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the keys live: database 1, as beside `soltape up`."""
-    port = free_port()
-    process = valkey(tmp_path_factory.mktemp("keys"), "127.0.0.1", port)
-    child = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
-    try:
-        client = sync_redis.Redis(port=port)
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                client.ping()
-                break
-            except sync_redis.RedisError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+    with running_valkey(tmp_path_factory.mktemp("keys")) as port:
         yield f"redis://127.0.0.1:{port}/1"
-    finally:
-        child.terminate()
-        child.wait()
 
 
 @pytest.fixture

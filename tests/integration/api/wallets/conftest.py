@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
 from typing import Any
 from uuid import uuid4
 
-import clickhouse_connect
 import httpx
 import orjson
 import pytest
-import redis as sync_redis
 from redis.asyncio import Redis
 
 from api.access import register
@@ -21,11 +17,7 @@ from api.access.keys import Record, new, parse
 from api.app import create_app
 from api.stores import Stores
 from infra.clickhouse.client import connect_async
-from infra.clickhouse.embedded import server
-from infra.clickhouse.migrations import migrate
-from infra.process import free_port
 from infra.redis.client import connect
-from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
@@ -49,6 +41,7 @@ from schemas.redis_keys import (
     wallet_tag,
 )
 from schemas.topics import SETTLED_BY_WALLET
+from tests.integration.systems import running_stores
 
 PARTITIONS = (2, 5)
 T0_MS = 1_763_700_000_000
@@ -59,48 +52,8 @@ FOR_EVER_H = 10**6
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings that lead to both stores, the tables made."""
-    folder = tmp_path_factory.mktemp("wallets")
-    redis_port, clickhouse_port = free_port(), free_port()
-    processes = [
-        valkey(folder / "valkey", "127.0.0.1", redis_port),
-        server(folder / "clickhouse", clickhouse_port),
-    ]
-    children = [
-        subprocess.Popen(process.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for process in processes
-    ]
-    settings = Settings(
-        _env_file=None,
-        soltape_data=folder,
-        redis_url=f"redis://127.0.0.1:{redis_port}/0",
-        access_redis_url=f"redis://127.0.0.1:{redis_port}/1",
-        clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
-    )
-    try:
-        _wait(lambda: sync_redis.Redis(port=redis_port).ping(), sync_redis.RedisError)
-        _wait(lambda: _ping(clickhouse_port), clickhouse_connect.driver.exceptions.Error, OSError)
-        migrate(settings)
+    with running_stores(tmp_path_factory.mktemp("wallets")) as settings:
         yield settings
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(20)
-
-
-def _ping(port: int) -> None:
-    clickhouse_connect.get_client(host="127.0.0.1", port=port).close()
-
-
-def _wait(look: Any, *errors: type[Exception]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            look()
-            return
-        except errors:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
 
 
 class Tape:

@@ -1,0 +1,86 @@
+"""Systems of the embedded stack for tests: each a process on a free port, ended at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from infra.clickhouse.embedded import server
+from infra.clickhouse.migrations import migrate
+from infra.process import NotReady, Process, free_port
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+
+_WITHIN_S: Final = 60  # on a busy machine
+
+
+@contextmanager
+def running(process: Process, folder: Path) -> Iterator[None]:
+    """Run a system, its log in the folder, and wait until it serves."""
+    log = folder / f"{process.name}.log"
+    folder.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            process.command, env=os.environ | dict(process.env), stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + _WITHIN_S
+        while not _is_ready(process):
+            assert child.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield
+    finally:
+        child.terminate()
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+@contextmanager
+def running_valkey(folder: Path) -> Iterator[int]:
+    """Run an empty Valkey; yield its port."""
+    port = free_port()
+    with running(valkey(folder / "valkey", "127.0.0.1", port), folder):
+        yield port
+
+
+@contextmanager
+def running_clickhouse(folder: Path) -> Iterator[int]:
+    """Run an empty ClickHouse; yield its port."""
+    port = free_port()
+    with running(server(folder / "clickhouse", port), folder):
+        yield port
+
+
+@contextmanager
+def running_stores(folder: Path) -> Iterator[Settings]:
+    """Run both, the tables made; yield settings that lead there, keys in database 1."""
+    with ExitStack() as stack:
+        redis_port = stack.enter_context(running_valkey(folder))
+        clickhouse_port = stack.enter_context(running_clickhouse(folder))
+        settings = Settings(
+            _env_file=None,
+            soltape_data=folder,
+            redis_url=f"redis://127.0.0.1:{redis_port}/0",
+            access_redis_url=f"redis://127.0.0.1:{redis_port}/1",
+            clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
+        )
+        migrate(settings)
+        yield settings
+
+
+def _is_ready(process: Process) -> bool:
+    try:
+        asyncio.run(process.ready())
+    except NotReady:
+        return False
+    return True
