@@ -65,7 +65,7 @@ class Gateway:
         self._settings = settings
         self._traffic = Traffic()
         self._traffic.register()
-        self._source: Source | None = None
+        self._parts: Parts | None = None
         self._is_stopping = False
 
     async def run(self, listener: socket.socket) -> None:
@@ -87,11 +87,12 @@ class Gateway:
 
     def lacking(self) -> dict[str, str]:
         """Return what keeps clients from being sent here; for the thread that serves /ready."""
-        source = self._source
+        parts = self._parts
         if self._is_stopping:
             return {"gateway": "is stopping"}
-        if source is None:
+        if parts is None or not parts.server.is_serving:
             return {"gateway": "is starting"}
+        source = parts.source
         if source.is_away:
             return {"redis": "does not answer"}
         if not source.ready.is_set():
@@ -99,7 +100,7 @@ class Gateway:
         return {}
 
     async def _run(self, listener: socket.socket, stop: asyncio.Event, parts: Parts) -> None:
-        self._source = parts.source
+        self._parts = parts
         running = [
             asyncio.create_task(each, name=name)
             for name, each in {**parts.run(), "server": parts.server.serve(listener)}.items()

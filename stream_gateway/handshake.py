@@ -12,6 +12,7 @@ import structlog
 
 from stream_gateway import request
 from stream_gateway.admission import Admitted, Refusal
+from stream_gateway.connection import INTERNAL, Connection
 from stream_gateway.limits import Limits
 from stream_gateway.messages import Endpoint
 from stream_gateway.metrics import HANDSHAKES
@@ -47,7 +48,7 @@ class Host(Protocol):
         admitted: Admitted,
         endpoint: Endpoint,
         address: str,
-    ) -> Any:
+    ) -> Connection:
         """Make the connection."""
 
 
@@ -140,11 +141,7 @@ class Handshake(asyncio.Protocol):
             log.exception("a handshake could not be answered", client=self._address)
             self._refuse(_INTERNAL, asked)
         else:
-            try:
-                self._enter(admitted, endpoint, websocket_key, tail)
-            except Exception:
-                log.exception("a connection could not begin", client=self._address)
-                self._transport.abort()
+            self._enter(admitted, endpoint, websocket_key, tail)
 
     def _enter(
         self, admitted: Admitted, endpoint: Endpoint, websocket_key: bytes, tail: bytes
@@ -162,14 +159,19 @@ class Handshake(asyncio.Protocol):
         self._done()
         HANDSHAKES.labels(HTTPStatus.SWITCHING_PROTOCOLS.value).inc()
         connection = self._host.enter(self._transport, admitted, endpoint, self._address)
-        self._upgrade(
-            self._transport,
-            websocket_key,
-            tail,
-            connection,
-            connection.at_fault,
-            self._host.limits,
-        )
+        try:
+            self._upgrade(
+                self._transport,
+                websocket_key,
+                tail,
+                connection,
+                connection.at_fault,
+                self._host.limits,
+            )
+        except Exception:
+            log.exception("a connection could not begin", connection=connection.number)
+            self._transport.abort()
+            connection.at_fault(INTERNAL)
 
     def _tell_alive(self, asked: Request) -> None:
         self._write(HTTPStatus.OK, "application/json", b'{"status":"ok"}', {}, asked)

@@ -61,6 +61,11 @@ class Server:
         traffic.queue_bytes = lambda: sum(each.queue_bytes for each in self._open())
         traffic.connections = lambda: Counter(each.endpoint for each in self._open())
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether connections are taken."""
+        return self._server is not None and self._server.is_serving()
+
     async def serve(self, listener: socket.socket) -> None:
         """Take connections, and look after them, until cancelled."""
         loop = asyncio.get_running_loop()
