@@ -35,7 +35,8 @@ class Store:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder / "valkey"
-        self.process = valkey(self.folder, "127.0.0.1", free_port())
+        self.port = free_port()
+        self.process = valkey(self.folder, "127.0.0.1", self.port)
         self.options = options
         self.settings = Settings(_env_file=None, redis_url=self.process.address)
         self.client = connect(self.settings)

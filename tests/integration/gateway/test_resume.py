@@ -234,8 +234,7 @@ async def store(request, tmp_path):
 
 @pytest.fixture
 async def run(store, tmp_path):
-    port = int(store.process.address.rpartition(":")[2].partition("/")[0])
-    context = running_gateway(tmp_path, port)
+    context = running_gateway(tmp_path, store.port)
     gateway = await asyncio.to_thread(context.__enter__)
     key = await asyncio.to_thread(gateway.key)
     everything = [{"channel": each.channel} for each in READ]
