@@ -16,7 +16,7 @@ const PAGES = [
   { name: "system", label: "System", load: () => import("./pages/system.js") },
 ];
 const THEMES = ["auto", "light", "dark"];
-const SPEAK_EVERY_MS = 2_000;
+const SPEAK_AFTER_MS = 500;
 
 const byId = (id) => document.getElementById(id);
 const main = byId("main");
@@ -39,7 +39,7 @@ function decoded(text) {
   }
 }
 
-// Things to say, for those who listen: the last one within two seconds.
+// Things to say to those who listen: of what comes within half a second, the last.
 
 let toSay = null;
 function announce(text) {
@@ -49,7 +49,7 @@ function announce(text) {
   setTimeout(() => {
     byId("spoken").textContent = toSay;
     toSay = null;
-  }, SPEAK_EVERY_MS / 4);
+  }, SPEAK_AFTER_MS);
 }
 
 // Theme.
