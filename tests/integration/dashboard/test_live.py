@@ -19,12 +19,13 @@ MOVES_WITHIN_MS = 5_000  # what is promised to whoever opens the page
 
 
 def seen(page: Page) -> list[str]:
-    """The swaps in the table, newest first: address of the transaction, and where it stands."""
+    """The swaps in the table, newest first, all that is told of each. Of a route through two pools
+    both swaps may be of one transaction, token and amount: they differ in the rest.
+    """
     found: list[str] = page.evaluate(
-        """() => [...document.querySelectorAll("section.swaps tbody tr:not(.notice)")].map(
-             row => row.querySelector("td.transaction a").href
-               + " " + row.querySelector("td.token a").href
-               + " " + row.querySelector("td.amount").title)"""
+        """() => [...document.querySelectorAll("section.swaps tbody tr:not(.notice)")].map(row =>
+             [...row.cells].filter(cell => !cell.classList.contains("time")).map(
+               cell => cell.querySelector("a")?.href ?? cell.textContent + cell.title).join(" "))"""
     )
     return found
 
@@ -34,7 +35,7 @@ def until_new(page: Page, before: list[str], timeout_ms: int = 20_000) -> None:
     page.wait_for_function(
         """before => {
              const first = document.querySelector("section.swaps td.transaction a");
-             return first && !before.some(each => each.startsWith(first.href));
+             return first && !before.some(each => each.includes(first.href));
            }""",
         arg=before,
         timeout=timeout_ms,
