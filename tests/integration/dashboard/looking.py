@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,13 @@ class Visit:
         # Whoever leaves a page ends what it was asking for.
         if request.failure != "net::ERR_ABORTED":
             self._troubles.append(f"failed: {request.url}: {request.failure}")
+
+
+def ask(up: Up, path: str) -> Any:
+    """Return what the API answers."""
+    request = urllib.request.Request(up.url + path, headers={"x-api-key": up.key})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
 
 
 def rows(page: Page, caption: str) -> Locator:
