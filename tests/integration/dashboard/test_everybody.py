@@ -48,7 +48,7 @@ def loaded(visit: Visit, path: str) -> Page:
 
 @pytest.mark.parametrize(
     ("size", "scheme"),
-    [("phone", "light"), ("tablet", "dark"), ("wide", "light"), ("wider", "dark")],
+    [("phone", "light"), ("tablet", "dark"), ("wide", "light"), ("ultrawide", "dark")],
 )
 def test_no_page_is_wider_than_its_screen(
     look: Any, paths: dict[str, str], size: str, scheme: str

@@ -107,18 +107,6 @@ def test_a_token(look: Any, token: Any) -> None:
     expect(page.get_by_role("table", name=re.compile("^The last 100 candles"))).to_be_visible()
 
 
-def test_a_wallet(look: Any, up: Any) -> None:
-    visit = look("live")
-    wallets = visit.page.locator("section.swaps td.wallet a")
-    expect(wallets.first).to_be_visible()
-    wallet = wallets.first.get_attribute("title")
-    page = visit.go(f"wallet/{wallet}")
-    week = page.get_by_role("table", name="The last seven days, UTC", include_hidden=True)
-    expect(week).to_be_attached()
-    expect(rows(page, "Positions, newest trade first").first).to_be_visible()
-    expect(page.locator("main")).to_contain_text(wallet[:4])
-
-
 def test_the_system_tells_lag_rates_gaps_and_outcomes(look: Any) -> None:
     page = look("system").page
     for group in ("pnl", "market", "store"):
