@@ -132,7 +132,7 @@ class TestRefused:
             ("?apikey=x", "key_missing"),
             ("?api_key=x", "key_malformed"),
             ("?api_key=soltape_%00%ff", "key_malformed"),
-            (f"?api_key={new()}", "key_unknown"),
+            pytest.param(f"?api_key={new()}", "key_unknown", id="unknown"),
         ],
     )
     def test_keys(self, gateway, query, code):
