@@ -89,6 +89,8 @@ export function createTrades({ api, path, announce }) {
     chosen = mint;
     setText(heading, mint === null ? "Swaps" : `Swaps of ${name}`);
     allButton.hidden = mint === null;
+    table.setEmpty("Loading …"); // what was there is of other tokens
+    table.update([]);
     begin();
   }
 
