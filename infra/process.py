@@ -5,9 +5,14 @@ Every embedded system describes itself as a `Process`; `infra.supervisor` runs t
 
 from __future__ import annotations
 
+import fcntl
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Final
 
 
 class NotReady(Exception):  # noqa: N818 - a state, not a fault
@@ -62,3 +67,26 @@ def free_port(host: str = "127.0.0.1") -> int:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+_RESERVED: Final[dict[int, int]] = {}  # port -> descriptor of its lock
+
+
+def reserve_port(port: int) -> bool:
+    """Keep a port from others of us until this process ends; False where one of them has it.
+
+    Without that a port that is found free goes to two who start at once: neither listens yet.
+    """
+    if port in _RESERVED:
+        return True
+    try:
+        lock = os.open(Path(gettempdir()) / f"soltape-{port}.port", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:  # another user's: that the port is free has to do
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    _RESERVED[port] = lock
+    return True

@@ -20,7 +20,14 @@ from infra import folder_lock
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, tansu, topics
 from infra.kafka.client import KafkaUnreachable
-from infra.process import NotReady, PortInUse, Process, free_port, require_free_port
+from infra.process import (
+    NotReady,
+    PortInUse,
+    Process,
+    free_port,
+    require_free_port,
+    reserve_port,
+)
 from infra.redis import embedded as redis
 from infra.settings import EVERYWHERE, LOOPBACK, Settings
 from infra.telemetry import host_of
@@ -310,6 +317,8 @@ def _listen(stack: Stack, part: str, setting: str, default: int | None = None) -
     default = default or Settings.model_fields[setting].default
     try:
         require_free_port(HOST, default, name)
+        if not reserve_port(default):
+            raise PortInUse(HOST, default, name)
     except PortInUse:
         port = free_port(HOST)
         stack.notes.append(f"port {default} is in use: {part} takes {port} ({name} sets it)")

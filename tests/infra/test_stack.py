@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -54,6 +55,32 @@ def test_everything_is_started_here_by_default():
     assert environment["KAFKA_BOOTSTRAP"].startswith("127.0.0.1:")
     assert environment["RPC_ENDPOINT"].startswith("http://127.0.0.1:")
     assert planned.published() == environment
+
+
+PLANNER = """
+import re, sys
+from infra.settings import load_own
+from infra.stack import Wishes, plan
+environment = plan(load_own(), Wishes()).environment()
+print(*{port for value in environment.values() for port in re.findall(r"[0-9]{4,5}", value)})
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_two_that_start_at_once_have_no_port_in_common():
+    command = [sys.executable, "-c", PLANNER]
+    planners = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        one, other = (set(planner.stdout.readline().split()) for planner in planners)
+        assert len(one) == len(other) > 8
+        assert not one & other
+    finally:
+        for planner in planners:
+            planner.communicate(timeout=20)
 
 
 def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch):

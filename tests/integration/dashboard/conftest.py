@@ -59,9 +59,12 @@ def browser(chromium: str) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """The product, running, when it has something to show."""
+    """The product, running, when it has something to show.
+
+    Not for the session: other tests would share the machine with it until their end.
+    """
     folder = tmp_path_factory.mktemp("up")
     with stack(folder, "--rate", str(RATE)) as role:
         running = Up(role.child.pid, folder)
