@@ -30,7 +30,7 @@ WARM_UP_S: Final = 10.0
 LOOK_EVERY_S: Final = 0.5
 RATES: Final = (1_250, 1_500, 1_750, 2_000, 2_500, 3_000)
 # Of what the market does some fails, some touches no venue, and some swaps more than once.
-SWAPS_PER_TRANSACTION: Final = 0.94
+SWAPS_PER_TRANSACTION: Final = 0.96
 # Less of a rate than this share arrives: ingest, or the simulated chain, cannot do it here.
 ARRIVES: Final = 0.95
 
