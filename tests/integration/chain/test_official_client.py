@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
-import shutil
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeUpdateDeshred,
 )
 from schemas.rpc_json import transaction_to_json
+from tests.integration import npm
 
 Serve = Any
 SCRIPT = Path(__file__).parent / "official_client"
@@ -33,31 +31,7 @@ pytestmark = [pytest.mark.node, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def installed(request: pytest.FixtureRequest) -> Path:
     """The client and what it depends on, from the npm registry; kept between runs."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        _missing("Node.js and npm are not installed")
-    folder = Path(request.config.cache.mkdir("official-client"))  # type: ignore[union-attr]
-    for file in SCRIPT.iterdir():
-        shutil.copy(file, folder)
-    wanted = json.loads((SCRIPT / "package.json").read_text())["dependencies"]
-    package = folder / "node_modules" / "@triton-one" / "yellowstone-grpc" / "package.json"
-    if not package.exists() or json.loads(package.read_text())["version"] not in wanted.values():
-        npm = subprocess.run(
-            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-        if npm.returncode:
-            _missing(f"npm could not install the client: {npm.stderr[-500:]}")
-    return folder
-
-
-def _missing(reason: str) -> None:
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return npm.installed(request, "official-client", SCRIPT, "@triton-one/yellowstone-grpc")
 
 
 def last(events: list[SlotEvent], kind: type) -> Any:

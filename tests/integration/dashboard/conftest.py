@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from infra.bench.roles import stack
 from infra.running import addresses
+from tests.integration import npm
 from tests.integration.dashboard.looking import Up, Visit
 
 ACCESSIBILITY = Path(__file__).parent / "accessibility"
@@ -30,18 +29,12 @@ expect.set_options(timeout=20_000)
 Look = Callable[..., Visit]
 
 
-def missing(reason: str) -> None:
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Where Debian's Chromium is."""
     executable = shutil.which("chromium")
     if executable is None:
-        missing("Chromium is not installed: apt-get install chromium")
+        npm.missing("Chromium is not installed: apt-get install chromium")
     return str(executable)
 
 
@@ -123,23 +116,5 @@ def look(browser: Browser, up: Up) -> Iterator[Look]:
 @pytest.fixture(scope="session")
 def axe(request: pytest.FixtureRequest) -> str:
     """The script of axe-core, from the npm registry; kept between runs."""
-    if shutil.which("npm") is None:
-        missing("npm is not installed, which gets axe-core")
-    folder = Path(request.config.cache.mkdir("accessibility"))  # type: ignore[union-attr]
-    for file in ACCESSIBILITY.iterdir():
-        shutil.copy(file, folder)
-    wanted = json.loads((ACCESSIBILITY / "package.json").read_text())["dependencies"]["axe-core"]
-    package = folder / "node_modules" / "axe-core"
-    told = package / "package.json"
-    if not told.exists() or json.loads(told.read_text())["version"] != wanted:
-        npm = subprocess.run(
-            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if npm.returncode:
-            missing(f"npm could not install axe-core: {npm.stderr[-500:]}")
-    return (package / "axe.min.js").read_text()
+    folder = npm.installed(request, "accessibility", ACCESSIBILITY, "axe-core")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()

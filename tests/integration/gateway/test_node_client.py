@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from schemas import channels
+from tests.integration import npm
 from tests.integration.gateway.conftest import SLUGS, WITHIN_S, swap
 
 SCRIPT = Path(__file__).parent / "node_client"
@@ -23,31 +22,7 @@ pytestmark = pytest.mark.node
 @pytest.fixture(scope="module")
 def installed(request: pytest.FixtureRequest) -> Path:
     """The client, from the npm registry; kept between runs."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        _missing("Node.js and npm are not installed")
-    folder = Path(request.config.cache.mkdir("ws-client"))  # type: ignore[union-attr]
-    for file in SCRIPT.iterdir():
-        shutil.copy(file, folder)
-    wanted = json.loads((SCRIPT / "package.json").read_text())["dependencies"]["ws"]
-    package = folder / "node_modules" / "ws" / "package.json"
-    if not package.exists() or json.loads(package.read_text())["version"] != wanted:
-        npm = subprocess.run(
-            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-        if npm.returncode:
-            _missing(f"npm could not install the client: {npm.stderr[-500:]}")
-    return folder
-
-
-def _missing(reason: str) -> None:
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return npm.installed(request, "ws-client", SCRIPT, "ws")
 
 
 def talk(installed, gateway, key, *said, path="/ws", publish=None):

@@ -1,0 +1,44 @@
+"""Packages of the npm registry, kept between runs; without npm a test says that it skips."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def installed(request: pytest.FixtureRequest, name: str, source: Path, package: str) -> Path:
+    """Return a folder with the files of `source`, whose package.json names the package to install.
+
+    `name` is that of the folder in pytest's cache.
+    """
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        missing("Node.js and npm are not installed")
+    folder = Path(request.config.cache.mkdir(name))  # type: ignore[union-attr]
+    for file in source.iterdir():
+        shutil.copy(file, folder)
+    wanted = json.loads((source / "package.json").read_text())["dependencies"][package]
+    told = folder / "node_modules" / package / "package.json"
+    if not told.exists() or json.loads(told.read_text())["version"] != wanted:
+        npm = subprocess.run(
+            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        if npm.returncode:
+            missing(f"npm could not install {package}: {npm.stderr[-500:]}")
+    return folder
+
+
+def missing(reason: str) -> None:
+    """Skip the test; in CI, where nothing may be missing, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
