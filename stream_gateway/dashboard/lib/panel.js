@@ -81,3 +81,13 @@ export function failureWords(error, { isStale = false, again = null } = {}) {
     again && element("button", { type: "button", on: { click: again } }, "Try again"),
   );
 }
+
+/** Return the card that stands in place of a page whose address is no `what`'s; `fault` says why. */
+export function noAddress(what, fault) {
+  return element(
+    "section",
+    { class: "card narrow", role: "alert" },
+    element("h1", {}, `This is no address of a ${what}`),
+    element("p", {}, fault),
+  );
+}

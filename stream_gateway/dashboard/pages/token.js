@@ -4,7 +4,7 @@ import { addressFault } from "../lib/address.js";
 import { isAbort } from "../lib/api.js";
 import { element, fill, link } from "../lib/dom.js";
 import { harmless } from "../lib/format.js";
-import { failureWords } from "../lib/panel.js";
+import { failureWords, noAddress } from "../lib/panel.js";
 import { refresh } from "../lib/refresh.js";
 import { createCandles } from "./token/candles.js";
 import { createFacts } from "./token/facts.js";
@@ -26,7 +26,7 @@ export function mount(root, { api, socket, params, announce }) {
   }
   const fault = addressFault(mint);
   if (fault !== null) {
-    fill(root, invalid(fault));
+    fill(root, noAddress("token", fault));
     return () => {};
   }
   const leaving = new AbortController();
@@ -159,15 +159,6 @@ export function mount(root, { api, socket, params, announce }) {
     leaving.abort();
     for (const part of parts) part.stop();
   };
-}
-
-function invalid(fault) {
-  return element(
-    "section",
-    { class: "card narrow", role: "alert" },
-    element("h1", {}, "This is no address of a token"),
-    element("p", {}, fault),
-  );
 }
 
 function nothingAsked() {

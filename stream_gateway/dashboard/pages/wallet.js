@@ -4,7 +4,7 @@ import { addressFault } from "../lib/address.js";
 import { isAbort } from "../lib/api.js";
 import { element, fill, link } from "../lib/dom.js";
 import { short } from "../lib/format.js";
-import { failureWords } from "../lib/panel.js";
+import { failureWords, noAddress } from "../lib/panel.js";
 import { refresh } from "../lib/refresh.js";
 import { createDaily } from "./wallet/daily.js";
 import { createLots } from "./wallet/lots.js";
@@ -29,7 +29,7 @@ export function mount(root, { api, socket, params, query, announce }) {
   }
   const fault = addressFault(address);
   if (fault !== null) {
-    fill(root, invalid(fault));
+    fill(root, noAddress("wallet", fault));
     return () => {};
   }
   const leaving = new AbortController();
@@ -130,15 +130,6 @@ export function mount(root, { api, socket, params, query, announce }) {
     leaving.abort();
     for (const part of parts) part.stop();
   };
-}
-
-function invalid(fault) {
-  return element(
-    "section",
-    { class: "card narrow", role: "alert" },
-    element("h1", {}, "This is no address of a wallet"),
-    element("p", {}, fault),
-  );
 }
 
 function nothingAsked() {
