@@ -56,7 +56,7 @@ from api.readers.positions import (
 from api.readers.tokens import SOL_MINT, Tokens, read_tokens
 from api.readers.wallet_state import IDLE, MOST_POSITIONS, Part, WalletReader, WalletState
 from api.stores import Stores
-from schemas.positions import DAY_MS, Position, WalletDay
+from schemas.positions import DAY_MS, Position
 from schemas.positions import summary as sum_of
 
 LISTED: Final = 50  # positions of a wallet in a batch
@@ -64,9 +64,6 @@ TOP: Final = 20  # positions in a portfolio
 MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
 _LARGE_AT_ONCE: Final = 4  # queries
 _IDLE_TOLD: Final = trading(IDLE)
-
-
-_IDLE: Final = trading(WalletDay())
 
 
 class Section(StrEnum):
@@ -303,7 +300,7 @@ def summary(state: WalletState) -> Summary:
         {
             "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
             "from_ms": day * DAY_MS,
-            **(trading(figures) if figures.changed_slot else _IDLE),
+            **(trading(figures) if figures.changed_slot else _IDLE_TOLD),
         }
         for day, figures in (state.days if state.clock_ms else [])
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -44,6 +45,8 @@ _SHARE: Final = click.FloatRange(0, 1)
 _COUNT: Final = click.IntRange(0)
 _MARKET: Final = Knobs()
 _OPTIONS: Final = ServerOptions()
+# A market grows, and nothing of it is garbage: walking it all stopped the chain for half a second.
+_GC_THRESHOLDS: Final = (100_000, 50, 1_000)
 
 
 @click.command()
@@ -395,6 +398,8 @@ def _port_here(endpoint: str | None, default: int) -> int:
 
 
 async def _serve(source: Source, options: ServerOptions) -> None:
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(*_GC_THRESHOLDS)
     async with LocalChain(source, options) as local:
         await local.run()
         # A source that ends leaves its last blocks to be asked for.

@@ -36,6 +36,8 @@ def valkey(data: Path, host: str, port: int) -> Process:
         "dir": str(data.resolve()),
         "appendonly": "yes",
         "appendfsync": "everysec",
+        # That file is written anew when it has doubled and is so long: a second of CPU each time.
+        "auto-aof-rewrite-min-size": "256mb",
         "save": "",  # the append-only file is the one copy; no snapshots beside it
         "maxmemory": MAX_MEMORY,
         # Most wallets have few positions, of some 300 bytes: a compact hash takes a quarter less.

@@ -25,8 +25,9 @@ from pipeline.agents.pnl import agent as pnl
 log = structlog.get_logger(__name__)
 
 # Collections by generation. Most of what a group makes is in its books for a while: at Python's
-# 700 new objects the collector walked it all the time, for a third of what a swap cost.
-GC_THRESHOLDS: Final = (100_000, 20, 20)
+# 700 new objects the collector walked it all the time, for a third of what a swap cost. Next to
+# nothing of it is garbage: many times few, so that no pause is long, and seldom all.
+GC_THRESHOLDS: Final = (20_000, 10, 100)
 
 GROUPS: Final[dict[str, Attach]] = {
     module.GROUP: module.attach for module in (live, pnl, market, store)

@@ -178,6 +178,7 @@ def _body(table: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
     )
     wrong: list[Exception] = []
     body = b"".join(NativeTransform.build_insert(context, wrong.append))
+    vars(context).clear()  # it refers to itself: its rows would wait for the garbage collector
     if wrong:
         raise RowsRefused(f"{table}: {type(wrong[0]).__name__}: {wrong[0]}")
     return body

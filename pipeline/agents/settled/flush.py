@@ -25,7 +25,7 @@ from pipeline.sinks.redis import Moved, transient
 
 log = structlog.get_logger(__name__)
 
-EVERY_S: Final = 0.5
+EVERY_S: Final = 0.3
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
 BACKOFF_S: Final = (0.1, 2.0)
 
@@ -54,7 +54,7 @@ class Flush:
         self._held = 0
 
     async def run(self) -> None:
-        """Flush every half second, or at once when enough waits. Raises RowsRefused, Refused."""
+        """Flush every 0.3 s, or at once when enough waits. Raises RowsRefused, Refused."""
         while True:
             due_at = time.monotonic() + EVERY_S
             while time.monotonic() < due_at and self._waiting_events < ENOUGH_EVENTS:  # noqa: ASYNC110

@@ -10,6 +10,7 @@ import pytest
 from api.readers import positions, wallet_state
 from api.readers.positions import read_page
 from api.readers.wallet_state import WalletReader
+from api.routers import wallets as wallet_routes
 from api.stores import Stores
 from schemas.base58 import decode, encode
 from schemas.positions import COLD_MARK, unpack_position, unpack_wallet_day
@@ -311,7 +312,15 @@ async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, t
     assert before.keys() - traded <= set(seen)
 
 
-async def test_every_answer_is_one_state_while_the_books_go_on(make_books, ask, tape):
+@pytest.fixture
+def nothing_stands(monkeypatch):
+    """Every answer of an application made after this is read anew."""
+    monkeypatch.setattr(wallet_routes, "FRESH_FOR_S", 0.0)
+
+
+async def test_every_answer_is_one_state_while_the_books_go_on(
+    nothing_stands, make_books, ask, tape
+):
     made = tape(8, wallets=4, mints=14)
     books = await make_books(cold_after_h=3)
     slots = [
