@@ -80,7 +80,7 @@ async def read_backed(stores: Stores, tokens: Tokens, mints: Iterable[str]) -> f
     for mint in mints:
         token = tokens.get(mint)
         if token is not None and token.source == "live" and _is_known(token):
-            if _liquidity_lamports(token) >= LEAST_LIQUIDITY_LAMPORTS:
+            if _pooled_lamports(token) >= LEAST_LIQUIDITY_LAMPORTS:
                 backed.add(mint)
             else:
                 doubtful.append(mint)
@@ -100,10 +100,11 @@ def _is_known(token: Token) -> bool:
     return bool(token.about["name"] or token.about["symbol"])
 
 
-def _liquidity_lamports(token: Token) -> int:
-    if token.packed_head is None:
-        return 0
-    return unpack_head(token.packed_head)[0].liquidity_lamports or 0
+def _pooled_lamports(token: Token) -> int:
+    if token.pooled_lamports is None:
+        head = token.packed_head
+        token.pooled_lamports = 0 if head is None else unpack_head(head)[0].liquidity_lamports or 0
+    return token.pooled_lamports
 
 
 def mints_of(state: WalletState) -> set[str]:

@@ -100,8 +100,8 @@ class Standing:
     """Answers for all requests of a process, each of which stands for a while.
 
     Whoever looks at a wallet or a token asks for it again and again, most often with nothing
-    changed. An answer stands for half of the time at least, the rest is chance: what was read
-    together, as after a pause, would be read together ever after, and all others wait for it.
+    changed. How long is a matter of chance, three quarters at least: what was read together, as
+    after a pause, would be read together ever after, and all others wait for it.
     """
 
     def __init__(self, most_bytes: int, fresh_for_s: float = FRESH_FOR_S) -> None:
@@ -113,7 +113,7 @@ class Standing:
         at, key = now_s(), (read, *asked)
         stood = self._kept.get(key)
         if stood is None or at > stood.until:
-            share = uniform(0.5, 1.0)  # noqa: S311 - no secret
+            share = uniform(0.75, 1.0)  # noqa: S311 - no secret
             stood = _Stood(encode(await read(*asked)), at + share * self._fresh_for_s)
             self._kept.put(key, stood)
         return stood.encoded

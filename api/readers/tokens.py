@@ -50,6 +50,7 @@ class Token:
     is_cold: bool = False  # its market is in ClickHouse
     json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
     liquidity_sol: float | None = None  # along with it
+    pooled_lamports: int | None = None  # in its pools, once somebody has asked
 
     @property
     def about(self) -> About:

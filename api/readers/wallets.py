@@ -225,7 +225,8 @@ class Wallets:
         held: set[str] = set()
         for state, book in zip(states, books, strict=True):
             mints |= _held(book)
-            mints.update(mint for mint, _ in book.positions[:LISTED])
+            if Section.POSITIONS in sections:
+                mints.update(mint for mint, _ in book.positions[:LISTED])
             held |= mints_of(state)
         tokens = Tokens({}, 0, 0, 0, None)
         backed: frozenset[str] = frozenset()
@@ -254,13 +255,13 @@ class Wallets:
                 state.as_of_slot, state.as_of_ms = page.state.as_of_slot, page.state.as_of_ms
             return Book(page.positions, page.count, is_complete=False)
 
-        async def book(at: int, whole: dict[str, Position] | None) -> Book:
-            if whole is None:
-                return await large(at)
-            return Book(sorted(whole.items(), key=order), len(whole), is_complete=True)
-
         wholes = await with_cold(self._stores, states, most)
-        return list(await asyncio.gather(*(book(at, whole) for at, whole in enumerate(wholes))))
+        largest = [at for at, whole in enumerate(wholes) if whole is None]
+        read = dict(zip(largest, await asyncio.gather(*map(large, largest)), strict=True))
+        return [
+            read[at] if whole is None else Book(sorted(whole.items(), key=order), len(whole), True)
+            for at, whole in enumerate(wholes)
+        ]
 
 
 def _held(book: Book) -> set[str]:
