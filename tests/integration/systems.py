@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,36 @@ def running(process: Process, folder: Path) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+class Mortal:
+    """A system that a test may kill, and start again where it was with what it had."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.child: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it; returns when it serves."""
+        process = self.process
+        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
+            process.command,
+            env=os.environ | dict(process.env),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(_WITHIN_S):
+            while True:
+                with suppress(NotReady):
+                    await process.ready()
+                    return
+                await asyncio.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it with SIGKILL; nothing happens where it was not started."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
 
 
 @contextmanager

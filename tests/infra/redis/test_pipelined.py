@@ -4,9 +4,9 @@ import asyncio
 import random
 import signal
 import ssl
-import subprocess
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trustme
@@ -17,44 +17,23 @@ from redis.exceptions import ConnectionError as Lost
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as TooLate
 
-from infra.process import free_port
+from infra.process import NotReady, free_port
 from infra.redis import client as redis_client
 from infra.redis import pipelined
 from infra.redis.embedded import valkey
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
+from tests.integration.systems import Mortal
 
 
-class Server:
-    """A Valkey that can be killed, stopped for a while, and started again on its port."""
-
-    def __init__(self, folder, *options):
-        self.process = valkey(folder, "127.0.0.1", free_port())
-        self.url = self.process.address
-        self._command = [*self.process.command, *options]
-        self.child = None
-
-    async def start(self, url=None):
-        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    await redis_client.check(url or self.url)
-                    return
-                except RedisError:
-                    await asyncio.sleep(0.02)
-
-    def kill(self):
-        self.child.kill()
-        self.child.wait()
+def local(folder):
+    return valkey(folder, "127.0.0.1", free_port())
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """One Valkey for the tests that leave it as it is."""
-    server = Server(tmp_path_factory.mktemp("valkey"))
+    server = Mortal(local(tmp_path_factory.mktemp("valkey")))
     asyncio.run(server.start())
     yield server
     server.kill()
@@ -63,7 +42,7 @@ def shared(tmp_path_factory):
 @pytest.fixture
 async def own(tmp_path):
     """A Valkey for one test, which may do to it what it likes."""
-    server = Server(tmp_path)
+    server = Mortal(local(tmp_path))
     await server.start()
     yield server
     server.child.send_signal(signal.SIGCONT)
@@ -97,8 +76,8 @@ async def test_answers_have_the_forms_that_a_connection_of_the_client_gives(shar
         ("ZCARD", "ranks"),
         ("EXEC",),
     ]
-    client = redis_client.connect(Settings(_env_file=None, redis_url=shared.url))
-    async with client, connected(shared.url) as connection:
+    client = redis_client.connect(Settings(_env_file=None, redis_url=shared.process.address))
+    async with client, connected(shared.process.address) as connection:
         expected = await redis_client.ask(client, commands)
         answers = await connection.ask(commands)
     assert answers == expected
@@ -107,7 +86,7 @@ async def test_answers_have_the_forms_that_a_connection_of_the_client_gives(shar
 
 
 async def test_what_is_asked_at_once_leaves_in_one_write(shared):
-    async with connected(shared.url) as connection:
+    async with connected(shared.process.address) as connection:
         await connection.ask([("PING",)])
         transport = connection._link._transport
         writes = []
@@ -127,7 +106,7 @@ async def test_what_is_asked_at_once_leaves_in_one_write(shared):
 
 
 async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
-    async with connected(shared.url) as connection:
+    async with connected(shared.process.address) as connection:
         wrong = 0
 
         async def ask_many(who):
@@ -185,7 +164,7 @@ def test_whoever_waits_gets_his_own_answers_whoever_leaves(shared, asks):
             assert (answers[-1] if atomic else answers) == texts
 
     async def run():
-        async with connected(shared.url) as connection:
+        async with connected(shared.process.address) as connection:
             await connection.ask([("SET", "word", "no number")])
             tasks = []
             leaving = {}
@@ -208,7 +187,7 @@ def test_whoever_waits_gets_his_own_answers_whoever_leaves(shared, asks):
 
 
 async def test_what_one_asks_in_multi_sees_one_state(shared):
-    async with connected(shared.url) as connection:
+    async with connected(shared.process.address) as connection:
         await connection.ask([("SET", "a", 0), ("SET", "b", 0)])
 
         async def write():
@@ -223,7 +202,7 @@ async def test_what_one_asks_in_multi_sees_one_state(shared):
 
 
 async def test_a_refusal_is_raised_and_the_connection_stays(shared):
-    async with connected(shared.url) as connection:
+    async with connected(shared.process.address) as connection:
         ((number,), _) = await asyncio.gather(
             connection.ask([("CLIENT", "ID")]), connection.ask([("SET", "text", "x")])
         )
@@ -240,7 +219,7 @@ async def test_a_refusal_is_raised_and_the_connection_stays(shared):
 
 
 async def test_a_kill_fails_what_is_in_flight_and_the_next_server_is_found(own):
-    async with connected(own.url) as connection:
+    async with connected(own.process.address) as connection:
         lost = answered = 0
 
         async def ask_on():
@@ -278,7 +257,7 @@ async def test_a_kill_fails_what_is_in_flight_and_the_next_server_is_found(own):
 
 
 async def test_a_server_that_falls_silent_is_given_up_in_time(own):
-    async with connected(own.url, answer_timeout_s=0.5) as connection:
+    async with connected(own.process.address, answer_timeout_s=0.5) as connection:
         await connection.ask([("SET", "key", "value")])
         own.child.send_signal(signal.SIGSTOP)
         began = time.monotonic()
@@ -301,7 +280,7 @@ async def test_a_server_that_falls_silent_is_given_up_in_time(own):
 
 
 async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
-    async with connected(shared.url, answer_timeout_s=0.3) as connection:
+    async with connected(shared.process.address, answer_timeout_s=0.3) as connection:
         ends = time.monotonic() + 1.0
         asked = 0
         while time.monotonic() < ends:
@@ -312,7 +291,7 @@ async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
 
 async def test_more_in_flight_than_the_limit_is_refused(shared, monkeypatch):
     monkeypatch.setattr(pipelined, "MAX_IN_FLIGHT", 10)
-    async with connected(shared.url) as connection:
+    async with connected(shared.process.address) as connection:
         await connection.ask([("PING",)])
         outcomes = await asyncio.gather(
             *(connection.ask([("ECHO", n)] * 3) for n in range(5)), return_exceptions=True
@@ -324,9 +303,18 @@ async def test_more_in_flight_than_the_limit_is_refused(shared, monkeypatch):
 
 async def test_password_database_and_socket_of_the_address_count(tmp_path):
     path = tmp_path / "s"
-    server = Server(tmp_path / "data", "--requirepass", "p@ss:word", "--unixsocket", str(path))
-    host = server.url.removeprefix("redis://").removesuffix("/0")
-    await server.start(f"redis://:p%40ss%3Aword@{host}/0")
+    process = local(tmp_path / "data")
+    host = process.address.removeprefix("redis://").removesuffix("/0")
+
+    async def ready():
+        try:
+            await redis_client.check(f"redis://:p%40ss%3Aword@{host}/0")
+        except RedisError as error:
+            raise NotReady(str(error)) from None
+
+    options = ["--requirepass", "p@ss:word", "--unixsocket", str(path)]
+    server = Mortal(replace(process, command=[*process.command, *options], ready=ready))
+    await server.start()
     try:
         async with connected(f"redis://default:p%40ss%3Aword@{host}/3") as connection:
             await connection.ask([("SET", "where", "three")])
@@ -346,7 +334,7 @@ async def test_tls_as_the_address_wants_it(shared, tmp_path):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    port = int(shared.url.rpartition(":")[2].partition("/")[0])
+    port = int(shared.process.address.rpartition(":")[2].partition("/")[0])
 
     async def pass_on(reader, writer):
         inner_reader, inner = await asyncio.open_connection("127.0.0.1", port)
@@ -385,7 +373,7 @@ async def test_what_speaks_no_redis_is_told_apart():
 
 
 async def test_closing_fails_who_waits(own):
-    async with connected(own.url) as connection:
+    async with connected(own.process.address) as connection:
         await connection.ask([("PING",)])
         own.child.send_signal(signal.SIGSTOP)
         waiting = asyncio.create_task(connection.ask([("PING",)]))
@@ -399,7 +387,7 @@ async def test_closing_fails_who_waits(own):
 
 async def test_closing_while_it_connects_tells_who_waits(own):
     own.child.send_signal(signal.SIGSTOP)
-    async with connected(own.url) as connection:
+    async with connected(own.process.address) as connection:
         waiting = asyncio.create_task(connection.ask([("PING",)]))
         await asyncio.sleep(0.05)
         await connection.aclose()
@@ -409,7 +397,7 @@ async def test_closing_while_it_connects_tells_who_waits(own):
 
 async def test_who_leaves_while_it_connects_does_not_stop_the_others(own):
     own.child.send_signal(signal.SIGSTOP)
-    async with connected(own.url) as connection:
+    async with connected(own.process.address) as connection:
         leaving = asyncio.create_task(connection.ask([("PING",)]))
         staying = asyncio.create_task(connection.ask([("ECHO", "here")]))
         await asyncio.sleep(0.05)

@@ -22,7 +22,7 @@ from aiokafka.errors import CommitFailedError
 from prometheus_client.parser import text_string_to_metric_families
 
 from infra.kafka import client, topics
-from infra.process import NotReady, free_port
+from infra.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
@@ -31,6 +31,7 @@ from schemas import channels
 from schemas.base58 import encode
 from schemas.events import Side, Swap
 from schemas.topics import CREATIONS, LIVE, PRICES, SLOT_STATUS, SWAPS, UNDECODED
+from tests.integration.systems import Mortal
 
 GROUP = "soltape-live"
 PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS, UNDECODED)
@@ -257,31 +258,13 @@ class Agent:
         await self.until_metric("soltape_agents_partitions", lambda owned: owned == partitions)
 
 
-class Valkey:
+class Valkey(Mortal):
     """A Valkey of one test, which may kill it and start it again; `settings` lead to it."""
 
     def __init__(self, data: Path) -> None:
-        self._process = valkey(data, "127.0.0.1", free_port())
-        self.settings = Settings(_env_file=None, redis_url=self._process.address)
+        super().__init__(valkey(data, "127.0.0.1", free_port()))
+        self.settings = Settings(_env_file=None, redis_url=self.process.address)
         self.client = connect(self.settings)
-        self.child: subprocess.Popen[bytes] | None = None
-
-    async def start(self) -> None:
-        self.child = subprocess.Popen(  # noqa: ASYNC220
-            self._process.command, stdout=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 20
-        while True:
-            with suppress(NotReady):
-                await self._process.ready()
-                return
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
-
-    def kill(self) -> None:
-        if self.child:
-            self.child.kill()
-            self.child.wait(10)
 
     async def entries(self, stream: str) -> list[channels.Entry]:
         """All that a live stream holds."""

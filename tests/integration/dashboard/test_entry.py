@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocket, expect
 
 from api.access.keys import new
 from infra.settings import Settings
 from tests.integration.api.conftest import Served, served
-from tests.integration.dashboard.looking import texts_of
+from tests.integration.dashboard.looking import ask, rows, texts_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
+KEY = re.compile(r"soltape_\w+")
 UNAUTHORISED = "Failed to load resource: the server responded with a status of 401 "
 
 
@@ -37,6 +42,19 @@ def api(up: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield running
         finally:
             elsewhere.submit(serving.__exit__, None, None, None).result()
+
+
+def key_of_plan(up: Any, plan: str) -> str:
+    """Make a key."""
+    made = subprocess.run(
+        [sys.executable, "-m", "infra.cli", "keys", "create", "--name", "browser", "--plan", plan],
+        env=os.environ | {"ACCESS_REDIS_URL": up.addresses["ACCESS_REDIS_URL"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return KEY.search(made.stdout)[0]
 
 
 def submit(page: Page, key: str) -> None:
@@ -73,6 +91,26 @@ def test_a_key_that_is_to_be_remembered_is(look: Any, api: Served) -> None:
     again.get_by_role("button", name="Forget the key").click()
     expect(again.get_by_label("API key")).to_have_value("")
     assert again.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_a_plan_without_live_swaps_of_a_wallet_has_the_rest_of_its_page(
+    look: Any, api: Served, up: Any, token: dict[str, Any]
+) -> None:
+    trader = ask(up, f"/api/tokens/{token['mint']}/swaps?limit=1")["swaps"][0]["wallet"]
+    visit = look(f"wallet/{trader}", api.url)
+    frames: list[str] = []
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda frame: frames.append(str(frame)))
+
+    visit.page.on("websocket", listen)
+    submit(visit.page, key_of_plan(up, "free"))
+    expect(rows(visit.page, "Positions, newest trade first").first).to_be_visible()
+    expect(rows(visit.page, "Swaps of the wallet, newest first").first).to_be_visible()
+    expect(visit.page.locator("#connection")).to_have_attribute("data-state", "open")
+    visit.page.wait_for_timeout(500)
+    assert [frame for frame in frames if '"not_in_plan"' in frame]
+    expect(visit.page.get_by_role("alert").filter(visible=True)).to_have_count(0)
 
 
 def test_what_is_no_key_is_told_without_asking_anybody(look: Any, api: Served) -> None:

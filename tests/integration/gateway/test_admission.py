@@ -11,36 +11,21 @@ from redis.exceptions import RedisError
 
 from api.access import register
 from api.access.keys import Record, new, parse
-from infra.process import NotReady, free_port
+from infra.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
+from tests.integration.systems import Mortal
 
 
-class Server:
-    """A Valkey that a test may kill."""
+class Server(Mortal):
+    """A Valkey with the keys, which a test may kill."""
 
     def __init__(self, folder):
-        self.process = valkey(folder, "127.0.0.1", free_port())
+        super().__init__(valkey(folder, "127.0.0.1", free_port()))
         self.settings = Settings(_env_file=None, access_redis_url=self.process.address)
-        self.child = None
-
-    async def start(self):
-        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            self.process.command, stdout=subprocess.DEVNULL
-        )
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    return await self.process.ready()
-                except NotReady:
-                    await asyncio.sleep(0.02)
-
-    def kill(self):
-        self.child.kill()
-        self.child.wait()
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +299,7 @@ from api.access import register
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 from stream_gateway.admission import Admission, Refusal
+from tests.integration.systems import Mortal
 
 async def main(url, key):
     settings = Settings(_env_file=None, access_redis_url=url, log_level="error")

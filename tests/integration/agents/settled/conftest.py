@@ -17,13 +17,14 @@ from confluent_kafka import Producer
 from infra.clickhouse.embedded import server as clickhouse
 from infra.clickhouse.migrations import migrate
 from infra.kafka import client, topics
-from infra.process import NotReady, free_port
+from infra.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT, UNDECODED
+from tests.integration.systems import Mortal
 
 COUNTING = Path(__file__).with_name("counting.py")
 PARTITIONS = range(SETTLED_BY_MINT.partitions)
@@ -95,47 +96,12 @@ class Lane:
         return found
 
 
-class Server:
-    """A system of the embedded stack, which can be killed and started again."""
-
-    scheme = "http"
-
-    def __init__(self, data):
-        self.data = data
-        self.port = free_port()
-        self.url = f"{self.scheme}://127.0.0.1:{self.port}"
-        self.child = None
-
-    def process(self):
-        return clickhouse(self.data, self.port)
-
-    async def start(self):
-        process = self.process()
-        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            process.command,
-            env=os.environ | dict(process.env),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    return await process.ready()
-                except NotReady:
-                    await asyncio.sleep(0.05)
-
-    def kill(self):
-        self.child.kill()
-        self.child.wait()
-
-
-class Valkey(Server):
+class Valkey(Mortal):
     """A durable Redis that can be put back in time as well."""
 
-    scheme = "redis"
-
-    def process(self):
-        return valkey(self.data, "127.0.0.1", self.port)
+    def __init__(self, data):
+        super().__init__(valkey(data, "127.0.0.1", free_port()))
+        self.data = data
 
     def copy_to(self, place):
         shutil.rmtree(place, ignore_errors=True)
@@ -240,7 +206,7 @@ async def lane(broker):
 
 @pytest.fixture
 async def workers(broker, redis_server, tmp_path):
-    settings = broker.settings.model_copy(update={"redis_url": redis_server.url})
+    settings = broker.settings.model_copy(update={"redis_url": redis_server.process.address})
     workers = Workers(settings, tmp_path / "workers.log")
     workers.log_file.touch()
     yield workers
@@ -250,9 +216,11 @@ async def workers(broker, redis_server, tmp_path):
 @pytest.fixture
 async def rows_server(tmp_path, workers):
     """A ClickHouse with our tables, which the workers write to."""
-    server = Server(tmp_path / "clickhouse")
+    server = Mortal(clickhouse(tmp_path / "clickhouse", free_port()))
     await server.start()
-    workers.settings = workers.settings.model_copy(update={"clickhouse_url": server.url})
+    workers.settings = workers.settings.model_copy(
+        update={"clickhouse_url": server.process.address}
+    )
     workers.environment["COUNTING_ROWS"] = "1"
     await asyncio.to_thread(migrate, workers.settings)
     yield server

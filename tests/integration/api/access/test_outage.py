@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import subprocess
 import time
 
 import httpx
@@ -12,35 +11,15 @@ from redis.exceptions import RedisError
 from api.access import durability, register
 from api.access.charge import Charges, Refusal
 from api.access.keys import Record, new, parse
-from infra.process import NotReady, free_port
+from infra.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-
-
-class Server:
-    def __init__(self, folder):
-        self.process = valkey(folder, "127.0.0.1", free_port())
-        self.child = None
-
-    async def start(self):
-        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            self.process.command, stdout=subprocess.DEVNULL
-        )
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    return await self.process.ready()
-                except NotReady:
-                    await asyncio.sleep(0.02)
-
-    def kill(self):
-        self.child.kill()
-        self.child.wait()
+from tests.integration.systems import Mortal
 
 
 @pytest.fixture
 def server(tmp_path):
-    server = Server(tmp_path / "redis")
+    server = Mortal(valkey(tmp_path / "redis", "127.0.0.1", free_port()))
     asyncio.run(server.start())
     yield server
     server.kill()
