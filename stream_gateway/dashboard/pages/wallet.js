@@ -111,9 +111,12 @@ export function mount(root, { api, socket, params, query, announce }) {
           settling ??= setTimeout(settle, SETTLED_WITHIN_MS);
         },
         onGap: (gap) => trades.gap(gap.message ?? ""),
-        onState({ state }) {
+        onState({ state, error }) {
           if (state === "live") status ??= socket.subscribe("status", {}, { onEvent: becomes });
-          if (state === "refused") subscription.stop();
+          if (state === "refused") {
+            subscription.stop();
+            trades.still(error.message);
+          }
         },
       },
     );

@@ -15,7 +15,7 @@ const COLUMNS = [
   ...["dex", "platform", "fee", "tip", "transaction"],
 ];
 
-/** Make the card of a wallet's swaps: `{element, choose, swap, become, gap, learn, stop}`. */
+/** Make the card of a wallet's swaps: `{element, choose, swap, become, gap, still, learn, stop}`. */
 export function createTrades({ api, path, announce }) {
   let list;
   let pages;
@@ -32,6 +32,7 @@ export function createTrades({ api, path, announce }) {
     version: () => symbols.size,
   });
   const problem = element("div", {});
+  const stillness = element("p", { class: "hint inset", hidden: true });
   const olderButton = element("button", { type: "button", hidden: true, on: { click: () => next(true) } }, "Older swaps");
   const ending = element("p", { class: "hint" });
   let chosen = null; // mint
@@ -41,6 +42,7 @@ export function createTrades({ api, path, announce }) {
     "section",
     { class: "card flush tall", "aria-label": "Swaps of the wallet" },
     element("header", { class: "row apart" }, heading, element("div", { class: "row" }, allButton, newestButton)),
+    stillness,
     problem,
     table.element,
     element("div", { class: "row inset" }, olderButton, ending),
@@ -117,6 +119,11 @@ export function createTrades({ api, path, announce }) {
     gap(message) {
       list.note(`Live swaps may be missing here. ${message} Look for newer ones in a moment.`);
       drawn ??= setTimeout(draw, DRAW_EVERY_MS);
+    },
+    /** No live swaps come, and why. */
+    still(reason) {
+      setText(stillness, `New swaps do not come by themselves: ${reason}.`);
+      stillness.hidden = false;
     },
     /** What tokens are called: positions tell it. */
     learn(positions) {
