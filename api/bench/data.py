@@ -30,6 +30,7 @@ from schemas.positions import DAY_MS
 _HOST: Final = "127.0.0.1"
 _SWAPS_A_SLICE: Final = 1_000_000  # what is grouped at once
 _STATEMENT_S: Final = 600
+_MERGED: Final = ("swaps", "wallet_days", "positions", "lot_matches", "candles")
 _STILL_S: Final = 300.0  # for merges and the append-only file to come to rest
 
 
@@ -91,7 +92,14 @@ class Stores:
             await write.flush()
 
     async def _rest(self, clickhouse: Client) -> dict[str, Any]:
-        """Wait until both stores have put what was written in order; return their sizes."""
+        """Wait until both stores have put what was written in order; return their sizes.
+
+        As slots come, a table's parts are as many whatever it holds; written at one stroke, the
+        more the larger it is. So of both data sets each partition is made one part.
+        """
+        for table in _MERGED:
+            progress(f"merging {table}")
+            clickhouse.command(f"OPTIMIZE TABLE {table} FINAL")
         until = time.monotonic() + _STILL_S
         async with redis_client.connect(self.settings) as redis:
             await redis.config_set("appendonly", "yes")

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 SEED = 4
-EXAMPLES = 60  # of each operation, and of walks along the links
+EXAMPLES = 40  # of each operation, and of walks along the links
 ALL_PATHS_HAVE = {"500", "503"}
 BEHIND_THE_GATE = {"401", "403", "429"}
 
