@@ -25,7 +25,13 @@ _OPTIONS: Final = {
     "primary_index_cache_size": 64 * 1024**2,
     "index_mark_cache_size": 32 * 1024**2,
 }
-_DEFAULT_SETTINGS: Final = {"max_execution_time": "300"}
+_DEFAULT_SETTINGS: Final = {
+    "max_execution_time": "300",
+    # By default only parts of a million rows are searched by their projections. With 90 days of
+    # smaller ones a wallet's page would read every wallet there is: 5.0 instead of 1.2 million rows
+    # of 14 days, 443 instead of 371 ms.
+    "min_table_rows_to_use_projection_index": "0",
+}
 # A result that is not streamed is held in memory whole, as text several times this size.
 _DEFAULT_SETTINGS_IN_MEMORY: Final = {"max_result_bytes": str(256 * 1024**2)}
 

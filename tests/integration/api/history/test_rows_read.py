@@ -53,23 +53,28 @@ def filled(store):
     """A million and a half of swaps within eight hours, in some parts."""
     store.token(BUSY)
     for part in range(PARTS):
-        store.clickhouse.command(
-            FILL,
-            {
-                "slot": NOW_SLOT,
-                "swaps": SWAPS,
-                "now_ms": NOW_MS,
-                "length_ms": DAY_MS // 3,
-                "person": PERSON,
-                "bot": BOT,
-                "quiet": QUIET,
-                "busy": BUSY,
-                "first": part * (SWAPS // PARTS),
-                "count": SWAPS // PARTS,
-            },
-        )
+        fill(store, part * (SWAPS // PARTS), SWAPS // PARTS)
     with connect(as_reader(store.settings)) as client:
         yield client
+
+
+def fill(store, first, count, now_ms=NOW_MS):
+    """Insert swaps by their numbers: of the eight hours before `now_ms`."""
+    store.clickhouse.command(
+        FILL,
+        {
+            "slot": NOW_SLOT,
+            "swaps": SWAPS,
+            "now_ms": now_ms,
+            "length_ms": DAY_MS // 3,
+            "person": PERSON,
+            "bot": BOT,
+            "quiet": QUIET,
+            "busy": BUSY,
+            "first": first,
+            "count": count,
+        },
+    )
 
 
 def read(client, name, days=30, limit=101, before_ms=NOW_MS, **keys):
@@ -122,6 +127,17 @@ def test_a_page_of_a_bot_reads_what_its_swaps_lie_in(filled):
     rows, few = read(filled, "wallet_swaps", wallet=PERSON, limit=2)
     assert rows == 2
     assert few < rows_read
+
+
+@pytest.mark.slow
+def test_a_day_with_few_swaps_is_not_read_whole_either(store, filled):
+    """ClickHouse by itself searches a part by its projections from a million rows on."""
+    then_ms = NOW_MS - 60 * DAY_MS  # of no other test's days
+    fill(store, 0, 400_000, then_ms)
+    window = {"days": 61, "before_ms": then_ms}
+    rows, rows_read = read(filled, "wallet_swaps", wallet=PERSON, limit=5, **window)
+    assert rows == 5
+    assert rows_read <= (2 * 2 + 5 + 4) * GRANULE
 
 
 @pytest.mark.slow
