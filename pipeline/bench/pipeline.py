@@ -165,8 +165,8 @@ def _quantile(values: list[int], share: float) -> int:
 def pipeline(quick: bool, rate: float, seconds: float, step_seconds: float) -> None:
     """Measure the whole pipeline: 1,000 swaps/s for ten minutes, then more until it falls behind.
 
-    It falls behind when lag reaches five slots, or less than 95 % of a rate arrives. Lag is that
-    of the slowest partition of the stores.
+    It falls behind when lag is five slots or more in one look of a hundred, of two a second, or
+    less than 95 % of a rate arrives. Lag is that of the slowest partition of the stores.
     """
     with tempfile.TemporaryDirectory(prefix="soltape-bench-") as folder:
         held = hold(rate, 15.0 if quick else seconds, Path(folder))
