@@ -134,9 +134,13 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert first_request, up.said()
     key, address = first_request.groups()
     assert key == (tmp_path / ".soltape" / "demo-key").read_text().strip()
-    with urlopen(Request(address, headers={"x-api-key": key}), timeout=10) as answer:
-        assert answer.headers["content-type"] == "application/json"
-        assert json.load(answer)["as_of_slot"] > 0
+
+    def as_of_slot():
+        with urlopen(Request(address, headers={"x-api-key": key}), timeout=10) as answer:
+            assert answer.headers["content-type"] == "application/json"
+            return json.load(answer)["as_of_slot"]
+
+    up.until(lambda: as_of_slot() > 0, within_s=30)  # 0 until the books have a slot
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
 
     assert up.stop() < STOP_S, up.said()
