@@ -24,7 +24,7 @@ from api.bench.serving import Served, fetch, serve_bare
 from infra.bench import median, progress
 
 CLICKHOUSE_RATE: Final = 10.0  # requests a second
-_GROWTH_RATE: Final = 50.0  # likewise, of what Redis answers
+_GROWTH_RATE: Final = 200.0  # of what Redis answers: so that every wallet is asked for
 
 
 @dataclass(frozen=True, slots=True)
