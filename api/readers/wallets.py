@@ -256,8 +256,8 @@ class Wallets:
             return Book(page.positions, page.count, is_complete=False)
 
         wholes = await with_cold(self._stores, states, most)
-        largest = [at for at, whole in enumerate(wholes) if whole is None]
-        read = dict(zip(largest, await asyncio.gather(*map(large, largest)), strict=True))
+        places = [at for at, whole in enumerate(wholes) if whole is None]
+        read = dict(zip(places, await asyncio.gather(*map(large, places)), strict=True))
         return [
             read[at] if whole is None else Book(sorted(whole.items(), key=order), len(whole), True)
             for at, whole in enumerate(wholes)
