@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, named
+from pipeline.decoding.contract import (
+    Created,
+    Instruction,
+    Leg,
+    Malformed,
+    Migrated,
+    Venue,
+    migration_by_vaults,
+    named,
+)
 from pipeline.solana.address import TOKEN_PROGRAM, WSOL, text
 from pipeline.solana.layout import Reader
 
@@ -131,18 +140,9 @@ def _migrated(
     mints: tuple[int, int],
     vaults: tuple[int, int],
 ) -> Migrated:
-    token = 1 if ix.address(mints[0]) == WSOL else 0
-    moved = ix.transfers(nested=True)
-    base, quote = ix.account(vaults[token]), ix.account(vaults[1 - token])
-    return Migrated(
-        mint=ix.address(mints[token]),
-        from_pool=ix.address(curve),
-        dex=dex,
-        pool=ix.address(pool),
-        quote_mint=ix.address(mints[1 - token]),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
-    )
+    if ix.address(mints[0]) == WSOL:
+        mints, vaults = mints[::-1], vaults[::-1]
+    return migration_by_vaults(ix, dex, curve=curve, pool=pool, mints=mints, vaults=vaults)
 
 
 VENUES: Final = (

@@ -18,6 +18,7 @@ from pipeline.decoding.contract import (
     Leg,
     Migrated,
     Venue,
+    migration_by_vaults,
     named,
     swap_by_vaults,
 )
@@ -121,28 +122,15 @@ def _partners(ix: Instruction) -> tuple[str, ...]:
 
 def _migrate_to_damm_v1(ix: Instruction) -> Migrated:
     """0 curve, 2 config, 4 pool, 7/8 mints, 11/12 the token vaults its liquidity lies in."""
-    return _migrated(ix, "meteora-damm-v1", mints=(7, 8), vaults=(11, 12))
+    return migration_by_vaults(
+        ix, "meteora-damm-v1", curve=0, pool=4, mints=(7, 8), vaults=(11, 12), config=2
+    )
 
 
 def _migrate_to_damm_v2(ix: Instruction) -> Migrated:
     """0 curve, 2 config, 4 pool, 13/14 mints, 15/16 vaults."""
-    return _migrated(ix, "meteora-damm-v2", mints=(13, 14), vaults=(15, 16))
-
-
-def _migrated(
-    ix: Instruction, dex: str, *, mints: tuple[int, int], vaults: tuple[int, int]
-) -> Migrated:
-    moved = ix.transfers(nested=True)
-    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
-    return Migrated(
-        mint=ix.address(mints[0]),
-        from_pool=ix.address(0),
-        dex=dex,
-        pool=ix.address(4),
-        quote_mint=ix.address(mints[1]),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
-        config=ix.address(2),
+    return migration_by_vaults(
+        ix, "meteora-damm-v2", curve=0, pool=4, mints=(13, 14), vaults=(15, 16), config=2
     )
 
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, tags
+from pipeline.decoding.contract import (
+    Created,
+    Instruction,
+    Leg,
+    Malformed,
+    Migrated,
+    Venue,
+    migration_by_vaults,
+    tags,
+)
 from pipeline.solana.layout import Reader, u64
 
 DEX: Final = "orca-wavebreak"
@@ -106,17 +115,7 @@ def _create(ix: Instruction) -> Created:
 
 def _graduate_whirlpool(ix: Instruction) -> Migrated:
     """2 curve, 3/8 quote and base mints, 7/11 the Whirlpool's vaults of them, 14 Whirlpool."""
-    quote, base = ix.account(7), ix.account(11)
-    moved = ix.transfers(nested=True)
-    return Migrated(
-        mint=ix.address(8),
-        from_pool=ix.address(2),
-        dex="orca-whirlpool",
-        pool=ix.address(14),
-        quote_mint=ix.address(3),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
-    )
+    return migration_by_vaults(ix, "orca-whirlpool", curve=2, pool=14, mints=(8, 3), vaults=(11, 7))
 
 
 VENUES: Final = (

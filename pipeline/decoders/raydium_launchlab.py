@@ -22,6 +22,7 @@ from pipeline.decoding.contract import (
     Leg,
     Migrated,
     Venue,
+    migration_by_vaults,
     named,
     swap_by_vaults,
 )
@@ -109,29 +110,15 @@ def _created(ix: Instruction, *, token_program: int) -> Created:
 
 def _migrate_to_amm(ix: Instruction) -> Migrated:
     """1/2 mints, 13 AMM pool, 17/18 its vaults, 23 curve; no account names the platform."""
-    return _migrated(ix, "raydium-amm-v4", curve=23, pool=13, vaults=(17, 18))
+    return migration_by_vaults(
+        ix, "raydium-amm-v4", curve=23, pool=13, mints=(1, 2), vaults=(17, 18)
+    )
 
 
 def _migrate_to_cpswap(ix: Instruction) -> Migrated:
     """1/2 mints, 3 platform config, 5 CPMM pool, 8/9 its vaults, 18 curve."""
-    migrated = _migrated(ix, "raydium-cpmm", curve=18, pool=5, vaults=(8, 9))
-    migrated.config = ix.address(3)
-    return migrated
-
-
-def _migrated(
-    ix: Instruction, dex: str, *, curve: int, pool: int, vaults: tuple[int, int]
-) -> Migrated:
-    moved = ix.transfers(nested=True)
-    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
-    return Migrated(
-        mint=ix.address(1),
-        from_pool=ix.address(curve),
-        dex=dex,
-        pool=ix.address(pool),
-        quote_mint=ix.address(2),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
+    return migration_by_vaults(
+        ix, "raydium-cpmm", curve=18, pool=5, mints=(1, 2), vaults=(8, 9), config=3
     )
 
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, named
+from pipeline.decoding.contract import (
+    Created,
+    Instruction,
+    Leg,
+    Malformed,
+    Migrated,
+    Venue,
+    migration_by_vaults,
+    named,
+)
 from pipeline.solana.address import TOKEN_PROGRAM, WSOL, text
 from pipeline.solana.layout import Reader
 
@@ -106,17 +115,7 @@ def _create(ix: Instruction) -> Created:
 def _migrate_to_raydium(ix: Instruction) -> Migrated:
     """1 mint, 2 mint that wraps SOL, 3 curve, 15 CPMM pool, 16/17 its mints, 22/23 vaults."""
     vaults = (22, 23) if ix.account(16) == ix.account(1) else (23, 22)
-    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
-    moved = ix.transfers(nested=True)
-    return Migrated(
-        mint=ix.address(1),
-        from_pool=ix.address(3),
-        dex="raydium-cpmm",
-        pool=ix.address(15),
-        quote_mint=ix.address(2),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
-    )
+    return migration_by_vaults(ix, "raydium-cpmm", curve=3, pool=15, mints=(1, 2), vaults=vaults)
 
 
 VENUES: Final = (

@@ -17,6 +17,7 @@ from pipeline.decoding.contract import (
     Leg,
     Migrated,
     Venue,
+    migration_by_vaults,
     named,
     swap_by_vaults,
 )
@@ -61,16 +62,8 @@ def _launch(ix: Instruction) -> Created:
 
 def _create_meteora_pool(ix: Instruction) -> Migrated:
     """0 curve, 8 pool, 11/12 VIRTUAL and token mints, 15/16 their Meteora token vaults."""
-    moved = ix.transfers(nested=True)
-    quote, base = ix.account(15), ix.account(16)
-    return Migrated(
-        mint=ix.address(12),
-        from_pool=ix.address(0),
-        dex="meteora-damm-v1",
-        pool=ix.address(8),
-        quote_mint=ix.address(11),
-        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
-        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
+    return migration_by_vaults(
+        ix, "meteora-damm-v1", curve=0, pool=8, mints=(12, 11), vaults=(16, 15)
     )
 
 

@@ -304,6 +304,35 @@ def swap_by_vaults(
     return leg
 
 
+def migration_by_vaults(
+    ix: Instruction,
+    dex: str,
+    *,
+    curve: int,
+    pool: int,
+    mints: tuple[int, int],
+    vaults: tuple[int, int],
+    config: int | None = None,
+) -> Migrated:
+    """Read a migration from the token transfers into the vaults of the new pool, nested ones too.
+
+    All are places in the instruction's accounts; `mints` and `vaults` the token's first, then its
+    quote's. `config` is the platform's, where an account names it.
+    """
+    moved = ix.transfers(nested=True)
+    base, quote = ix.account(vaults[0]), ix.account(vaults[1])
+    return Migrated(
+        mint=ix.address(mints[0]),
+        from_pool=ix.address(curve),
+        dex=dex,
+        pool=ix.address(pool),
+        quote_mint=ix.address(mints[1]),
+        amount_raw=sum(move.received_raw for move in moved if move.destination == base),
+        quote_amount_raw=sum(move.received_raw for move in moved if move.destination == quote),
+        config="" if config is None else ix.address(config),
+    )
+
+
 def withhold(ix: Instruction, leg: Leg, paid_fee_raw: int, received_fee_raw: int) -> None:
     """Take off the transfer fees that an event tells, where the balances did not tell them."""
     if paid_fee_raw and leg.input_raw == leg.paid_raw and _withholds(ix, leg.vault_in):
