@@ -27,6 +27,14 @@ FAILURES: Final = Counter(
 )
 
 
+# Projections lead to the rows of a page where they say that these are few, in small parts as well.
+# By default up to a million rows a part are looked up: for a wallet's page all of its days by time.
+_PROJECTIONS: Final = {
+    "min_table_rows_to_use_projection_index": 0,
+    "max_projection_rows_to_use_projection_index": 50_000,
+}
+
+
 class Stores:
     """Reads of Redis and ClickHouse. Whatever a store says wrong becomes a Problem."""
 
@@ -38,7 +46,7 @@ class Stores:
         self._connecting = asyncio.Lock()
         # Nobody waits for an answer longer than for a request.
         longest_s = min(math.ceil(settings.api_timeout_s), LIMITS["max_execution_time"])
-        self._limits = {"max_execution_time": longest_s}
+        self._query_settings = {"max_execution_time": longest_s, **_PROJECTIONS}
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -64,7 +72,7 @@ class Stores:
         """
         try:
             client = self._clickhouse or await self._connected()
-            answer = await client.query(sql, dict(parameters), self._limits)
+            answer = await client.query(sql, dict(parameters), self._query_settings)
             return list(answer.named_results())
         except (ClickHouseError, OSError) as error:
             raise unavailable("clickhouse", error) from None
@@ -75,7 +83,8 @@ class Stores:
                 client = await connect_async(self._settings)
                 # Sent unseen: the client takes a reader's settings for fixed ones, the reader may
                 # lower its limits.
-                client.valid_transport_settings = client.valid_transport_settings | {*self._limits}
+                known = client.valid_transport_settings
+                client.valid_transport_settings = known | {*self._query_settings}
                 self._clickhouse = client
             return self._clickhouse
 

@@ -42,7 +42,7 @@ def clickhouse(context: click.Context, port: int | None, data: Path | None) -> N
     The user `reader` may only read. With CLICKHOUSE_USER and CLICKHOUSE_PASSWORD set it asks the
     writer for them, and the reader for CLICKHOUSE_READER_PASSWORD. The writer can also read and
     write this user's files with file(): do not forward the port. In production set CLICKHOUSE_URL
-    to a ClickHouse server, 25.8 or newer, instead; nothing else changes.
+    to a ClickHouse server, 25.11 or newer, instead; nothing else changes.
     """
     if context.invoked_subcommand:
         if port or data:

@@ -4,6 +4,7 @@
 recorded there, with a checksum, in `schema_migrations`. There is no lock to be left behind by a
 process that dies: every statement may run twice, so two processes at once, or one that was stopped
 half-way, come to the same end. A file that was applied is never changed; a change is a new file.
+What no ALTER changes is the exception: then the file names the checksum that it had before.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from infra.clickhouse.statement import split
 from infra.settings import Settings
 from infra.telemetry import host_of
 
-# Projections of _part_offset alone; since 25.11 they spare all granules that do not match.
-LEAST_SERVER: Final = (25, 8)
+# The first one in which projections of _part_offset alone spare all granules that do not match.
+LEAST_SERVER: Final = (25, 11)
 
 _FILE: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_EARLIER: Final = re.compile(r"^-- earlier: ([0-9a-f]{64})$", re.MULTILINE)
 # What may run twice. CREATE OR REPLACE is for views: it would empty a table.
 _REPEATABLE: Final = re.compile(
     r"""CREATE\ (TABLE|VIEW|MATERIALIZED\ VIEW)\ IF\ NOT\ EXISTS\b
@@ -77,6 +79,11 @@ class Migration:
     def checksum(self) -> str:
         """SHA-256 of the text."""
         return sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def checksums(self) -> frozenset[str]:
+        """Of the text and of those before it: a database that any of them made is up to date."""
+        return frozenset({self.checksum, *_EARLIER.findall(self.text)})
 
     @cached_property
     def statements(self) -> list[str]:
@@ -172,7 +179,7 @@ def _pending(
         )
     for migration in migrations:
         name, checksum = applied.get(migration.number, (migration.name, migration.checksum))
-        if checksum != migration.checksum:
+        if checksum not in migration.checksums:
             raise MigrationError(
                 f"{migration}.sql is not the {migration.number:04}_{name}.sql that was applied to "
                 f"{where}: restore it and put the change into a new file"

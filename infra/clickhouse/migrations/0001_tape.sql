@@ -4,6 +4,10 @@
 -- computed from the sort key, so FINAL never has to look across partitions. Addresses and
 -- signatures are base58 text: after compression it is as small as the bytes (168.5 and 168.2 bytes
 -- a swap), and WHERE mint = '...' finds its rows through the index without a function around it.
+--
+-- Fine granules of swaps are for pages of a wallet: each of its swaps lies in another one, which is
+-- read whole. No ALTER changes them, so tables made of the text before keep theirs, of 8192 rows:
+-- earlier: bf36c702adbe02594d695f6c516fbf495274b6eb2b23b7fd7417271b5bf882a7
 
 CREATE TABLE IF NOT EXISTS swaps
 (
@@ -65,6 +69,7 @@ PARTITION BY toYYYYMMDD(block_time)
 PRIMARY KEY (mint, block_time)
 ORDER BY (mint, block_time, slot, tx_index, event_index)
 SETTINGS
+    index_granularity = 2048,
     non_replicated_deduplication_window = 1000,
     deduplicate_merge_projection_mode = 'rebuild',
     ttl_only_drop_parts = 1

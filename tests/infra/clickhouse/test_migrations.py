@@ -58,6 +58,13 @@ SELECT 2 -- the end;
     ]
 
 
+def test_a_text_names_the_ones_that_made_the_same_before_it():
+    before = Migration(1, "a", "DROP VIEW IF EXISTS v")
+    now = Migration(1, "a", f"-- earlier: {before.checksum}\nDROP VIEW IF EXISTS w")
+    assert now.checksums == {now.checksum, before.checksum}
+    assert before.checksums == {before.checksum}
+
+
 def test_a_checksum_is_of_the_text():
     assert Migration(1, "a", "x").checksum != Migration(1, "a", "x ").checksum
     assert Migration(1, "a", "x").checksum == Migration(2, "b", "x").checksum

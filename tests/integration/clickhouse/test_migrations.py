@@ -135,6 +135,15 @@ def test_a_file_that_was_changed_is_refused_before_anything_is_done(settings):
     assert len(records(settings)) == 1
 
 
+def test_a_file_that_names_the_text_it_had_is_accepted_and_not_applied_again(settings):
+    before = one(1, "a", "DROP VIEW IF EXISTS v")
+    migrate(settings, [before])
+    now = one(1, "a", f"-- earlier: {before.checksum}\nCREATE VIEW IF NOT EXISTS v AS SELECT 1")
+    assert migrate(settings, [now]) == pending(settings, [now]) == []
+    with connect(settings) as client:
+        assert client.command("EXISTS VIEW v") == 0
+
+
 def test_a_database_of_a_newer_version_is_refused(settings):
     ours = one(1, "a", "DROP VIEW IF EXISTS v")
     migrate(settings, [ours, one(12, "later", "DROP VIEW IF EXISTS w")])
