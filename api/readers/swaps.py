@@ -25,7 +25,7 @@ from api.windows import DAY_MS, MAX_MS, window
 from schemas.redis_keys import mint_tag
 
 DEFAULT_LIMIT: Final = 50
-"""A wallet's swaps lie among those of its tokens: each is some 1.3 ms of ClickHouse's CPU."""
+"""A wallet's swaps lie among those of its tokens: each is some 1 ms of ClickHouse's CPU."""
 MOST: Final = 1_000
 LONGEST_MS: Final = 90 * DAY_MS
 WALLET_MS: Final = 30 * DAY_MS  # looked back without `from_ms`
