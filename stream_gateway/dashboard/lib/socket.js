@@ -174,7 +174,7 @@ export class Connection {
     };
     this._over = over;
     socket.onopen = () => {
-      if (this._socket !== socket) return;
+      if (this._socket !== socket) return socket.close(1000); // it was left while it was opening
       wasOpen = true;
       openedMs = this._now();
       this._forget("opening");
@@ -232,7 +232,8 @@ export class Connection {
     const socket = this._socket;
     this._detach();
     this._forget("retry");
-    socket?.close(1000);
+    // One that is still opening ends itself when it is open: browsers warn of what is cut off.
+    if (socket?.readyState === 1) socket.close(1000);
   }
 
   _detach() {

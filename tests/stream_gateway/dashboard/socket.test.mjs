@@ -54,6 +54,23 @@ test("what is not used is ended at once where another wants its place", () => {
   assert.equal(world.socket.readyState, 3);
 });
 
+test("a connection that is left while it opens ends when it is open, and is not heard", () => {
+  const world = new World();
+  world.connection.subscribe("swaps").stop();
+  world.pass(1_000);
+  assert.equal(world.connection.status.state, "idle");
+  assert.equal(world.socket.readyState, 0); // cut off now, the browser would warn of it
+  const [left] = world.sockets;
+  world.connection.subscribe("status");
+  left.readyState = 1;
+  left.onopen();
+  assert.equal(left.readyState, 3);
+  assert.deepEqual(left.sent, []);
+  assert.equal(world.connection.status.state, "connecting");
+  world.open();
+  assert.equal(world.asked("subscribe", "status").length, 1);
+});
+
 test("events come to who subscribed, with the filter sent", () => {
   const { world, heard } = live({ dex: ["pump-swap"] });
   assert.deepEqual(world.asked("subscribe")[0].dex, ["pump-swap"]);
