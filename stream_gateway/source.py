@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -47,6 +48,7 @@ ANSWER_S: Final = 3.0  # beyond that Redis is taken to be away
 READ_ENTRIES: Final = 32
 PIECE_BYTES: Final = 256 << 10  # of frames that are handed on without a pause
 EPOCHS: Final = 64
+HANDED_ON: Final = 1024  # entries whose ids are kept: more than come in the second Redis may lose
 _PAUSE_FIRST_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
 
@@ -60,8 +62,14 @@ class _Cursor:
     channel: Channel
     entry_id: str = NOTHING
     last: Place | None = None  # the last event
+    handed_on: deque[str] = field(default_factory=lambda: deque(maxlen=HANDED_ON))
     epochs: dict[str, None] = field(default_factory=dict)  # seen, the latest of them
     hole: Reason | None = None  # in front of what comes next
+
+    def at(self, entry_id: str) -> None:
+        """Take note of an entry that was handed on."""
+        self.entry_id = entry_id
+        self.handed_on.append(entry_id)
 
     def sees(self, epoch: str) -> bool:
         """Take note of an entry's epoch; return whether something may be missing before it.
@@ -228,7 +236,9 @@ class Source:
                 "Redis has lost what it had", stream=cursor.channel.stream, seen=cursor.entry_id,
                 newest=newest,
             )  # fmt: skip
-            cursor.entry_id = newest  # all that follows it is new, whatever its id
+            # Where we know the newest, what follows it is new, whatever its id. Else nothing is
+            # left of what we saw: another Redis, by another clock, and all that it has is new.
+            cursor.entry_id = newest if newest in cursor.handed_on else NOTHING
             return False
         if Place.in_entry(text(first[0][0]), 0) > place:
             cursor.hole = "trimmed"
@@ -246,7 +256,7 @@ class Source:
             UNREADABLE.labels(channel.channel).inc()
             log.warning("unreadable", stream=channel.stream, entry=entry_id, reason=str(error))
             cursor.hole = "dropped"
-            cursor.entry_id = entry_id
+            cursor.at(entry_id)
             return
         EVENTS.labels(channel.channel).inc(len(entry.events))
         first = Place.in_entry(entry_id, 0)
@@ -272,7 +282,7 @@ class Source:
             self.recent.add(batch)
             if is_live:
                 self._publish(batch)
-        cursor.entry_id = entry_id
+        cursor.at(entry_id)
 
 
 def text(raw: bytes | str) -> str:

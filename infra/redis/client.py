@@ -52,6 +52,16 @@ async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[
     """
     task = asyncio.current_task()
     cancelling = task.cancelling() if task else 0
+    try:
+        return await _ask(client, commands)
+    finally:
+        if task and task.cancelling() > cancelling:
+            # The client connects and sends within asyncio.wait_for, which before Python 3.12
+            # forgets a cancellation that comes while it ends, with an error or without.
+            raise asyncio.CancelledError
+
+
+async def _ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
     connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
     clean = False
     try:
@@ -62,10 +72,6 @@ async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[
         except builtins.TimeoutError:
             raise TimeoutError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
         clean = True
-        if task and task.cancelling() > cancelling:
-            # The client sends within asyncio.wait_for, which before Python 3.12 forgets a
-            # cancellation that comes while it ends.
-            raise asyncio.CancelledError
         return answers
     finally:
         if not clean:

@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
+from infra.running import addresses
 from infra.settings import Settings
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
@@ -63,6 +64,8 @@ class Up:
     def first_swap(self, within_s):
         """Return the first swap that a subscriber sees; it may start before the topic is there."""
         deadline = time.monotonic() + within_s
+        # Before it has said where it is, a subscriber may find another one at the usual ports.
+        self.until(lambda: addresses(self.folder / ".soltape"), within_s)
         while (left_s := deadline - time.monotonic()) > 0:
             try:
                 tail = self.run(

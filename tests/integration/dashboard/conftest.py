@@ -24,7 +24,7 @@ RATE = 60  # transactions a second: two test processes and a browser share the m
 STARTS_WITHIN_S = 150  # on a busy machine
 WIDE = {"width": 1440, "height": 900}
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 
 Look = Callable[..., Visit]
 

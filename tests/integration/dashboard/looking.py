@@ -14,6 +14,7 @@ import psutil
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, WebSocket
 
 _OURS = {"http", "ws"}
+_ANSWERS_WITHIN_MS = 90_000  # a click, on a busy machine
 
 
 @dataclass
@@ -48,11 +49,15 @@ class Visit:
 
     def __init__(self, context: BrowserContext, url: str, hosts: set[str]) -> None:
         self.context = context
+        context.set_default_timeout(_ANSWERS_WITHIN_MS)
         self.page = context.new_page()
         self.url = url
         self._hosts = hosts
         # A store that takes seconds to answer, on a busy machine: pages say so and ask again.
-        self._expected = ["Failed to load resource: .* a status of 503 "]
+        self._expected = [
+            "Failed to load resource: .* a status of 503 ",
+            "Error during WebSocket handshake: Unexpected response code: 503",
+        ]
         self._troubles: list[str] = []
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self._troubles.append(f"exception: {error}"))

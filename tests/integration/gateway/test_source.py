@@ -12,6 +12,7 @@ from pipeline.agents.live.streams import LiveStreams, Place
 from schemas import channels
 from schemas.channels import PRICES, SWAPS, LiveEvent
 from stream_gateway import source as module
+from stream_gateway.source import NOTHING
 from stream_gateway.subscriptions import Filter
 from tests.integration.gateway.reading import Client, Reader, Store, swap, until
 
@@ -178,15 +179,23 @@ async def test_what_redis_lost_without_a_word_to_the_writer_is_written_again(sto
     assert client.story == [1, 2, 2, 3]
 
 
-async def test_a_redis_with_another_clock_is_read_from_its_beginning(store, reader):
+@pytest.mark.parametrize("is_read", ["while-it-is-empty", "when-it-has-entries"])
+async def test_a_redis_with_another_clock_is_read_from_its_beginning(store, reader, is_read):
     client = reader.client()
     await store.add(1, epoch="e1")
     await until(lambda: client.story == [1])
     store.kill()
     store.lose_all()
+    if is_read == "when-it-has-entries":
+        await until(lambda: reader.notices == ["source_away"])
+        await reader.pause()
     await store.start()
+    if is_read == "while-it-is-empty":
+        await until(lambda: reader.source.position[SWAPS.stream] == NOTHING)
     await store.add(2, epoch="e1", entry="1000-0")
     await store.add(3, epoch="e1", entry="1000-1")
+    if is_read == "when-it-has-entries":
+        reader.go_on()
     await until(lambda: client.numbers == [1, 2, 3])
     assert client.story == [1, "epoch", 2, 3]
     back = await reader.caught_up(client.ids[1])
