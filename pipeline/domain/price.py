@@ -7,11 +7,13 @@ time: Bitquery's price index halves within half an hour, Mobula weighs pools by 
 
 What a pool weighs, in lamports:
 - One that tells its quote reserves: the reserves, but at most 16 times its recent volume. Volume
-  without liquidity gains nothing, liquidity nobody trades against fades.
+  without liquidity gains nothing, liquidity nobody trades against fades. Of reserves counts what
+  was there before as well, for ten seconds at least: what is put in, traded against and taken
+  out again moves nothing.
 - One that does not: its recent volume, at most its virtual reserves, and only what it traded
   within a tenth of the price of the other pools, if those weigh a tenth as much. If it then
-  walks off by more than a tenth while they stay, it loses all. Beside pools that tell, all that
-  do not together weigh at most 20 SOL: trading with oneself there is nearly free.
+  walks off by more than a tenth while they stay, it loses all. Beside pools whose reserves
+  stand, all others together weigh at most 20 SOL: trading with oneself there is nearly free.
 
 Recent: volume halves every half hour of the token's own trading time, in which a pause longer
 than a minute counts as a minute. So a pool is outdated by trades elsewhere, not by a quiet night.
@@ -22,7 +24,8 @@ When a token migrates, the new pool begins with the price and the weight of its 
 price is the curve's until the first trade in the pool, and the curve has no say from then on.
 
 What cannot be held off without reading accounts: a token all of whose pools are thin, or all
-hide their reserves, is worth what its heaviest traders make it.
+hide their reserves, is worth what its heaviest traders make it; and liquidity that is there for
+two trades ten seconds apart, with none between, is taken to have stood.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ AGREES: Final = 10  # within a tenth
 ESTIMATES_LAMPORTS: Final = 20 * LAMPORTS
 LEAST_TOLD_LAMPORTS: Final = LAMPORTS // 1000  # a curve that holds nothing yet still has a say
 LATE_SLOTS: Final = 150  # older than the token's last trade: a minute
+STANDS_SLOTS: Final = 25  # ten seconds
 
 _U64: Final = (1 << 64) - 1
 
@@ -62,7 +66,19 @@ class Verdict(StrEnum):
 class Pool:
     """What is known of one pool of the token."""
 
-    __slots__ = ("amount_raw", "anchor", "at_ms", "bound", "lamports", "slot", "told", "volume")
+    __slots__ = (
+        "amount_raw",
+        "anchor",
+        "at_ms",
+        "bound",
+        "lamports",
+        "least",
+        "slot",
+        "stood",
+        "told",
+        "turned_slot",
+        "volume",
+    )
 
     def __init__(
         self,
@@ -75,6 +91,9 @@ class Pool:
         told: bool = False,
         bound: int = 0,
         anchor: Ratio = (0, 0),
+        stood: int = 0,
+        least: int = 0,
+        turned_slot: int = 0,
     ) -> None:
         self.lamports = lamports  # price: lamports / amount_raw
         self.amount_raw = amount_raw
@@ -84,6 +103,24 @@ class Pool:
         self.told = told  # its reserves, by one trade at least
         self.bound = bound  # the reserves, else virtual ones; the most it may weigh
         self.anchor = anchor  # where it last agreed with the others
+        self.stood = stood  # the least it told in the ten seconds or more before `turned_slot`
+        self.least = least  # ... and since
+        self.turned_slot = turned_slot
+
+    @property
+    def stands(self) -> bool:
+        """Whether its reserves were there before."""
+        return self.stood > 0
+
+    def tell(self, depth: int, slot: int) -> None:
+        """Take note of its reserves after a trade."""
+        if not self.told:
+            self.told, self.least, self.turned_slot = True, depth, slot
+        elif slot - self.turned_slot >= STANDS_SLOTS:
+            self.stood, self.least, self.turned_slot = self.least, depth, slot
+        else:
+            self.least = min(self.least, depth)
+        self.bound = min(depth, self.stood) if self.stands else depth
 
     def weight(self, now_ms: int) -> int:
         """Return its weight, before the bound on all that do not tell."""
@@ -157,7 +194,7 @@ class MintPrice:
     def _count(self, name: str, pool: Pool, trade: Trade) -> None:
         """Add the trade's volume where it counts, and renew what bounds the pool's weight."""
         if trade.depth_lamports is not None:
-            pool.told, pool.bound = True, min(trade.depth_lamports, ALL_LAMPORTS)
+            pool.tell(min(trade.depth_lamports, ALL_LAMPORTS), trade.slot)
         elif not pool.told:
             virtual = trade.virtual_lamports
             pool.bound = ALL_LAMPORTS if virtual is None else min(virtual, ALL_LAMPORTS)
@@ -187,15 +224,15 @@ class MintPrice:
         self.price = (pool.lamports, pool.amount_raw)
 
     def _weights(self, without: str = "") -> dict[str, int]:
-        """Return what the pools weigh, those that do not tell bounded together."""
+        """Return what the pools weigh, those whose reserves do not stand bounded together."""
         now_ms = self._clock_ms
         weights = {
             name: pool.weight(now_ms) for name, pool in self._pools.items() if name != without
         }
-        estimated = [name for name in weights if not self._pools[name].told]
-        total = sum(weights[name] for name in estimated)
-        if total > ESTIMATES_LAMPORTS and len(estimated) < len(weights):
-            for name in estimated:
+        bounded = [name for name in weights if not self._pools[name].stands]
+        total = sum(weights[name] for name in bounded)
+        if total > ESTIMATES_LAMPORTS and len(bounded) < len(weights):
+            for name in bounded:
                 weights[name] = weights[name] * ESTIMATES_LAMPORTS // total
         return weights
 
@@ -226,10 +263,8 @@ class MintPrice:
         return (pool.lamports << 64) // pool.amount_raw
 
     def _evict(self) -> None:
-        del self._pools[min(self._pools, key=lambda name: (self._rank(name), name))]
-
-    def _rank(self, name: str) -> int:
-        return self._pools[name].weight(self._clock_ms)
+        weights = self._weights()  # by what they have to say, else volume drives out reserves
+        del self._pools[min(weights, key=lambda name: (weights[name], name))]
 
     # Bytes: little-endian, a version first, so that another form can be told apart.
 
@@ -254,6 +289,9 @@ class MintPrice:
                     pool.told,
                     pool.bound,
                     *pool.anchor,
+                    pool.stood,
+                    pool.least,
+                    pool.turned_slot,
                 ),
             ]
         return b"".join(parts)
@@ -266,15 +304,18 @@ class MintPrice:
             version, self._clock_ms, self.time_ms, self.slot, lamports, amount_raw, count = (
                 _HEAD.unpack_from(data)
             )
-            if version != _VERSION:
+            if version not in (_VERSION, _VERSION_WITHOUT_STOOD):
                 raise ValueError(f"price state of version {version}, not {_VERSION}")
+            form = _POOL if version == _VERSION else _POOL_WITHOUT_STOOD
             self.price = (lamports, amount_raw) if amount_raw else None
             self.pool, at = _read_text(data, _HEAD.size)
             self._left, at = _read_text(data, at)
             for _ in range(count):
                 name, at = _read_text(data, at)
-                price, raw, slot, at_ms, volume, told, bound, *anchor = _POOL.unpack_from(data, at)
-                at += _POOL.size
+                price, raw, slot, at_ms, volume, told, bound, *more = form.unpack_from(data, at)
+                at += form.size
+                if form is _POOL_WITHOUT_STOOD:
+                    more += [bound, bound, slot] if told else [0, 0, 0]
                 self._pools[name] = Pool(
                     price,
                     raw,
@@ -283,16 +324,21 @@ class MintPrice:
                     volume=volume,
                     told=told,
                     bound=bound,
-                    anchor=(anchor[0], anchor[1]),
+                    anchor=(more[0], more[1]),
+                    stood=more[2],
+                    least=more[3],
+                    turned_slot=more[4],
                 )
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"{len(data)} bytes are no price state: {error}") from None
         return self
 
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_VERSION_WITHOUT_STOOD: Final = 1  # what stores may still hold
 _HEAD: Final = struct.Struct("<BQQQQQB")
-_POOL: Final = struct.Struct("<QQQQQ?QQQ")
+_POOL: Final = struct.Struct("<QQQQQ?QQQQQQ")
+_POOL_WITHOUT_STOOD: Final = struct.Struct("<QQQQQ?QQQ")
 
 
 def _text(value: str) -> bytes:

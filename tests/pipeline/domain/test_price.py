@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from fractions import Fraction
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from pipeline.domain.price import (
     HALVES_MS,
     LATE_SLOTS,
     MAX_POOLS,
+    STANDS_SLOTS,
     MintPrice,
     Verdict,
 )
@@ -170,6 +172,52 @@ def test_nor_in_pools_that_tell_no_reserves(virtual):
     assert moved(0.01, market.price) < 0.01
 
 
+def test_many_such_pools_do_not_drive_out_the_one_that_tells():
+    market = Market()
+    for _ in range(300):
+        market.trade("honest", 0.01, sol=1, depth=50)
+    price = 0.01
+    for n in range(80):
+        price *= 1.05 if n >= 50 else 1
+        market.trade("honest", 0.01, sol=1, depth=50)
+        for pool in range(2 * MAX_POOLS):
+            market.trade(f"wash{pool}", price, sol=4000, after_ms=0)
+        assert moved(0.01, market.price) < 0.01
+
+
+def test_liquidity_that_comes_for_a_slot_moves_nothing():
+    market = Market()
+    deep = ConstantProduct(market, "deep", 400, 0.01)
+    for n in range(300):
+        deep.swap(2 if n % 2 else -2)
+        market.pause(400)
+    before = market.price
+    old = ConstantProduct(market, "old", 1, 0.01)
+    for n in range(200):  # it is known for long
+        old.swap(0.01 if n % 2 else -0.01)
+        market.pause(400)
+    for name in ("flash", "old"):
+        flash = ConstantProduct(market, name, 5000, 1.0)
+        flash.swap(300)
+        flash.swap(-300)
+        assert moved(before, market.price) < 0.01
+        for n in range(100):
+            market.pause(400)
+            deep.swap(2 if n % 2 else -2)
+            assert moved(before, market.price) < 0.02
+
+
+def test_liquidity_that_stays_has_its_say():
+    market = Market()
+    thin = ConstantProduct(market, "thin", 25, 0.01)
+    new = ConstantProduct(market, "new", 5000, 0.0105)
+    for n in range(STANDS_SLOTS + 10):
+        thin.swap(0.05 if n % 2 else -0.05)
+        new.swap(20 if n % 2 else -20)
+        market.pause(400)
+    assert market.mint.pool == "new"
+
+
 def test_weight_earned_at_the_right_price_is_lost_on_walking_off():
     market = Market()
     for _ in range(300):
@@ -295,10 +343,27 @@ def test_volume_halves_with_trading_time():
     assert market.price == pytest.approx(0.02)  # 0.5 to 0.6
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02" + bytes(60), bytes(41)])
+@pytest.mark.parametrize("data", [b"", b"\x03" + bytes(60), bytes(41)])
 def test_bytes_of_another_form_are_refused(data):
     with pytest.raises(ValueError, match="price state"):
         MintPrice.unpack(data)
+
+
+def test_bytes_of_the_version_before_are_read():
+    market = Market()
+    for _ in range(100):
+        market.trade("deep", 0.01, sol=1, depth=400)
+        market.trade("hidden", 0.01, sol=1)
+    whole = market.mint.pack()
+    older = bytearray(b"\x01" + whole[1:])
+    for name in (b"deep", b"hidden"):
+        end = older.rindex(name) + len(name) + struct.calcsize("<QQQQQ?QQQQQQ")
+        del older[end - 3 * 8 : end]  # what stood
+    read = MintPrice.unpack(bytes(older))
+    assert (read.price, read.slot, read.time_ms) == (market.mint.price, market.slot, market.time_ms)
+    market.mint = read
+    market.trade("flash", 1.0, sol=300, depth=5000)
+    assert market.price == pytest.approx(0.01)  # beside reserves that stand
 
 
 def test_cut_bytes_are_refused():
