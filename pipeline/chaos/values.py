@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor, gcd
+from math import floor
 from typing import Any, Final
 
 from pipeline.chaos.truth import Slot
@@ -28,6 +28,7 @@ QUOTES_KEPT: Final = 32
 
 Swap = dict[str, Any]
 Value = int | None
+Made = tuple[int, int]  # a price: lamports, and the raw units they were for
 
 
 class Valuer:
@@ -35,7 +36,7 @@ class Valuer:
 
     def __init__(self) -> None:
         self.sol_usd: Fraction | None = None
-        self.book: dict[str, Fraction | None] = {}  # last used last; lamports for a raw unit
+        self.book: dict[str, Made | None] = {}  # last used last; lamports, and for how many units
         self.of_slot: dict[int, Fraction | None] = {}
 
     def slot(self, slot: Slot) -> None:
@@ -66,10 +67,11 @@ class Valuer:
         for values in (lamports, micros):
             along_the_route(swaps, values)
         for number, swap in enumerate(swaps):
-            price = self.book.get(swap["quote_mint"])
-            if swap["quote_mint"] in MONEY or price is None:
+            made = self.book.get(swap["quote_mint"])
+            raw = swap["quote_amount_raw"]
+            if swap["quote_mint"] in MONEY or made is None or raw > 1000 * made[1]:
                 continue
-            by_book = fitting(swap["quote_amount_raw"] * price)
+            by_book = fitting(raw * Fraction(*made))
             if lamports[number] is None:
                 lamports[number] = by_book
             if micros[number] is None and by_book is not None:
@@ -110,18 +112,16 @@ def fitting(value: Fraction | int) -> Value:
     return whole if whole <= U64_MAX else None
 
 
-def in_64_bits(numerator: int, denominator: int) -> Fraction:
+def in_64_bits(lamports: int, amount_raw: int) -> Made:
     """Return a ratio as two numbers of 64 bits can tell it."""
-    common = gcd(numerator, denominator)
-    numerator, denominator = numerator // common, denominator // common
-    while max(numerator, denominator) > U64_MAX:
-        numerator, denominator = numerator // 2, denominator // 2
-    return Fraction(max(numerator, 1), max(denominator, 1))
+    while max(lamports, amount_raw) > U64_MAX:
+        lamports, amount_raw = lamports // 2, amount_raw // 2
+    return max(lamports, 1), max(amount_raw, 1)
 
 
 def along_the_route(swaps: Sequence[Swap], values: list[Value]) -> None:
     """Fill in values from leg to leg: legs with a value price both of their tokens."""
-    prices: dict[str, Fraction] = {}
+    prices: dict[str, tuple[Fraction, int]] = {}  # and the quantity they were made by
     while None in values:
         totals: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         for swap, value in zip(swaps, values, strict=True):
@@ -131,16 +131,17 @@ def along_the_route(swaps: Sequence[Swap], values: list[Value]) -> None:
                     totals[swap[side + "mint"]][1] += swap[side + "amount_raw"]
         for mint, (value, quantity) in totals.items():
             if quantity and mint not in MONEY:
-                prices.setdefault(mint, Fraction(value, quantity))
+                prices.setdefault(mint, (Fraction(value, quantity), quantity))
         found = {}
         for number, swap in enumerate(swaps):
             if values[number] is None and swap["quote_mint"] not in MONEY:
                 for side in ("quote_", ""):
-                    if swap[side + "mint"] in prices:
-                        found[number] = fitting(
-                            prices[swap[side + "mint"]] * swap[side + "amount_raw"]
-                        )
-                        break
+                    raw = swap[side + "amount_raw"]
+                    price, quantity = prices.get(swap[side + "mint"], (None, 0))
+                    if price is not None and raw <= 2 * quantity:
+                        found[number] = fitting(price * raw)
+                        if found[number] is not None:
+                            break
         if all(value is None for value in found.values()):
             return
         for number, value in found.items():
@@ -166,6 +167,12 @@ def reference(before: Fraction | None, swaps: Sequence[Swap]) -> Fraction | None
     )
     if not votes:
         return before
+    if len(votes) >= 3:  # no pool weighs as much as all others
+        whole = sum(weight for _, weight in votes)
+        votes = [
+            (price, min(weight, whole - weight - 1)) if 2 * weight >= whole else (price, weight)
+            for price, weight in votes
+        ]
     price = next(
         price
         for number, (price, _) in enumerate(votes)

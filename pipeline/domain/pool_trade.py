@@ -9,7 +9,8 @@ not where the pool stands. Where the venue tells enough the price after the swap
 - sqrt_price_x64, the root of token 1 per token 0. Which of them is the mint is not told; the
   reading that is nearer to the swap's price is right unless both are near one raw unit for one.
 
-Depth is the quote side of the reserves, in lamports. Concentrated pools tell liquidity L: within
+Depth is the quote side of the reserves, in lamports, where that is money: what a token is worth
+may be made up, and reserves of it with that. Concentrated pools tell liquidity L: within
 the current range they trade like a constant product with virtual quote reserves L * sqrt(price)
 (Uniswap v3 whitepaper, section 6.2). Those need little capital in a narrow range.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.solana.address import MONEY
 from schemas.events import Side, Swap
 
 FEE_AND_ROUNDING: Final = 8  # the check of the constant product allows an eighth
@@ -53,7 +55,7 @@ def trade_of(swap: Swap) -> Trade | None:
     depth = virtual = spot = None
     paid, amount = swap.quote_amount_raw, swap.amount_raw
     if paid and amount:
-        if swap.quote_reserve_raw is not None:
+        if swap.quote_reserve_raw is not None and swap.quote_mint in MONEY:
             depth = lamports * swap.quote_reserve_raw // paid
         if swap.sqrt_price_x64:
             found = _concentrated(paid, amount, swap.sqrt_price_x64, swap.liquidity or 0)

@@ -3,7 +3,8 @@
 A token enters the book when a settled swap is quoted in it. The book keeps the `CAPACITY` most
 recently used ones, in the order of their last use. After each slot, a token of the book for
 which the slot's swaps quoted in money moved `LEAST_VOLUME_LAMPORTS` or more is worth the sum of
-their lamports over the sum of their quantities, all pools together; else its price stays.
+their lamports over the sum of their quantities, all pools together; else its price stays. The
+sums are kept as they are: how much made a price tells how much it may be believed for.
 
 A function of the settled slots: the entries after a slot are all that the next one needs.
 """
@@ -11,7 +12,6 @@ A function of the settled slots: the entries after a slot are all that the next 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import gcd
 from typing import Final
 
 from pipeline.domain.value import Price
@@ -29,7 +29,7 @@ class QuoteBook:
     """Which tokens serve as quotes, and what they were last worth."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.prices: dict[str, Price] = {}  # lamports / amount_raw
+        self.prices: dict[str, Price] = {}  # lamports, amount_raw
         self._used: dict[str, None] = {}  # least recently used first
         for mint, lamports, amount_raw in entries:
             self._used[mint] = None
@@ -71,9 +71,7 @@ class QuoteBook:
 
 
 def _fitted(lamports: int, amount_raw: int) -> Price:
-    """Return a ratio in lowest terms, and within the bits of the wire."""
-    common = gcd(lamports, amount_raw)
-    lamports, amount_raw = lamports // common, amount_raw // common
+    """Return a ratio within the bits of the wire."""
     excess = max(lamports.bit_length(), amount_raw.bit_length()) - _BITS
     if excess > 0:
         lamports, amount_raw = max(lamports >> excess, 1), max(amount_raw >> excess, 1)

@@ -9,11 +9,13 @@ dollar). The first rule that tells a value gives it; either part is None where n
 2. Quoted in a token: from the other legs of the transaction. All legs that have a value price
    both their tokens, at sum of values / sum of quantities over these legs. A leg without a value
    takes floor(quantity * sum of values / sum of quantities) of its quote, or else of its traded
-   token, where that is priced. So it goes from leg to leg, all legs that can be valued at once
+   token, where that is priced by half as much or more: else a leg that is worth nothing would
+   tell what millions are worth. So it goes from leg to leg, all legs that can be valued at once
    in each round; a token priced in one round keeps that price in the later ones. Hence equal
    quantities have equal values along a route.
-3. Else lamports = floor(quantity * price) by the quote's last price in the book of quotes, and
-   micros of these lamports as in 1; then rule 2 again from there.
+3. Else lamports = floor(quantity * price) by the quote's last price in the book of quotes, if
+   that was made by a thousandth of the quantity or more, and micros of these lamports as in 1;
+   then rule 2 again from there.
 
 Rules 2 and 3 are applied to lamports and to micros apart. A value that does not fit 64 bits is
 none: no real amount comes near.
@@ -31,7 +33,10 @@ from schemas.events import Swap
 
 U64_MAX: Final = 2**64 - 1
 
-Price = tuple[int, int]  # value / amount_raw: an exact ratio
+MOST_OF_LEGS: Final = 2  # times the quantity that legs of the transaction priced
+MOST_OF_BOOK: Final = 1000  # times the quantity that made the price in the book
+
+Price = tuple[int, int]  # value / amount_raw: an exact ratio, and what quantity made it
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +63,7 @@ class SolUsd:
 def value_swaps(swaps: Sequence[Swap], sol_usd: SolUsd | None, quotes: Mapping[str, Price]) -> None:
     """Set the values of all swaps of one transaction.
 
-    `quotes` has the last prices of tokens that others are quoted in, as lamports / amount_raw.
+    `quotes` has the last prices of tokens that others are quoted in: lamports and amount_raw.
     """
     open_legs = False
     for swap in swaps:
@@ -91,7 +96,7 @@ def _value_by_route(
         for at, swap in enumerate(swaps):
             if swap.quote_mint in MONEY or (price := quotes.get(swap.quote_mint)) is None:
                 continue
-            worth = _share(price, swap.quote_amount_raw)
+            worth = _share(price, swap.quote_amount_raw, MOST_OF_BOOK)
             if lamports[at] is None:
                 lamports[at] = worth
             if micros[at] is None and sol_usd is not None and worth is not None:
@@ -138,13 +143,16 @@ def _told(swap: Swap, prices: Mapping[str, Price]) -> int | None:
     """Return a leg's value by the price of its quote, else of its traded token."""
     if swap.quote_mint in MONEY:
         return None  # without a reference price
-    if (price := prices.get(swap.quote_mint)) is not None:
-        return _share(price, swap.quote_amount_raw)
-    if (price := prices.get(swap.mint)) is not None:
-        return _share(price, swap.amount_raw)
+    for mint, amount_raw in (
+        (swap.quote_mint, swap.quote_amount_raw),
+        (swap.mint, swap.amount_raw),
+    ):
+        price = prices.get(mint)
+        if price is not None and (value := _share(price, amount_raw, MOST_OF_LEGS)) is not None:
+            return value
     return None
 
 
-def _share(price: Price, amount_raw: int) -> int | None:
+def _share(price: Price, amount_raw: int, most: int) -> int | None:
     value, quantity = price
-    return _within(amount_raw * value // quantity)
+    return _within(amount_raw * value // quantity) if amount_raw <= most * quantity else None

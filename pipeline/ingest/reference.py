@@ -2,10 +2,11 @@
 
 A function of the slot's swaps and the price before, nothing else, so a replay of the log gives
 the same prices. Each pool of SOL against a dollar coin votes with its own volume-weighted
-price; the median of the votes, weighted by SOL volume, is the slot's price. Where fewer than
-three pools traded, one of them could be anything, so the price moves by two per cent at most.
-Three can be of one hand, which trades with itself more than all others do in a slot: then it
-moves by ten. A true jump is reached some slots later.
+price; the median of the votes, weighted by SOL volume, is the slot's price. A pool weighs less
+than all others together, so that no single one is the price. Where fewer than three pools
+traded, one of them could be anything, so the price moves by two per cent at most. Three can be
+of one hand, which trades with itself more than all others do in a slot: then it moves by ten.
+A true jump is reached some slots later.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ def _votes(events: Iterable[Event]) -> list[tuple[Decimal, int]]:
 def _weighted_median(votes: list[tuple[Decimal, int]]) -> Decimal:
     """Return the price at which half of the volume is reached; `votes` ascend by price."""
     total = sum(weight for _, weight in votes)
+    largest = max(weight for _, weight in votes)
+    if len(votes) >= TRUSTED_POOLS and 2 * largest >= total:
+        most = total - largest - 1
+        votes = [(price, min(weight, most)) for price, weight in votes]
+        total = sum(weight for _, weight in votes)
     reached = 0
     for price, weight in votes:
         reached += weight

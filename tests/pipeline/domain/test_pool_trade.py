@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.pool_trade import trade_of
+from pipeline.solana.address import MONEY, USDC, WSOL
 from schemas.events import Side, Swap
 
 SOL = 10**9
@@ -23,7 +24,7 @@ def swap(amount_raw: int, paid: int, **given: Any) -> Swap:
     values: dict[str, Any] = {
         "signature": "s", "slot": 9, "tx_index": 0, "event_index": 0, "block_time_ms": 1_000,
         "dex": "a-dex", "program_id": "p", "pool": "pool", "wallet": "w", "fee_payer": "w",
-        "mint": "m", "quote_mint": "q", "side": Side.BUY, "amount_raw": amount_raw, "decimals": 6,
+        "mint": "m", "quote_mint": WSOL, "side": Side.BUY, "amount_raw": amount_raw, "decimals": 6,
         "quote_amount_raw": paid, "quote_decimals": 9, "wallet_amount_raw": amount_raw,
         "wallet_quote_amount_raw": paid, "pool_fee_raw": None, "pool_fee_mint": "",
         "fee_lamports": 0, "priority_fee_lamports": 0, "tip_lamports": 0, "router": "",
@@ -157,12 +158,19 @@ def test_a_price_that_is_far_from_the_trade_is_not_believed():
 def test_other_quotes_are_valued_like_the_quote_side():
     """USDC at 150 dollars a SOL: 300 dollars are 2 SOL, the reserves of 30,000 dollars 200."""
     made = swap(
-        10**9, 300 * 10**6, quote_decimals=6, sol_value_lamports=2 * SOL,
+        10**9, 300 * 10**6, quote_mint=USDC, quote_decimals=6, sol_value_lamports=2 * SOL,
         quote_reserve_raw=30_000 * 10**6, reserve_raw=10**11 - 10**9,
     )  # fmt: skip
     trade = trade_of(made)
     assert trade.depth_lamports == 200 * SOL
     assert Fraction(*trade.spot) == pytest.approx(200 * SOL / (10**11 - 10**9), rel=1e-9)
+
+
+def test_reserves_of_a_token_are_worth_what_somebody_says_and_tell_no_depth():
+    reserves = {"quote_reserve_raw": 10**17, "reserve_raw": 10**11}
+    assert trade_of(swap(10**9, 10**8, **reserves)).depth_lamports == 10**17
+    made = swap(10**9, 10**8, quote_mint="made-up", sol_value_lamports=10**7, **reserves)
+    assert trade_of(made).depth_lamports is None
 
 
 def test_recorded_swaps_of_venues_that_tell(corpus: Any):
@@ -179,8 +187,9 @@ def test_recorded_swaps_of_venues_that_tell(corpus: Any):
             assert trade.spot, event.signature
             executed = Fraction(trade.lamports, trade.amount_raw)
             assert abs(Fraction(*trade.spot) / executed - 1) < Fraction(1, 20)
-            told = trade.depth_lamports if event.dex in constant else trade.virtual_lamports
-            assert told
+            if event.quote_mint in MONEY:
+                told = trade.depth_lamports if event.dex in constant else trade.virtual_lamports
+                assert told
             seen[event.dex] += 1
     assert seen.keys() == constant | concentrated
 

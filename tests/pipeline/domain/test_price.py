@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.domain.pool_trade import Trade
+from pipeline.domain.pool_trade import Trade, trade_of
 from pipeline.domain.price import (
     ESTIMATES_LAMPORTS,
     HALVES_MS,
@@ -20,6 +20,8 @@ from pipeline.domain.price import (
     MintPrice,
     Verdict,
 )
+from pipeline.domain.value import SolUsd, value_swaps
+from pipeline.solana.address import WSOL
 
 SOL = 10**9
 MINUTE_MS = 60_000
@@ -183,6 +185,26 @@ def test_many_such_pools_do_not_drive_out_the_one_that_tells():
         for pool in range(2 * MAX_POOLS):
             market.trade(f"wash{pool}", price, sol=4000, after_ms=0)
         assert moved(0.01, market.price) < 0.01
+
+
+@pytest.mark.parametrize("paid_lamports", [10**7, 1000 * SOL])
+def test_a_token_that_somebody_made_up_does_not_price_what_is_sold_for_it(swap, paid_lamports):
+    """One buys his own token of himself, then the victim's with it, in pools of his own."""
+    market = Market()
+    for _ in range(100):
+        market.trade("deep", 0.01, sol=10, depth=100_000)
+    before = market.price
+    own = swap("own", WSOL, 10**6, paid_lamports)
+    for more in (1, 2, 10**9):  # how much more of it he sells than he bought
+        forged = swap("victim", "own", TOKEN, 10**6 * more)
+        forged.pool, forged.quote_reserve_raw, forged.reserve_raw = "forged", 10**17, 10**11
+        for _ in range(100):
+            value_swaps([own, forged], SolUsd(150, 1), {})
+            market.pause(400)
+            forged.slot, forged.block_time_ms = market.slot, market.time_ms
+            trade = trade_of(forged)
+            assert trade is None or market.mint.apply(trade) is Verdict.ACCEPTED
+            assert moved(before, market.price) < 0.01
 
 
 def test_liquidity_that_comes_for_a_slot_moves_nothing():

@@ -30,7 +30,7 @@ def test_a_token_is_priced_once_something_is_quoted_in_it(swap: MakeSwap) -> Non
     apply(book, swap(COIN, QUOTE, 5, 7))
     assert book.entries() == [(QUOTE, 0, 0)]
     apply(book, sale)
-    assert book.entries() == [(QUOTE, 11, 10)]
+    assert book.entries() == [(QUOTE, 11 * 10**8, 10**9)]
 
 
 def test_the_price_is_weighted_by_volume_over_all_pools_and_moneys(swap: MakeSwap) -> None:
@@ -40,7 +40,7 @@ def test_the_price_is_weighted_by_volume_over_all_pools_and_moneys(swap: MakeSwa
         swap(QUOTE, USDC, 10**9, 3 * 10**8),
     )
     apply(book, in_sol, in_dollars)
-    assert book.prices == {QUOTE: (5, 4)}
+    assert book.prices == {QUOTE: (5 * 10**9, 4 * 10**9)}
 
 
 def test_little_volume_moves_nothing(swap: MakeSwap) -> None:
@@ -49,9 +49,9 @@ def test_little_volume_moves_nothing(swap: MakeSwap) -> None:
     apply(book, swap(QUOTE, WSOL, 1, half), swap(QUOTE, WSOL, 1, half - 1))
     assert book.prices == {QUOTE: (1, 1)}
     apply(book, swap(QUOTE, WSOL, 1, half), swap(QUOTE, WSOL, 1, half))
-    assert book.prices == {QUOTE: (half, 1)}
+    assert book.prices == {QUOTE: (2 * half, 2)}
     apply(book, swap(QUOTE, WSOL, 0, LEAST_VOLUME_LAMPORTS))
-    assert book.prices == {QUOTE: (half, 1)}, "nothing for something is no price"
+    assert book.prices == {QUOTE: (2 * half, 2)}, "nothing for something is no price"
 
 
 def test_the_least_recently_used_one_leaves(swap: MakeSwap) -> None:

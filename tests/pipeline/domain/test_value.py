@@ -73,6 +73,20 @@ def test_the_book_prices_what_the_transaction_does_not(swap: MakeSwap) -> None:
     assert values(swaps[:1]) == [(23, None)], "of a price that is known no more, nothing stays"
 
 
+def test_a_little_of_a_token_does_not_tell_what_millions_are_worth(swap: MakeSwap) -> None:
+    """Who makes a token up may sell himself a unit of it for any price."""
+    bought = swap(B, WSOL, 10, 10**7)
+    for raw, worth in ((20, 2 * 10**7), (21, None)):
+        for leg in (swap(A, B, 5, raw), swap(B, "unknown", raw, 5)):
+            swaps = [bought, leg]
+            value_swaps(swaps, PRICE, {})
+            assert swaps[1].sol_value_lamports == worth
+    for raw, worth in ((3_000, 7_000), (3_001, None)):
+        swaps = [swap(A, B, 5, raw)]
+        value_swaps(swaps, PRICE, {B: (7, 3)})
+        assert swaps[0].sol_value_lamports == worth
+
+
 def test_what_moved_nothing_prices_nothing(swap: MakeSwap) -> None:
     swaps = [swap(A, B, 1, 10), swap(B, WSOL, 0, 10)]
     value_swaps(swaps, PRICE, {})
@@ -117,7 +131,7 @@ def worth(
             found[at] = floor(raw * 1000 / (usd or 1)) if in_sol else floor(raw)
     closed = {at for at, leg in enumerate(swaps) if leg.quote_mint in (WSOL, *DOLLARS)}
 
-    def spread(prices: dict[str, Fraction]) -> None:
+    def spread(prices: dict[str, tuple[Fraction, int]]) -> None:
         seen: dict[str, list[tuple[int, int]]] = {}
         for at, value in found.items():
             leg = swaps[at]
@@ -126,16 +140,17 @@ def worth(
         for mint, pairs in seen.items():
             quantity = sum(raw for _, raw in pairs if raw)
             if quantity and mint not in prices:
-                prices[mint] = Fraction(sum(value for value, raw in pairs if raw), quantity)
+                total = sum(value for value, raw in pairs if raw)
+                prices[mint] = Fraction(total, quantity), quantity
         told = {}
         for at, leg in enumerate(swaps):
             if at in found or at in closed:
                 continue
-            if leg.quote_mint in prices:
-                told[at] = floor(prices[leg.quote_mint] * leg.quote_amount_raw)
-            elif leg.mint in prices:
-                told[at] = floor(prices[leg.mint] * leg.amount_raw)
-        told = {at: value for at, value in told.items() if value <= U64_MAX}
+            sides = ((leg.mint, leg.amount_raw), (leg.quote_mint, leg.quote_amount_raw))
+            for mint, raw in sides:  # the quote's side has the last word
+                ratio, quantity = prices.get(mint, (Fraction(0), -1))
+                if raw <= 2 * quantity and ratio * raw < U64_MAX + 1:
+                    told[at] = floor(ratio * raw)
         if told:
             found.update(told)
             spread(prices)
@@ -143,6 +158,8 @@ def worth(
     spread({})
     for at, leg in enumerate(swaps):
         if at not in found and at not in closed and leg.quote_mint in quotes:
+            if leg.quote_amount_raw > 1000 * quotes[leg.quote_mint][1]:
+                continue
             lamports = floor(Fraction(*quotes[leg.quote_mint]) * leg.quote_amount_raw)
             value = lamports if in_sol else floor(lamports * usd / 1000) if usd else U64_MAX + 1
             if max(lamports, value) <= U64_MAX:

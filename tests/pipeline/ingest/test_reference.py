@@ -71,6 +71,14 @@ def test_one_bad_pool_does_not_move_the_price() -> None:
     assert sol_usd(Decimal(149), [*trades, swap("bad", 8, "9000")]) == Decimal("150.2")
 
 
+def test_one_bad_pool_does_not_move_it_however_much_it_trades() -> None:
+    honest = [swap(pool, 100, "150") for pool in "abcde"]
+    for volume in (501, 600, 10**6):
+        for price in ("1", "9000"):
+            assert sol_usd(Decimal(150), [*honest, swap("bad", volume, price)]) == Decimal(150)
+    assert sol_usd(None, [*honest, swap("bad", 10**6, "1")]) == Decimal(150)
+
+
 def test_few_pools_move_it_by_two_per_cent_at_most() -> None:
     assert sol_usd(Decimal(100), [swap("bad", 50, "9000")]) == Decimal(102)
     assert sol_usd(Decimal(100), [swap("bad", 50, "1"), swap("b", 1, "1")]) == Decimal(98)
