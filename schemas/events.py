@@ -33,6 +33,9 @@ class Swap:
     `wallet_amount_raw` and `wallet_quote_amount_raw` what the wallet gave or received:
     they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
 
+    Reserves are what the venue tells to be there after the swap; of concentrated pools, what
+    their vaults hold after the transaction, fees that wait there included.
+
     The virtual reserves are those a curve computes its price from: after the swap it is
     `virtual_quote_reserve_raw / virtual_reserve_raw`. A curve migrates when it has sold its
     `for_sale_raw` of the token (`reserve_raw` is left of that), or when it has gathered its

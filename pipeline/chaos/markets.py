@@ -233,7 +233,8 @@ def told_prices(swap: dict[str, Any]) -> list[Fraction]:
     if not lamports or not paid or not amount:
         return []
     quote_for_raw = [Fraction(paid, amount)]
-    if swap["reserve_raw"] and swap["quote_reserve_raw"]:
+    concentrated = swap["sqrt_price_x64"] or swap["dex"] == "meteora-dlmm"
+    if swap["reserve_raw"] and swap["quote_reserve_raw"] and not concentrated:
         quote_for_raw.append(Fraction(swap["quote_reserve_raw"], swap["reserve_raw"]))
     if swap["virtual_reserve_raw"] and swap["virtual_quote_reserve_raw"]:
         quote_for_raw.append(

@@ -17,6 +17,7 @@ VENUES: Final = (
     Venue(
         dex=DEX,
         programs=(PROGRAM,),
+        vaults_are_reserves=True,
         handlers={
             **raydium_clmm.SWAPS,
             bytes.fromhex("e52ed584692828e4"): raydium_clmm.swap,  # swap_v3_dyn

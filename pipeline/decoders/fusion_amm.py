@@ -19,5 +19,10 @@ def _swap(ix: Instruction) -> Leg:
 
 
 VENUES: Final = (
-    Venue(dex=DEX, programs=(PROGRAM,), handlers={bytes.fromhex("f8c69e91e17587c8"): _swap}),
+    Venue(
+        dex=DEX,
+        programs=(PROGRAM,),
+        vaults_are_reserves=True,
+        handlers={bytes.fromhex("f8c69e91e17587c8"): _swap},
+    ),
 )

@@ -45,6 +45,7 @@ VENUES: Final = (
     Venue(
         dex=DEX,
         programs=(PROGRAM,),
+        vaults_are_reserves=True,
         handlers={
             bytes.fromhex("f8c69e91e17587c8"): _swap,  # swap
             bytes.fromhex("414b3f4ceb5b5b88"): _swap,  # swap2

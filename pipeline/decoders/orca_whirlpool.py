@@ -164,6 +164,7 @@ VENUES: Final = (
     Venue(
         dex=DEX,
         programs=(PROGRAM,),
+        vaults_are_reserves=True,
         handlers={
             SWAP: swap,
             bytes.fromhex("2b04ed0b1ac91e62"): _swap_v2,

@@ -14,6 +14,7 @@ VENUES: Final = (
     Venue(
         dex=DEX,
         programs=(PROGRAM,),
+        vaults_are_reserves=True,
         handlers=raydium_clmm.SWAPS,
         ignored=raydium_clmm.IGNORED
         | named("create_permissionless_farm_switch", "toggle_permissionless_farm_switch"),

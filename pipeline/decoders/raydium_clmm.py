@@ -114,4 +114,6 @@ IGNORED: Final = named(
     "update_reward_infos",
 )
 
-VENUES: Final = (Venue(dex=DEX, programs=(PROGRAM,), handlers=SWAPS, ignored=IGNORED),)
+VENUES: Final = (
+    Venue(dex=DEX, programs=(PROGRAM,), vaults_are_reserves=True, handlers=SWAPS, ignored=IGNORED),
+)

@@ -68,6 +68,9 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
     buys = quote == leg.input_mint
     wallet = _wallet(tx, position, leg, buys, router)
     mint = leg.output_mint if buys else leg.input_mint
+    reserve_in, reserve_out = leg.reserve_in_raw, leg.reserve_out_raw
+    if venue.vaults_are_reserves:
+        reserve_in, reserve_out = _held(tx, leg.vault_in), _held(tx, leg.vault_out)
     return Swap(
         signature=tx.signature,
         slot=tx.slot,
@@ -95,8 +98,8 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         tip_lamports=tx.lamports_to(TIP_ACCOUNTS),
         router=router[0].slug if router else ROUTERS.paid(tx),
         platform=leg.platform or PLATFORMS.of_trade(venue.dex, leg.config),
-        reserve_raw=_told(leg.reserve_out_raw if buys else leg.reserve_in_raw),
-        quote_reserve_raw=_told(leg.reserve_in_raw if buys else leg.reserve_out_raw),
+        reserve_raw=_told(reserve_out if buys else reserve_in),
+        quote_reserve_raw=_told(reserve_in if buys else reserve_out),
         liquidity=leg.liquidity,
         sqrt_price_x64=leg.sqrt_price_x64,
         virtual_reserve_raw=_told(leg.virtual_out_raw if buys else leg.virtual_in_raw),
@@ -104,6 +107,12 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         for_sale_raw=leg.for_sale_raw if quote == leg.second_mint else None,
         migration_quote_raw=leg.migration_quote_raw if quote == leg.second_mint else None,
     )
+
+
+def _held(tx: Transaction, vault: int | None) -> int | None:
+    """Return what a vault holds after the transaction."""
+    account = None if vault is None else tx.token_account(vault)
+    return None if account is None else account.post_raw
 
 
 def _told(told_raw: int | None) -> int | None:

@@ -174,7 +174,8 @@ class Venue:
 
     `handlers` are keyed by the tag an instruction's data begins with, all of one length;
     `ignored` are tags we know to hold no event; `any_tag` reads programs whose data is
-    opaque. A tag that is in neither is counted as unknown.
+    opaque. A tag that is in neither is counted as unknown. `vaults_are_reserves`: nothing tells a
+    pool's reserves, but its vaults are its alone, and what is in them after the transaction is it.
     """
 
     dex: str
@@ -183,6 +184,7 @@ class Venue:
     ignored: frozenset[bytes] = frozenset()
     any_tag: Handler | None = None
     tag_size: int = 8
+    vaults_are_reserves: bool = False
 
     def program_keys(self) -> Iterator[bytes]:
         """Yield the programs as bytes."""

@@ -9,10 +9,10 @@ not where the pool stands. Where the venue tells enough the price after the swap
 - sqrt_price_x64, the root of token 1 per token 0. Which of them is the mint is not told; the
   reading that is nearer to the swap's price is right unless both are near one raw unit for one.
 
-Depth is the quote side of the reserves, in lamports, where that is money: what a token is worth
-may be made up, and reserves of it with that. Concentrated pools tell liquidity L: within
+Depth is the quote side of the reserves, in lamports. Concentrated pools tell liquidity L: within
 the current range they trade like a constant product with virtual quote reserves L * sqrt(price)
-(Uniswap v3 whitepaper, section 6.2). Those need little capital in a narrow range.
+(Uniswap v3 whitepaper, section 6.2). Those need little capital in a narrow range, and capital far
+from the price is no depth: theirs is the lesser of the two.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pipeline.solana.address import MONEY
 from schemas.events import Side, Swap
 
 FEE_AND_ROUNDING: Final = 8  # the check of the constant product allows an eighth
+BINS: Final = frozenset({"meteora-dlmm"})
 NEAR: Final = 4  # a pool's price is believed up to four times off the swap's
 _Q64: Final = 1 << 64
 _Q128: Final = 1 << 128
@@ -42,9 +43,10 @@ class Trade:
     time_ms: int
     lamports: int
     amount_raw: int
-    depth_lamports: int | None = None  # quote reserves; None: the venue does not tell them
+    depth_lamports: int | None = None  # quote reserves; None: not told
     virtual_lamports: int | None = None  # virtual quote reserves of a concentrated pool
     spot: Ratio | None = None  # price after the trade; None: not told, the trade's own stands
+    in_money: bool = True  # else `lamports` is what its quote is believed to be worth
 
 
 def trade_of(swap: Swap) -> Trade | None:
@@ -55,7 +57,7 @@ def trade_of(swap: Swap) -> Trade | None:
     depth = virtual = spot = None
     paid, amount = swap.quote_amount_raw, swap.amount_raw
     if paid and amount:
-        if swap.quote_reserve_raw is not None and swap.quote_mint in MONEY:
+        if swap.quote_reserve_raw is not None:
             depth = lamports * swap.quote_reserve_raw // paid
         if swap.sqrt_price_x64:
             found = _concentrated(paid, amount, swap.sqrt_price_x64, swap.liquidity or 0)
@@ -63,10 +65,14 @@ def trade_of(swap: Swap) -> Trade | None:
                 (quote, token), virtual_quote = found
                 spot = _narrow(lamports * quote, paid * token)
                 virtual = lamports * virtual_quote // paid if virtual_quote else None
+                if virtual is not None and depth is not None:
+                    depth = min(depth, virtual)
         elif swap.virtual_quote_reserve_raw and swap.virtual_reserve_raw:
             spot = _narrow(
                 lamports * swap.virtual_quote_reserve_raw, paid * swap.virtual_reserve_raw
             )
+        elif swap.dex in BINS:
+            pass  # what is in other bins says nothing of the price
         elif swap.quote_reserve_raw and swap.reserve_raw and _constant_product(swap):
             spot = _narrow(lamports * swap.quote_reserve_raw, paid * swap.reserve_raw)
     return Trade(
@@ -79,6 +85,7 @@ def trade_of(swap: Swap) -> Trade | None:
         depth,
         virtual,
         spot,
+        swap.quote_mint in MONEY,
     )
 
 

@@ -6,14 +6,15 @@ Chainlink's aggregation, MakerDAO's medianizer. Weights of depth and of volume t
 time: Bitquery's price index halves within half an hour, Mobula weighs pools by depth and volume.)
 
 What a pool weighs, in lamports:
-- One that tells its quote reserves: the reserves, but at most 16 times its recent volume. Volume
-  without liquidity gains nothing, liquidity nobody trades against fades. Of reserves counts what
-  was there before as well, for ten seconds at least: what is put in, traded against and taken
-  out again moves nothing.
-- One that does not: its recent volume, at most its virtual reserves, and only what it traded
-  within a tenth of the price of the other pools, if those weigh a tenth as much. If it then
-  walks off by more than a tenth while they stay, it loses all. Beside pools whose reserves
-  stand, all others together weigh at most 20 SOL: trading with oneself there is nearly free.
+- One that tells its quote reserves, in money: the reserves, but at most 16 times its recent
+  volume. Volume without liquidity gains nothing, liquidity nobody trades against fades. Of
+  reserves counts what was there before as well, for ten seconds at least: what is put in, traded
+  against and taken out again moves nothing.
+- One that does not, or in a token whose worth may be made up: its recent volume, at most its
+  virtual reserves, and only what it traded within a tenth of the price of the other pools, if
+  those weigh a tenth as much. If it then walks off by more than a tenth while they stay, it
+  loses all. Beside pools whose reserves stand, all others together weigh at most 20 SOL: trading
+  with oneself there is nearly free.
 
 Recent: volume halves every half hour of the token's own trading time, in which a pause longer
 than a minute counts as a minute. So a pool is outdated by trades elsewhere, not by a quiet night.
@@ -193,7 +194,7 @@ class MintPrice:
 
     def _count(self, name: str, pool: Pool, trade: Trade) -> None:
         """Add the trade's volume where it counts, and renew what bounds the pool's weight."""
-        if trade.depth_lamports is not None:
+        if trade.depth_lamports is not None and trade.in_money:
             pool.tell(min(trade.depth_lamports, ALL_LAMPORTS), trade.slot)
         elif not pool.told:
             virtual = trade.virtual_lamports

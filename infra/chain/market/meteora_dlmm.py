@@ -192,6 +192,7 @@ class DlmmPool(Pool):
         moved = (amount_in_raw, fill.out)
         leg = self.leg(tx, place, trader, mint_in, moved, moved)
         leg.fee_raw, leg.fee_mint = fill.fee, mint_in
+        leg.reserves_raw = self.reserves()
         return fill.out
 
     def _emit(

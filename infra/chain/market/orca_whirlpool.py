@@ -172,4 +172,5 @@ class Whirlpool(Pool):
         leg = self.leg(tx, place, trader, mint_in, (received, out), (amount_in_raw, out - fee_out))
         leg.fee_raw, leg.fee_mint = lp_fee + protocol_fee, mint_in
         leg.sqrt_price_x64 = after
+        leg.reserves_raw = self.reserves()
         return out - fee_out

@@ -166,5 +166,6 @@ class ClmmPool(Pool):
         tx.leave(50_000)
         leg = self.leg(tx, place, trader, mint_in, (received, out), (amount_in_raw, out - fee_out))
         leg.sqrt_price_x64 = after
+        leg.reserves_raw = self.reserves()
         leg.liquidity = self.liquidity
         return out - fee_out

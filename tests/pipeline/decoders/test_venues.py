@@ -18,6 +18,14 @@ from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
 
+CONCENTRATED = {
+    "byreal",
+    "fusion-amm",
+    "meteora-dlmm",
+    "orca-whirlpool",
+    "pancakeswap",
+    "raydium-clmm",
+}
 AMOUNTS = attrgetter(
     "event_index",
     "pool",
@@ -74,6 +82,27 @@ def test_swap_is_its_transfers(
     if form != "routed, no heights":  # there, what the router moved cannot be told from the swap
         transaction = Transaction(info, 1, 2, PROGRAMS)
         assert differences(transaction, list(read(transaction, []))) == []
+
+
+@pytest.mark.parametrize("buys", [True, False])
+def test_reserves_of_concentrated_pools_are_what_their_vaults_hold(
+    example: Any, buys: bool, builder: ModuleType, examples: ModuleType
+) -> None:
+    dex, accounts = example
+    tx, _ = examples.swap(builder, accounts, buys=buys)
+    info = tx.info()
+    (swap,) = decode(info).events
+    if dex not in CONCENTRATED:
+        assert (swap.reserve_raw, swap.quote_reserve_raw) == (None, None)
+        return
+    held = {
+        account.mint: account.post_raw
+        for account in Transaction(info, 1, 2, PROGRAMS).token_accounts.values()
+        if account.owner != builder.address("trader")
+    }
+    assert (swap.reserve_raw, swap.quote_reserve_raw) == (held[swap.mint], held[examples.USDC])
+    assert swap.reserve_raw
+    assert swap.quote_reserve_raw
 
 
 @pytest.mark.parametrize("buys", [True, False])

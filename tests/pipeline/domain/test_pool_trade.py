@@ -150,6 +150,22 @@ def test_the_root_of_the_price_is_read_whichever_side_the_mint_is(price, liquidi
     assert trade.virtual_lamports == pytest.approx(virtual, rel=1e-4, abs=2)
 
 
+@pytest.mark.parametrize("reserve", [10 * SOL, 10**6 * SOL])
+def test_depth_of_a_concentrated_pool_is_capital_that_is_near_the_price(reserve):
+    told = {"sqrt_price_x64": 1 << 64, "liquidity": 100 * SOL}
+    trade = trade_of(swap(SOL, SOL, quote_reserve_raw=reserve, reserve_raw=SOL, **told))
+    assert trade.virtual_lamports == 100 * SOL
+    assert trade.depth_lamports == min(reserve, 100 * SOL)
+
+
+def test_reserves_in_bins_are_no_price():
+    reserves = {"reserve_raw": 100 * SOL, "quote_reserve_raw": 102 * SOL}
+    assert trade_of(swap(SOL, SOL, **reserves)).spot is not None
+    trade = trade_of(swap(SOL, SOL, dex="meteora-dlmm", **reserves))
+    assert trade.spot is None
+    assert trade.depth_lamports == 102 * SOL
+
+
 def test_a_price_that_is_far_from_the_trade_is_not_believed():
     root = isqrt(100 << 128)
     assert trade_of(swap(10**9, 10**9, sqrt_price_x64=root)).spot is None
@@ -166,11 +182,12 @@ def test_other_quotes_are_valued_like_the_quote_side():
     assert Fraction(*trade.spot) == pytest.approx(200 * SOL / (10**11 - 10**9), rel=1e-9)
 
 
-def test_reserves_of_a_token_are_worth_what_somebody_says_and_tell_no_depth():
+def test_reserves_of_a_token_are_worth_what_somebody_says():
     reserves = {"quote_reserve_raw": 10**17, "reserve_raw": 10**11}
     assert trade_of(swap(10**9, 10**8, **reserves)).depth_lamports == 10**17
     made = swap(10**9, 10**8, quote_mint="made-up", sol_value_lamports=10**7, **reserves)
-    assert trade_of(made).depth_lamports is None
+    assert trade_of(made).depth_lamports == 10**16
+    assert not trade_of(made).in_money
 
 
 def test_recorded_swaps_of_venues_that_tell(corpus: Any):

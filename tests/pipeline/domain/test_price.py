@@ -187,6 +187,22 @@ def test_many_such_pools_do_not_drive_out_the_one_that_tells():
         assert moved(0.01, market.price) < 0.01
 
 
+@pytest.mark.parametrize("thin_sol", [17, 20, 30, 60])
+def test_a_trade_in_a_thin_pool_does_not_move_a_token_of_a_concentrated_one(thin_sol):
+    """Which tells what its vaults hold, as far as that is near the price."""
+    market = Market()
+    thin = ConstantProduct(market, "thin", thin_sol, 0.01)
+    for n in range(100):
+        price = 0.01 * (1.001 if n % 2 else 0.999)
+        market.trade("main", price, sol=20, depth=1000, virtual=100_000)
+        thin.swap(0.05 if n % 2 else -0.05)
+    before = market.price
+    thin.swap(3.33)  # some 500 dollars
+    assert moved(before, market.price) < 0.01
+    market.trade("main", 0.01, sol=20, depth=1000, virtual=100_000)
+    assert moved(before, market.price) < 0.01
+
+
 @pytest.mark.parametrize("paid_lamports", [10**7, 1000 * SOL])
 def test_a_token_that_somebody_made_up_does_not_price_what_is_sold_for_it(swap, paid_lamports):
     """One buys his own token of himself, then the victim's with it, in pools of his own."""
