@@ -222,6 +222,31 @@ def test_launches(tape, reader):
             assert row["seconds_to_migration"] is None
 
 
+def test_tokens_known_are_the_chains_then_what_rpc_said(empty):
+    writer, reader = empty
+    seen = {"mint": "seen", "name": "Seen", "symbol": "SEEN", "decimals": 6, "supply_raw": 10,
+            "creator": "c", "platform": "pump", "dex": "pump-fun", "token_program": "spl",
+            "created_at": datetime(2026, 1, 2, tzinfo=UTC), "slot": 7}  # fmt: skip
+    half = {"mint": "half", "migrated_at": datetime(2026, 1, 3, tzinfo=UTC),
+            "migrated_dex": "pump-swap", "slot": 8}  # fmt: skip
+    asked = {"name": "Asked", "symbol": "ASKED", "decimals": 9, "supply_raw": 20,
+             "token_program": "2022"}  # fmt: skip
+    for token in (seen, half):
+        writer.insert("tokens", [list(token.values())], list(token))
+    for mint in ("seen", "half", "told"):
+        writer.insert("token_metadata", [[mint, *asked.values()]], ["mint", *asked])
+    answer = reader.query("SELECT * FROM tokens_known").named_results()
+    found = {row["mint"]: row for row in answer}
+    nothing = {"uri": "", "creator": "", "platform": "", "dex": "", "created_at": None,
+               "migrated_at": None, "migrated_dex": ""}  # fmt: skip
+    del seen["slot"], half["slot"]
+    assert found == {
+        "seen": nothing | seen,
+        "half": nothing | asked | half,
+        "told": nothing | asked | {"mint": "told"},
+    }
+
+
 def test_query_hourly_volume(tape, reader):
     wanted = defaultdict(lambda: [0, 0.0, set()])
     for swap in swaps_of(tape):
