@@ -24,7 +24,7 @@ from pipeline.agents.consumer import GroupConsumer
 log = structlog.get_logger(__name__)
 
 COMMIT_EVERY_S: Final = 1.0
-NEXT_TO_NOTHING_BATCHES: Final = 256  # in flight: of `live` they wait 100 ms for their prices
+NEXT_TO_NOTHING_BATCHES: Final = 256  # of 10 ms: those of `live` wait 100 ms for their prices
 _HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken away
 
 
@@ -74,6 +74,7 @@ class Progress:
         self.lacking: str | None = "starting"
         """What keeps the group from having caught up, None when it has."""
         self._group = group
+        self._slots_allowed: int | None = None  # where a message is a slot
         self._finish: Callable[[], Awaitable[None]] | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -135,16 +136,25 @@ class Progress:
         except (KafkaError, TimeoutError):  # a rebalance is under way, or the broker has gone
             self._caught_up("Kafka does not answer, or partitions change hands")
             return
-        lag = 0
+        lags = []
         for tp, (end, position) in ends.items():
             at = self.at(tp)
-            lag += max(0, end - (position if at is None else at))
-        metrics.LAG_BATCHES.labels(self._group).set(lag)
+            lags.append(max(0, end - (position if at is None else at)))
+        metrics.LAG_BATCHES.labels(self._group).set(sum(lags))
         metrics.PARTITIONS.labels(self._group).set(len(ends))
-        if not ends:
-            self._caught_up("no partition yet")
-        else:
-            self._caught_up(f"{lag} batches behind" if lag > NEXT_TO_NOTHING_BATCHES else None)
+        self._caught_up(self._behind(lags) if lags else "no partition yet")
+
+    def caught_up_within(self, slots: int) -> None:
+        """Say that messages are slots, and how many a partition may lack of having caught up."""
+        self._slots_allowed = slots
+
+    def _behind(self, lags: list[int]) -> str | None:
+        """Return how far behind the partitions are, None where it is next to nothing."""
+        if self._slots_allowed is None:
+            lag = sum(lags)
+            return f"{lag} batches behind" if lag > NEXT_TO_NOTHING_BATCHES else None
+        lag = max(lags)
+        return f"{lag} slots behind" if lag > self._slots_allowed else None
 
     def _caught_up(self, lacking: str | None) -> None:
         self.lacking = lacking

@@ -52,6 +52,7 @@ log = structlog.get_logger(__name__)
 
 MAX_WAITING_BYTES: Final = 32 << 20  # of a group; beyond it Kafka keeps them
 LOOK_EVERY_S: Final = 1.0
+NEXT_TO_NOTHING_SLOTS: Final = 10  # of a partition: four seconds of the chain
 
 
 def attach(app: faust.App, context: Context, group: str, topic: Topic, open_books: Open) -> None:
@@ -88,6 +89,7 @@ class Lane:
         self._room = asyncio.Event()
         self._handing_over = False
         context.progress.before_handing_over(self._hand_over)
+        context.progress.caught_up_within(NEXT_TO_NOTHING_SLOTS)
         self._at_elsewhere, context.progress.at = context.progress.at, self._at
 
     async def run(self, stream: Any) -> None:

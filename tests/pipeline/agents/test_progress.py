@@ -1,11 +1,17 @@
-"""Offsets are passed in order only, in whatever order their messages are done."""
+"""Offsets are passed in order only, in whatever order messages are done; who is ready when."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.agents.progress import Partition
+from pipeline.agents.progress import NEXT_TO_NOTHING_BATCHES, Partition, Progress
+from pipeline.agents.settled.lane import NEXT_TO_NOTHING_SLOTS, Lane
+from schemas.topics import LIVE, SETTLED_BY_MINT
 
 
 @given(st.permutations(range(8)), st.integers(min_value=0, max_value=8))
@@ -21,3 +27,41 @@ def test_never_past_a_message_in_flight(order, finished):
     assert partition.next_offset == (before[-1] + 1 if before else None)
     assert partition.at == (in_flight[0] if in_flight else 41)
     assert partition.idle == (not in_flight)
+
+
+@pytest.fixture
+def app():
+    return SimpleNamespace(on_partitions_revoked=SimpleNamespace(connect=lambda _: None))
+
+
+async def lacking(progress, topic, lags):
+    """What keeps a group from being ready whose partitions are so many messages behind."""
+
+    async def ends():
+        return {TopicPartition(topic.name, n): (100 + lag, 100) for n, lag in enumerate(lags)}
+
+    progress.consumer.ends = ends
+    await progress._measure()
+    return progress.lacking
+
+
+async def test_live_is_ready_with_what_waits_for_its_prices(app):
+    progress = Progress(app, "live")
+    each = NEXT_TO_NOTHING_BATCHES // LIVE.partitions
+    assert progress.lacking == "starting"
+    assert await lacking(progress, LIVE, []) == "no partition yet"
+    assert await lacking(progress, LIVE, [each] * 8) is None
+    assert await lacking(progress, LIVE, [each] * 7 + [each + 1]) == "257 batches behind"
+
+
+async def test_a_settled_group_is_ready_when_no_partition_lacks_more_than_a_few_slots(app):
+    progress = Progress(app, "market")
+    context = SimpleNamespace(progress=progress, redis=None, clickhouse=None)
+    Lane(app, context, "market", SETTLED_BY_MINT, None)
+    few = NEXT_TO_NOTHING_SLOTS
+    assert 1 < few < 25
+    assert await lacking(progress, SETTLED_BY_MINT, [few] * 8) is None
+    assert (
+        await lacking(progress, SETTLED_BY_MINT, [0] * 7 + [few + 1]) == f"{few + 1} slots behind"
+    )
+    assert await lacking(progress, SETTLED_BY_MINT, [0] * 8) is None
