@@ -1,8 +1,9 @@
 """`soltape status`: how far every part of the pipeline has come, at a glance.
 
 What the parts have left in Kafka and Redis is compared, so it is true whoever runs them and where:
-the last slot of each partition of the settled lanes, and the watermark of each group on it. Two
-looks a second apart make the rates.
+the last slot of each partition of the settled lanes, and the watermark of each group on it; of the
+live lane the end of each partition, and the fence of `live` on it. Two looks a second apart make
+the rates.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ from infra.redis import client as redis_client
 from infra.redis.client import RedisError
 from infra.settings import Settings, load
 from pipeline.agents import store
+from pipeline.agents.live import agent as live
+from pipeline.agents.live.streams import Fence
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
 from schemas.codec import CodecError, parse
-from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
-from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.redis_keys import LIVE_FENCE, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 GROUPS: Final = {
     pnl.GROUP: SETTLED_BY_WALLET,
     market.GROUP: SETTLED_BY_MINT,
     store.GROUP: SETTLED_BY_MINT,
 }
+"""The settled groups; `live` knows batches where they have slots."""
 TIMEOUT_S: Final = 6.0
 READY_TIMEOUT_S: Final = 1.0
 ROLES: Final = {
@@ -52,6 +56,7 @@ ROLES: Final = {
 """Processes by the name of their metrics port, and what it means that one is ready."""
 LOOKS_APART_S: Final = 1.0
 FAR_SLOTS: Final = 5  # behind: two seconds of the chain
+FAR_BATCHES: Final = 32  # of a partition of the live lane: a third of a second and more
 STILL_S: Final = 5.0  # a chain that says nothing for so long stands still
 
 
@@ -71,6 +76,8 @@ class Look:
     at_s: float
     ends: dict[tuple[str, int], Place] = field(default_factory=dict)
     watermarks: dict[tuple[str, int], Place] = field(default_factory=dict)
+    live_ends: dict[int, int] = field(default_factory=dict)  # offset after the last batch
+    live_fences: dict[int, Fence] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -80,13 +87,22 @@ def status(as_json: bool) -> None:
     """Show how far ingest and every agent group have come, on each partition.
 
     \b
-    slot   the last one settled (ingest), or applied and stored (groups)
-    lag    slots in the log that the group has not stored yet
-    age    how long ago the slot's block was made
-    rate   slots a second, between two looks one second apart
+    slot      the last one settled (ingest), or applied and stored (groups)
+    lag       from there to the last slot in the log, as a difference of slot numbers: slots
+              that the chain skipped count
+    age       how long ago the slot's block was made
+    slots/s   between two looks one second apart
 
-    Reads the ends of the settled lanes from Kafka and the watermarks from Redis; it takes a few
-    seconds. Exits with 1 where Kafka or a store does not answer.
+    `live` reads batches of some 10 ms and not slots, a partition at its own pace:
+
+    \b
+    batch       number of the last one whose frames are in the live streams
+    lag         batches in the log after it
+    age         how long ago ingest sent it; of all partitions, that of one that has more to do
+    batches/s   between two looks one second apart
+
+    Reads the ends of the lanes from Kafka, watermarks and the fence of `live` from Redis; it takes
+    a few seconds. Exits with 1 where Kafka or a store does not answer.
 
     \b
     Examples:
@@ -123,7 +139,8 @@ async def _report(settings: Settings) -> dict[str, Any]:
         "ingest": _lanes(first, second, now_ms),
         "groups": {
             group: _group(group, topic, first, second, now_ms) for group, topic in GROUPS.items()
-        },
+        }
+        | {live.GROUP: _live(first, second, now_ms)},
         "processes": dict(await asyncio.gather(*(_ready(settings, role) for role in ROLES))),
         "gaps": await _gaps(settings) if "kafka" in there else None,
         "missing": second.missing,
@@ -150,7 +167,9 @@ async def _look(settings: Settings, there: set[str]) -> Look:
     look = Look(time.monotonic())
     if "kafka" in there:
         lanes = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
-        await asyncio.gather(*(_read_ends(settings, topic, look) for topic in lanes))
+        await asyncio.gather(
+            _read_live_ends(settings, look), *(_read_ends(settings, topic, look) for topic in lanes)
+        )
     if "redis" in there:  # at once after the ends, which take a while: no lag of our own making
         await _read_watermarks(settings, look)
     return look
@@ -175,6 +194,16 @@ async def _read_ends(settings: Settings, topic: Topic, look: Look) -> None:
         look.ends[topic.name, partition] = Place(batch.slot, batch.block_time_ms)
 
 
+async def _read_live_ends(settings: Settings, look: Look) -> None:
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            look.live_ends = await broker_topics.end_offsets(settings, LIVE)
+    except (TopicsWrong, KafkaUnreachable, KafkaError) as error:
+        look.missing[LIVE.name] = str(error)
+    except TimeoutError:
+        look.missing[LIVE.name] = f"no answer within {TIMEOUT_S:g} s"
+
+
 async def _read_watermarks(settings: Settings, look: Look) -> None:
     keys = {
         (group, partition): WATERMARK.make(tag=_tag(topic, partition), group=group)
@@ -186,13 +215,15 @@ async def _read_watermarks(settings: Settings, look: Look) -> None:
             pipeline = redis.pipeline(transaction=False)
             for key in keys.values():
                 pipeline.hmget(key, ["slot", "time_ms", "at_ms"])
-            answers = await pipeline.execute()
+            pipeline.hgetall(LIVE_FENCE.make())
+            *answers, fences = await pipeline.execute()
     except (RedisError, TimeoutError) as error:
         look.missing["watermarks"] = str(error) or f"no answer within {TIMEOUT_S:g} s"
         return
     for place, (slot, time_ms, at_ms) in zip(keys, answers, strict=True):
         if slot is not None:
             look.watermarks[place] = Place(int(slot), int(time_ms), int(at_ms))
+    look.live_fences = {int(partition): Fence.of(text) for partition, text in fences.items()}
 
 
 def _tag(topic: Topic, partition: int) -> str:
@@ -269,8 +300,44 @@ def _group(
     }
 
 
+def _live(first: Look, second: Look, now_ms: float) -> dict[str, Any] | None:
+    """Return the partitions of `live` and what is true of all of them, None where it never began.
+
+    One that is quiet has an old last batch and is up to date all the same.
+    """
+    partitions: list[dict[str, Any]] = []
+    for partition, fence in sorted(second.live_fences.items()):
+        end = second.live_ends.get(partition)
+        before = first.live_fences.get(partition, fence)
+        partitions.append(
+            {
+                "partition": partition,
+                "batch": fence.offset,
+                "lag_batches": None if end is None else max(0, end - 1 - fence.offset),
+                "age_s": _since_s(fence.sent_ms, now_ms),
+                "batches_per_s": round(
+                    (fence.offset - before.offset) / (second.at_s - first.at_s), 2
+                ),
+            }
+        )
+    if not partitions:
+        return None
+    lags = [one["lag_batches"] for one in partitions if one["lag_batches"] is not None]
+    behind = [one["age_s"] for one in partitions if one["lag_batches"]]
+    return {
+        "lag_batches": max(lags) if lags else None,
+        "age_s": max(behind) if behind else min(one["age_s"] for one in partitions),
+        "batches_per_s": round(sum(one["batches_per_s"] for one in partitions), 2),
+        "partitions": partitions,
+    }
+
+
 def _age_s(place: Place, now_ms: float) -> float:
-    return round((now_ms - place.time_ms) / 1000, 1)
+    return _since_s(place.time_ms, now_ms)
+
+
+def _since_s(time_ms: int, now_ms: float) -> float:
+    return round((now_ms - time_ms) / 1000, 1)
 
 
 # For people.
@@ -291,16 +358,25 @@ def _show(report: dict[str, Any]) -> None:
         else:
             click.echo("without these nothing is known: is `soltape up` running?")
         return
-    click.echo(click.style(f"{'':10}{'slot':>13} {'lag':>7} {'age':>8} {'slots/s':>8}", dim=True))
+    asked = report["systems"]["redis"]["reachable"] and "watermarks" not in report["missing"]
+    nothing = f"{'has not begun' if asked else 'not known':>13}"
+    click.echo(_head("slot"))
     if ingest is not None:
-        click.echo(_row("ingest", ingest, "-", bold=True))
-    for group, found in groups.items():
-        if found is None:
-            click.echo(f"{click.style(f'{group:10}', bold=True)}{'has not begun':>13}")
+        click.echo(_row("ingest", ingest, "slot", bold=True))
+    for group in GROUPS:
+        if (found := groups[group]) is None:
+            click.echo(f"{click.style(f'{group:10}', bold=True)}{nothing}")
             continue
-        click.echo(_row(group, found, _lag(found), bold=True))
+        click.echo(_row(group, found, "slot", bold=True))
         for numbers, one in _alike(found["partitions"]):
-            click.echo(_row(f"  {numbers}", one, _lag(one)))
+            click.echo(_row(f"  {numbers}", one, "slot"))
+    if (found := groups[live.GROUP]) is None:
+        click.echo(f"{click.style(f'{live.GROUP:10}', bold=True)}{nothing}")
+    else:
+        click.echo(_head("batch"))
+        click.echo(_row(live.GROUP, found, "batch", bold=True))
+        for one in found["partitions"]:
+            click.echo(_row(f"  {one['partition']}", one, "batch"))
     click.echo()
     for role, said in report["processes"].items():
         click.echo(f"{role:10}{_readiness(role, said)}")
@@ -324,19 +400,30 @@ def _alike(partitions: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, An
         yield (f"{number}-{last['partition']}" if others else number), first
 
 
-def _row(name: str, values: dict[str, Any], lag: str, *, bold: bool = False) -> str:
-    far = lag != "-" and (values.get("lag_slots") or 0) > FAR_SLOTS
+_PLURAL: Final = {"slot": "slots", "batch": "batches"}
+
+
+def _head(unit: str) -> str:
+    rate = f"{_PLURAL[unit]}/s"
+    return click.style(f"{'':10}{unit:>13} {'lag':>7} {'age':>8} {rate:>9}", dim=True)
+
+
+def _row(name: str, values: dict[str, Any], unit: str, *, bold: bool = False) -> str:
+    """Return a line of the table; `unit` is what is counted, and "-" says that nothing is."""
+    plural = _PLURAL[unit]
+    at, lag = values.get(unit, "-"), values.get(f"lag_{plural}", "-")
+    far = isinstance(lag, int) and lag > (FAR_SLOTS if unit == "slot" else FAR_BATCHES)
     cells = (
         click.style(f"{name:10}", bold=bold),
-        f"{values['slot']:>13,} ",
-        click.style(f"{lag:>7}", fg="red" if far else None),
-        f" {_duration(values['age_s']):>8} {values['slots_per_s']:>8.1f}",
+        f"{_number(at):>13} ",
+        click.style(f"{_number(lag):>7}", fg="red" if far else None),
+        f" {_duration(values['age_s']):>8} {values[f'{plural}_per_s']:>9.1f}",
     )
     return "".join(cells)
 
 
-def _lag(values: dict[str, Any]) -> str:
-    return "?" if values["lag_slots"] is None else f"{values['lag_slots']:,}"
+def _number(value: int | str | None) -> str:
+    return "?" if value is None else value if isinstance(value, str) else f"{value:,}"
 
 
 def _readiness(role: str, said: dict[str, Any] | None) -> str:

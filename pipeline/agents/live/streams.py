@@ -59,6 +59,12 @@ class Fence(NamedTuple):
     offset: int
     sent_ms: int
 
+    @classmethod
+    def of(cls, text: bytes) -> Fence:
+        """Return what Redis holds of one."""
+        offset, _, sent_ms = text.partition(b" ")
+        return cls(int(offset), int(sent_ms))
+
     def holds(self, place: Place) -> bool:
         """Whether the batch is in the streams."""
         return place.offset <= self.offset and place.sent_ms <= self.sent_ms
@@ -189,10 +195,7 @@ class LiveStreams:
             for stream, entry_id in entries.items():
                 pipeline.xrange(stream, entry_id, entry_id, count=1)
             epoch, stored, *found = await pipeline.execute()
-        fences = {}
-        for partition, text in stored.items():
-            offset, _, sent_ms = text.partition(b" ")
-            fences[int(partition)] = Fence(int(offset), int(sent_ms))
+        fences = {int(partition): Fence.of(text) for partition, text in stored.items()}
         if epoch is None:
             self._hole = self._hole or NO_EPOCH
             self._founded = True

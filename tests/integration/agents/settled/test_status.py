@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import time
+
+import pytest
 
 from infra.kafka import topics
 from infra.process import free_port
 from infra.settings import Settings
 from schemas import redis_keys
-from schemas.topics import ALL
+from schemas.proto.tape_pb2 import LiveBatch
+from schemas.topics import ALL, LIVE
 
 
 def status(settings, folder, *options):
@@ -70,3 +74,41 @@ async def test_a_group_that_is_behind_is_told_by_partition(lane, workers, tmp_pa
         "3-7",
     ]
     assert "has not begun" in table
+
+
+async def test_live_is_told_by_partition_in_batches(lane, workers, tmp_path, broker):
+    await topics.create(broker.settings, ALL)
+    now_ms = int(time.time() * 1000)
+    batch = LiveBatch(sent_ms=now_ms).SerializeToString()
+    for partition in range(LIVE.partitions):
+        for _ in range(3):
+            lane.producer.produce(LIVE.name, batch, None, partition)
+    lane.producer.flush()
+    ends = await topics.end_offsets(broker.settings, LIVE)
+    fences = {
+        partition: f"{end - (3 if partition == 5 else 1)} "
+        f"{now_ms - {5: 90_000, 6: 600_000}.get(partition, 1000)}"
+        for partition, end in ends.items()
+    }
+    lane.send(1)
+    table = status(workers.settings, tmp_path).stdout.splitlines()
+    assert [line.split() for line in table if line.startswith("live")] == [
+        ["live", "has", "not", "begun"]
+    ]
+    await workers.redis.hset(redis_keys.LIVE_FENCE.make(), mapping=fences)
+    said = status(workers.settings, tmp_path, "--json")
+    assert said.stderr == ""
+    live = json.loads(said.stdout)["groups"]["live"]
+    assert live["lag_batches"] == 2
+    assert live["age_s"] == pytest.approx(90, abs=30), "6 is quiet, 5 is behind"
+    assert live["batches_per_s"] == 0
+    assert [one["lag_batches"] for one in live["partitions"]] == [0, 0, 0, 0, 0, 2, 0, 0]
+    assert [one["batch"] for one in live["partitions"]] == [
+        end - (3 if partition == 5 else 1) for partition, end in ends.items()
+    ]
+    table = [line.split() for line in status(workers.settings, tmp_path).stdout.splitlines()]
+    (at,) = (number for number, line in enumerate(table) if line[:2] == ["live", "-"])
+    assert table[at - 1] == ["batch", "lag", "age", "batches/s"]
+    assert table[at][2] == "2"
+    assert [line[0] for line in table[at + 1 : at + 9]] == list("01234567")
+    assert table[at + 6][1:3] == [f"{ends[5] - 3:,}", "2"]
