@@ -141,9 +141,8 @@ def creation_event(creation: tape_pb2.Creation) -> LiveEvent:
 
 def price_event(price: tape_pb2.PriceUpdate) -> LiveEvent:
     """Return a price for its stream; `price_usd` is null while SOL's own price is not known."""
-    told = LastPrice(
-        price.price_sol, price.price_usd or None, price.timestamp, price.slot, price.pool
-    )
+    price_usd = price.price_usd if price.HasField("price_usd") else None
+    told = LastPrice(price.price_sol, price_usd, price.timestamp, price.slot, price.pool)
     return LiveEvent((price.mint,), PRICES.frame(price_data(price.mint, told)))
 
 

@@ -2,8 +2,8 @@
 
 A price is published when it has changed, at most once in 100 ms a mint, and the last one always:
 a batch is not done before the prices it changed are out. SOL's own price is the reference of the
-settled slots; its moves alone publish no token, the next trade of the token does. Late trades do
-not move a price back in time or slot.
+settled slots; its moves alone publish no token, the next trade of the token does, at whatever price
+in SOL. Late trades do not move a price back in time or slot.
 
 Prices come from trades at `processed`. Those of a slot that is orphaned later are not taken back:
 the next trade corrects the price, and `slot` on it and the status channel tell which ones to
@@ -75,17 +75,18 @@ class MintState:
         self.sent = self.last
         return self
 
-    def news(self, sol_usd: float | None) -> LastPrice | None:
-        """Return the price if it is another than was sent last."""
+    def news(self, sol_usd: float | None, *, traded: bool = False) -> LastPrice | None:
+        """Return the price if it is another than was sent last; in dollars too, after a trade."""
         price = self.price
         if price.price is None:
             return None
         lamports, amount_raw = price.price
         price_sol = lamports / amount_raw * 10.0**self.decimals / LAMPORTS
-        if self.sent is not None and self.sent.price_sol == price_sol:
-            return None
         price_usd = None if sol_usd is None else price_sol * sol_usd
-        return LastPrice(price_sol, price_usd, price.time_ms, price.slot, price.pool)
+        found = LastPrice(price_sol, price_usd, price.time_ms, price.slot, price.pool)
+        if self.sent is None or self.sent.price_sol != price_sol:
+            return found
+        return found if traded and price_usd not in (None, self.sent.price_usd) else None
 
     def publish(self, price: LastPrice) -> bool:
         """Take note of a published price; return whether the one before closed its five minutes."""
@@ -106,7 +107,7 @@ class SolState(MintState):
         self.at_ms = 0
         self.at_slot = 0
 
-    def news(self, sol_usd: float | None) -> LastPrice | None:
+    def news(self, sol_usd: float | None, *, traded: bool = False) -> LastPrice | None:
         """Return the price if it is another than was sent last, and not older."""
         sent = self.sent
         if sol_usd is None or (
@@ -170,7 +171,7 @@ class Prices:
         metrics.TRADES.labels(verdict.value).inc()
         if verdict is Verdict.ACCEPTED:
             state.decimals = swap.decimals
-            self._changed(swap.mint, state, receipt)
+            self._changed(swap.mint, state, receipt, traded=True)
 
     def migration(self, migration: Migration) -> None:
         """Let a loaded mint's new pool stand in its curve's place; the price stays as it is."""
@@ -184,7 +185,7 @@ class Prices:
         messages = []
         for mint, receipts in self._conflation.take(time.monotonic()):
             state = self._mints[mint]
-            price = state.news(self.sol_usd)
+            price = state.news(self.sol_usd, traded=True)
             if price is None:
                 for receipt in receipts:
                     receipt.release()
@@ -193,7 +194,7 @@ class Prices:
             update = tape_pb2.PriceUpdate(
                 mint=mint,
                 price_sol=price.price_sol,
-                price_usd=price.price_usd or 0.0,
+                price_usd=price.price_usd,
                 timestamp=price.time_ms,
                 slot=price.slot,
                 pool=price.pool,
@@ -228,9 +229,11 @@ class Prices:
         metrics.UNREMEMBERED.inc(len(mints))
         return [{}] * len(mints)
 
-    def _changed(self, mint: str, state: MintState, receipt: Receipt) -> None:
+    def _changed(
+        self, mint: str, state: MintState, receipt: Receipt, *, traded: bool = False
+    ) -> None:
         self._write(mint, state)
-        if state.news(self.sol_usd):
+        if state.news(self.sol_usd, traded=traded):
             self._conflation.changed(mint, receipt)
 
     def _write(self, mint: str, state: MintState) -> None:

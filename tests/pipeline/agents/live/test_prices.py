@@ -12,7 +12,11 @@ from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _c
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import Trade
+from pipeline.solana.address import WSOL
+from schemas.channels import price_event
+from schemas.codec import swap_from_proto
 from schemas.prices import CLOSE_MS, DAY_MS, day_ago
+from schemas.proto import tape_pb2
 
 NOW_MS = 1_732_170_000_000
 
@@ -54,6 +58,19 @@ def test_only_another_price_is_news():
     assert state.news(200.0) is None, "dollars alone are no news"
     assert state.last.price_sol == pytest.approx(2 / 1000)
     assert state.last.price_usd == pytest.approx(2 / 1000 * 150)
+
+
+def test_after_a_trade_another_price_in_dollars_is_news():
+    state = MintState()
+    traded(state, 10**9, NOW_MS)
+    state.sent = state.sent._replace(price_usd=None)  # priced before SOL was
+    assert state.news(None, traded=True) is None
+    assert state.news(150.0) is None
+    assert state.news(150.0, traded=True).price_usd == pytest.approx(1 / 1000 * 150)
+    state.sent = state.news(150.0, traded=True)
+    assert state.news(150.0, traded=True) is None
+    assert state.news(151.0, traded=True).price_usd == pytest.approx(1 / 1000 * 151)
+    assert state.news(None, traded=True) is None, "what was known is not taken back"
 
 
 def test_five_minutes_close_with_their_last_price_once_there_is_a_younger_one():
@@ -129,6 +146,7 @@ class Board:
 
     def __init__(self, redis):
         self.acks = []
+        self.sent = []
         self.told = []
         self.prices = Prices(redis, self, self)
         self.prices.sol_usd = 150.0
@@ -138,6 +156,7 @@ class Board:
 
     async def send(self, messages, acked):
         self.acks.append(acked)
+        self.sent += [tape_pb2.PriceUpdate.FromString(message.value) for message in messages]
 
     def add(self, place, events, receipts):
         self.told += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
@@ -161,3 +180,29 @@ async def test_prices_are_told_live_in_the_order_they_were_sent_in(monkeypatch):
         board.acks[n]()
         assert board.told == [NOW_MS + m for m in range(told)]
     assert board.prices._mints["m"].last.time_ms == NOW_MS + 3
+
+
+def swap(pool="pool", lamports=10**9, depth=10**12):
+    return swap_from_proto(
+        tape_pb2.Swap(
+            mint="m", pool=pool, side=tape_pb2.BUY, slot=1, block_time_ms=NOW_MS,
+            amount_raw=10**9, decimals=6, quote_mint=WSOL, quote_amount_raw=lamports,
+            quote_decimals=9, sol_value_lamports=lamports, quote_reserve_raw=depth,
+        )
+    )  # fmt: skip
+
+
+async def test_a_trade_at_the_same_price_is_published_when_sol_has_moved(monkeypatch):
+    monkeypatch.setattr(conflation, "EVERY_S", 0.0)
+    board = Board(None)
+    await board.prices.load(["m"])
+    for sol_usd in (None, 150.0, 150.0, 151.0):
+        board.prices.sol_usd = sol_usd
+        await board.prices.publish()
+        board.prices.trade(swap(), Receipt(lambda: None))
+        await board.prices.publish()
+    dollars = [u.price_usd if u.HasField("price_usd") else None for u in board.sent]
+    assert dollars == [None, pytest.approx(0.15), pytest.approx(0.151)]
+    assert len({update.price_sol for update in board.sent}) == 1
+    first = orjson.loads(price_event(board.sent[0]).frame)["data"]
+    assert first["price_usd"] is None
