@@ -71,7 +71,8 @@ PRICE: Final = Key(
     "hash",
     "live",
     3 * 86_400,
-    "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state: the writer's own",
+    "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state, decimals: the "
+    "writer's own",
 )
 LIVE_EPOCH: Final = Key(
     "live:epoch",

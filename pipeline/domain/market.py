@@ -192,6 +192,8 @@ class MintMarket:
         self.price.migrated(migration.from_pool, migration.pool)
         self.traded = True  # the price is another: it must be written before it is forgotten
         token = self.token
+        if token.decimals is not None:
+            self._reprice(token.decimals)
         token.migrated_slot, token.migrated_ms = migration.slot, migration.block_time_ms
         token.migrated_dex, token.migrated_pool = migration.dex, migration.pool
         self.token_changed = True

@@ -219,7 +219,7 @@ class Live:
                 if tells_sol:
                     self._prices.reference(event, receipt)
             else:
-                self._prices.migration(event)
+                self._prices.migration(event, receipt)
         await self._prices.publish()
         self._changed.set()
 

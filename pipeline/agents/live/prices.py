@@ -55,7 +55,7 @@ class MintState:
 
     def __init__(self) -> None:
         self.price = MintPrice()
-        self.decimals = 0  # of the latest trade; no price is published before one
+        self.decimals: int | None = None  # of the latest trade; no price is told before one
         self.sent: LastPrice | None = None
         self.last: LastPrice | None = None  # the same, once Kafka has acknowledged it
         self.closes = b""
@@ -67,6 +67,8 @@ class MintState:
         try:
             if packed := fields.get(b"state"):
                 self.price = MintPrice.unpack(packed)
+            if decimals := fields.get(b"decimals"):
+                self.decimals = int(decimals)
             self.last = prices.last_price(fields)
             self.closes = fields.get(b"closes", b"")
         except (KeyError, ValueError) as error:
@@ -78,7 +80,7 @@ class MintState:
     def news(self, sol_usd: float | None, *, traded: bool = False) -> LastPrice | None:
         """Return the price if it is another than was sent last; in dollars too, after a trade."""
         price = self.price
-        if price.price is None:
+        if price.price is None or self.decimals is None:
             return None
         lamports, amount_raw = price.price
         price_sol = lamports / amount_raw * 10.0**self.decimals / LAMPORTS
@@ -173,11 +175,14 @@ class Prices:
             state.decimals = swap.decimals
             self._changed(swap.mint, state, receipt, traded=True)
 
-    def migration(self, migration: Migration) -> None:
-        """Let a loaded mint's new pool stand in its curve's place; the price stays as it is."""
+    def migration(self, migration: Migration, receipt: Receipt) -> None:
+        """Let a loaded mint's new pool stand in its curve's place.
+
+        The price stays as it is, unless the new pool has traded already.
+        """
         state = self._mints[migration.mint]
         state.price.migrated(migration.from_pool, migration.pool)
-        self._write(migration.mint, state)
+        self._changed(migration.mint, state, receipt)
 
     async def publish(self) -> None:
         """Send the prices that are due."""
@@ -279,6 +284,8 @@ def _key(mint: str) -> str:
 def _commands(key: str, state: MintState) -> Iterator[tuple[Any, ...]]:
     """Yield what writes a state as it is now."""
     fields: list[Any] = ["state", state.price.pack()]
+    if state.decimals is not None:
+        fields += ["decimals", state.decimals]
     if state.last is not None:
         for item in state.last.to_hash().items():
             fields += item

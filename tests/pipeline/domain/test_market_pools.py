@@ -1,4 +1,4 @@
-"""A mint with more pools than are followed."""
+"""A mint with more pools than are followed, or that leaves its curve for another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from pipeline.domain.market import MAX_POOLS, QUARTER_MS, MintMarket, raw
 from pipeline.solana.address import WSOL, text
-from schemas.events import Swap
+from schemas.events import Commitment, Migration, Swap
 from schemas.markets import MINUTE, window
 
 T0_MS = QUARTER_MS * 1_900_000
@@ -20,7 +20,12 @@ def address(name: object) -> str:
 
 
 def trade(
-    market: MintMarket, swap: Callable[..., Swap], at_ms: int, pools: Iterable[int], wallet: str
+    market: MintMarket,
+    swap: Callable[..., Swap],
+    at_ms: int,
+    pools: Iterable[object],
+    wallet: str,
+    **fields: int,
 ) -> None:
     """Let a wallet trade in pools, one a slot."""
     for pool in pools:
@@ -29,7 +34,7 @@ def trade(
             market.traders.known.setdefault(member, None)
         slot = market.head.slot + 1
         market.begin_slot(slot, at_ms, (150, 1))
-        worth = {"sol_value_lamports": 10**9, "usd_value_micros": 150 * 10**6}
+        worth = {"sol_value_lamports": 10**9, "usd_value_micros": 150 * 10**6} | fields
         market.swap(
             swap(MINT, WSOL, 10**9, 10**9, pool=address(pool), wallet=wallet, slot=slot, **worth)
         )
@@ -60,3 +65,23 @@ def test_a_pool_that_is_idle_gives_way_and_begins_anew(swap: Callable[..., Swap]
     figures = window(market.pools[address(0)].quarters.data, later_ms // 60_000, DAY)
     assert (figures.traders, figures.buys) == (2, 2)
     assert address(1) not in market.pools
+
+
+def test_a_migration_to_a_pool_that_has_traded_moves_the_price(swap: Callable[..., Swap]) -> None:
+    market, wallet = MintMarket(MINT), address("wallet")
+    curve, pool = address("curve"), address("pool")
+    deep = {"quote_reserve_raw": 10**12}
+    trade(market, swap, T0_MS, ["curve"] * 20, wallet, **deep)
+    trade(market, swap, T0_MS, ["pool"], wallet, sol_value_lamports=2 * 10**9, **deep)
+    slot = market.head.slot
+    sol, usd = market.head.price_sol, market.head.price_usd
+    market.begin_slot(slot + 1, T0_MS, (151, 1))
+    market.migrated(
+        Migration(
+            "s", slot + 1, 0, 0, T0_MS, MINT, "", "", curve, "", pool, WSOL,
+            None, None, Commitment.CONFIRMED,
+        )
+    )  # fmt: skip
+    market.end_slot()
+    assert market.head.price_sol == 2 * sol
+    assert market.head.price_usd == 2 * usd * 151 // 150

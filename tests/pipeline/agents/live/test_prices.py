@@ -14,7 +14,7 @@ from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import Trade
 from pipeline.solana.address import WSOL
 from schemas.channels import price_event
-from schemas.codec import swap_from_proto
+from schemas.codec import migration_from_proto, swap_from_proto
 from schemas.prices import CLOSE_MS, DAY_MS, day_ago
 from schemas.proto import tape_pb2
 
@@ -206,3 +206,51 @@ async def test_a_trade_at_the_same_price_is_published_when_sol_has_moved(monkeyp
     assert len({update.price_sol for update in board.sent}) == 1
     first = orjson.loads(price_event(board.sent[0]).frame)["data"]
     assert first["price_usd"] is None
+
+
+def migration():
+    return migration_from_proto(tape_pb2.Migration(mint="m", from_pool="curve", pool="pool"))
+
+
+async def test_a_migration_is_published_when_it_makes_another_price(monkeypatch):
+    monkeypatch.setattr(conflation, "EVERY_S", 0.0)
+    board = Board(None)
+    await board.prices.load(["m"])
+    done = []
+    for pool, lamports in (("curve", 10**9), ("pool", 2 * 10**9)):
+        # The curve weighs more: the trade in the new pool is not the price until it is told.
+        swaps = 20 if pool == "curve" else 1
+        for _ in range(swaps):
+            board.prices.trade(swap(pool, lamports), Receipt(lambda: None))
+            await board.prices.publish()
+    board.prices.sol_usd = 160.0
+    state = board.prices._mints["m"]
+    for _ in range(2):
+        receipt = Receipt(lambda: done.append(1))
+        board.prices.migration(migration(), receipt)
+        receipt.release()
+        await board.prices.publish()
+    assert [(update.price_sol, update.pool) for update in board.sent] == [
+        (pytest.approx(1 / 1000), "curve"),
+        (pytest.approx(2 / 1000), "pool"),
+    ]
+    assert state.sent.price_sol == pytest.approx(2 / 1000)
+    assert done == [1], "the second is none; the first waits for its acknowledgement"
+
+
+async def test_what_redis_had_is_enough_to_publish_a_migration(monkeypatch):
+    board = Board(None)
+    await board.prices.load(["m"])
+    for pool, lamports, times in (("curve", 10**9, 20), ("pool", 2 * 10**9, 1)):
+        for _ in range(times):
+            board.prices.trade(swap(pool, lamports), Receipt(lambda: None))
+    before = stored(board.prices._mints["m"])
+    for fields, published in (
+        (before, [pytest.approx(2 / 1000)]),
+        ({name: value for name, value in before.items() if name != b"decimals"}, []),
+    ):
+        board = Board(None)
+        board.prices._mints["m"] = MintState.of_hash("m", fields)
+        board.prices.migration(migration(), Receipt(lambda: None))
+        await board.prices.publish()
+        assert [update.price_sol for update in board.sent] == published
