@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import orjson
 
+from schemas import redis_keys
 from schemas.codec import message_to_json
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
@@ -49,14 +50,22 @@ class Channel:
 _IDENTITY: Final = ("signature", "event_index")
 
 SWAPS: Final = Channel(
-    "live:swaps", "swaps", "swap", ("dex", "mint", "wallet", "platform", *_IDENTITY)
+    redis_keys.LIVE_SWAPS.make(),
+    "swaps",
+    "swap",
+    ("dex", "mint", "wallet", "platform", *_IDENTITY),
 )
 CREATIONS: Final = Channel(
-    "live:creations", "creations", "creation", ("dex", "mint", "creator", "platform", *_IDENTITY)
+    redis_keys.LIVE_CREATIONS.make(),
+    "creations",
+    "creation",
+    ("dex", "mint", "creator", "platform", *_IDENTITY),
 )
-PRICES: Final = Channel("live:prices", "prices", "price", ("mint",))
-STATUS: Final = Channel("live:status", "status", "status", ("slot", "status"))
-TRENDING: Final = Channel("live:trending", "trending-pairs", "trending", ("mint", "dex"))
+PRICES: Final = Channel(redis_keys.LIVE_PRICES.make(), "prices", "price", ("mint",))
+STATUS: Final = Channel(redis_keys.LIVE_STATUS.make(), "status", "status", ("slot", "status"))
+TRENDING: Final = Channel(
+    redis_keys.LIVE_TRENDING.make(), "trending-pairs", "trending", ("mint", "dex")
+)
 
 ALL: Final = (SWAPS, CREATIONS, PRICES, STATUS, TRENDING)
 

@@ -64,7 +64,8 @@ WATERMARK: Final = Key(
     "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written",
 )
 
-# Prices and live frames (agent `live`). The streams are `schemas.channels`.
+# Prices and live frames (agent `live`). `schemas.channels` has what is in the streams; the oldest
+# of each goes as new comes.
 
 PRICE: Final = Key(
     "price:{tag}:{mint}",
@@ -73,6 +74,23 @@ PRICE: Final = Key(
     3 * 86_400,
     "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state, decimals: the "
     "writer's own",
+)
+LIVE_SWAPS: Final = Key("live:swaps", "stream", "live", None, "every swap; LIVE_STREAM_MIB of it")
+LIVE_CREATIONS: Final = Key(
+    "live:creations", "stream", "live", None, "every token creation; LIVE_STREAM_MIB of it"
+)
+LIVE_PRICES: Final = Key(
+    "live:prices", "stream", "live", None, "prices that have changed; LIVE_STREAM_MIB of it"
+)
+LIVE_STATUS: Final = Key(
+    "live:status", "stream", "live", None, "what became of slots, and gaps; LIVE_STREAM_MIB of it"
+)
+LIVE_TRENDING: Final = Key(
+    "live:trending",
+    "stream",
+    "market",
+    None,
+    "tokens of the trending list that have changed, or left it; 2,000 entries",
 )
 LIVE_EPOCH: Final = Key(
     "live:epoch",

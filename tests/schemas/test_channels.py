@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from schemas import channels
+from schemas import channels, redis_keys
 from schemas.channels import CREATIONS, PRICES, STATUS, SWAPS, LiveEvent
 from schemas.proto import tape_pb2
 
@@ -67,6 +67,19 @@ def test_a_price_has_the_fields_that_clients_know_first():
     assert list(data.values())[:4] == ["m", 0.25, 40.0, 5]
     price.ClearField("price_usd")
     assert data_of(channels.price_event(price), PRICES)["price_usd"] is None
+
+
+def test_every_stream_is_among_the_keys():
+    keys = [key for key in vars(redis_keys).values() if isinstance(key, redis_keys.Key)]
+    streams = {key.make(): key.owner for key in keys if key.type == "stream"}
+    assert streams == {
+        "live:swaps": "live",
+        "live:creations": "live",
+        "live:prices": "live",
+        "live:status": "live",
+        "live:trending": "market",
+    }
+    assert [channel.stream for channel in channels.ALL] == list(streams)
 
 
 def test_a_trending_frame_has_null_for_what_is_not_known():
