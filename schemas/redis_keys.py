@@ -226,9 +226,10 @@ METADATA: Final = Key(
     "metadata:{tag}:{mint}",
     "string",
     "market",
-    None,
+    90 * 86_400,
     "JSON of what RPC said of a mint: name, symbol, uri, decimals, supply_raw, token_program; "
-    "status found or absent, asked_ms; beside the deterministic state",
+    "status found or absent, asked_ms; beside the deterministic state; stays while the mint's "
+    "market is in Redis, and for its TTL after that was put away",
 )
 
 # Access (api). Where ACCESS_REDIS_URL leads; all of one API key is under one hash tag, so that one

@@ -106,15 +106,18 @@ class MarketBooks:
             self._time_ms, max((slot.time_ms for slot in decoded.values()), default=0)
         )
         new = [mint for mint in wanted if mint not in self._markets]
+        woken = set()
         if new:
             for market in await self._cold.wake(new):
+                woken.add(market.mint)
                 self._markets[market.mint] = market
                 self._changed[market.mint] = None
+                self._registry.forget(market.mint)  # as Redis may have
         await self._loader.load(wanted)
         self._decoded = decoded
         for mint in new:
             market = self._markets[mint]
-            if market.is_stored and not market.token.name:
+            if (market.is_stored or mint in woken) and not market.token.name:
                 self._registry.ask(mint)
 
     def apply(self, batch: SlotBatch) -> None:

@@ -4,7 +4,8 @@ A token to which nothing happened for some days of the chain's time is put away 
 row is in ClickHouse, then one MULTI takes its keys away and marks it cold. When it moves again
 all is read back, written and the mark taken away with the same flush; balances come back exactly.
 Who traded when is not kept: it is older than any window. The row stays, and counts for nothing
-without the mark. It happens at the first slot of an hour.
+without the mark. It happens at the first slot of an hour. What RPC said of the token stays for
+some months more: readers name it from there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from pipeline.agents.market.state import restore
 from pipeline.domain.market import MintMarket
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.markets import Fields, exact_field, pack_cold, unpack_account, unpack_cold
-from schemas.redis_keys import ACCOUNTS, ACTIVE, COLD_MARKETS, HOLDERS, MARKET, TRADERS
+from schemas.redis_keys import (
+    ACCOUNTS,
+    ACTIVE,
+    COLD_MARKETS,
+    HOLDERS,
+    MARKET,
+    METADATA,
+    TRADERS,
+)
 from schemas.rows import COLD_MARKETS as TABLE
 from schemas.rows import Row
 
@@ -95,7 +104,10 @@ class ColdMarkets:
         for mint in found:
             self._frozen.pop(mint, None)
             self._frozen_writing.pop(mint, None)
-            self._commands.append(("SREM", COLD_MARKETS.make(tag=self._tag), mint))
+            self._commands += [
+                ("SREM", COLD_MARKETS.make(tag=self._tag), mint),
+                ("PERSIST", METADATA.make(tag=self._tag, mint=mint)),
+            ]
         return [_thawed(mint, *hashes) for mint, hashes in found.items()]
 
     async def find_idle(self, now_ms: int, later_ms: int) -> None:
@@ -151,6 +163,7 @@ class ColdMarkets:
             ("UNLINK", *keys),
             ("ZREM", ACTIVE.make(tag=self._tag), mint),
             ("SADD", COLD_MARKETS.make(tag=self._tag), mint),
+            ("EXPIRE", METADATA.make(tag=self._tag, mint=mint), METADATA.ttl_s),
         ]
 
     def take(self) -> tuple[list[Row], list[tuple[Any, ...]]]:

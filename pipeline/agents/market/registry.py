@@ -2,7 +2,8 @@
 
 Answers go to Redis (`METADATA`) and ClickHouse (`token_metadata`), not into the deterministic
 state: replaying the tape gives the same bytes with and without RPC. Who reads puts what the
-chain's events told first. A mint is asked for once; one that has no account again after a day.
+chain's events told first. A mint is asked for once; one that has no account again after a day,
+one that nobody has traded for months when somebody does.
 """
 
 from __future__ import annotations
@@ -115,6 +116,10 @@ class Registry:
     def known(self, mint: str) -> Known | None:
         """Return what is known of a mint, if that is at hand."""
         return self._known.get(mint)
+
+    def forget(self, mint: str) -> None:
+        """Have the next question about a mint answered by Redis, or else by RPC."""
+        self._known.pop(mint, None)
 
     async def run(self) -> None:
         """Look up what is asked for, until cancelled."""

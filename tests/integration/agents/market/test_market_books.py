@@ -32,6 +32,7 @@ from schemas.redis_keys import (
     HOLDERS,
     LIVE_EPOCH,
     MARKET,
+    METADATA,
     TRENDING,
     TRENDING_RECORDS,
     tag_of_mints,
@@ -358,6 +359,43 @@ async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redi
             )
         first = first or found
         assert found == first
+
+
+class Asked:
+    """A registry that notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.forgotten: list[str] = []
+        self.ask, self.forget = self.asked.append, self.forgotten.append
+
+    def known(self, mint: str) -> None:
+        """Nothing is at hand."""
+
+
+async def test_what_rpc_said_of_dead_tokens_ends_and_stays_when_they_come_back(
+    lab: Any, redis: Redis
+) -> None:
+    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
+    keys = {mint: METADATA.make(tag=TAG, mint=mint) for mint in tape.balances}
+    for key in keys.values():
+        await redis.set(key, "{}")
+    rows: dict[str, list[Any]] = {}
+    books = await lab.opened(redis, rows)
+    registry = books._registry = Asked()
+    for batch in tape.slots:
+        await books.load([batch])
+        books.apply(batch)
+        await lab.write(redis, books, rows)
+    asleep = {mint.decode() for mint in await redis.smembers(COLD_MARKETS.make(tag=TAG))}
+    woken = {mint for mint, *_ in rows["cold_markets"]} - asleep
+    assert asleep
+    assert woken
+    for mint, key in keys.items():
+        ttl = await redis.ttl(key)
+        assert 0 < ttl <= METADATA.ttl_s if mint in asleep else ttl == -1
+    assert set(registry.forgotten) == woken
+    assert {mint for mint in woken if not books._markets[mint].token.name} <= {*registry.asked}
 
 
 async def test_absurd_values_are_borne_and_wrong_ones_refused(lab: Any, redis: Redis) -> None:

@@ -140,6 +140,27 @@ async def test_what_has_been_asked_once_is_not_asked_again(redis: Redis, market:
     assert calls == 1
 
 
+async def test_what_was_forgotten_is_read_from_redis_and_else_asked_of_rpc(redis: Redis) -> None:
+    mint = base58.encode(b"\x08" * 32)
+    calls = 0
+
+    async def empty(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.json_response({"id": 1, "result": {"value": [None, None]}})
+
+    async with server(empty) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            for gone_from_redis in (False, False, True):
+                if gone_from_redis:
+                    await redis.delete(METADATA.make(tag=mint_tag(mint), mint=mint))
+                registry.forget(mint)
+                registry.ask(mint)
+                await until(lambda: registry.known(mint) and not registry._waiting)
+    assert calls == 2
+
+
 async def test_failures_are_repeated_and_nobody_waits(redis: Redis) -> None:
     mint = base58.encode(b"\5" * 32)
     answers = [
