@@ -34,8 +34,10 @@ proto: $(READY)  ## generate the protobuf modules anew
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. schemas/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. schemas/proto/geyser.proto
 
-bench: $(READY)  ## every benchmark, quick
-	$(BIN)/soltape bench decode --quick && $(BIN)/soltape bench ingest --quick
+BENCHES := api decode e2e fanout ingest pipeline pnl storage
+
+bench: $(READY)  ## every benchmark, quick: some minutes
+	@for name in $(BENCHES); do $(BIN)/soltape bench $$name --quick || exit 1; done
 
 clean:  ## remove the environment and the data
 	rm -rf $(VENV) .soltape

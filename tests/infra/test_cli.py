@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,18 @@ def test_help_lists_every_command(tmp_path):
     assert answer.returncode == 0
     for command in ("up", "doctor", "chain", "record", "ingest", "agents", "decode", "tail"):
         assert f"\n  {command} " in answer.stdout
+
+
+def test_make_bench_runs_every_bench(tmp_path):
+    answer = soltape("bench", "--help", cwd=tmp_path)
+    listed = answer.stdout.partition("Commands:\n")[2].splitlines()
+    benches = [line.split()[0] for line in listed if line.strip()]
+    run = subprocess.run(
+        ["make", "-n", "bench"], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    assert len(benches) == 8
+    assert f"for name in {' '.join(benches)}; do" in run.stdout
+    assert "bench $name --quick ||" in run.stdout
 
 
 def test_a_wrong_setting_is_a_message(tmp_path):
