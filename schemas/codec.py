@@ -1,4 +1,4 @@
-"""The events of the tape between their three forms: dataclass, Protobuf, JSON.
+"""The events of the tape in their three forms: dataclass, Protobuf and, to be read, JSON.
 
 JSON has the field names of tape.proto and `kind` first. Raw amounts and u128 values are
 strings there (they do not fit a double), other numbers are numbers, what is not known is null.
@@ -6,7 +6,6 @@ strings there (they do not fit a double), other numbers are numbers, what is not
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from base64 import b64encode
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from schemas.topics import Topic
 
 
 class CodecError(ValueError):
-    """Bytes or JSON that are no event of ours; the text says which field is wrong and why."""
+    """Bytes that are no event of ours; the text says which field is wrong and why."""
 
 
 _COMMITMENTS: Final[dict[int, Commitment]] = {int(c): c for c in Commitment}
@@ -150,27 +149,6 @@ def add_event(events: TapeEvents, event: Event) -> None:
         events.add(creation=_creation_fields(event))
     else:
         events.add(migration=_migration_fields(event))
-
-
-def event_to_tape(event: Event) -> tape_pb2.TapeEvent:
-    """Return the envelope that the internal lanes carry an event in."""
-    if isinstance(event, Swap):
-        return tape_pb2.TapeEvent(swap=_swap_fields(event))
-    if isinstance(event, Creation):
-        return tape_pb2.TapeEvent(creation=_creation_fields(event))
-    return tape_pb2.TapeEvent(migration=_migration_fields(event))
-
-
-def event_from_tape(envelope: tape_pb2.TapeEvent) -> Event | None:
-    """Return the event of an envelope; None for one that carries a slot's status or a gap."""
-    kind = envelope.WhichOneof("event")
-    if kind == "swap":
-        return swap_from_proto(envelope.swap)
-    if kind == "creation":
-        return creation_from_proto(envelope.creation)
-    if kind == "migration":
-        return migration_from_proto(envelope.migration)
-    return None
 
 
 def swap_from_proto(message: tape_pb2.Swap) -> Swap:
@@ -383,44 +361,3 @@ _EVENT_FIELDS: Final = {
     )
     for event in _KINDS
 }
-
-
-# JSON -> dataclass.
-
-
-def event_from_json(values: dict[str, Any]) -> Event:
-    """Return the event of parsed JSON; other fields, price among them, are ignored.
-
-    Raises CodecError naming the field that is missing or wrong.
-    """
-    by_kind = {kind: event for event, kind in _KINDS.items()}
-    event = by_kind.get(values.get("kind", ""))
-    if event is None:
-        raise CodecError(f"kind: {values.get('kind')!r} is none of {', '.join(by_kind)}")
-    given = {}
-    for field in dataclasses.fields(event):
-        if field.name not in values:
-            if field.default is None:
-                continue
-            raise CodecError(f"{field.name}: missing")
-        given[field.name] = _from_json(field, values[field.name])
-    return event(**given)
-
-
-def _from_json(field: dataclasses.Field[Any], value: Any) -> Any:
-    wanted = str(field.type)  # annotations are text here
-    if value is None and wanted.endswith("None"):
-        return None
-    try:
-        if wanted == "Side":
-            return Side[value.upper()]
-        if wanted == "Commitment":
-            return Commitment[value.upper()]
-        if wanted == "str" and isinstance(value, str):
-            return value
-        written = int if _event_to_json(field.name) is None else str
-        if wanted.startswith("int") and type(value) is written:
-            return int(value)
-    except (KeyError, ValueError, AttributeError):
-        pass
-    raise CodecError(f"{field.name}: {value!r} is no {wanted}")

@@ -259,7 +259,7 @@ def whole(price: int) -> float | None:
 
 # A mint's market as a whole.
 
-_HEAD: Final = Struct("<16s16s16s16s16sQQQQIQI??Q")
+_HEAD: Final = Struct("<16s16s16s16s16sQQQQI8xI??Q")  # 8x: a figure that was never told
 
 
 @dataclass(slots=True)
@@ -276,7 +276,6 @@ class Head:
     curve_left_raw: int = 0  # what its curve has yet to sell, or to gather of the quote
     curve_whole_raw: int = 0  # when it was new; 0: the venue does not tell
     holder_count: int = 0
-    score: int = 0  # in the trending list, when it last changed
     snapshot_min: int = 0  # of the last snapshot of the holders
     is_launched: bool = False  # on a launch platform
     liquidity_lamports: int | None = None  # of all pools, both sides; None: none of them tells
@@ -339,7 +338,6 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
         head.curve_left_raw,
         head.curve_whole_raw,
         head.holder_count,
-        head.score,
         head.snapshot_min,
         head.is_launched,
         head.liquidity_lamports is not None,
@@ -351,9 +349,9 @@ def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
     """Return the figures and the pools; raises struct.error for too few bytes."""
     row = _HEAD.unpack_from(data)
     wide = [int.from_bytes(part, "little") for part in row[:5]]
-    head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:13])
-    if row[13]:
-        head.liquidity_lamports = row[14]
+    head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:12])
+    if row[12]:
+        head.liquidity_lamports = row[13]
     rest = data[_HEAD.size :]
     return head, [rest[at : at + 32] for at in range(0, len(rest), 32)]
 

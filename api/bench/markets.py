@@ -186,7 +186,6 @@ async def _write(
         time_ms=market.last_ms,
         curve_whole_raw=SUPPLY_RAW,
         holder_count=market.holders,
-        score=market.score,
         snapshot_min=market.last_ms // _MINUTE_MS,
         is_launched=True,
         liquidity_lamports=_LIQUIDITY_LAMPORTS,

@@ -21,7 +21,6 @@ QUANTITY_RAW: Final = 10**9  # of each swap: a thousand tokens
 DECIMALS: Final = 6
 SUPPLY_RAW: Final = 10**15
 SOL_USD: Final = 160
-USD_MICROS_OF_LAMPORTS: Final = (16, 100)  # as a ratio
 
 LAST_SLOT: Final = FIRST_SLOT + DAYS * SLOTS_A_DAY - 1
 LAST_MS: Final = FIRST_DAY * DAY_MS + (LAST_SLOT - FIRST_SLOT) * SLOT_MS

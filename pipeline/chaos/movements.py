@@ -101,11 +101,6 @@ def balances(slot: Slot) -> list[Balance]:
     return [balance._replace(is_vault=key in vaults) for key, balance in last.items()]
 
 
-def of_wallets(changed: Iterable[Balance]) -> list[Balance]:
-    """Return those that the lane by wallet is told."""
-    return [balance for balance in changed if not balance.is_vault]
-
-
 def of_mints(changed: Iterable[Balance]) -> list[Balance]:
     """Return those that the lane by mint is told."""
     return [balance for balance in changed if balance.mint not in MONEY]

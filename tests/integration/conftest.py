@@ -86,12 +86,6 @@ def broker(
 
 
 @pytest.fixture
-def fresh_tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Tansu for one test alone, for what is true of that kind only."""
-    yield from started("tansu", tmp_path_factory)
-
-
-@pytest.fixture
 def fresh_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The embedded broker for one test alone, which may kill it and start it again."""
     yield from started("embedded", tmp_path_factory)

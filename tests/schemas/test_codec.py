@@ -43,6 +43,41 @@ def events(event: type[Event]) -> st.SearchStrategy[Event]:
     return st.builds(event, **{f.name: strategy(f) for f in dataclasses.fields(event)})
 
 
+KINDS = {"swap": Swap, "creation": Creation, "migration": Migration}
+READ = {
+    "swap": codec.swap_from_proto,
+    "creation": codec.creation_from_proto,
+    "migration": codec.migration_from_proto,
+}
+
+
+def event_of(envelope: tape_pb2.TapeEvent) -> Event:
+    """The event that an envelope carries."""
+    kind = envelope.WhichOneof("event")
+    return READ[kind](getattr(envelope, kind))
+
+
+def enveloped(event: Event) -> tape_pb2.TapeEvent:
+    batch = tape_pb2.LiveBatch()
+    codec.add_event(batch.events, event)
+    return batch.events[0]
+
+
+def event_from_json(values: dict) -> Event:
+    """The event that JSON tells, by the types of its fields."""
+
+    def read(field: dataclasses.Field) -> object:
+        value, wanted = values[field.name], str(field.type)
+        if value is None or wanted == "str":
+            return value
+        if wanted in ("Side", "Commitment"):
+            return {"Side": Side, "Commitment": Commitment}[wanted][value.upper()]
+        return int(value)
+
+    event = KINDS[values["kind"]]
+    return event(**{field.name: read(field) for field in dataclasses.fields(event)})
+
+
 ANY_EVENT = events(Swap) | events(Creation) | events(Migration)
 
 
@@ -71,21 +106,20 @@ def test_batches_keep_their_events_in_order(given_events: list[Event]) -> None:
     for event in given_events:
         codec.add_event(batch.events, event)
     read = tape_pb2.SlotBatch.FromString(batch.SerializeToString())
-    assert [codec.event_from_tape(envelope) for envelope in read.events] == given_events
-    assert list(read.events) == [codec.event_to_tape(event) for event in given_events]
+    assert [event_of(envelope) for envelope in read.events] == given_events
 
 
 @given(ANY_EVENT)
 def test_json_round_trip(event: Event) -> None:
     # orjson itself takes no integer beyond 64 bits: what passes it fits every reader.
     values = orjson.loads(orjson.dumps(codec.event_to_json(event)))
-    assert codec.event_from_json(values) == event
+    assert event_from_json(values) == event
 
 
 @given(ANY_EVENT)
 def test_json_of_an_event_and_of_its_message_agree(event: Event) -> None:
     from_event = codec.event_to_json(event)
-    from_message = codec.message_to_json(codec.event_to_tape(event))
+    from_message = codec.message_to_json(enveloped(event))
     valuation = {"price_sol", "price_usd", "sol_value", "usd_value"}
     assert {k: v for k, v in from_message.items() if k not in valuation} == from_event
     assert [k for k in from_message if k not in valuation] == list(from_event)
@@ -199,29 +233,3 @@ def test_messages_that_cannot_be_name_the_field() -> None:
     unknown = tape_pb2.Creation(commitment=9)
     with pytest.raises(codec.CodecError, match="commitment 9"):
         codec.creation_from_proto(unknown)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("kind", "trade", "kind: 'trade' is none of swap"),
-        ("side", "BOTH", "side: 'BOTH'"),
-        ("side", 1, "side: 1"),
-        ("amount_raw", 5, "amount_raw: 5"),
-        ("amount_raw", "five", "amount_raw: 'five'"),
-        ("slot", "7", "slot: '7'"),
-        ("slot", None, "slot: None"),
-        ("dex", 3, "dex: 3"),
-    ],
-)
-def test_json_that_is_no_event_names_the_field(field: str, value: object, said: str) -> None:
-    values = codec.event_to_json(SWAP) | {field: value}
-    with pytest.raises(codec.CodecError, match=said):
-        codec.event_from_json(values)
-
-
-def test_json_without_a_field_names_it() -> None:
-    values = codec.event_to_json(SWAP)
-    del values["wallet"]
-    with pytest.raises(codec.CodecError, match="wallet: missing"):
-        codec.event_from_json(values)

@@ -27,9 +27,11 @@ HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_si
 def test_a_head_comes_back_with_its_pools(
     liquidity_lamports: int | None, pools: list[bytes]
 ) -> None:
-    head = Head(1 << 127, 2, 3, 4, 5 << 70, 6, 7, 8, 9, 10, 11, 12, True, liquidity_lamports)
+    head = Head(1 << 127, 2, 3, 4, 5 << 70, 6, 7, 8, 9, 10, 11, True, liquidity_lamports)
     packed = pack_head(head, pools)
     assert unpack_head(packed) == (head, pools)
+    assert packed[112:128] == struct.pack("<IQI", 10, 0, 11)
+    assert unpack_head(packed[:116] + b"\1" * 8 + packed[124:]) == (head, pools)
     standing = unpack_standing(packed)
     assert standing._asdict() == {name: getattr(head, name) for name in standing._fields}
 
