@@ -11,6 +11,7 @@ from typing import IO, Any, Final, TypeVar
 
 import click
 import orjson
+from redis.connection import parse_url
 from redis.exceptions import RedisError
 
 from api.access import durability, register, transfer
@@ -47,7 +48,8 @@ def keys() -> None:
 
     A request sends its key in the header x-api-key. Redis keeps what a key may and has spent, and
     never the key itself: it is shown once, when it is made. Keys live where ACCESS_REDIS_URL
-    leads, else where REDIS_URL does; beside a running `soltape up` they are found by themselves.
+    leads, else where REDIS_URL does; in the folder of a running `soltape up` they are found by
+    themselves. Where nothing says where they are, a warning does.
 
     \b
     Examples:
@@ -223,17 +225,22 @@ def usage(key: str | None, month: str | None, as_json: bool) -> None:
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default=Path("-"),
 )
-def export_keys(file: Path) -> None:
+@click.option("--force", is_flag=True, help="Replace FILE even if it has more than Redis.")
+def export_keys(file: Path, force: bool) -> None:
     """Write all keys to a file as JSON lines.
 
     To FILE, or to stdout. The lines have hashes, names, owners, plans and what was spent: no key
-    can be had from them, and they bring all keys back into an empty Redis.
+    can be had from them, and they bring all keys back into an empty Redis. A FILE with keys that
+    Redis does not have stays as it is: it may be the only copy of them.
     """
-    records = _run(load(), register.read_all)
+    settings = load()
+    records = _run(settings, register.read_all)
     if str(file) == "-":
         for line in transfer.write(records):
             click.echo(line, nl=False)
     else:
+        if not force:
+            _require_no_loss(file, records, settings)
         # Whole or not at all: the file before may be the only copy there is.
         beside = file.with_name(f"{file.name}.new")
         try:
@@ -246,6 +253,30 @@ def export_keys(file: Path) -> None:
         except OSError as error:
             raise click.ClickException(f"{file}: {error.strerror}") from None
     _say(f"{_count(len(records))} exported; hashes only, no key can be had from them")
+
+
+def _require_no_loss(file: Path, records: Sequence[Record], settings: Settings) -> None:
+    """Refuse to replace a file by less than it has."""
+    if not file.is_file():  # there is none, or it keeps nothing: /dev/stdout
+        return
+    try:
+        with file.open("rb") as opened:
+            before = [*transfer.read(opened)]
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
+    here = {each.fingerprint for each in records}
+    kept = {each.fingerprint for each in before if isinstance(each, Record)}
+    if missing := len(kept - here):
+        raise click.ClickException(
+            f"{file} has {_count(missing)} that Redis at {_place(settings)} has not; it stays as "
+            f"it is.\nExport to another file, bring them back with `soltape keys import {file}`, "
+            "or replace it with --force."
+        )
+    if bad := [str(each) for each in before if isinstance(each, transfer.BadLine)]:
+        raise click.ClickException(
+            f"{file} is no export of keys ({bad[0]}); it stays as it is.\n"
+            "Export to another file, or replace it with --force."
+        )
 
 
 @keys.command("import")
@@ -285,6 +316,15 @@ def import_keys(file: IO[bytes]) -> None:
 
 
 def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
+    if not settings.model_fields_set & {"access_redis_url", "redis_url"}:
+        _say(
+            click.style(
+                "Neither ACCESS_REDIS_URL nor REDIS_URL is set, and no `soltape up` in this folder "
+                f"tells where its keys are: this is Redis at {_place(settings)}.",
+                fg="yellow",
+            )
+        )
+
     async def connected() -> T:
         redis = register.connect(settings, answer_timeout_s=ANSWER_TIMEOUT_S)
         try:
@@ -304,7 +344,9 @@ def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
 
 
 def _place(settings: Settings) -> str:
-    return host_of(settings.access_redis_url or settings.redis_url)
+    url = settings.access_redis_url or settings.redis_url
+    database = parse_url(url).get("db", 0)  # type: ignore[no-untyped-call]
+    return f"{host_of(url)} (database {database})"
 
 
 def _about(record: Record) -> dict[str, Any]:

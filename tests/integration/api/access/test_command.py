@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from api.access import register
 from api.access.charge import Charges, Grant, Refusal
 from api.access.keys import new, parse
+from infra import running
 from infra.cli import cli
 from infra.process import free_port
 from infra.redis.embedded import valkey
@@ -76,9 +77,9 @@ def test_a_key_is_printed_once_with_a_curl_and_where_it_is_kept(keys_url):
     assert TEXT.fullmatch(text)
     assert f"curl -H 'x-api-key: {text}' http://127.0.0.1:8000/api/usage" in result.stderr
     assert "It is not shown again" in result.stderr
-    assert (
-        f"Redis at {keys_url.removesuffix('/1')} has it in its append-only file." in result.stderr
-    )
+    place = f"{keys_url.removesuffix('/1')} (database 1)"
+    assert f"Redis at {place} has it in its append-only file." in result.stderr
+    assert "is set" not in result.stderr
     assert isinstance(charge(text), Grant)
     [one] = listed()
     assert one == {
@@ -270,6 +271,79 @@ def test_an_export_that_fails_leaves_the_file_before(folder):
     result = keys("export", "keys.jsonl")
     assert (result.exit_code, "Is a directory" in result.stderr) == (1, True)
     assert (folder / "keys.jsonl").read_bytes() == before
+
+
+def test_an_export_does_not_replace_keys_that_redis_has_not(folder, keys_url):
+    for _ in range(3):
+        created()
+    assert keys("export", "keys.jsonl").exit_code == 0
+    file = folder / "keys.jsonl"
+    before = file.read_bytes()
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    created()
+    result = keys("export", "keys.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "keys.jsonl has 3 keys that Redis at redis://127.0.0.1:" in result.stderr
+    assert "--force" in result.stderr
+    assert file.read_bytes() == before
+    assert [*folder.iterdir()] == [file]
+    assert len(keys("export").stdout.splitlines()) == 1  # to stdout nothing is lost
+
+    assert keys("import", "keys.jsonl").exit_code == 0
+    result = keys("export", "keys.jsonl")
+    assert result.stderr.startswith("4 keys exported")
+    assert len(file.read_bytes().splitlines()) == 4
+
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    result = keys("export", "--force", "keys.jsonl")
+    assert (result.exit_code, file.read_bytes()) == (0, b"")
+
+
+def test_an_export_does_not_replace_what_is_no_export(folder):
+    created()
+    assert keys("export", "keys.jsonl").exit_code == 0
+    file = folder / "keys.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"fingerprint": "01')  # copied in part
+    result = keys("export", "keys.jsonl")
+    assert (result.exit_code, "no export of keys (line 2: " in result.stderr) == (1, True)
+    assert file.read_bytes().endswith(b"01")
+    assert keys("export", "keys.jsonl", "--force").exit_code == 0
+    assert len(file.read_bytes().splitlines()) == 1
+
+
+def test_where_nothing_says_where_the_keys_are_a_warning_does(folder, keys_url, monkeypatch):
+    there, connect = Settings(), register.connect  # nobody's Redis at the default address
+    monkeypatch.setattr(register, "connect", lambda _, **options: connect(there, **options))
+    monkeypatch.delenv("ACCESS_REDIS_URL")
+    said = "Neither ACCESS_REDIS_URL nor REDIS_URL is set"
+    (folder / "none.jsonl").write_bytes(b"")
+    for arguments in (["create", "--name", "x"], ["list"], ["export"], ["import", "none.jsonl"]):
+        result = keys(*arguments)
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr.count(said) == 1
+        assert "this is Redis at redis://127.0.0.1:6379 (database 0)." in result.stderr
+        assert said not in result.stdout
+    (folder / ".env").write_text("REDIS_URL=\n")
+    assert said in keys("list").stderr
+    (folder / ".env").write_text(f"REDIS_URL={keys_url}\n")
+    assert said not in keys("list").stderr
+    (folder / ".env").unlink()
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url)
+    assert said not in keys("list").stderr
+
+
+def test_beside_a_stack_its_keys_are_found_without_a_warning(folder, keys_url, monkeypatch):
+    monkeypatch.delenv("ACCESS_REDIS_URL")
+    data = folder / ".soltape"
+    data.mkdir()
+    with running.hold(data):
+        running.publish(data, {"REDIS_URL": f"{keys_url}0", "ACCESS_REDIS_URL": keys_url})
+        result = keys("create", "--name", "x")
+    assert result.exit_code == 0, result.stderr
+    assert "is set" not in result.stderr
+    assert "(database 1) has it" in result.stderr
 
 
 def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
