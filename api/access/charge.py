@@ -7,7 +7,7 @@ was charged is given back when it ends with a 5xx; the request still counts for 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -69,14 +69,12 @@ class Grant:
     @property
     def credits_left(self) -> int | None:
         """Credits left in the month; None without limit."""
-        limit = self.plan.credits_a_month
-        return None if limit is None else max(0, limit - self.credits_spent)
+        return _less(self.plan.credits_a_month, self.credits_spent)
 
     @property
     def requests_left(self) -> int | None:
         """Requests left in this minute; None without limit."""
-        limit = self.plan.requests_a_minute
-        return None if limit is None else max(0, limit - self.requests)
+        return _less(self.plan.requests_a_minute, self.requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +84,10 @@ class Refusal:
     outcome: str  # unknown, revoked, plan, credits or rate
     plan: str = ""
     wait_ms: int = 0  # until it may be let through
+    # As of a grant, where credits or rate are why.
+    requests_left: int | None = field(default=None, compare=False)
+    frees_ms: int = field(default=0, compare=False)
+    credits_left: int | None = field(default=None, compare=False)
 
 
 async def charge_items(request: Request, items: int) -> None:
@@ -126,11 +128,17 @@ class Charges:
                 cost,
                 self,
             )
-        if outcome == b"rate":
-            return Refusal("rate", answer[1].decode(), wait_ms=answer[5])
-        if outcome == b"credits":
-            month, now_ms = answer[2].decode(), answer[6]
-            return Refusal("credits", answer[1].decode(), wait_ms=renews_ms(month) - now_ms)
+        if outcome in (b"rate", b"credits"):
+            _, name, month, spent, requests, frees_ms, now_ms = answer
+            plan = PLANS[name.decode()]
+            return Refusal(
+                outcome.decode(),
+                plan.name,
+                frees_ms if outcome == b"rate" else renews_ms(month.decode()) - now_ms,
+                _less(plan.requests_a_minute, requests),
+                frees_ms,
+                _less(plan.credits_a_month, spent),
+            )
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
     async def more(self, grant: Grant, further: int) -> None:
@@ -202,6 +210,10 @@ def renews_ms(month: str) -> int:
     year, number = int(month[:4]), int(month[5:])
     following = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
     return int(following.timestamp()) * 1000
+
+
+def _less(limit: int | None, used: int) -> int | None:
+    return None if limit is None else max(0, limit - used)
 
 
 def _credits_key(grant: Grant) -> str:

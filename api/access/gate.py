@@ -3,7 +3,7 @@
 A key comes in the header `x-api-key`, once. One that is not written as ours is refused without
 asking anybody; all else is one step in Redis (`api.access.charge`). Who was let through is a
 `Grant` in the request's state (`key_id` beside it), and what is left to him stands in the
-answer's headers. Whatever ends with a 5xx costs nothing.
+answer's headers, that of a 429 as well. Whatever ends with a 5xx costs nothing.
 
 While Redis does not answer nobody is let through: 503 `store_unavailable`, counted. Letting people
 in unseen would give away what others pay for, and the answers come from the same Redis mostly.
@@ -91,7 +91,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 if message["status"] >= 500:
                     await self._charges.give_back(grant)
-                message["headers"] = [*message.get("headers", ()), *_left(grant)]
+                message["headers"] = [*message.get("headers", ()), *_left(grant.plan, grant)]
             await send(message)
 
         try:
@@ -128,13 +128,17 @@ def _refused(refusal: Refusal) -> Problem:
             return refusals.plan_gone(refusal.plan)
         case "credits":
             plan = PLANS[refusal.plan]
-            return spent(
+            problem = spent(
                 f"all {plan.credits_a_month:,} credits of this month are spent; they begin anew "
                 "with the next one (UTC)",
                 refusal.wait_ms,
             )
         case _:
-            return _too_many(PLANS[refusal.plan], seconds(refusal.wait_ms))
+            plan = PLANS[refusal.plan]
+            problem = _too_many(plan, seconds(refusal.wait_ms))
+    for name, value in _left(plan, refusal):
+        problem.headers[name.decode()] = value.decode()
+    return problem
 
 
 def _too_many(plan: Plan, wait_s: int) -> Problem:
@@ -142,22 +146,18 @@ def _too_many(plan: Plan, wait_s: int) -> Problem:
         RATE_EXCEEDED,
         f"{plan.requests_a_minute} requests a minute are in the plan {plan.name}; "
         f"ask again in {wait_s} s",
-        headers={
-            "Retry-After": str(wait_s),
-            "RateLimit-Policy": _POLICY[plan.name].decode(),
-            "RateLimit": f'"minute";r=0;t={wait_s}',
-        },
+        headers={"Retry-After": str(wait_s)},
     )
 
 
-def _left(grant: Grant) -> Iterable[tuple[bytes, bytes]]:
+def _left(plan: Plan, found: Grant | Refusal) -> Iterable[tuple[bytes, bytes]]:
     """Yield headers that say what is left; of what has no limit, nothing is said.
 
     `t` is when the next request comes free: a minute after the oldest of the last minute.
     """
-    requests, credits_left = grant.requests_left, grant.credits_left
+    requests, credits_left = found.requests_left, found.credits_left
     if requests is not None:
-        yield b"ratelimit-policy", _POLICY[grant.plan.name]
-        yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, seconds(grant.frees_ms))
+        yield b"ratelimit-policy", _POLICY[plan.name]
+        yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, seconds(found.frees_ms))
     if credits_left is not None:
         yield b"x-credits-left", b"%d" % credits_left

@@ -104,7 +104,8 @@ def refused(answer, status, code):
     assert answer.headers["content-type"] == "application/problem+json"
     told = answer.json()
     assert (told["status"], told["code"], told["request_id"]) == (status, code, "the-request")
-    assert "x-credits-left" not in answer.headers
+    if status != 429:  # nothing is told of the plan of whom is not let in
+        assert {"ratelimit", "ratelimit-policy", "x-credits-left"}.isdisjoint(answer.headers)
     return told["detail"]
 
 
@@ -198,7 +199,8 @@ async def test_the_rate_is_refused_with_the_time_to_wait(client, make, clock):
         assert answer.headers["ratelimit"].startswith(f'"minute";r={left};')
         await clock.forward(500)
     answer = await client.get("/api/who", headers=headers)
-    assert refused_with_rate(answer) == ("30", '"minute";r=0;t=30', '"minute";q=60;w=60')
+    policy = '"minute";q=60;w=60'
+    assert refused_with_rate(answer) == ("30", '"minute";r=0;t=30', policy, "49940")
     await clock.forward(29_999)
     refused_with_rate(await client.get("/api/usage", headers=headers))
     await clock.forward(1)
@@ -208,7 +210,7 @@ async def test_the_rate_is_refused_with_the_time_to_wait(client, make, clock):
 def refused_with_rate(answer):
     assert answer.status_code == 429
     assert answer.json()["code"] == "rate_exceeded"
-    names = ("retry-after", "ratelimit", "ratelimit-policy")
+    names = ("retry-after", "ratelimit", "ratelimit-policy", "x-credits-left")
     return tuple(answer.headers[name] for name in names)
 
 
@@ -216,8 +218,12 @@ async def test_spent_credits_have_a_code_of_their_own_and_the_end_of_the_month(c
     headers = {"x-api-key": await make.text("free", credits={"2025-11": 49_999})}
     last = await client.get("/api/who", headers=headers)
     assert (last.status_code, last.headers["x-credits-left"]) == (200, "0")
+    await clock.forward(10_000)
     answer = await client.get("/api/who", headers=headers)
     assert "50,000 credits of this month are spent" in refused(answer, 429, "credits_spent")
+    assert answer.headers["x-credits-left"] == "0"
+    assert answer.headers["ratelimit-policy"] == '"minute";q=60;w=60'
+    assert answer.headers["ratelimit"] == '"minute";r=59;t=50'
     until_december_s = 1_764_547_200 - clock.ms // 1000
     assert answer.headers["retry-after"] == str(until_december_s)
     assert (await client.get("/api/usage", headers=headers)).status_code == 200
