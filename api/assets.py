@@ -9,6 +9,7 @@ from hashlib import blake2b
 from fastapi import Request, Response
 
 from api.compression import accepts_gzip
+from api.reply import has
 
 
 class Asset:
@@ -31,7 +32,7 @@ class Asset:
     def respond(self, request: Request) -> Response:
         """Return the file, or 304 to whom has it."""
         headers = dict(self._headers)
-        if self._etag in request.headers.get("if-none-match", ""):
+        if has(request, self._etag.encode()):
             return Response(None, 304, headers)
         if accepts_gzip(request.headers.get("accept-encoding", "").encode("latin-1")):
             headers["content-encoding"] = "gzip"

@@ -102,8 +102,8 @@ _HEADERS: Final = {
         "schema": {"type": "string"},
     },
     "ETag": {
-        "description": "Of this answer: send it as `if-none-match`, and an answer that has not "
-        "changed comes as 304 without a body",
+        "description": "Of this answer, all but its `as_of_*`: send it as `if-none-match`, and "
+        "one that has not changed comes as 304 without a body",
         "schema": {"type": "string"},
     },
     "RateLimit": {
@@ -147,7 +147,7 @@ _PARAMETERS: Final = {
         "name": "if-none-match",
         "in": "header",
         "required": False,
-        "description": "ETag of the answer that you have",
+        "description": "ETag of the answer that you have; several with commas, or `*`",
         "schema": {"type": "string"},
     },
 }
@@ -174,8 +174,9 @@ are milliseconds since the Unix epoch (`*_ms`).
 
 **Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was.
 
-**Again.** Send `if-none-match` with the `ETag` you have, and what has not changed costs no
-bandwidth. Answers of some KiB are compressed where `accept-encoding` has gzip.
+**Again.** Send `if-none-match` with the `ETag` you have, and what has not changed is 304 without a
+body. `as_of_*` do not count for it: what you have is true up to the newest slot then. Answers
+of some KiB are compressed where `accept-encoding` has gzip.
 """
 
 TAGS: Final = [

@@ -208,6 +208,26 @@ async def test_a_token_that_is_only_just_there(chain: Any, client: httpx.AsyncCl
     assert (await told(client, f"/api/tokens/{mint}/pools"))["pools"] == []
 
 
+async def test_what_has_not_changed_at_a_later_slot_is_not_sent_again(
+    chain: Any, client: httpx.AsyncClient
+) -> None:
+    mint = chain.address()
+    chain.create(mint)
+    await chain.settle()
+    pools = await client.get(f"/api/tokens/{mint}/pools")
+    had = {"if-none-match": pools.headers["etag"]}
+    chain.create(chain.address())
+    await chain.settle()
+    again = await client.get(f"/api/tokens/{mint}/pools", headers=had)
+    assert (again.status_code, again.content) == (304, b"")
+    later = (await told(client, f"/api/tokens/{mint}/pools"))["as_of_slot"]
+    assert later > pools.json()["as_of_slot"]
+    chain.trade(mint, chain.address(), Side.BUY, 10**9, 10**8)
+    await chain.settle()
+    changed = await client.get(f"/api/tokens/{mint}/pools", headers=had)
+    assert (changed.status_code, len(changed.json()["pools"])) == (200, 1)
+
+
 async def test_a_price_that_expired_is_the_one_its_market_was_left_with(
     chain: Any, client: httpx.AsyncClient
 ) -> None:
