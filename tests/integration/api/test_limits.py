@@ -81,6 +81,7 @@ def test_fifty_clients_on_two_processes_have_sixty_requests_a_minute(processes):
         if answer.status_code == 429:
             assert answer.json()["code"] == "rate_exceeded"
             assert 0 < int(answer.headers["retry-after"]) <= WINDOW_S
+            assert answer.headers["x-credits-left"] == "49940"
 
 
 def test_the_last_credits_are_spent_once(processes):
@@ -91,6 +92,34 @@ def test_the_last_credits_are_spent_once(processes):
     assert Counter(answer.status_code for answer in answers) == {200: 100, 429: 100}
     refused = [answer.json()["code"] for answer in answers if answer.status_code == 429]
     assert set(refused) == {"credits_spent"}
+
+
+def test_every_answer_to_a_key_costs_but_refusals_at_the_door(processes):
+    process = processes[0]
+    headers = {"x-api-key": made(process.settings, "free")}
+    with httpx.Client(base_url=process.url, headers=headers) as client:
+        etag = client.get(PATH).headers["etag"]
+        for left, (status, method, path) in enumerate(
+            [
+                (304, "GET", PATH),
+                (404, "GET", "/api/nowhere"),
+                (405, "DELETE", PATH),
+                (422, "GET", f"{PATH}?limit=0"),
+                (400, "POST", "/api/wallets/batch"),
+                (422, "POST", "/api/wallets/batch"),
+            ],
+            start=2,
+        ):
+            body = "{" if status == 400 else "{}" if method == "POST" else None
+            asked = {"if-none-match": etag, "content-type": "application/json"}
+            answer = client.request(method, path, headers=asked, content=body)
+            assert answer.status_code == status
+            assert answer.headers["x-credits-left"] == str(50_000 - left)
+        assert client.get(PATH, headers={"x-api-key": "x"}).status_code == 401
+        usage = client.get("/api/usage")
+        assert usage.headers["x-credits-left"] == str(50_000 - left)
+    told = httpx.get(f"{process.url}/openapi.json").json()["info"]["description"]
+    assert "304, 400, 404, 405 and 422 a credit" in " ".join(told.split())
 
 
 def test_a_key_that_is_revoked_amid_its_requests_is_refused_by_every_process(processes):
