@@ -160,9 +160,9 @@ tokens' prices, holders, leaders and candles; every trade behind them.
 
 **Limits.** A call costs a credit, a batch one for each of its items; `/api/usage` and `/api/health`
 cost none, nor does what ends with 401, 403, 429 or a 5xx. Other answers cost theirs: 304, 400, 404,
-405 and 422 a credit. Headers say what is left of the minute (any 60 seconds: `RateLimit`) and of the
-month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded` or `credits_spent`,
-each with `Retry-After`.
+405 and 422 a credit. Headers say what is left of the minute (any 60 seconds: `RateLimit`) and of
+the month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded` or
+`credits_spent`, each with `Retry-After`.
 
 **Numbers.** Integers of the chain are text (`*_raw`, `*_lamports`, `*_usd_micros`), numbers for
 people stand beside them (`amount`, `*_sol`, `*_usd`). What is not known is null, never 0. Times
