@@ -171,7 +171,8 @@ are milliseconds since the Unix epoch (`*_ms`).
 **As of.** Every answer is complete up to the slot `as_of_slot`, whose block was made at
 `as_of_ms`. Windows of time end there, not at your clock's now.
 
-**Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor` gives what follows.
+**Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor`, to the same path, gives
+what follows.
 
 **Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was.
 

@@ -1,4 +1,8 @@
-"""Cursors: where the next page begins. Opaque to callers, checked when they come back."""
+"""Cursors: where the next page begins. Opaque to callers, checked when they come back.
+
+A cursor is of one list: what that is of is not in it, but its check is over both. So one that went
+astray, to another wallet's list or to one of another kind, is refused and not taken for a place.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +38,40 @@ class Place:
     since_ms: int  # the list's range of time, which stays while one turns pages
     until_ms: int  # not included
 
-    def cursor(self) -> str:
-        """Return the text that a caller sends back."""
-        return seal(_PLACE.pack(*astuple(self)))
+    def cursor(self, of: str) -> str:
+        """Return the text that a caller sends back to a list."""
+        return seal(_PLACE.pack(*astuple(self)), of)
 
 
-def place(cursor: str) -> Place:
-    """Return where a cursor points; raises Problem."""
-    return Place(*unseal(cursor, _PLACE))
+def place(cursor: str, of: str) -> Place:
+    """Return where a cursor of a list points; raises Problem."""
+    return Place(*unseal(cursor, _PLACE, of))
 
 
-def seal(data: bytes) -> str:
-    """Return bytes as a cursor."""
-    return urlsafe_b64encode(_CHECK.pack(crc32(data)) + data).decode().rstrip("=")
+def seal(data: bytes, of: str) -> str:
+    """Return bytes as a cursor of a list."""
+    return _text(_check(data, of) + data)
 
 
-def unseal(cursor: str, layout: struct.Struct) -> tuple[Any, ...]:
-    """Return what was sealed into a cursor; raises Problem for one that is none of ours."""
+def unseal(cursor: str, layout: struct.Struct, of: str) -> tuple[Any, ...]:
+    """Return what was sealed into a cursor of a list; raises Problem for any other."""
     try:
-        data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        (check,) = _CHECK.unpack_from(data)
-        if check != crc32(data[_CHECK.size :]):
+        sealed = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        data = sealed[_CHECK.size :]
+        # Decoding passes over what is no base64; there is one text for the same bytes.
+        if _text(sealed) != cursor or sealed[: _CHECK.size] != _check(data, of):
             raise ValueError
-        return layout.unpack(data[_CHECK.size :])
+        return layout.unpack(data)
     except (ValueError, struct.error):
         raise Problem(
-            INVALID_CURSOR, "send `next_cursor` of an answer as it was, or leave it out"
+            INVALID_CURSOR,
+            "send `next_cursor` of the same list as it was, or leave it out",
         ) from None
+
+
+def _check(data: bytes, of: str) -> bytes:
+    return _CHECK.pack(crc32(data, crc32(of.encode())))
+
+
+def _text(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).decode().rstrip("=")

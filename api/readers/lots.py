@@ -54,7 +54,8 @@ Numbered = tuple[int, Lot]
 
 async def read_lots(stores: Stores, wallet: str, mint: str, limit: int, cursor: str | None) -> Lots:
     """Return a position, and a page of its open lots and its matches; raises Problem."""
-    first, before = (0, None) if cursor is None else _place(cursor)
+    of = f"lots of {wallet} in {mint}"
+    first, before = (0, None) if cursor is None else _place(cursor, of)
     now, position, open_lots = await _read_position(stores, wallet, mint, first, limit + 1)
     tokens = await read_tokens(stores, [mint])
     token = tokens.get(mint)
@@ -66,7 +67,7 @@ async def read_lots(stores: Stores, wallet: str, mint: str, limit: int, cursor: 
     if page["has_more"]:
         next_lot = lots[-1][0] + 1 if lots else first
         page["next_cursor"] = seal(
-            _CURSOR.pack(next_lot, *(_at(matches[-1]) if matches else start))
+            _CURSOR.pack(next_lot, *(_at(matches[-1]) if matches else start)), of
         )
     return {
         "wallet": wallet,
@@ -80,8 +81,8 @@ async def read_lots(stores: Stores, wallet: str, mint: str, limit: int, cursor: 
     }
 
 
-def _place(cursor: str) -> tuple[int, At]:
-    first, time_ms, slot, tx_index, kind, lot = unseal(cursor, _CURSOR)
+def _place(cursor: str, of: str) -> tuple[int, At]:
+    first, time_ms, slot, tx_index, kind, lot = unseal(cursor, _CURSOR, of)
     if time_ms > MAX_MS:
         raise Problem(INVALID_CURSOR, "this is no cursor of a list of lots")
     return first, (time_ms, slot, tx_index, kind, lot)

@@ -56,11 +56,11 @@ def order(item: tuple[str, Position]) -> tuple[int, str]:
     return -position.last_trade_ms, mint
 
 
-def after(cursor: str | None) -> After:
-    """Return where a page begins; raises Problem."""
+def after(cursor: str | None, wallet: str) -> After:
+    """Return where a page of a wallet's begins; raises Problem."""
     if cursor is None:
         return BEFORE_ALL
-    time_ms, mint = unseal(cursor, _AFTER)
+    time_ms, mint = unseal(cursor, _AFTER, _of(wallet))
     return min(time_ms, 2**63 - 1), encode(mint)
 
 
@@ -110,7 +110,7 @@ async def read_page(
     stores: Stores, reader: WalletReader, wallet: str, limit: int, cursor: str | None
 ) -> PositionPage:
     """Return a page of a wallet's positions; raises Problem."""
-    begin = after(cursor)
+    begin = after(cursor, wallet)
     (state,) = await reader.read([wallet], Part.POSITIONS)
     (whole,) = await with_cold(stores, [state])
     if whole is None:
@@ -120,7 +120,8 @@ async def read_page(
         time_ms, mint = begin
         ordered = [item for item in ordered if order(item) > (-time_ms, mint)]
     positions = ordered[:limit]
-    return PositionPage(state, positions, _page(positions, len(ordered) > limit), len(whole), whole)
+    page = _page(wallet, positions, len(ordered) > limit)
+    return PositionPage(state, positions, page, len(whole), whole)
 
 
 async def read_large(
@@ -142,7 +143,8 @@ async def read_large(
     page = Page(next_cursor=None, has_more=False)
     if len(rows) > limit:
         last = rows[limit - 1]
-        page = Page(next_cursor=_cursor(last["last_trade_ms"], last["mint"]), has_more=True)
+        next_cursor = _cursor(wallet, last["last_trade_ms"], last["mint"])
+        page = Page(next_cursor=next_cursor, has_more=True)
     return PositionPage(state, found, page, rows[0]["position_count"], None)
 
 
@@ -166,12 +168,16 @@ def _unpack(packed: str) -> Position:
     return unpack_position(b64decode(packed))[0]
 
 
-def _page(positions: Sequence[tuple[str, Position]], has_more: bool) -> Page:
+def _page(wallet: str, positions: Sequence[tuple[str, Position]], has_more: bool) -> Page:
     if not has_more:
         return Page(next_cursor=None, has_more=False)
     mint, position = positions[-1]
-    return Page(next_cursor=_cursor(position.last_trade_ms, mint), has_more=True)
+    return Page(next_cursor=_cursor(wallet, position.last_trade_ms, mint), has_more=True)
 
 
-def _cursor(time_ms: int, mint: str) -> str:
-    return seal(_AFTER.pack(time_ms, decode(mint)))
+def _cursor(wallet: str, time_ms: int, mint: str) -> str:
+    return seal(_AFTER.pack(time_ms, decode(mint)), _of(wallet))
+
+
+def _of(wallet: str) -> str:
+    return f"positions of {wallet}"

@@ -54,7 +54,7 @@ class Asked:
 async def read_wallet_swaps(stores: Stores, wallet: str, asked: Asked) -> WalletSwaps:
     """Return a page of a wallet's swaps; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)
-    span = _span(asked, now, WALLET_MS)
+    span = _span(asked, now, WALLET_MS, of_wallet(wallet))
     # One step: the query finds by itself how far back it has to look.
     rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, span, asked, now, [span.from_ms])
     return {"wallet": wallet, **_page(rows, span, asked, now)}
@@ -63,7 +63,7 @@ async def read_wallet_swaps(stores: Stores, wallet: str, asked: Asked) -> Wallet
 async def read_token_swaps(stores: Stores, mint: str, asked: Asked) -> TokenSwaps:
     """Return a page of a token's swaps; raises Problem."""
     now = await read_settled(stores, _GROUP, [mint_tag(mint)])
-    span = _span(asked, now, TOKEN_MS)
+    span = _span(asked, now, TOKEN_MS, of_token(mint))
     rows = await _read(stores, _OF_TOKEN, {"mint": mint}, span, asked, now, _steps(span))
     await _require_known(stores, mint, rows)
     return {"mint": mint, **_page(rows, span, asked, now)}
@@ -74,11 +74,29 @@ async def read_wallet_token_swaps(
 ) -> WalletTokenSwaps:
     """Return a page of a wallet's swaps in one token; raises Problem."""
     now = await read_settled(stores, _GROUP, [mint_tag(mint)])
-    span = _span(asked, now, WALLET_MS)
+    span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
     keys = {"wallet": wallet, "mint": mint}
     rows = await _read(stores, _OF_WALLET_AND_TOKEN, keys, span, asked, now, _steps(span))
     await _require_known(stores, mint, rows)
     return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now)}
+
+
+# What cursors are of.
+
+
+def of_wallet(wallet: str) -> str:
+    """Return what the list of a wallet's swaps is called."""
+    return f"swaps by {wallet}"
+
+
+def of_token(mint: str) -> str:
+    """Return what the list of a token's swaps is called."""
+    return f"swaps of {mint}"
+
+
+def of_wallet_and_token(wallet: str, mint: str) -> str:
+    """Return what the list of a wallet's swaps in one token is called."""
+    return f"swaps of {mint} by {wallet}"
 
 
 async def _require_known(stores: Stores, mint: str, rows: list[Row]) -> None:
@@ -94,11 +112,12 @@ class _Span:
     from_ms: int
     to_ms: int
     before: Place
+    of: str  # what its list is called
 
 
-def _span(asked: Asked, now: Settled, default_ms: int) -> _Span:
+def _span(asked: Asked, now: Settled, default_ms: int, of: str) -> _Span:
     if asked.cursor is not None:
-        before = place(asked.cursor)
+        before = place(asked.cursor, of)
         from_ms, to_ms = before.since_ms, before.until_ms
         if (
             not from_ms <= before.time_ms < to_ms <= MAX_MS
@@ -106,12 +125,12 @@ def _span(asked: Asked, now: Settled, default_ms: int) -> _Span:
             or before.index > _U32_MAX
         ):
             raise Problem(INVALID_CURSOR, "this is no cursor of a list of swaps")
-        return _Span(from_ms, to_ms, before)
+        return _Span(from_ms, to_ms, before, of)
     asked_for = window(asked.from_ms, asked.to_ms, now.time_ms, default_ms, LONGEST_MS)
     from_ms, to_ms = asked_for.from_ms, asked_for.to_ms
     # Of the block's own second there may be younger slots that are not settled everywhere yet.
     end = (now.time_ms, now.slot + 1) if to_ms > now.time_ms else (to_ms, 0)
-    return _Span(from_ms, to_ms, Place(*end, 0, 0, from_ms, to_ms))
+    return _Span(from_ms, to_ms, Place(*end, 0, 0, from_ms, to_ms), of)
 
 
 def _steps(span: _Span) -> Iterator[int]:
@@ -180,7 +199,7 @@ def _page(rows: list[Row], span: _Span, asked: Asked, now: Settled) -> SwapPage:
             last["event_index"],
             span.from_ms,
             span.to_ms,
-        ).cursor()
+        ).cursor(span.of)
     return {
         "from_ms": span.from_ms,
         "to_ms": span.to_ms,

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.pages import Place
+from api.readers.swaps import of_token, of_wallet, of_wallet_and_token
 from pipeline.agents.live.agent import set_values
 from schemas.channels import swap_event
 from schemas.proto.tape_pb2 import Swap
@@ -246,9 +247,37 @@ async def test_a_cursor_that_was_made_up_reaches_no_store(ask, new_address):
         Place(NOW_MS, 1, 1, 1, NOW_MS - 91 * DAY_MS, NOW_MS + 5),
         Place(NOW_MS, 1, 1, 1, 0, 0),
     ):
-        for path in paths_of(nobody, nobody):
-            refused = await ask.get(f"/api/{path}", 422, cursor=made_up.cursor())
+        lists = of_wallet(nobody), of_wallet_and_token(nobody, nobody), of_token(nobody)
+        for path, of in zip(paths_of(nobody, nobody), lists, strict=True):
+            refused = await ask.get(f"/api/{path}", 422, cursor=made_up.cursor(of))
             assert refused["code"] == "invalid_cursor"
+            assert refused["detail"] == "this is no cursor of a list of swaps"
+
+
+async def test_a_cursor_leads_on_in_its_own_list_alone(store, ask, new_swap, new_address):
+    random = Random("lists")
+    wallets, mints = ([new_address(random) for _ in range(2)] for _ in range(2))
+    store.swaps(
+        [
+            new_swap(random, wallet=wallet, mint=mint, tx_index=tx_index)
+            for tx_index in range(3)
+            for wallet in wallets
+            for mint in mints
+        ]
+    )
+    paths = {path for wallet in wallets for mint in mints for path in paths_of(wallet, mint)}
+    assert len(paths) == 8
+    for path in paths:
+        cursor = (await ask.get(f"/api/{path}", limit=1))["page"]["next_cursor"]
+        for other in paths:
+            if other == path:
+                assert (await ask.get(f"/api/{other}", cursor=cursor))["swaps"]
+            else:
+                refused = await ask.get(f"/api/{other}", 422, cursor=cursor)
+                assert (refused["code"], refused["detail"]) == (
+                    "invalid_cursor",
+                    "send `next_cursor` of the same list as it was, or leave it out",
+                )
 
 
 async def test_addresses_are_checked_before_anything_else(ask, new_address):

@@ -290,6 +290,22 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     assert asked == [positions._COUNTED, positions._TRADED, positions._COLD_OF] * 2
 
 
+async def test_a_cursor_leads_on_with_its_own_wallet_alone(make_books, ask, tape):
+    made = tape(6, wallets=2, mints=5)
+    await (await make_books()).play(made.slots(80))
+    paths = [f"/api/wallets/{wallet}" for wallet in made.wallets]
+    held = [answer["positions"][0]["mint"] for answer in [await ask.get(path) for path in paths]]
+    paths += [f"{path}/{mint}/lots" for path in paths for mint in held]
+    cursors = {}
+    for path in paths:
+        cursors[path] = (await ask.get(path, limit=1))["page"]["next_cursor"]
+    assert len(paths) == len(set(cursors.values()) - {None}) == 6
+    for path, cursor in cursors.items():
+        for other in paths:
+            answer = await ask.get(other, 200 if other == path else 422, cursor=cursor)
+            assert other == path or answer["code"] == "invalid_cursor"
+
+
 async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, tape):
     made = tape(7, wallets=2, mints=40)
     books = await make_books()
