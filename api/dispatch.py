@@ -3,7 +3,8 @@
 FastAPI tries its routes one after the other, those of an included router twice: a third of what a
 price cost us. Here a request is compared only with the routes that have as many segments and the
 same word below /api, in their order (`Dispatch`). What none of them takes goes the usual way: 404,
-405, and whatever FastAPI knows besides.
+405, and whatever FastAPI knows besides. A parameter that the route does not have is refused: who
+misspells one would take the answer without it for the one he asked for.
 
 Most requests are a GET of a path with addresses in it and nothing more. For these a handler needs
 nothing of what FastAPI does around it, a quarter of what was left: they are called at once
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, get_type_hints
+from urllib.parse import unquote_plus
 
 from fastapi import APIRouter, Request, Response
 from fastapi.params import Param
@@ -42,6 +44,9 @@ class Entry:
     words_of: itemgetter[Any]  # the segments of a path that are to be these
     parameters: tuple[tuple[int, str], ...]
     request_name: str | None  # of the handler's parameter, if it may be called directly
+    query: tuple[str, ...]  # names of the parameters that it takes in the query
+    query_bytes: frozenset[bytes]  # the same, as they are mostly written
+    is_described: bool  # and not a mere word that a path is refused by
 
 
 class Routes:
@@ -86,6 +91,8 @@ class Dispatch:
         entry, scope["path_params"] = found
         scope["route"] = entry.route
         scope["endpoint"] = entry.route.endpoint
+        if scope["query_string"] and entry.is_described:
+            _check_names(scope["query_string"], entry)
         await entry.route.app(scope, receive, send)
 
 
@@ -122,6 +129,20 @@ def use(router: APIRouter, areas: Iterable[APIRouter]) -> Routes:
     return routes
 
 
+def _check_names(query: bytes, entry: Entry) -> None:
+    """Raise Problem if a query has a parameter that a route does not."""
+    names = (pair.partition(b"=")[0] for pair in query.split(b"&") if pair)
+    odd = [name for name in names if name not in entry.query_bytes]
+    if odd and (
+        unknown := [
+            name
+            for name in dict.fromkeys(unquote_plus(name.decode("latin-1")) for name in odd)
+            if name not in entry.query
+        ]
+    ):
+        raise problems.unknown_parameters(unknown, entry.query)
+
+
 def _are_addresses(parameters: dict[str, str]) -> bool:
     try:
         for text in parameters.values():
@@ -146,7 +167,17 @@ def _entry(route: APIRoute) -> Entry | None:
         else:
             words[at] = segment
     name = _request_name(route, {name for _, name in parameters})
-    return Entry(route, (*words.values(),), itemgetter(*words), (*parameters,), name)
+    query = tuple(each.alias for each in route.dependant.query_params)
+    return Entry(
+        route,
+        (*words.values(),),
+        itemgetter(*words),
+        (*parameters,),
+        name,
+        query,
+        frozenset(each.encode() for each in query),
+        route.include_in_schema,
+    )
 
 
 def _request_name(route: APIRoute, in_path: set[str]) -> str | None:

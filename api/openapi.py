@@ -174,7 +174,8 @@ are milliseconds since the Unix epoch (`*_ms`).
 **Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor`, to the same path, gives
 what follows.
 
-**Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was.
+**Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was. A parameter
+that a path does not have is an error, too.
 
 **Again.** Send `if-none-match` with the `ETag` you have, and what has not changed is 304 without a
 body. `as_of_*` do not count for it: what you have is true up to the newest slot then. Answers
@@ -265,7 +266,9 @@ def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
 def _complete_operation(method: str, operation: dict[str, Any]) -> None:
     answers = operation["responses"]
     if "HTTPValidationError" in str(answers.get("422", "")):  # FastAPI's own shape, not ours
-        answers["422"] = _answers({errors.INVALID_PARAMETER})[422]
+        del answers["422"]
+    unknown = _answers({errors.INVALID_PARAMETER})[422]  # a parameter that it does not have
+    _join(answers.setdefault("422", unknown), unknown)
     if "requestBody" in operation:
         for status, answer in _answers(set(_WITH_BODY)).items():
             _join(answers.setdefault(str(status), answer), answer)

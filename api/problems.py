@@ -20,11 +20,13 @@ from api.errors import (
     MEDIA_TYPE,
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
+    Kind,
     Problem,
 )
 from api.metrics import PROBLEMS
 
 _MOST_TOLD: Final = 10
+_LONGEST_NAME: Final = 40
 
 # What pydantic found, in words that need no knowledge of it; {name} stands for its context.
 _REASONS: Final = {
@@ -93,7 +95,22 @@ def of_validation(error: RequestValidationError) -> Problem:
         kind = INVALID_BODY
     else:
         kind = INVALID_PARAMETER
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return _of_errors(kind, told, len(found))
+
+
+def unknown_parameters(names: Sequence[str], known: Sequence[str]) -> Problem:
+    """Return the problem of a query with parameters that the path does not have."""
+    those = f"known are {', '.join(known)}" if known else "this path has no parameters"
+    told = [
+        {"parameter": name[:_LONGEST_NAME], "reason": f"is not known here; {those}"}
+        for name in names[:_MOST_TOLD]
+    ]
+    return _of_errors(INVALID_PARAMETER, told, len(names))
+
+
+def _of_errors(kind: Kind, told: list[dict[str, str]], count: int) -> Problem:
+    """Return the problem of so many errors, of which some are told."""
+    more = f", and {count - 1} more" if count > 1 else ""
     detail = f"{told[0]['parameter']}: {told[0]['reason']}{more}"
     return Problem(kind, detail, errors=told)
 

@@ -1,18 +1,22 @@
 """Looking a route up finds what matching finds, and the short way answers as the whole one."""
 
 import asyncio
+import re
 from typing import Annotated
 from urllib.parse import unquote
 
+import orjson
 import pytest
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api.addresses import Mint, Wallet
+from api.app import create_app
 from api.dispatch import Direct, use
 from api.errors import NO_POSITION, Problem
 from api.problems import HANDLERS
+from infra.settings import Settings
 
 PATHS = [
     ("GET", "/api/tokens/trending"),
@@ -186,7 +190,6 @@ A, B = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1", "So1111111111111111111111
         ("GET", f"/api/wallets/{A}", "direct"),
         ("GET", f"/api/wallets/{A}?limit=7", "whole"),
         ("GET", f"/api/wallets/{A}?limit=0", None),
-        ("GET", f"/api/wallets/{A}?unknown=1", "whole"),
         ("GET", f"/api/wallets/{A}/{B}", "direct"),
         ("GET", f"/api/wallets/{A}/{A}", "direct"),  # raises a problem
         ("GET", "/api/wallets/nobody", None),
@@ -206,6 +209,68 @@ def test_the_short_way_answers_as_the_whole_one(method, path, way):
     expected = told(WHOLE, method, path)
     assert told(SHORT, method, path) == expected
     assert (["whole", way] if way else []) == CALLS
+
+
+@pytest.mark.parametrize(
+    ("query", "unknown"),
+    [
+        ("limit=7", None),
+        ("lim%69t=7", None),
+        ("limit=7&limit=8&&", None),
+        ("unknown=1", "unknown"),
+        ("limit=7&unknown", "unknown"),
+        ("Limit=7", "Limit"),
+        ("limit%00=7", "limit\x00"),
+        ("limit+=7", "limit "),
+        ("wallet=7", "wallet"),
+        ("request=7", "request"),
+        ("=7", ""),
+        ("%ff=7", "\ufffd"),
+        (f"{'a' * 99}=7", "a" * 40),
+    ],
+)
+def test_a_parameter_that_a_route_does_not_have_is_refused_by_name(query, unknown):
+    CALLS.clear()
+    status, body, _ = told(SHORT, "GET", f"/api/wallets/{A}?{query}")
+    if unknown is None:
+        assert (status, CALLS) == (200, ["whole"])
+        return
+    problem = orjson.loads(body)
+    assert (status, problem["code"], CALLS) == (422, "invalid_parameter", [])
+    reason = "is not known here; known are limit"
+    assert problem["errors"] == [{"parameter": unknown, "reason": reason}]
+    assert problem["detail"] == f"{unknown}: {reason}"
+
+
+def test_what_the_document_names_is_known():
+    app = create_app(Settings(_env_file=None))
+    routes = app.router.middleware_stack._routes
+    described = 0
+    for path, operations in app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            scope = {"method": method.upper(), "path": re.sub("{.*?}", A, path)}
+            entry, _ = routes.find(scope)
+            named = [each for each in operation["parameters"] if each.get("in") == "query"]
+            assert (entry.query, entry.is_described) == (
+                tuple(each["name"] for each in named),
+                True,
+            )
+            described += 1
+    assert described > 20
+
+
+def test_unknown_parameters_are_told_once_each_and_not_without_end():
+    names = [f"n{number}" for number in range(20)]
+    query = "&".join(f"{name}=1" for name in names * 2)
+    _, body, _ = told(SHORT, "GET", f"/api/wallets/{A}/{B}?{query}")
+    problem = orjson.loads(body)
+    assert [each["parameter"] for each in problem["errors"]] == names[:10]
+    assert problem["detail"] == "n0: is not known here; this path has no parameters, and 19 more"
+
+
+def test_a_path_that_is_none_is_told_as_such_whatever_the_query():
+    assert told(SHORT, "GET", "/api/nothing?unknown=1")[0] == 404
+    assert told(SHORT, "PUT", f"/api/wallets/{A}?unknown=1")[0] == 405
 
 
 def test_a_fault_of_a_handler_is_not_swallowed():

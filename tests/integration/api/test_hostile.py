@@ -257,7 +257,9 @@ def test_a_key_sees_and_spends_its_own(simulated):
     assert told["key"]["name"] == "mine"
     spent = told["credits"]["used"]
     assert ask(simulated, "/api/usage", others).json()["credits"]["used"] < spent
-    assert ask(simulated, "/api/usage", mine, key=others).json()["key"]["name"] == "mine"
+    refused = ask(simulated, "/api/usage", mine, key=others)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter")
+    assert others not in refused.text
 
 
 def test_a_revoked_key_is_refused_and_no_other(simulated):

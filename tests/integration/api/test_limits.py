@@ -151,6 +151,11 @@ def test_usage_is_ones_own(processes):
     # Nothing that is sent beside the key shows another's.
     for asked in (f"/api/usage?key={parse(mine)[:12]}", f"/api/usage?x-api-key={mine}"):
         answer = httpx.get(processes[1].url + asked, headers={"x-api-key": other})
-        assert answer.json()["key"]["id"] == parse(other)[:12]
-        assert answer.json()["credits"]["used"] == 0
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter")
         assert mine[8:] not in answer.text
+    answer = httpx.get(
+        processes[1].url + "/api/usage", headers={"x-api-key": other, "cookie": f"x-api-key={mine}"}
+    )
+    assert answer.json()["key"]["id"] == parse(other)[:12]
+    assert answer.json()["credits"]["used"] == 0
+    assert mine[8:] not in answer.text
