@@ -46,7 +46,7 @@ class Entry:
     request_name: str | None  # of the handler's parameter, if it may be called directly
     query: tuple[str, ...]  # names of the parameters that it takes in the query
     query_bytes: frozenset[bytes]  # the same, as they are mostly written
-    is_described: bool  # and not a mere word that a path is refused by
+    is_described: bool  # else it is a word where no address is, which refuses every method
 
 
 class Routes:
@@ -68,7 +68,9 @@ class Routes:
             return None
         method = scope["method"]
         for entry in self._entries.get((len(segments), segments[_NAMED]), ()):
-            if entry.words_of(segments) == entry.words and method in (entry.route.methods or ()):
+            if entry.words_of(segments) == entry.words and (
+                method in (entry.route.methods or ()) or not entry.is_described
+            ):
                 found = {name: segments[at] for at, name in entry.parameters}
                 if all(found.values()):
                     return entry, found

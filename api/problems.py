@@ -147,8 +147,11 @@ def of_http(error: HTTPException, scope: Scope) -> Problem:
     if error.status_code == NOT_FOUND.status:
         return Problem(NOT_FOUND, "Nothing is here; /docs lists what there is", headers=headers)
     if error.status_code == METHOD_NOT_ALLOWED.status:
-        allowed = headers.get("Allow") or headers.get("allow") or "another method"
-        return Problem(METHOD_NOT_ALLOWED, f"Use {allowed} here", headers=headers)
+        allowed = headers.get("Allow", "").split(", ")
+        if "GET" in allowed:  # then HEAD is answered as well, which no route knows of
+            allowed.append("HEAD")
+        headers["Allow"] = ", ".join(sorted(allowed))
+        return Problem(METHOD_NOT_ALLOWED, f"Use {' or '.join(sorted(allowed))}", headers=headers)
     if error.status_code == MALFORMED_JSON.status:
         return Problem(MALFORMED_JSON, "It is to be JSON in UTF-8, and not nested too deeply")
     return internal(scope["state"]["request_id"])

@@ -166,7 +166,7 @@ async def test_the_files_are_read_only(folder, method, path):
     async with serving() as client:
         answer = await client.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
-        assert answer.headers["allow"] == "GET"
+        assert answer.headers["allow"] == "GET, HEAD"
 
 
 async def test_without_the_dashboard_the_root_leads_to_the_documentation(folder):

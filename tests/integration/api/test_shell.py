@@ -143,8 +143,19 @@ def test_what_is_refused_is_a_problem(client, method, path, status, code):
     assert problem["instance"].startswith("/")
     assert problem["request_id"] == answer.headers["x-request-id"]
     if status == 405:
-        assert answer.headers["allow"] == "GET"
-        assert "GET" in problem["detail"]
+        assert answer.headers["allow"] == "GET, HEAD"
+        assert problem["detail"] == "Use GET or HEAD"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
+def test_words_where_an_address_would_be_are_told_apart_whatever_the_method(client, method):
+    for area in ("wallets", "tokens"):
+        nothing = client.request(method, f"/api/{area}/leaderboard")
+        assert nothing.status_code == 404
+        assert "allow" not in nothing.headers
+        batch = client.request(method, f"/api/{area}/batch")
+        assert batch.status_code == (422 if method == "POST" else 405)
+        assert batch.headers.get("allow") == (None if method == "POST" else "POST")
 
 
 @pytest.mark.parametrize(
