@@ -7,6 +7,7 @@ A router writes `responses={200: {"model": Shape}, **problems(UNKNOWN_TOKEN, INV
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -33,7 +34,12 @@ _ALWAYS: Final = (
     errors.TIMED_OUT,
     errors.BUSY,
 )
-_WITH_BODY: Final = (errors.MALFORMED_JSON, errors.BODY_TOO_LARGE, errors.INVALID_BODY)
+_WITH_BODY: Final = (
+    errors.MALFORMED_JSON,
+    errors.REQUEST_TIMED_OUT,
+    errors.BODY_TOO_LARGE,
+    errors.INVALID_BODY,
+)
 _OPEN: Final = (errors.INTERNAL, errors.TIMED_OUT, errors.BUSY)  # where no key is asked for
 
 
@@ -49,6 +55,12 @@ def problems(*which: Kind | int) -> Responses:
 def open_problems() -> Responses:
     """Return the error answers of an operation that asks for no key."""
     return _answers(set(_OPEN))
+
+
+def told_with(kinds: Sequence[Kind], example: dict[str, Any]) -> dict[str, Any]:
+    """Return the contents of an answer of one's own that shares its status with problems."""
+    [answer] = _answers(set(kinds)).values()
+    return {"application/json": {"example": example}, **answer["content"]}
 
 
 def _answers(kinds: set[Kind]) -> Responses:
@@ -129,10 +141,13 @@ _ON_CHARGED: Final = {
     "RateLimit-Policy": "RateLimitPolicy",
     "x-credits-left": "CreditsLeft",
 }
+_NOT_CHARGED: Final = frozenset({"401", "403", "408"})  # not let in, or given back
 _ON_STATUS: Final = {
     "429": {"Retry-After": "RetryAfter"},
     "503": {"Retry-After": "RetryAfter"},
 }
+
+_NOT_KEPT: Final = frozenset({"/api/health", "/api/health/live"})  # GETs without an ETag
 
 _PARAMETERS: Final = {
     "RequestId": {
@@ -168,8 +183,8 @@ the month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded
 people stand beside them (`amount`, `*_sol`, `*_usd`). What is not known is null, never 0. Times
 are milliseconds since the Unix epoch (`*_ms`).
 
-**As of.** Every answer is complete up to the slot `as_of_slot`, whose block was made at
-`as_of_ms`. Windows of time end there, not at your clock's now.
+**As of.** Every answer but `/api/usage` and `/api/health` is complete up to the slot `as_of_slot`,
+whose block was made at `as_of_ms`. Windows of time end there, not at your clock's now.
 
 **Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor`, to the same path, gives
 what follows.
@@ -223,7 +238,7 @@ def _complete(found: dict[str, Any]) -> None:
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             operation["operationId"] = _operation_id(method, path)
-            _complete_operation(method, operation)
+            _complete_operation(method, path, operation)
     openapi_examples.add(found)
     openapi_links.add(found)
     components["responses"] = _shared(found["paths"])
@@ -243,7 +258,7 @@ def _shared(paths: dict[str, Any]) -> dict[str, Any]:
         for operation in operations.values():
             answers = operation["responses"]
             for status, answer in answers.items():
-                if MEDIA_TYPE not in answer.get("content", ()):
+                if [*answer.get("content", ())] != [MEDIA_TYPE]:
                     continue
                 content = orjson.dumps([status, answer], option=orjson.OPT_SORT_KEYS)
                 if content not in names:
@@ -263,7 +278,7 @@ def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
             answer["description"] += f"; `{code}`: {example['value']['title']}"
 
 
-def _complete_operation(method: str, operation: dict[str, Any]) -> None:
+def _complete_operation(method: str, path: str, operation: dict[str, Any]) -> None:
     answers = operation["responses"]
     if "HTTPValidationError" in str(answers.get("422", "")):  # FastAPI's own shape, not ours
         del answers["422"]
@@ -273,11 +288,12 @@ def _complete_operation(method: str, operation: dict[str, Any]) -> None:
         for status, answer in _answers(set(_WITH_BODY)).items():
             _join(answers.setdefault(str(status), answer), answer)
     is_open = operation.get("security") == []
-    is_kept = method == "get" and "health" not in operation["tags"]
+    is_kept = method == "get" and path not in _NOT_KEPT
     if is_kept:
         answers["304"] = {"description": "The answer is the one you have"}
     for status, answer in answers.items():
-        named = _ON_ALL | ({} if is_open else _ON_CHARGED) | _ON_STATUS.get(status, {})
+        is_charged = not is_open and status not in _NOT_CHARGED
+        named = _ON_ALL | (_ON_CHARGED if is_charged else {}) | _ON_STATUS.get(status, {})
         if is_kept and status in ("200", "304"):
             named["ETag"] = "ETag"
         headers = answer.setdefault("headers", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from api.metrics import PROBLEMS
 
 _MOST_TOLD: Final = 10
 _LONGEST_NAME: Final = 40
+_ONE_OF_MANY: Final = re.compile(r"\b1 (item|character)s\b")
 
 # What pydantic found, in words that need no knowledge of it; {name} stands for its context.
 _REASONS: Final = {
@@ -134,8 +136,8 @@ def _reason(error: Mapping[str, Any]) -> str:
             return "is needed: JSON, with content-type application/json"
         if isinstance(error.get("input"), bytes):
             return "is to be JSON, with content-type application/json"
-    reason = _REASONS.get(error["type"])
-    return reason.format_map(context) if reason else "is not valid"
+    reason = _REASONS.get(error["type"], "is not valid").format_map(context)
+    return _ONE_OF_MANY.sub("1 \\1", reason)
 
 
 def of_http(error: HTTPException, scope: Scope) -> Problem:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from api.answers.positions import AsOf, Day, Moved, Outcome, Paid, PositionOf, Trading, about
+from api.answers.positions import AsOf, Moved, Outcome, Paid, PnlDay, PositionOf, Trading, about
 from api.pages import Page
 
 _SOL = "the same in SOL"
@@ -29,7 +29,7 @@ class DailyPnl(AsOf):
     from_day: FromDay
     to_day: ToDay
     days: Annotated[
-        list[Day], about("oldest first; days on which the wallet did nothing are left out")
+        list[PnlDay], about("oldest first; days on which the wallet did nothing are left out")
     ]
     total: Annotated[Trading, about("all these days together")]
 

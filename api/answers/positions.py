@@ -264,7 +264,7 @@ class PositionAnswer(PositionOf, AsOf):
     wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
 
 
-class Day(Trading):
+class PnlDay(Trading):
     """What a wallet did on a day."""
 
     day: Annotated[str, about("UTC, by the time of the blocks", "2025-11-21")]
@@ -278,7 +278,7 @@ class Summary(Trading):
     to_ms: Annotated[
         int | None, about("end of the last day, which may be to come", 1_763_769_600_000)
     ]
-    days: Annotated[list[Day], about("the seven, oldest first, idle ones too")]
+    days: Annotated[list[PnlDay], about("the seven, oldest first, idle ones too")]
 
 
 class SummaryAnswer(Summary, AsOf):

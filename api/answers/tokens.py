@@ -140,7 +140,7 @@ class TokenFacts(TokenThen, TokenNow):
     """A token: what it is, what it costs, what its market is like."""
 
 
-class Day(TypedDict):
+class LastDay(TypedDict):
     """Trades of the last 24 hours, to within a quarter of an hour."""
 
     buys: Annotated[int, about("swaps that bought it", 120)]
@@ -155,7 +155,7 @@ class Day(TypedDict):
 class Token(TokenFacts, AsOf):
     """A token, and its last 24 hours."""
 
-    day: Annotated[Day | None, about("null: no trade was seen")]
+    day: Annotated[LastDay | None, about("null: no trade was seen")]
 
 
 class TokenPrice(Named, Supplied, PricedThen, PricedNow, AsOf):
@@ -189,7 +189,7 @@ class Pool(TypedDict):
     ]
     last_trade_slot: Annotated[int, about("slot of its last swap", 341_204_093)]
     last_trade_ms: Annotated[int, about("time of that block", 1_763_699_990_000)]
-    day: Day
+    day: LastDay
 
 
 class Pools(Named, AsOf):

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from api.amounts import LAMPORTS, human, sol
-from api.answers.tokens import Day, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
+from api.answers.tokens import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
 from api.errors import UNKNOWN_TOKEN, Problem
@@ -172,7 +172,7 @@ def _in_dollars(in_sol: float | None, tokens: Tokens) -> float | None:
     return None if in_sol is None or tokens.sol_usd is None else in_sol * tokens.sol_usd
 
 
-def _day(quarters: bytes, now_ms: int) -> Day:
+def _day(quarters: bytes, now_ms: int) -> LastDay:
     day = window(quarters, now_ms // 60_000, DAY_MIN)
     return {
         "buys": day.buys,

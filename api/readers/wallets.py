@@ -17,7 +17,7 @@ from typing import Final
 from api.answers.positions import (
     AllPositions,
     AsOf,
-    Day,
+    PnlDay,
     PositionAnswer,
     PositionList,
     PositionOf,
@@ -297,7 +297,7 @@ def totals(facts: Facts) -> Totals:
 
 def summary(state: WalletState) -> Summary:
     """Return a wallet's last seven days: days are UTC, the last is that of the books' clock."""
-    days: list[Day] = [
+    days: list[PnlDay] = [
         {
             "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
             "from_ms": day * DAY_MS,

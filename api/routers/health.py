@@ -6,7 +6,8 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from api.answers.health import Health, Live
-from api.openapi import KEY_SCHEME, open_problems, problems
+from api.errors import BUSY, TIMED_OUT
+from api.openapi import KEY_SCHEME, open_problems, problems, told_with
 from api.readers.health import HealthReader
 from api.stores import Stores
 
@@ -28,7 +29,14 @@ def router(stores: Stores) -> APIRouter:
         responses={
             **problems(),
             200: {"model": Health, "description": "Send requests here"},
-            503: {"model": Health, "description": "Send none: a store does not answer"},
+            503: {
+                "model": Health,
+                "description": "Send none: a store does not answer. Or a problem: `timed_out`, "
+                "`busy`",
+                "content": told_with(
+                    (TIMED_OUT, BUSY), {"status": "unavailable", "timestamp": 1_763_700_000_000}
+                ),
+            },
         },
         openapi_extra={"security": [{}, {KEY_SCHEME: []}]},
     )
