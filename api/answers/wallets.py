@@ -48,7 +48,7 @@ class Holding(Priced):
             True,
         ),
     ]
-    amount_raw: Annotated[str, about("in all accounts", "25000000000000")]
+    amount_raw: Annotated[str, about("in all accounts that were read", "25000000000000")]
     amount: Annotated[float, about("the same in whole tokens", 25_000_000.0)]
     accounts: Annotated[list[TokenAccount], about("where it is, largest first")]
 
@@ -62,7 +62,15 @@ class Coverage(TypedDict):
     since_slot: Annotated[int | None, about("first slot of the tape; null: not known", 341_000_000)]
     since_ms: Annotated[int | None, about("time of that block", 1_763_600_000_000)]
     known_accounts: Annotated[int, about("accounts of the wallet that hold something", 23)]
-    read_accounts: Annotated[int, about("of these in this answer: at most 2,000", 23)]
+    read_accounts: Annotated[
+        int,
+        about(
+            "of these in this answer: all of some 2,000, else any as many, the wallet's own SOL "
+            "always among them. Where they are fewer than `known_accounts`, tokens are those of "
+            "the accounts read, and the value of all is null",
+            23,
+        ),
+    ]
     note: Annotated[str, about("the same in words", COVERAGE)]
 
 
@@ -70,7 +78,11 @@ class Holdings(TypedDict):
     """What a wallet holds, by its balances; most valuable first."""
 
     value_usd: Annotated[
-        float | None, about("of SOL and the tokens listed; null: none has a price", 2000.5)
+        float | None,
+        about(
+            "of SOL and the tokens listed; null: none has a price, or not all accounts were read",
+            2000.5,
+        ),
     ]
     value_usd_micros: Annotated[
         str | None, about("the same in millionths of a dollar", "2000500000")
@@ -104,7 +116,11 @@ class HoldingsTotals(TypedDict):
     """What a wallet's balances come to."""
 
     value_usd: Annotated[
-        float | None, about("of SOL and of verified tokens; null: none has a price", 2000.5)
+        float | None,
+        about(
+            "of SOL and of verified tokens; null: none has a price, or not all accounts were read",
+            2000.5,
+        ),
     ]
     value_usd_micros: Annotated[
         str | None, about("the same in millionths of a dollar", "2000500000")

@@ -147,10 +147,13 @@ def _held(
     return native, held
 
 
-def _total(native: Native | None, held: Sequence[_Held]) -> int | None:
-    """Return what all is worth, in millionths of a dollar; None where none of it has a price."""
-    if native is None and not held:
-        return 0
+def _total(state: WalletState, native: Native | None, held: Sequence[_Held]) -> int | None:
+    """Return what all is worth, in millionths of a dollar.
+
+    None where none of it has a price, and where not all accounts were read: a part is no total.
+    """
+    if not state.has_all_accounts:
+        return None
     values = [micros for each in held if (micros := each.worth[1]) is not None]
     if native is not None and native["value_usd_micros"] is not None:
         values.append(int(native["value_usd_micros"]))
@@ -176,7 +179,7 @@ def holdings(
         else:
             listed.append(each)
     listed.sort(key=_order)
-    total = _total(native, listed)
+    total = _total(state, native, listed)
     return {
         "value_usd": None if total is None else usd(total),
         "value_usd_micros": None if total is None else str(total),
@@ -202,7 +205,7 @@ def holdings_totals(
     """Return what a wallet's balances come to."""
     native, held = _held(state, tokens, backed)
     verified = [each for each in held if each.is_verified]
-    total = _total(native, verified)
+    total = _total(state, native, verified)
     return {
         "value_usd": None if total is None else usd(total),
         "value_usd_micros": None if total is None else str(total),

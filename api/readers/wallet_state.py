@@ -2,7 +2,8 @@
 
 The reads about a wallet are one MULTI, so they are of one watermark: its answer's `as_of_slot`.
 No read is larger than its bound, whatever a wallet has: HSCAN returns a hash whole up to about as
-many fields as asked for, and a part of a larger one. Which of the two it was, HLEN tells.
+many fields as asked for, and a part of a larger one. Which of the two it was, HLEN tells. A
+wallet's own SOL is one field among its accounts, asked for by name: no part may lack it.
 """
 
 from __future__ import annotations
@@ -67,12 +68,17 @@ class WalletState:
     has_cold: bool = False  # or had: positions in ClickHouse
     days: list[tuple[int, WalletDay]] = field(default_factory=list)  # oldest first
     balances: list[tuple[bytes, str, Balance]] = field(default_factory=list)  # account, mint
-    account_count: int = 0
+    account_count: int = 0  # in Redis; if there are more than in `balances`, those are a part
 
     @property
     def is_whole(self) -> bool:
         """Return whether all positions that Redis has were read."""
         return self.position_count == len(self.positions)
+
+    @property
+    def has_all_accounts(self) -> bool:
+        """Return whether all accounts that Redis has were read."""
+        return self.account_count == len(self.balances)
 
 
 class WalletReader:
@@ -157,7 +163,11 @@ def _commands(wallet: str, parts: Part, days: range, most_positions: int) -> lis
         commands += (("HGET", WALLET_DAYS.make(tag=tag, day=day), raw) for day in days)
     if Part.BALANCES in parts:
         name = BALANCES.make(tag=tag, wallet=wallet)
-        commands += (("HLEN", name), ("HSCAN", name, 0, "COUNT", MOST_ACCOUNTS))
+        commands += (
+            ("HLEN", name),
+            ("HSCAN", name, 0, "COUNT", MOST_ACCOUNTS),
+            ("HGET", name, decode(wallet)),
+        )
     commands.append(("EXEC",))
     return commands
 
@@ -195,8 +205,10 @@ def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletS
             if day >= 0:
                 state.days.append((day, unpack_wallet_day(packed) if packed else IDLE))
     if Part.BALANCES in parts:
-        count, fields = answers[-2], dict(_pairs(answers[-1]))
-        state.account_count = count
+        state.account_count, scanned, own = answers[-3:]
+        fields = dict(_pairs(scanned))
+        if own is not None:
+            fields[decode(wallet)] = own
         for account, packed in fields.items():
             balance = unpack_balance(packed)
             state.balances.append((account, encode(balance.mint), balance))

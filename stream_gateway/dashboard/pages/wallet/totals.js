@@ -36,7 +36,7 @@ export function createTotals({ address }) {
         fact("Fees", `${amount(all.fee_sol)} SOL`, "Network fees, base and priority; in no gain"),
         fact("Tips", `${amount(all.tip_sol)} SOL`, "In no gain"),
       );
-      fill(notes, noteWords(positions, all).map((words) => element("p", { class: "hint" }, words)));
+      fill(notes, noteWords(holdings.coverage, positions, all).map((words) => element("p", { class: "hint" }, words)));
     },
   };
 }
@@ -45,8 +45,11 @@ function openWords({ held_positions: held, priced_positions: priced, stale_posit
   return `${count(held)} positions hold something, ${count(priced)} of them with a price, ${count(stale)} of these with an old one`;
 }
 
-function noteWords(positions, all) {
+function noteWords(coverage, positions, all) {
   const notes = [];
+  if (coverage.read_accounts < coverage.known_accounts) {
+    notes.push(`Token accounts: ${count(coverage.known_accounts)}. That is more than are read at once, so what they are worth together is not told.`);
+  }
   if (positions.position_count === 0) {
     notes.push("This wallet has no positions: since the tape began it has not traded, received or sent a token.");
   }

@@ -163,17 +163,39 @@ async def test_coverage_tells_where_the_tape_begins(wallet, ask, settings, monke
 
 async def test_thousands_of_accounts_are_read_in_part_and_said_so(wallet, ask):
     name, books, _, made = wallet
+    native = (await ask.get(PATH.format(name)))["native"]
+    await asyncio.sleep(STANDS_S)
     key = BALANCES.make(tag=wallet_tag(name), wallet=name)
-    for start in range(0, 6_000, 1_000):
+    for start in range(0, 30_000, 1_000):
         many = {
             made.random.randbytes(32): pack_balance(made.random.randbytes(32), 1, 0, False)
             for _ in range(start, start + 1_000)
         }
         await books.redis.hset(key, mapping=many)
     answer = await ask.get(PATH.format(name), include_unverified=True)
-    assert answer["coverage"]["known_accounts"] == 6_009
+    assert answer["coverage"]["known_accounts"] == 30_009
     assert 2_000 <= answer["coverage"]["read_accounts"] < 2_100
     assert len(answer["tokens"]) < 2_100
+    for told in (answer, (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"]):
+        assert told["native"] == native, "the wallet's SOL is asked for by name"
+        assert (told["value_usd"], told["value_usd_micros"]) == (None, None)
+        assert told["coverage"]["read_accounts"] < told["coverage"]["known_accounts"]
+
+
+async def test_the_value_is_of_what_is_known(wallet, ask):
+    name, books, (_, _, _, _, unpriced), _ = wallet
+    key = BALANCES.make(tag=wallet_tag(name), wallet=name)
+    await books.redis.delete(key)
+    unworthy = pack_balance(address.key(unpriced), 10**6, 6, False)
+    await books.redis.hset(key, b"p" * 32, unworthy)
+    for include in (False, True):
+        answer = await ask.get(PATH.format(name), include_unverified=include)
+        assert (answer["native"], answer["value_usd"]) == (None, None)
+    own = pack_balance(address.key(WSOL), 2 * 10**9, 9, False)
+    await books.redis.hset(key, address.key(name), own)
+    await asyncio.sleep(STANDS_S)
+    answer = await ask.get(PATH.format(name))
+    assert answer["value_usd"] == 2 * SOL_USD
 
 
 async def test_a_stale_price_is_called_so(wallet, ask):

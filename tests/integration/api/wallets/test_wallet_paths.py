@@ -133,9 +133,11 @@ async def test_an_unknown_wallet_has_empty_answers(make_books, ask, tape, filled
     assert (summary["buys"], summary["win_rate_pct"]) == (0, None)
     holdings = await ask.get(f"/api/wallets/{NOBODY}/holdings")
     assert (holdings["native"], holdings["tokens"]) == (None, [])
-    assert holdings["value_usd"] == 0
+    assert (holdings["value_usd"], holdings["value_usd_micros"]) == (None, None)
     assert holdings["coverage"]["known_accounts"] == 0
     portfolio = await ask.get(f"/api/wallets/{NOBODY}/portfolio")
+    assert portfolio["holdings"]["native"] is None
+    assert portfolio["holdings"]["value_usd"] is None
     assert portfolio["positions"]["top"] == []
     problem = await ask.get(f"/api/wallets/{NOBODY}/{made.mints[0]}", 404)
     assert problem["code"] == "no_position"
