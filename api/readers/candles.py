@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from api.amounts import human, sol, usd
 from api.answers.history import CandleRow, Candles
-from api.errors import INVALID_PARAMETER, UNKNOWN_TOKEN, Problem
-from api.readers.tokens import read_tokens
+from api.errors import INVALID_PARAMETER, Problem
+from api.readers.tokens import read_tokens, unknown_token
 from api.sql import load
 from api.stores import Stores
 from schemas.markets import INTERVALS_S, PRICE_SCALE, Candle, unpack_candles
@@ -29,7 +29,7 @@ async def read_candles(
     """Return the candles that begin within [from_ms, to_ms); raises Problem."""
     token = (await read_tokens(stores, [mint])).get(mint)
     if token is None:
-        raise Problem(UNKNOWN_TOKEN, f"no trade and no creation of {mint} was seen")
+        raise unknown_token(mint)
     # Progress first, then what runs, then what is written: as an interval ends its candle is
     # written before Redis has the next, so none can slip through.
     tag = mint_tag(mint)

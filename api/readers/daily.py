@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from api.amounts import human, sol, usd
 from api.answers.history import DailyPnl, DailyTokenPnl, DailyTrades, TokenChange, TokenDay, Volume
-from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.position_figures import outcome, paid, trading
 from api.readers.settled import Settled, read_settled
-from api.readers.tokens import read_tokens
+from api.readers.tokens import read_tokens, unknown_token
 from api.sql import load
 from api.stores import Stores
 from api.windows import LONGEST_DAYS, Days
@@ -84,7 +83,7 @@ async def read_daily_token_pnl(
         {"wallet": wallet, "mint": mint, "last": str(days.last), "limit": LONGEST_DAYS + 1},
     )
     if token is None and not rows:
-        raise Problem(UNKNOWN_TOKEN, f"no trade and no creation of {mint} was seen")
+        raise unknown_token(mint)
     decimals = None if token is None else token.decimals
     first = str(days.first)
     ends = [(row["day"], _position(row)) for row in reversed(rows)]

@@ -19,8 +19,9 @@ from api.answers.tokens import Holder, Holders
 from api.errors import BUSY, Problem
 from api.readers.cold_markets import read_cold_market
 from api.readers.settled import Settled, settled
-from api.readers.token_answers import percent, unknown_token
+from api.readers.token_answers import percent
 from api.readers.token_facts import Facts, facts
+from api.readers.tokens import unknown_token
 from api.stores import Stores
 from schemas.base58 import encode
 from schemas.markets import (

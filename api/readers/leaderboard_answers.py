@@ -19,8 +19,7 @@ from api.answers.tokens import TokenTraders, Trader
 from api.readers.leaderboards import Ranked, read_traders
 from api.readers.settled import MINT_TAGS, Settled, settled, watermark
 from api.readers.shared import FRESH_FOR_S, Kept, Shared, now_s
-from api.readers.token_answers import unknown_token
-from api.readers.tokens import Token, read_tokens
+from api.readers.tokens import Token, read_tokens, unknown_token
 from api.stores import Stores
 from schemas.positions import Position
 from schemas.redis_keys import MARKETS, tag_of_wallets

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from api.amounts import human, sol, usd
 from api.answers.history import LotMatch, Lots, OpenLot
-from api.errors import INVALID_CURSOR, NO_POSITION, Problem
+from api.errors import INVALID_CURSOR, Problem
 from api.pages import Page, seal, unseal
 from api.readers.position_figures import position_answer
+from api.readers.positions import no_position
 from api.readers.settled import Settled, settled, watermark
 from api.readers.tokens import read_tokens
 from api.readers.unique import Row, read_unique
@@ -118,7 +119,7 @@ async def _read_position(
         numbers = wanted  # what to ask for is known by the position alone
     else:
         raise RuntimeError(f"the position of {wallet} in {mint} grows faster than it is read")
-    raise _no_position(wallet, mint)
+    raise no_position(mint)
 
 
 async def _read_cold(
@@ -134,15 +135,11 @@ async def _read_cold(
         },
     )
     if not rows:
-        raise _no_position(wallet, mint)
+        raise no_position(mint)
     packed, chunks = unpack_cold(b64decode(rows[0]["packed"]))
     position, tail = unpack_position(packed)
     parts = zip(full_chunks(position), chunks, strict=True)
     return position, _numbered(position, parts, tail, first, most)
-
-
-def _no_position(wallet: str, mint: str) -> Problem:
-    return Problem(NO_POSITION, f"{wallet} neither traded nor received {mint}, as far as is known")
 
 
 def _chunks(position: Position, first: int, most: int) -> range:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from api.errors import NO_POSITION, Problem
 from api.pages import Page, seal, unseal
 from api.readers.wallet_state import (
     MOST_POSITIONS,
@@ -27,6 +28,7 @@ from api.readers.wallet_state import (
 from api.sql import load
 from api.stores import Stores
 from schemas.base58 import decode, encode
+from schemas.money import MONEY
 from schemas.positions import Position, unpack_position
 
 _COLD: Final = load(__package__, "cold_positions")
@@ -153,6 +155,19 @@ async def read_one(stores: Stores, wallet: str, mint: str) -> tuple[WalletState,
     state, absent = await read_positions_of(stores, wallet, [mint])
     positions = state.positions or await _cold_of(stores, state, sorted(absent))
     return state, positions.get(mint)
+
+
+def no_position(mint: str) -> Problem:
+    """Return the problem of a token that a wallet has no position in."""
+    if mint in MONEY:
+        return Problem(
+            NO_POSITION,
+            "this is money, which tokens are bought with: no wallet has a position in it; "
+            "/holdings tells what a wallet has of it",
+        )
+    return Problem(
+        NO_POSITION, "since the tape began, the wallet has not traded, received or sent this token"
+    )
 
 
 async def _cold_of(stores: Stores, state: WalletState, mints: Sequence[str]) -> dict[str, Position]:

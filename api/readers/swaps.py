@@ -14,10 +14,10 @@ from typing import Final
 
 from api.amounts import sol, usd
 from api.answers.history import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletTokenSwaps
-from api.errors import INVALID_CURSOR, UNKNOWN_TOKEN, Problem
+from api.errors import INVALID_CURSOR, Problem
 from api.pages import Page, Place, place
 from api.readers.settled import MINT_TAGS, Settled, read_settled
-from api.readers.tokens import read_tokens
+from api.readers.tokens import read_tokens, unknown_token
 from api.readers.unique import Row, read_unique
 from api.sql import load
 from api.stores import Stores
@@ -102,7 +102,7 @@ def of_wallet_and_token(wallet: str, mint: str) -> str:
 async def _require_known(stores: Stores, mint: str, rows: list[Row]) -> None:
     """Raise Problem for a token that nobody has heard of; one that has swaps is known."""
     if not rows and (await read_tokens(stores, [mint])).get(mint) is None:
-        raise Problem(UNKNOWN_TOKEN, f"no trade and no creation of {mint} was seen")
+        raise unknown_token(mint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from api.amounts import LAMPORTS, human, sol
 from api.answers.tokens import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
-from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
-from api.readers.tokens import Token, Tokens, read_tokens
+from api.readers.tokens import Token, Tokens, read_tokens, unknown_token
 from api.stores import Stores
 from schemas.markets import (
     QUARTERS_KEPT,
@@ -159,13 +158,6 @@ def _known(tokens: Tokens, mint: str) -> Token:
     if found is None:
         raise unknown_token(mint)
     return found
-
-
-def unknown_token(mint: str) -> Problem:
-    """Return the problem of a mint of which nothing is known."""
-    return Problem(
-        UNKNOWN_TOKEN, f"{mint}: no trade, creation or balance of it was seen, nor what it is"
-    )
 
 
 def _in_dollars(in_sol: float | None, tokens: Tokens) -> float | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api.answers.tokens import About, PriceSource
+from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
 from api.readers.token_facts import Facts, facts
 from api.stores import Stores
@@ -186,6 +187,13 @@ async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = 
     if late:
         await _complete(stores, late, tokens, fields)
     return tokens
+
+
+def unknown_token(mint: str) -> Problem:
+    """Return the problem of a mint of which nothing is known."""
+    return Problem(
+        UNKNOWN_TOKEN, f"{mint}: no trade, creation or balance of it was seen, nor what it is"
+    )
 
 
 def _commands(groups: Mapping[int, list[str]], fields: tuple[str, ...]) -> list[tuple[Any, ...]]:

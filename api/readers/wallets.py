@@ -34,7 +34,6 @@ from api.answers.wallets import (
     Positions,
     TopPositions,
 )
-from api.errors import NO_POSITION, Problem
 from api.readers.holdings import (
     Beginning,
     Wanted,
@@ -47,6 +46,7 @@ from api.readers.position_figures import OpenSum, Valued, position_answer, tradi
 from api.readers.positions import (
     BEFORE_ALL,
     PositionPage,
+    no_position,
     order,
     read_large,
     read_one,
@@ -158,10 +158,7 @@ class Wallets:
         """Return a wallet's position in a token."""
         state, position = await read_one(self._stores, wallet, mint)
         if position is None:
-            raise Problem(
-                NO_POSITION,
-                "since the tape began, the wallet has not traded, received or sent this token",
-            )
+            raise no_position(mint)
         tokens = await read_tokens(self._stores, [mint])
         token = tokens.get(mint)
         return {

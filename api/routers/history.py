@@ -285,6 +285,7 @@ def _audit(routes: APIRouter, stores: Stores) -> None:
         A match is what a sale, transfer or burn took of one lot: quantity, cost, share of the
         proceeds, gain. Over all pages the gains of the matches add up to `realised_*` of the
         position, and what is left of the lots to its `held_raw` and `held_cost_*`. A page has
-        `limit` of each; one list may end pages before the other.
+        `limit` of each; one list may end pages before the other. SOL, USDC, USDT and USD1 are
+        money and have no lots.
         """
         return reply(request, await lots.read_lots(stores, wallet, mint, limit, cursor))

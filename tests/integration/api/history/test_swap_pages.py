@@ -205,8 +205,15 @@ async def test_who_is_not_known(store, ask, new_address):
     empty = await ask.get(f"/api/wallets/{nobody}/swaps")
     assert empty["swaps"] == []
     assert empty["page"] == {"next_cursor": None, "has_more": False}
-    for path in (f"tokens/{nobody}/swaps", f"wallets/{nobody}/trades/{nobody}"):
-        assert (await ask.get(f"/api/{path}", 404))["code"] == "unknown_token"
+    details = set()
+    for path in (
+        *(f"tokens/{nobody}", f"tokens/{nobody}/swaps", f"tokens/{nobody}/candles"),
+        *(f"wallets/{nobody}/trades/{nobody}", f"wallets/{nobody}/pnl/{nobody}/daily"),
+    ):
+        refused = await ask.get(f"/api/{path}", 404)
+        assert refused["code"] == "unknown_token"
+        details.add(refused["detail"])
+    assert len(details) == 1, "one reason, one wording"
     store.token(nobody)
     assert (await ask.get(f"/api/tokens/{nobody}/swaps"))["swaps"] == []
 

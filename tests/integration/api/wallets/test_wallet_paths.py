@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from schemas.base58 import decode
-from schemas.money import WSOL
+from schemas.money import USDC, WSOL
 from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
 from tests.integration.api.asking import STANDS_S
@@ -139,8 +139,10 @@ async def test_an_unknown_wallet_has_empty_answers(make_books, ask, tape, filled
     assert portfolio["holdings"]["native"] is None
     assert portfolio["holdings"]["value_usd"] is None
     assert portfolio["positions"]["top"] == []
-    problem = await ask.get(f"/api/wallets/{NOBODY}/{made.mints[0]}", 404)
-    assert problem["code"] == "no_position"
+    for path in (made.mints[0], f"{made.mints[0]}/lots"):
+        problem = await ask.get(f"/api/wallets/{NOBODY}/{path}", 404)
+        assert problem["code"] == "no_position"
+        assert "not traded, received or sent" in problem["detail"]
 
 
 async def test_money_is_no_position(make_books, ask, tape):
@@ -148,7 +150,10 @@ async def test_money_is_no_position(make_books, ask, tape):
     books = await make_books()
     await books.play(made.slots(60))
     for wallet in made.wallets:
-        assert (await ask.get(f"/api/wallets/{wallet}/{WSOL}", 404))["code"] == "no_position"
+        for path in (WSOL, USDC, f"{WSOL}/lots"):
+            refused = await ask.get(f"/api/wallets/{wallet}/{path}", 404)
+            assert refused["code"] == "no_position"
+            assert refused["detail"].startswith("this is money"), "the wallet did trade with it"
 
 
 @pytest.mark.parametrize(
