@@ -95,8 +95,8 @@ def decode(file: IO[bytes], check: bool, undecoded: bool) -> None:
 
     FILE holds one `getTransaction` answer a line (encoding json or base64, with or without
     the JSON-RPC envelope); - or nothing reads standard input. One event a line is written,
-    in execution order; raw amounts are strings. A line that cannot be read is reported on
-    standard error, the rest goes on, and the exit status is 1.
+    in execution order; raw amounts and lamports are strings. A line that cannot be read is
+    reported on standard error, the rest goes on, and the exit status is 1.
 
     \b
     Example:

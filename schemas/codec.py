@@ -1,7 +1,8 @@
 """The events of the tape in their three forms: dataclass, Protobuf and, to be read, JSON.
 
-JSON has the field names of tape.proto and `kind` first. Raw amounts and u128 values are
-strings there (they do not fit a double), other numbers are numbers, what is not known is null.
+JSON has the field names of tape.proto and `kind` first. Raw amounts, money in lamports or
+millionths of a dollar, and u128 values are strings there (they do not fit a double), other numbers
+are numbers, what is not known is null.
 """
 
 from __future__ import annotations
@@ -278,6 +279,7 @@ _Convert = Callable[[Any], Any]
 _Fields = tuple[tuple[str, bool, _Convert | None], ...]  # name, may be unset, to JSON
 
 _U128: Final = frozenset({"liquidity", "sqrt_price_x64"})
+_EXACT: Final = ("_raw", "lamports", "_micros")  # how the names of amounts and money end
 _KINDS: Final[dict[type[Event], str]] = {
     Swap: "swap",
     Creation: "creation",
@@ -334,7 +336,7 @@ def _to_json(field: FieldDescriptor) -> _Convert | None:
         return lambda text: text or None
     if field.name == "sol_usd":
         return lambda text: float(text) if text else None
-    if field.name.endswith("_raw"):
+    if field.name.endswith(_EXACT):
         return str
     if field.name == "account":
         return base58.encode
@@ -346,7 +348,7 @@ def _to_json(field: FieldDescriptor) -> _Convert | None:
 def _event_to_json(name: str) -> _Convert | None:
     if name in ("side", "commitment"):
         return lambda value: value.name.lower()
-    return str if name.endswith("_raw") or name in _U128 else None
+    return str if name.endswith(_EXACT) or name in _U128 else None
 
 
 _MESSAGE_FIELDS: Final[dict[str, _Fields]] = {

@@ -139,9 +139,11 @@ class Swap(TypedDict):
         str | None, about("fee of the pool, of `pool_fee_mint`; null: the venue does not tell")
     ]
     pool_fee_mint: Annotated[str, about("token of that fee, or empty")]
-    fee_lamports: Annotated[int, about("network fee of the transaction, base and priority", 105000)]
-    priority_fee_lamports: Annotated[int, about("of this the priority fee", 100000)]
-    tip_lamports: Annotated[int, about("tips of the transaction", 1000000)]
+    fee_lamports: Annotated[
+        str, about("network fee of the transaction, base and priority", "105000")
+    ]
+    priority_fee_lamports: Annotated[str, about("of this the priority fee", "100000")]
+    tip_lamports: Annotated[str, about("tips of the transaction", "1000000")]
     router: Annotated[str, about("aggregator or trading app, a slug, or empty", "jupiter")]
     platform: Annotated[str, about("launchpad of the token, a slug, or empty", "pump-fun")]
     commitment: Annotated[Literal["confirmed"], about("how sure the slot is", "confirmed")]
@@ -154,9 +156,9 @@ class Swap(TypedDict):
         str | None, about("square root of such a pool's price after the swap, times 2^64")
     ]
     sol_value_lamports: Annotated[
-        int | None, about("value of `quote_amount_raw` in lamports; null: not known", 1500000000)
+        str | None, about("value of `quote_amount_raw` in lamports; null: not known", "1500000000")
     ]
-    usd_value_micros: Annotated[int | None, about(_MICROS, 225000000)]
+    usd_value_micros: Annotated[str | None, about(_MICROS, "225000000")]
     amount: Annotated[float, about("`amount_raw` in whole tokens", 125_000.0)]
     quote_amount: Annotated[float, about("`quote_amount_raw` in whole tokens", 1.5)]
     fee_sol: Annotated[float, about("`fee_lamports` in SOL", 0.000105)]

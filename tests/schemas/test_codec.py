@@ -169,7 +169,8 @@ def test_swap_as_json() -> None:
     assert values["amount_raw"] == "2000000"
     assert values["pool_fee_raw"] == str(2**63)
     assert values["liquidity"] == str(2**100)
-    assert values["fee_lamports"] == 5000
+    assert values["fee_lamports"] == "5000"
+    assert values["usd_value_micros"] is None
     assert values["slot"] == 300_000_000
     assert values["reserve_raw"] is None
     assert values["price"] == 0.25
@@ -179,9 +180,11 @@ def test_published_swap_shows_its_values() -> None:
     message = codec.swap_to_proto(SWAP)
     message.price_sol = 0.25
     message.usd_value = 75.5
+    message.sol_value_lamports = message.usd_value_micros = 2**63
     values = codec.message_to_json(message)
     assert values["price_sol"] == 0.25
     assert values["usd_value"] == 75.5
+    assert values["sol_value_lamports"] == values["usd_value_micros"] == str(2**63)
     assert values["price_usd"] is None
 
 
@@ -197,10 +200,12 @@ def test_internal_batch_as_json() -> None:
     batch.events.add(slot_gap=tape_pb2.SlotGap(first_slot=1, last_slot=2, reason="lost"))
     batch.balances.add(account=bytes(32), amount_raw=2**60)
     batch.movements.add(sent_raw=7)
+    batch.quotes.add(mint="Mint", lamports=2**60, amount_raw=1)
     values = codec.message_to_json(batch)
     assert values["balances"][0]["account"] == "1" * 32
     assert values["balances"][0]["amount_raw"] == str(2**60)
     assert values["movements"][0]["sent_raw"] == "7"
+    assert values["quotes"][0]["lamports"] == str(2**60)
     assert values["kind"] == "slot_batch"
     assert values["sol_usd"] == 151.25
     assert values["outcomes"] == {"decoded": 1, "unknown": 2, "malformed": 3}

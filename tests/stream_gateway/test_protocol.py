@@ -206,6 +206,20 @@ def test_fields_of_events(kind: str) -> None:
     assert column(section(heading), 0, table) == list(frame["data"])
 
 
+WORDS = {"text": str, "integer": int, "number": int | float, "object": dict}
+
+
+def test_types_of_events() -> None:
+    exact = ("reserve_raw", "pool_fee_raw", "sol_value_lamports", "usd_value_micros")
+    whole = tape_pb2.Swap(**dict.fromkeys(exact, 2**63))
+    for kind, event in {**DATA, "swap": channels.swap_event(whole)}.items():
+        data = orjson.loads(event.frame)["data"]
+        heading, table = TABLES[kind]
+        for name, words in (row[:2] for row in tables(section(heading))[table]):
+            if data[name] is not None:
+                assert isinstance(data[name], WORDS[words.split(" ")[0]]), (kind, name)
+
+
 def test_null_is_told_where_it_may_be() -> None:
     for kind in ("swap", "creation", "price", "status"):
         data = orjson.loads(DATA[kind].frame)["data"]

@@ -4,6 +4,7 @@ import { element, foreign, link, outward, unseen } from "./dom.js";
 import { amount, dateTime, exact, money, price, short, slug, time } from "./format.js";
 
 const LAMPORTS = 1e9;
+const sol = (lamports) => Number(lamports) / LAMPORTS; // raw amounts are text
 const STATES = {
   processed: ["○", "processed: the chain may still drop it"],
   confirmed: ["●", "confirmed: two thirds of the stake voted for it"],
@@ -103,15 +104,15 @@ export function swapColumns(symbols) {
       label: "Fee, SOL",
       title: "Network fee of the transaction: base and priority",
       numeric: true,
-      content: (swap) => amount(swap.fee_lamports / LAMPORTS),
-      cellTitle: (swap) => `${exact(swap.priority_fee_lamports / LAMPORTS)} SOL of it for priority`,
+      content: (swap) => amount(sol(swap.fee_lamports)),
+      cellTitle: (swap) => `${exact(sol(swap.priority_fee_lamports))} SOL of it for priority`,
     },
     {
       id: "tip",
       label: "Tip, SOL",
       title: "Of the transaction, to those who pack blocks",
       numeric: true,
-      content: (swap) => (swap.tip_lamports > 0 ? amount(swap.tip_lamports / LAMPORTS) : "–"),
+      content: (swap) => (sol(swap.tip_lamports) > 0 ? amount(sol(swap.tip_lamports)) : "–"),
     },
     {
       id: "wallet",

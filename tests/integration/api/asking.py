@@ -139,23 +139,25 @@ def unlike(told: Json, places: int | None, decimals: Mapping[str, int | None]) -
     if isinstance(told, list):
         for part in told:
             yield from unlike(part, places, decimals)
-    if not isinstance(told, dict) or ("event_index" in told and "quote_mint" in told):
-        return  # a swap is as the live streams have it: its fields are compared one by one
+    if not isinstance(told, dict):
+        return
     if isinstance(told.get("mint"), str):
         places = decimals.get(told["mint"], places)
     if isinstance(told.get("decimals"), int):
         places = told["decimals"]
     for name, value in told.items():
         yield from unlike(value, places, decimals)
+        if name.endswith(("lamports", "_micros", "_raw")) and not (
+            value is None or (isinstance(value, str) and str(int(value)) == value)
+        ):
+            yield f"{name} is {value!r}: no integer in text"
+            continue
         for ending, human, of in (
             ("lamports", "sol", SOL_DECIMALS),
             ("_usd_micros", "_usd", USD_DECIMALS),
             ("_raw", "", told.get("quote_decimals") if "quote_" in name else places),
         ):
             if not name.endswith(ending):
-                continue
-            if value is not None and not (isinstance(value, str) and str(int(value)) == value):
-                yield f"{name} is {value!r}: no integer in text"
                 continue
             other = name.removesuffix(ending) + human
             if other not in told:

@@ -101,12 +101,13 @@ def all_days(known: Known) -> list[int]:
 _AS_IT_IS = (
     *("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool"),
     *("wallet", "fee_payer", "mint", "quote_mint", "side", "decimals", "quote_decimals"),
-    *("pool_fee_mint", "fee_lamports", "priority_fee_lamports", "tip_lamports", "router"),
-    *("sol_value_lamports", "usd_value_micros"),
+    *("pool_fee_mint", "router"),
 )
 _AS_TEXT = (
     *("amount_raw", "quote_amount_raw", "wallet_amount_raw", "wallet_quote_amount_raw"),
     *("pool_fee_raw", "reserve_raw", "quote_reserve_raw", "liquidity", "sqrt_price_x64"),
+    *("fee_lamports", "priority_fee_lamports", "tip_lamports"),
+    *("sol_value_lamports", "usd_value_micros"),
 )
 
 

@@ -93,8 +93,6 @@ def same(name: str, event: dict[str, Any], wanted: Any) -> bool:
     if "reserve" in name and event["dex"] == "raydium-cpmm" and wanted is not None:
         # The event does not say which part of the fee waits for the protocol in the vault.
         return 0 <= int(got) - int(wanted) <= int(event["pool_fee_raw"])
-    if name.endswith("_lamports"):
-        return int(got) == int(wanted)
     if wanted is None or got is None:
         return got in (None, "") and wanted in (None, "")
     return str(got) == str(wanted)
