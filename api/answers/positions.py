@@ -40,6 +40,7 @@ class Paid(TypedDict):
     fee_lamports: Annotated[str, about("network fees, base and priority", "105000")]
     fee_sol: Annotated[float, about(_SOL, 0.000105)]
     priority_fee_lamports: Annotated[str, about("of these the priority fees", "100000")]
+    priority_fee_sol: Annotated[float, about(_SOL, 0.0001)]
     tip_lamports: Annotated[str, about("tips", "1000000")]
     tip_sol: Annotated[float, about(_SOL, 0.001)]
 
@@ -66,7 +67,9 @@ class Outcome(TypedDict):
     matched_cost_lamports: Annotated[
         str, about("cost, first in first out, of what was sold or burned", "10000000000")
     ]
+    matched_cost_sol: Annotated[float, about(_SOL, 10.0)]
     matched_cost_usd_micros: Annotated[str, about(_MICROS, "1500000000")]
+    matched_cost_usd: Annotated[float, about(_USD, 1500.0)]
     realised_lamports: Annotated[
         str | None,
         about(
@@ -79,7 +82,7 @@ class Outcome(TypedDict):
     realised_usd_micros: Annotated[str | None, about(_MICROS, "300000000")]
     realised_usd: Annotated[float | None, about(_USD, 300.0)]
     realised_pct: Annotated[
-        float | None, about("`realised_usd` in per cent of the cost of what was sold", 20.0)
+        float | None, about("`realised_usd` in per cent of `matched_cost_usd`", 20.0)
     ]
 
 

@@ -146,10 +146,16 @@ class LastDay(TypedDict):
     buys: Annotated[int, about("swaps that bought it", 120)]
     sells: Annotated[int, about("swaps that sold it", 80)]
     traders: Annotated[int, about("different wallets among them", 75)]
-    buy_volume_usd: Annotated[float, about("dollars of the purchases", 5_100.0)]
-    sell_volume_usd: Annotated[float, about("dollars of the sales", 4_200.0)]
-    volume_usd: Annotated[float, about("dollars of both", 9_300.0)]
-    volume_sol: Annotated[float, about("SOL of both", 62.0)]
+    buy_volume_usd_micros: Annotated[
+        str, about("purchases, in millionths of a dollar", "5100000000")
+    ]
+    buy_volume_usd: Annotated[float, about(_USD, 5_100.0)]
+    sell_volume_usd_micros: Annotated[str, about("sales, in millionths of a dollar", "4200000000")]
+    sell_volume_usd: Annotated[float, about(_USD, 4_200.0)]
+    volume_usd_micros: Annotated[str, about("both, in millionths of a dollar", "9300000000")]
+    volume_usd: Annotated[float, about(_USD, 9_300.0)]
+    volume_lamports: Annotated[str, about("both, in lamports", "62000000000")]
+    volume_sol: Annotated[float, about(_SOL, 62.0)]
 
 
 class Token(TokenFacts, AsOf):

@@ -116,7 +116,9 @@ def outcome(record: Position | WalletDay) -> Outcome:
         "sold_usd_micros": str(sold_usd_micros),
         "sold_usd": sold_usd_micros / _MICROS,
         "matched_cost_lamports": str(cost_lamports),
+        "matched_cost_sol": cost_lamports / _LAMPORTS,
         "matched_cost_usd_micros": str(cost_usd_micros),
+        "matched_cost_usd": cost_usd_micros / _MICROS,
         "realised_lamports": str(lamports) if matched else None,
         "realised_sol": None if lamports is None else lamports / _LAMPORTS,
         "realised_usd_micros": str(usd_micros) if matched else None,
@@ -131,6 +133,7 @@ def paid(record: Position | WalletDay) -> Paid:
         "fee_lamports": str(record.fee_lamports),
         "fee_sol": record.fee_lamports / _LAMPORTS,
         "priority_fee_lamports": str(record.priority_fee_lamports),
+        "priority_fee_sol": record.priority_fee_lamports / _LAMPORTS,
         "tip_lamports": str(record.tip_lamports),
         "tip_sol": record.tip_lamports / _LAMPORTS,
     }

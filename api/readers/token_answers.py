@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 
-from api.amounts import LAMPORTS, human, sol
+from api.amounts import LAMPORTS, human, sol, usd
 from api.answers.tokens import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
@@ -166,14 +166,20 @@ def _in_dollars(in_sol: float | None, tokens: Tokens) -> float | None:
 
 def _day(quarters: bytes, now_ms: int) -> LastDay:
     day = window(quarters, now_ms // 60_000, DAY_MIN)
+    usd_micros = day.buy_usd_micros + day.sell_usd_micros
+    lamports = day.buy_lamports + day.sell_lamports
     return {
         "buys": day.buys,
         "sells": day.sells,
         "traders": day.traders,
-        "buy_volume_usd": day.buy_usd_micros / 1e6,
-        "sell_volume_usd": day.sell_usd_micros / 1e6,
-        "volume_usd": (day.buy_usd_micros + day.sell_usd_micros) / 1e6,
-        "volume_sol": (day.buy_lamports + day.sell_lamports) / 1e9,
+        "buy_volume_usd_micros": str(day.buy_usd_micros),
+        "buy_volume_usd": usd(day.buy_usd_micros),
+        "sell_volume_usd_micros": str(day.sell_usd_micros),
+        "sell_volume_usd": usd(day.sell_usd_micros),
+        "volume_usd_micros": str(usd_micros),
+        "volume_usd": usd(usd_micros),
+        "volume_lamports": str(lamports),
+        "volume_sol": sol(lamports),
     }
 
 

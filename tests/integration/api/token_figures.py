@@ -209,12 +209,10 @@ class TokenFigures:
             "buys": len(buys),
             "sells": len(sells),
             "traders": len({trade.wallet for trade in trades}),
-            "buy_volume_usd": Near(dollars(buys)),
-            "sell_volume_usd": Near(dollars(sells)),
-            "volume_usd": Near(dollars(trades)),
-            "volume_sol": Near(
-                Fraction(sum(t.swap["sol_value_lamports"] or 0 for t in trades), 10**9)
-            ),
+            "buy_volume_usd_micros": str(usd_micros(buys)),
+            "sell_volume_usd_micros": str(usd_micros(sells)),
+            "volume_usd_micros": str(usd_micros(trades)),
+            "volume_lamports": str(sum(t.swap["sol_value_lamports"] or 0 for t in trades)),
         }
 
     def pools(self, mint: str) -> dict[str, Figures]:
@@ -293,9 +291,9 @@ class TokenFigures:
             "dex": about["platform"],
             "buy_count": day["buys"],
             "sell_count": day["sells"],
-            "buy_volume_24h": day["buy_volume_usd"],
-            "sell_volume_24h": day["sell_volume_usd"],
-            "total_volume_24h": day["volume_usd"],
+            "buy_volume_24h": dollars(day["buy_volume_usd_micros"]),
+            "sell_volume_24h": dollars(day["sell_volume_usd_micros"]),
+            "total_volume_24h": dollars(day["volume_usd_micros"]),
             "holder_count": market["holder_count"],
             "top10_holders_pct": Near(Fraction(100 * top10, int(raw))),
             "dev_holding_pct": market["creator_pct"],
@@ -305,6 +303,11 @@ class TokenFigures:
         }
 
 
-def dollars(trades: Iterable[Trade]) -> Fraction:
+def usd_micros(trades: Iterable[Trade]) -> int:
     """Return what trades were worth."""
-    return Fraction(sum(trade.swap["usd_value_micros"] or 0 for trade in trades), 10**6)
+    return sum(trade.swap["usd_value_micros"] or 0 for trade in trades)
+
+
+def dollars(micros: str) -> Near:
+    """Return an answer's millionths of a dollar in dollars."""
+    return Near(Fraction(int(micros), 10**6))

@@ -72,8 +72,11 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
         "as_of_slot": chain.slot - 1, "as_of_ms": T0_MS + 1_000,
     }  # fmt: skip
     assert day == {
-        "buys": 1, "sells": 0, "traders": 1, "buy_volume_usd": 150.0, "sell_volume_usd": 0.0,
-        "volume_usd": 150.0, "volume_sol": 1.0,
+        "buys": 1, "sells": 0, "traders": 1,
+        "buy_volume_usd_micros": "150000000", "buy_volume_usd": 150.0,
+        "sell_volume_usd_micros": "0", "sell_volume_usd": 0.0,
+        "volume_usd_micros": "150000000", "volume_usd": 150.0,
+        "volume_lamports": "1000000000", "volume_sol": 1.0,
     }  # fmt: skip
     price = await told(client, f"/api/tokens/{mint}/price")
     assert price == {name: token[name] for name in price}

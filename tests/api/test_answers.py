@@ -1,0 +1,46 @@
+"""The shapes of answers: raw integers and the human numbers that stand beside them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import pytest
+from typing_extensions import is_typeddict
+
+import api.answers
+
+PAIRS = (("_lamports", "_sol"), ("_usd_micros", "_usd"))
+ALONE = {
+    "price_sol", "price_usd", "average_entry_sol", "average_entry_usd", "market_cap_usd",
+    "liquidity_usd", *(f"{name}_{unit}" for name in ("open", "high", "low", "close")
+    for unit in ("sol", "usd")),
+}  # fmt: skip
+"""Prices, and what is computed from them."""
+OF_THE_STREAMS = {"sol_value_lamports": "sol_value", "usd_value_micros": "usd_value"}
+
+
+def shapes() -> Iterator[Any]:
+    for found in pkgutil.iter_modules(api.answers.__path__):
+        module = importlib.import_module(f"api.answers.{found.name}")
+        for shape in vars(module).values():
+            if is_typeddict(shape) and shape.__module__ == module.__name__:
+                yield shape
+
+
+@pytest.mark.parametrize("shape", [*shapes()], ids=lambda shape: shape.__qualname__)
+def test_money_is_told_as_a_raw_integer_and_as_a_number(shape: Any) -> None:
+    hints = get_type_hints(shape)
+    for name, hint in hints.items():
+        if name.endswith(("lamports", "_micros", "_raw")):
+            assert hint in (str, str | None), f"{name}: an integer of the chain is text"
+        if name in OF_THE_STREAMS:
+            assert OF_THE_STREAMS[name] in hints
+            continue
+        for raw, human in PAIRS:
+            if name.endswith(raw):
+                assert name.removesuffix(raw) + human in hints, name
+            elif name.endswith(human) and name not in ALONE:
+                assert name.removesuffix(human) + raw in hints, name
