@@ -6,6 +6,11 @@ LAMPORTS = 10**9
 MICROS = 10**6
 
 
+def text(number: int | None) -> str | None:
+    """Return an integer as JSON has it; None while it is not known."""
+    return None if number is None else str(number)
+
+
 def sol(lamports: int) -> float:
     """Return lamports in SOL."""
     return lamports / LAMPORTS

@@ -10,12 +10,8 @@ from typing import Annotated, Literal
 from typing_extensions import TypedDict
 
 from api.answers.positions import AsOf, Moved, Outcome, Paid, PnlDay, PositionOf, Trading, about
+from api.answers.words import IN_MICROS, IN_SOL, IN_USD, IN_WHOLE
 from api.pages import Page
-
-_SOL = "the same in SOL"
-_USD = "the same in dollars"
-_MICROS = "the same in millionths of a dollar"
-_WHOLE = "the same in whole tokens; null while the decimals are not known"
 
 FromDay = Annotated[str, about("first day asked for, UTC", "2026-07-02")]
 ToDay = Annotated[str, about("last day asked for, UTC", "2026-07-31")]
@@ -44,7 +40,7 @@ class TokenDay(TokenChange):
     day: Annotated[str, about("UTC, by the time of the blocks", "2026-07-31")]
     from_ms: Annotated[int, about("its beginning", 1_785_456_000_000)]
     held_raw: Annotated[str, about("in open lots at the end of the day", "25000000000000")]
-    held: Annotated[float | None, about(_WHOLE, 25_000_000.0)]
+    held: Annotated[float | None, about(IN_WHOLE, 25_000_000.0)]
 
 
 class DailyTokenPnl(AsOf):
@@ -68,17 +64,17 @@ class Volume(Paid):
     wins: Annotated[int, about("sales that realised a gain in dollars", 5)]
     losses: Annotated[int, about("sales that realised a loss in dollars", 3)]
     bought_lamports: Annotated[str, about("paid", "12500000000")]
-    bought_sol: Annotated[float, about(_SOL, 12.5)]
-    bought_usd_micros: Annotated[str, about(_MICROS, "1875000000")]
-    bought_usd: Annotated[float, about(_USD, 1875.0)]
+    bought_sol: Annotated[float, about(IN_SOL, 12.5)]
+    bought_usd_micros: Annotated[str, about(IN_MICROS, "1875000000")]
+    bought_usd: Annotated[float, about(IN_USD, 1875.0)]
     sold_lamports: Annotated[str, about("taken in", "14000000000")]
-    sold_sol: Annotated[float, about(_SOL, 14.0)]
-    sold_usd_micros: Annotated[str, about(_MICROS, "2100000000")]
-    sold_usd: Annotated[float, about(_USD, 2100.0)]
+    sold_sol: Annotated[float, about(IN_SOL, 14.0)]
+    sold_usd_micros: Annotated[str, about(IN_MICROS, "2100000000")]
+    sold_usd: Annotated[float, about(IN_USD, 2100.0)]
     volume_lamports: Annotated[str, about("both together", "26500000000")]
-    volume_sol: Annotated[float, about(_SOL, 26.5)]
-    volume_usd_micros: Annotated[str, about(_MICROS, "3975000000")]
-    volume_usd: Annotated[float, about(_USD, 3975.0)]
+    volume_sol: Annotated[float, about(IN_SOL, 26.5)]
+    volume_usd_micros: Annotated[str, about(IN_MICROS, "3975000000")]
+    volume_usd: Annotated[float, about(IN_USD, 3975.0)]
 
 
 class VolumeDay(Volume):
@@ -158,7 +154,7 @@ class Swap(TypedDict):
     sol_value_lamports: Annotated[
         str | None, about("value of `quote_amount_raw` in lamports; null: not known", "1500000000")
     ]
-    usd_value_micros: Annotated[str | None, about(_MICROS, "225000000")]
+    usd_value_micros: Annotated[str | None, about(IN_MICROS, "225000000")]
     amount: Annotated[float, about("`amount_raw` in whole tokens", 125_000.0)]
     quote_amount: Annotated[float, about("`quote_amount_raw` in whole tokens", 1.5)]
     fee_sol: Annotated[float, about("`fee_lamports` in SOL", 0.000105)]
@@ -208,11 +204,11 @@ class CandleRow(TypedDict):
     low_usd: Annotated[float | None, about("lowest price in dollars", 1.65e-5)]
     close_usd: Annotated[float | None, about("last price in dollars", 1.8e-5)]
     amount_raw: Annotated[str, about("traded, in the smallest unit", "125000000000000")]
-    amount: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
+    amount: Annotated[float | None, about(IN_WHOLE, 125_000_000.0)]
     volume_lamports: Annotated[str, about("value of all trades", "15000000000")]
-    volume_sol: Annotated[float, about(_SOL, 15.0)]
-    volume_usd_micros: Annotated[str, about(_MICROS, "2250000000")]
-    volume_usd: Annotated[float, about(_USD, 2250.0)]
+    volume_sol: Annotated[float, about(IN_SOL, 15.0)]
+    volume_usd_micros: Annotated[str, about(IN_MICROS, "2250000000")]
+    volume_usd: Annotated[float, about(IN_USD, 2250.0)]
     buys: Annotated[int, about("trades that bought the token", 31)]
     sells: Annotated[int, about("trades that sold it", 17)]
     slot: Annotated[int, about("of the last trade in it", 341_204_118)]
@@ -238,9 +234,9 @@ class OpenLot(TypedDict):
     tx_index: Annotated[int, about("place of that transaction in its slot", 17)]
     time_ms: Annotated[int, about("time of the block", 1_763_100_000_000)]
     opened_raw: Annotated[str, about("quantity it was opened with", "30000000000000")]
-    opened: Annotated[float | None, about(_WHOLE, 30_000_000.0)]
+    opened: Annotated[float | None, about(IN_WHOLE, 30_000_000.0)]
     quantity_raw: Annotated[str, about("of this held still", "25000000000000")]
-    quantity: Annotated[float | None, about(_WHOLE, 25_000_000.0)]
+    quantity: Annotated[float | None, about(IN_WHOLE, 25_000_000.0)]
     cost_lamports: Annotated[
         str | None,
         about(
@@ -248,9 +244,9 @@ class OpenLot(TypedDict):
             "2500000000",
         ),
     ]
-    cost_sol: Annotated[float | None, about(_SOL, 2.5)]
-    cost_usd_micros: Annotated[str | None, about(_MICROS, "375000000")]
-    cost_usd: Annotated[float | None, about(_USD, 375.0)]
+    cost_sol: Annotated[float | None, about(IN_SOL, 2.5)]
+    cost_usd_micros: Annotated[str | None, about(IN_MICROS, "375000000")]
+    cost_usd: Annotated[float | None, about(IN_USD, 375.0)]
 
 
 class LotMatch(TypedDict):
@@ -270,25 +266,25 @@ class LotMatch(TypedDict):
     lot_tx_index: Annotated[int | None, about("place of the transaction that opened it", 4)]
     lot_time_ms: Annotated[int | None, about("time of that block", 1_763_099_980_000)]
     quantity_raw: Annotated[str, about("taken of the lot", "5000000000000")]
-    quantity: Annotated[float | None, about(_WHOLE, 5_000_000.0)]
+    quantity: Annotated[float | None, about(IN_WHOLE, 5_000_000.0)]
     cost_lamports: Annotated[str | None, about("cost of that quantity; null: unknown", "500000000")]
-    cost_sol: Annotated[float | None, about(_SOL, 0.5)]
-    cost_usd_micros: Annotated[str | None, about(_MICROS, "75000000")]
-    cost_usd: Annotated[float | None, about(_USD, 75.0)]
+    cost_sol: Annotated[float | None, about(IN_SOL, 0.5)]
+    cost_usd_micros: Annotated[str | None, about(IN_MICROS, "75000000")]
+    cost_usd: Annotated[float | None, about(IN_USD, 75.0)]
     proceeds_lamports: Annotated[
         str | None,
         about("its share of what was taken in; null: unknown, or a transfer", "600000000"),
     ]
-    proceeds_sol: Annotated[float | None, about(_SOL, 0.6)]
-    proceeds_usd_micros: Annotated[str | None, about(_MICROS, "90000000")]
-    proceeds_usd: Annotated[float | None, about(_USD, 90.0)]
+    proceeds_sol: Annotated[float | None, about(IN_SOL, 0.6)]
+    proceeds_usd_micros: Annotated[str | None, about(IN_MICROS, "90000000")]
+    proceeds_usd: Annotated[float | None, about(IN_USD, 90.0)]
     realised_lamports: Annotated[
         str | None,
         about("proceeds less cost; null: a transfer, or one of the two is unknown", "100000000"),
     ]
-    realised_sol: Annotated[float | None, about(_SOL, 0.1)]
-    realised_usd_micros: Annotated[str | None, about(_MICROS, "15000000")]
-    realised_usd: Annotated[float | None, about(_USD, 15.0)]
+    realised_sol: Annotated[float | None, about(IN_SOL, 0.1)]
+    realised_usd_micros: Annotated[str | None, about(IN_MICROS, "15000000")]
+    realised_usd: Annotated[float | None, about(IN_USD, 15.0)]
 
 
 class Lots(AsOf):

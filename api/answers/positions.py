@@ -13,18 +13,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.answers.words import IN_MICROS, IN_MICROS_THEN, IN_SOL, IN_USD, IN_WHOLE
 from api.pages import Page
 
 
 def about(description: str, *examples: Any) -> Any:
     """Return what the document says of a field."""
     return Field(description=description, examples=[*examples] or None)
-
-
-_SOL = "the same in SOL"
-_MICROS = "the same in millionths of a dollar, each trade valued at its own time"
-_USD = "the same in dollars"
-_WHOLE = "the same in whole tokens; null while the decimals are not known"
 
 
 class AsOf(TypedDict):
@@ -38,11 +33,11 @@ class Paid(TypedDict):
     """What transactions cost beside the trade; never a part of a gain."""
 
     fee_lamports: Annotated[str, about("network fees, base and priority", "105000")]
-    fee_sol: Annotated[float, about(_SOL, 0.000105)]
+    fee_sol: Annotated[float, about(IN_SOL, 0.000105)]
     priority_fee_lamports: Annotated[str, about("of these the priority fees", "100000")]
-    priority_fee_sol: Annotated[float, about(_SOL, 0.0001)]
+    priority_fee_sol: Annotated[float, about(IN_SOL, 0.0001)]
     tip_lamports: Annotated[str, about("tips", "1000000")]
-    tip_sol: Annotated[float, about(_SOL, 0.001)]
+    tip_sol: Annotated[float, about(IN_SOL, 0.001)]
 
 
 class Outcome(TypedDict):
@@ -55,21 +50,21 @@ class Outcome(TypedDict):
     bought_lamports: Annotated[
         str, about("paid for what was bought at a known value", "12500000000")
     ]
-    bought_sol: Annotated[float, about(_SOL, 12.5)]
-    bought_usd_micros: Annotated[str, about(_MICROS, "1875000000")]
-    bought_usd: Annotated[float, about(_USD, 1875.0)]
+    bought_sol: Annotated[float, about(IN_SOL, 12.5)]
+    bought_usd_micros: Annotated[str, about(IN_MICROS_THEN, "1875000000")]
+    bought_usd: Annotated[float, about(IN_USD, 1875.0)]
     sold_lamports: Annotated[
         str, about("taken in for what was sold at a known value", "14000000000")
     ]
-    sold_sol: Annotated[float, about(_SOL, 14.0)]
-    sold_usd_micros: Annotated[str, about(_MICROS, "2100000000")]
-    sold_usd: Annotated[float, about(_USD, 2100.0)]
+    sold_sol: Annotated[float, about(IN_SOL, 14.0)]
+    sold_usd_micros: Annotated[str, about(IN_MICROS_THEN, "2100000000")]
+    sold_usd: Annotated[float, about(IN_USD, 2100.0)]
     matched_cost_lamports: Annotated[
         str, about("cost, first in first out, of what was sold or burned", "10000000000")
     ]
-    matched_cost_sol: Annotated[float, about(_SOL, 10.0)]
-    matched_cost_usd_micros: Annotated[str, about(_MICROS, "1500000000")]
-    matched_cost_usd: Annotated[float, about(_USD, 1500.0)]
+    matched_cost_sol: Annotated[float, about(IN_SOL, 10.0)]
+    matched_cost_usd_micros: Annotated[str, about(IN_MICROS_THEN, "1500000000")]
+    matched_cost_usd: Annotated[float, about(IN_USD, 1500.0)]
     realised_lamports: Annotated[
         str | None,
         about(
@@ -78,9 +73,9 @@ class Outcome(TypedDict):
             "2000000000",
         ),
     ]
-    realised_sol: Annotated[float | None, about(_SOL, 2.0)]
-    realised_usd_micros: Annotated[str | None, about(_MICROS, "300000000")]
-    realised_usd: Annotated[float | None, about(_USD, 300.0)]
+    realised_sol: Annotated[float | None, about(IN_SOL, 2.0)]
+    realised_usd_micros: Annotated[str | None, about(IN_MICROS_THEN, "300000000")]
+    realised_usd: Annotated[float | None, about(IN_USD, 300.0)]
     realised_pct: Annotated[
         float | None, about("`realised_usd` in per cent of `matched_cost_usd`", 20.0)
     ]
@@ -111,11 +106,9 @@ class Priced(TypedDict):
     value_lamports: Annotated[
         str | None, about("what it is worth, rounded down; null: no price", "3000000000")
     ]
-    value_sol: Annotated[float | None, about(_SOL, 3.0)]
-    value_usd_micros: Annotated[
-        str | None, about("the same in millionths of a dollar", "450000000")
-    ]
-    value_usd: Annotated[float | None, about(_USD, 450.0)]
+    value_sol: Annotated[float | None, about(IN_SOL, 3.0)]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "450000000")]
+    value_usd: Annotated[float | None, about(IN_USD, 450.0)]
 
 
 class Unrealised(TypedDict):
@@ -129,11 +122,9 @@ class Unrealised(TypedDict):
             "500000000",
         ),
     ]
-    unrealised_sol: Annotated[float | None, about(_SOL, 0.5)]
-    unrealised_usd_micros: Annotated[
-        str | None, about("the same in millionths of a dollar", "75000000")
-    ]
-    unrealised_usd: Annotated[float | None, about(_USD, 75.0)]
+    unrealised_sol: Annotated[float | None, about(IN_SOL, 0.5)]
+    unrealised_usd_micros: Annotated[str | None, about(IN_MICROS, "75000000")]
+    unrealised_usd: Annotated[float | None, about(IN_USD, 75.0)]
     unrealised_pct: Annotated[
         float | None, about("`unrealised_usd` in per cent of `held_cost_usd`", 20.0)
     ]
@@ -143,9 +134,9 @@ class Cost(TypedDict):
     """What is held has cost."""
 
     held_cost_lamports: Annotated[str, about("cost of the open lots", "2500000000")]
-    held_cost_sol: Annotated[float, about(_SOL, 2.5)]
-    held_cost_usd_micros: Annotated[str, about(_MICROS, "375000000")]
-    held_cost_usd: Annotated[float, about(_USD, 375.0)]
+    held_cost_sol: Annotated[float, about(IN_SOL, 2.5)]
+    held_cost_usd_micros: Annotated[str, about(IN_MICROS_THEN, "375000000")]
+    held_cost_usd: Annotated[float, about(IN_USD, 375.0)]
 
 
 class Unmatched(TypedDict):
@@ -158,22 +149,22 @@ class Unmatched(TypedDict):
             "0",
         ),
     ]
-    unmatched: Annotated[float | None, about(_WHOLE, 0.0)]
+    unmatched: Annotated[float | None, about(IN_WHOLE, 0.0)]
 
 
 class Moved(Unmatched):
     """What came and went of a token: of all time in a position, else within the answer's time."""
 
     bought_raw: Annotated[str, about("bought, net of each transaction", "125000000000000")]
-    bought: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
+    bought: Annotated[float | None, about(IN_WHOLE, 125_000_000.0)]
     sold_raw: Annotated[str, about("sold, net of each transaction", "100000000000000")]
-    sold: Annotated[float | None, about(_WHOLE, 100_000_000.0)]
+    sold: Annotated[float | None, about(IN_WHOLE, 100_000_000.0)]
     received_raw: Annotated[str, about("received beside trades: transfers, airdrops", "0")]
-    received: Annotated[float | None, about(_WHOLE, 0.0)]
+    received: Annotated[float | None, about(IN_WHOLE, 0.0)]
     sent_raw: Annotated[str, about("sent away beside trades; takes its cost along", "0")]
-    sent: Annotated[float | None, about(_WHOLE, 0.0)]
+    sent: Annotated[float | None, about(IN_WHOLE, 0.0)]
     burned_raw: Annotated[str, about("burned: sold for nothing", "0")]
-    burned: Annotated[float | None, about(_WHOLE, 0.0)]
+    burned: Annotated[float | None, about(IN_WHOLE, 0.0)]
 
 
 class PositionOf(Moved, Outcome, Cost, Priced, Unrealised, Paid):
@@ -188,15 +179,15 @@ class PositionOf(Moved, Outcome, Cost, Priced, Unrealised, Paid):
     symbol: Annotated[str | None, about("its symbol", "EXM")]
     decimals: Annotated[int | None, about("places behind the point", 6)]
     held_raw: Annotated[str, about("in open lots", "25000000000000")]
-    held: Annotated[float | None, about(_WHOLE, 25_000_000.0)]
+    held: Annotated[float | None, about(IN_WHOLE, 25_000_000.0)]
     unknown_cost_raw: Annotated[
         str, about("of these without a known cost: received, or bought at an unknown value", "0")
     ]
-    unknown_cost: Annotated[float | None, about(_WHOLE, 0.0)]
+    unknown_cost: Annotated[float | None, about(IN_WHOLE, 0.0)]
     average_entry_sol: Annotated[
         float | None, about("cost of a whole token, of those held at a known cost", 1e-7)
     ]
-    average_entry_usd: Annotated[float | None, about("the same in dollars", 1.5e-5)]
+    average_entry_usd: Annotated[float | None, about(IN_USD, 1.5e-5)]
     open_lots: Annotated[int, about("lots not fully disposed of", 3)]
     first_trade_slot: Annotated[
         int | None, about("slot of the first trade; null: none", 341_007_100)
@@ -219,11 +210,9 @@ class Open(Cost, Unrealised):
     value_lamports: Annotated[
         str | None, about("worth of what is held and priced; null: nothing is", "9000000000")
     ]
-    value_sol: Annotated[float | None, about(_SOL, 9.0)]
-    value_usd_micros: Annotated[
-        str | None, about("the same in millionths of a dollar", "1350000000")
-    ]
-    value_usd: Annotated[float | None, about(_USD, 1350.0)]
+    value_sol: Annotated[float | None, about(IN_SOL, 9.0)]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "1350000000")]
+    value_usd: Annotated[float | None, about(IN_USD, 1350.0)]
 
 
 class Totals(Trading):

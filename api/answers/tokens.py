@@ -11,14 +11,10 @@ from typing_extensions import TypedDict
 
 from api.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.answers.positions import AsOf, Unmatched, about
+from api.answers.words import IN_MICROS_THEN, IN_SOL, IN_USD, IN_WHOLE
 
 PriceSource = Literal["live", "settled", "reference", "par"]
 SupplySource = Literal["creation", "rpc"]
-
-_WHOLE = "the same in whole tokens; null while the decimals are not known"
-_USD = "the same in dollars"
-_MICROS = "the same in millionths of a dollar, each trade valued at its own time"
-_SOL = "the same in SOL"
 
 
 class Named(TypedDict):
@@ -37,7 +33,7 @@ class Supplied(TypedDict):
         str | None,
         about("as last told; what is minted or burned since is not seen", "1000000000000000"),
     ]
-    supply: Annotated[float | None, about(_WHOLE, 1_000_000_000.0)]
+    supply: Annotated[float | None, about(IN_WHOLE, 1_000_000_000.0)]
     supply_source: Annotated[
         SupplySource | None,
         about(
@@ -110,7 +106,7 @@ class TokenThen(About, PricedThen):
     creator_balance_raw: Annotated[
         str | None, about("what the creator holds; null: not known who that is", "20000000000000")
     ]
-    creator_balance: Annotated[float | None, about(_WHOLE, 20_000_000.0)]
+    creator_balance: Annotated[float | None, about(IN_WHOLE, 20_000_000.0)]
     creator_pct: Annotated[float | None, about("that in per cent of the supply", 2.0)]
     bonding_curve_pct: Annotated[
         float | None, about("how much of its curve is done; null: none, or not told", 41.7)
@@ -119,7 +115,7 @@ class TokenThen(About, PricedThen):
         str | None,
         about("in all pools that tell it, both sides; null: none does", "61200000000"),
     ]
-    liquidity_sol: Annotated[float | None, about(_SOL, 61.2)]
+    liquidity_sol: Annotated[float | None, about(IN_SOL, 61.2)]
     holder_count: Annotated[
         int | None, about("owners with a balance, as far as they were seen", 312)
     ]
@@ -149,13 +145,13 @@ class LastDay(TypedDict):
     buy_volume_usd_micros: Annotated[
         str, about("purchases, in millionths of a dollar", "5100000000")
     ]
-    buy_volume_usd: Annotated[float, about(_USD, 5_100.0)]
+    buy_volume_usd: Annotated[float, about(IN_USD, 5_100.0)]
     sell_volume_usd_micros: Annotated[str, about("sales, in millionths of a dollar", "4200000000")]
-    sell_volume_usd: Annotated[float, about(_USD, 4_200.0)]
+    sell_volume_usd: Annotated[float, about(IN_USD, 4_200.0)]
     volume_usd_micros: Annotated[str, about("both, in millionths of a dollar", "9300000000")]
-    volume_usd: Annotated[float, about(_USD, 9_300.0)]
+    volume_usd: Annotated[float, about(IN_USD, 9_300.0)]
     volume_lamports: Annotated[str, about("both, in lamports", "62000000000")]
-    volume_sol: Annotated[float, about(_SOL, 62.0)]
+    volume_sol: Annotated[float, about(IN_SOL, 62.0)]
 
 
 class Token(TokenFacts, AsOf):
@@ -185,11 +181,11 @@ class Pool(TypedDict):
     reserve_raw: Annotated[
         str | None, about("of the token; null: the venue does not tell", "206900000000000")
     ]
-    reserve: Annotated[float | None, about(_WHOLE, 206_900_000.0)]
+    reserve: Annotated[float | None, about(IN_WHOLE, 206_900_000.0)]
     liquidity_lamports: Annotated[
         str | None, about("both sides, taken for equal; null: not told", "169900000000")
     ]
-    liquidity_sol: Annotated[float | None, about(_SOL, 169.9)]
+    liquidity_sol: Annotated[float | None, about(IN_SOL, 169.9)]
     liquidity_usd: Annotated[
         float | None, about("the same in dollars, at SOL's price now", 25_497.0)
     ]
@@ -210,7 +206,7 @@ class Holder(TypedDict):
     place: Annotated[int, about("from 1, by balance", 1)]
     address: Annotated[str, about("the owner", EXAMPLE_WALLET)]
     balance_raw: Annotated[str, about("what all accounts of it hold", "20000000000000")]
-    balance: Annotated[float | None, about(_WHOLE, 20_000_000.0)]
+    balance: Annotated[float | None, about(IN_WHOLE, 20_000_000.0)]
     supply_pct: Annotated[float | None, about("that in per cent of `supply`", 2.0)]
 
 
@@ -238,22 +234,26 @@ class Trader(Unmatched):
             "300000000",
         ),
     ]
-    realised_usd: Annotated[float, about(_USD, 300.0)]
+    realised_usd: Annotated[float, about(IN_USD, 300.0)]
     realised_lamports: Annotated[str, about("the same gain in lamports", "2000000000")]
-    realised_sol: Annotated[float, about(_SOL, 2.0)]
+    realised_sol: Annotated[float, about(IN_SOL, 2.0)]
     realised_pct: Annotated[
         float | None, about("`realised_usd` in per cent of the cost of what was sold", 20.0)
     ]
     bought_raw: Annotated[str, about("bought so far", "125000000000000")]
-    bought: Annotated[float | None, about(_WHOLE, 125_000_000.0)]
-    bought_usd_micros: Annotated[str, about(f"paid at known values, {_MICROS}", "1875000000")]
-    bought_usd: Annotated[float, about(_USD, 1875.0)]
+    bought: Annotated[float | None, about(IN_WHOLE, 125_000_000.0)]
+    bought_usd_micros: Annotated[
+        str, about(f"paid at known values, {IN_MICROS_THEN}", "1875000000")
+    ]
+    bought_usd: Annotated[float, about(IN_USD, 1875.0)]
     sold_raw: Annotated[str, about("sold so far", "100000000000000")]
-    sold: Annotated[float | None, about(_WHOLE, 100_000_000.0)]
-    sold_usd_micros: Annotated[str, about(f"taken in at known values, {_MICROS}", "2100000000")]
-    sold_usd: Annotated[float, about(_USD, 2100.0)]
+    sold: Annotated[float | None, about(IN_WHOLE, 100_000_000.0)]
+    sold_usd_micros: Annotated[
+        str, about(f"taken in at known values, {IN_MICROS_THEN}", "2100000000")
+    ]
+    sold_usd: Annotated[float, about(IN_USD, 2100.0)]
     held_raw: Annotated[str, about("in open lots", "25000000000000")]
-    held: Annotated[float | None, about(_WHOLE, 25_000_000.0)]
+    held: Annotated[float | None, about(IN_WHOLE, 25_000_000.0)]
     buys: Annotated[int, about("transactions that bought, net", 12)]
     sells: Annotated[int, about("transactions that sold, net", 9)]
     wins: Annotated[int, about("sales that realised a gain in dollars", 5)]

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from api.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
 from api.answers.positions import AsOf, Open, PositionOf, Priced, Summary, Totals, Trading, about
+from api.answers.words import IN_MICROS, IN_SOL
 
 COVERAGE: Final = (
     "An account is known from the first change of its balance that the tape saw, and is exact from "
@@ -27,7 +28,7 @@ class Native(Priced):
     """The wallet's own SOL; wrapped SOL is a token."""
 
     lamports: Annotated[str, about("what the wallet's own account holds", "12500000000")]
-    sol: Annotated[float, about("the same in SOL", 12.5)]
+    sol: Annotated[float, about(IN_SOL, 12.5)]
 
 
 class Holding(Priced):
@@ -84,9 +85,7 @@ class Holdings(TypedDict):
             2000.5,
         ),
     ]
-    value_usd_micros: Annotated[
-        str | None, about("the same in millionths of a dollar", "2000500000")
-    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "2000500000")]
     native: Annotated[Native | None, about("the wallet's SOL; null: not known")]
     tokens: Annotated[list[Holding], about("what the wallet holds, most valuable first")]
     hidden_unverified: Annotated[int, about("tokens left out as not verified", 4)]
@@ -122,9 +121,7 @@ class HoldingsTotals(TypedDict):
             2000.5,
         ),
     ]
-    value_usd_micros: Annotated[
-        str | None, about("the same in millionths of a dollar", "2000500000")
-    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "2000500000")]
     native: Annotated[Native | None, about("the wallet's SOL; null: not known")]
     verified_tokens: Annotated[int, about("tokens that count in the value", 6)]
     unverified_tokens: Annotated[int, about("tokens that do not", 4)]

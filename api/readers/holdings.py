@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from api.amounts import sol, usd
+from api.amounts import sol, text, usd
 from api.answers.wallets import (
     COVERAGE,
     Coverage,
@@ -182,7 +182,7 @@ def holdings(
     total = _total(state, native, listed)
     return {
         "value_usd": None if total is None else usd(total),
-        "value_usd_micros": None if total is None else str(total),
+        "value_usd_micros": text(total),
         "native": native,
         "tokens": [_holding(each, tokens.now_ms) for each in listed],
         "hidden_unverified": unverified,
@@ -208,7 +208,7 @@ def holdings_totals(
     total = _total(state, native, verified)
     return {
         "value_usd": None if total is None else usd(total),
-        "value_usd_micros": None if total is None else str(total),
+        "value_usd_micros": text(total),
         "native": native,
         "verified_tokens": len(verified),
         "unverified_tokens": len(held) - len(verified),

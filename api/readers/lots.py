@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, Final
 
-from api.amounts import human, sol, usd
+from api.amounts import human, sol, text, usd
 from api.answers.history import LotMatch, Lots, OpenLot
 from api.errors import INVALID_CURSOR, Problem
 from api.pages import Page, seal, unseal
@@ -191,9 +191,9 @@ def _lot(number: int, lot: Lot, position: Position, decimals: int | None) -> Ope
         "opened": human(lot.quantity_raw, decimals),
         "quantity_raw": str(left_raw),
         "quantity": human(left_raw, decimals),
-        "cost_lamports": _text(lamports),
+        "cost_lamports": text(lamports),
         "cost_sol": None if lamports is None else sol(lamports),
-        "cost_usd_micros": _text(usd_micros),
+        "cost_usd_micros": text(usd_micros),
         "cost_usd": None if usd_micros is None else usd(usd_micros),
     }
 
@@ -262,20 +262,16 @@ def _match(row: Row, decimals: int | None) -> LotMatch:
         "lot_time_ms": row["lot_time_ms"] if has_lot else None,
         "quantity_raw": str(row["quantity_raw"]),
         "quantity": human(row["quantity_raw"], decimals),
-        "cost_lamports": _text(cost_lamports),
+        "cost_lamports": text(cost_lamports),
         "cost_sol": None if cost_lamports is None else sol(cost_lamports),
-        "cost_usd_micros": _text(cost_usd_micros),
+        "cost_usd_micros": text(cost_usd_micros),
         "cost_usd": None if cost_usd_micros is None else usd(cost_usd_micros),
-        "proceeds_lamports": _text(proceeds_lamports),
+        "proceeds_lamports": text(proceeds_lamports),
         "proceeds_sol": None if proceeds_lamports is None else sol(proceeds_lamports),
-        "proceeds_usd_micros": _text(proceeds_usd_micros),
+        "proceeds_usd_micros": text(proceeds_usd_micros),
         "proceeds_usd": None if proceeds_usd_micros is None else usd(proceeds_usd_micros),
-        "realised_lamports": _text(lamports),
+        "realised_lamports": text(lamports),
         "realised_sol": None if lamports is None else sol(lamports),
-        "realised_usd_micros": _text(usd_micros),
+        "realised_usd_micros": text(usd_micros),
         "realised_usd": None if usd_micros is None else usd(usd_micros),
     }
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from api.amounts import LAMPORTS as _LAMPORTS
 from api.amounts import MICROS as _MICROS
 from api.answers.positions import Open, Outcome, Paid, PositionOf, Priced, Trading, Unrealised
-from api.readers.tokens import STALE_AFTER_MS, Token
+from api.readers.tokens import Token, is_stale
 from schemas.positions import Position, WalletDay
 from schemas.prices import LastPrice
 
@@ -163,7 +163,7 @@ def priced_at(price: LastPrice | None, now_ms: int, value: Worth) -> Priced:
         "price_usd": None if price is None else price.price_usd,
         "price_time_ms": None if price is None else price.time_ms,
         "price_slot": None if price is None else price.slot,
-        "is_price_stale": None if price is None else now_ms - price.time_ms > STALE_AFTER_MS,
+        "is_price_stale": None if price is None else is_stale(price, now_ms),
         "value_lamports": None if lamports is None else str(lamports),
         "value_sol": None if lamports is None else lamports / _LAMPORTS,
         "value_usd_micros": None if usd_micros is None else str(usd_micros),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from api.amounts import sol, usd
+from api.amounts import sol, text, usd
 from api.answers.history import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletTokenSwaps
 from api.errors import INVALID_CURSOR, Problem
 from api.pages import Page, Place, place
@@ -246,7 +246,7 @@ def _swap(row: Row) -> Swap:
         "price_usd": usd_value / amount if usd_value is not None and amount else None,
         "sol_value": sol_value,
         "usd_value": usd_value,
-        "pool_fee_raw": _text(row["pool_fee_raw"]),
+        "pool_fee_raw": text(row["pool_fee_raw"]),
         "pool_fee_mint": row["pool_fee_mint"],
         "fee_lamports": str(row["fee_lamports"]),
         "priority_fee_lamports": str(row["priority_fee_lamports"]),
@@ -254,19 +254,15 @@ def _swap(row: Row) -> Swap:
         "router": row["router"],
         "platform": row["platform"],
         "commitment": "confirmed",
-        "reserve_raw": _text(row["reserve_raw"]),
-        "quote_reserve_raw": _text(row["quote_reserve_raw"]),
-        "liquidity": _text(row["liquidity"]),
-        "sqrt_price_x64": _text(row["sqrt_price_x64"]),
-        "sol_value_lamports": _text(lamports),
-        "usd_value_micros": _text(usd_micros),
+        "reserve_raw": text(row["reserve_raw"]),
+        "quote_reserve_raw": text(row["quote_reserve_raw"]),
+        "liquidity": text(row["liquidity"]),
+        "sqrt_price_x64": text(row["sqrt_price_x64"]),
+        "sol_value_lamports": text(lamports),
+        "usd_value_micros": text(usd_micros),
         "amount": amount,
         "quote_amount": quote_amount_raw / 10**quote_decimals,
         "fee_sol": sol(row["fee_lamports"]),
         "priority_fee_sol": sol(row["priority_fee_lamports"]),
         "tip_sol": sol(row["tip_lamports"]),
     }
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)

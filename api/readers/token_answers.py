@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 
-from api.amounts import LAMPORTS, human, sol, usd
+from api.amounts import human, sol, text, usd
 from api.answers.tokens import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.answers.tokens import Pool as PoolAnswer
 from api.answers.tokens import Token as TokenAnswer
@@ -116,7 +116,7 @@ def token_then(found: Token) -> TokenThen:
             answer["creator_pct"] = percent(creator_raw, facts.supply_raw)
         if lamports is not None:
             answer["liquidity_lamports"] = str(lamports)
-            answer["liquidity_sol"] = lamports / LAMPORTS
+            answer["liquidity_sol"] = sol(lamports)
     return answer
 
 
@@ -224,9 +224,9 @@ def _pool(
         "dex": facts.dex,
         "price_sol": whole(facts.price_sol),
         "price_usd": whole(facts.price_usd),
-        "reserve_raw": None if reserve_raw is None else str(reserve_raw),
+        "reserve_raw": text(reserve_raw),
         "reserve": None if reserve_raw is None else human(reserve_raw, found.decimals),
-        "liquidity_lamports": None if lamports is None else str(lamports),
+        "liquidity_lamports": text(lamports),
         "liquidity_sol": liquidity_sol,
         "liquidity_usd": _in_dollars(liquidity_sol, tokens),
         "last_trade_slot": facts.slot,

@@ -84,7 +84,7 @@ class Token:
 
     def is_stale(self, now_ms: int) -> bool:
         """Return whether the price is old; `now_ms` is the chain's."""
-        return self.price is not None and now_ms - self.price.time_ms > STALE_AFTER_MS
+        return self.price is not None and is_stale(self.price, now_ms)
 
 
 @dataclass(slots=True)
@@ -100,6 +100,11 @@ class Tokens:
     def get(self, mint: str) -> Token | None:
         """Return a token, None where nothing is known of it."""
         return self.by_mint.get(mint)
+
+
+def is_stale(price: LastPrice, now_ms: int) -> bool:
+    """Return whether a price is old; `now_ms` is the chain's."""
+    return now_ms - price.time_ms > STALE_AFTER_MS
 
 
 class _Names:
