@@ -180,9 +180,9 @@ the month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded
 `credits_spent`, each with `Retry-After`.
 
 **Numbers.** Integers of the chain are text (`*_raw`, `*_lamports`, `*_usd_micros`), numbers for
-people stand beside them (`amount`, `*_sol`, `*_usd`). Prices, and what is computed from them
-(market caps, `liquidity_usd`, the trending list), are numbers alone. What is not known is null,
-never 0. Times are milliseconds since the Unix epoch (`*_ms`).
+people stand beside them (`amount`, `*_sol`, `*_usd`). Prices, what is computed from them (market
+caps, `liquidity_usd`), and the figures of the trending list are numbers alone. What is not known
+is null, never 0. Times are milliseconds since the Unix epoch (`*_ms`).
 
 **As of.** Every answer but `/api/usage` and `/api/health` is complete up to the slot `as_of_slot`,
 whose block was made at `as_of_ms`. Windows of time end there, not at your clock's now.
