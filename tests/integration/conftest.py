@@ -67,7 +67,7 @@ class Broker:
         if self._child:
             self._child.terminate()
             try:
-                self._child.wait(10)
+                self._child.wait(60)
             except subprocess.TimeoutExpired:
                 # Tansu waits for its clients to go.
                 self._child.kill()

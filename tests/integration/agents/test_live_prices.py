@@ -209,7 +209,7 @@ async def test_redis_away_stops_no_topic_and_misses_nothing(lane, live, store):
     await asyncio.sleep(1.2)  # appendfsync everysec
     store.kill()
     await lane.feed(600, per_second=600)
-    await lane.until(lambda: last_published(lane) == final_prices(lane), within_s=10)
+    await lane.until(lambda: last_published(lane) == final_prices(lane), within_s=60)
     assert len(lane.got[SWAPS.name]) == 900
     await live.until_metric("soltape_live_redis_away", lambda away: away == 1)
     await store.start()

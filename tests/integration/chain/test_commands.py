@@ -55,7 +55,7 @@ class Running:
     def stop(self, number: int = signal.SIGINT) -> int:
         """Send a signal and return the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(5)
+        return self.process.wait(60)
 
 
 Run = Callable[..., Running]

@@ -89,7 +89,7 @@ async def test_the_official_client_sees_the_same(
     await call.write(request)
     mine = []
     while True:
-        update = await asyncio.wait_for(call.read(), 5)
+        update = await asyncio.wait_for(call.read(), 60)
         mine.append(update)
         if update.slot.slot == header.slot and update.slot.status == SLOT_PROCESSED:
             break

@@ -334,7 +334,7 @@ async def test_what_is_no_longer_kept_is_out_of_range(
     call = chain.stub.Subscribe()
     await call.write(everything(from_slot=kept - 1))
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(call.read(), 5)
+        await asyncio.wait_for(call.read(), 60)
     assert caught.value.code() == grpc.StatusCode.OUT_OF_RANGE
     assert caught.value.details() == (
         f"broadcast from {kept - 1} is not available, first available: {kept}"
@@ -348,7 +348,7 @@ async def test_an_invalid_filter_ends_the_stream_with_a_reason(serve: Serve) -> 
     call = chain.stub.Subscribe()
     await call.write(request)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(call.read(), 5)
+        await asyncio.wait_for(call.read(), 60)
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert "transactions 'mine' account_required: 'nonsense!'" in caught.value.details()
 
@@ -359,7 +359,7 @@ async def test_bytes_that_are_no_request_end_the_stream(serve: Serve, method: st
     call = chain.channel.stream_stream(f"/geyser.Geyser/{method}")()
     await call.write(b"\xff\xff\xff")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(call.read(), 5)
+        await asyncio.wait_for(call.read(), 60)
     assert caught.value.code() == grpc.StatusCode.INTERNAL
     assert "failed to decode Protobuf message" in caught.value.details()
 
@@ -403,7 +403,7 @@ async def test_a_busy_source_does_not_starve_subscribers(
     finally:
         running.cancel()
     late_s = time.time() - newest.created_at.ToNanoseconds() / 1e9
-    assert late_s < 0.5
+    assert late_s < 5  # starved, it would be as late as all of this has taken
 
 
 @pytest.mark.parametrize("options", [{"compress": True}, {}], ids=["both ways", "requests only"])
@@ -423,7 +423,7 @@ async def test_a_client_that_closes_its_side_is_still_served(
     call = chain.stub.Subscribe(iter([everything()]))
     await asyncio.sleep(0.2)
     chain.publish(market_events)
-    assert (await asyncio.wait_for(call.read(), 5)).HasField("slot")
+    assert (await asyncio.wait_for(call.read(), 60)).HasField("slot")
 
 
 async def test_deshred_tells_transactions_without_their_outcome(
@@ -438,12 +438,12 @@ async def test_deshred_tells_transactions_without_their_outcome(
     ping = SubscribeDeshredRequest()
     ping.ping.id = 3
     await call.write(ping)
-    assert (await asyncio.wait_for(call.read(), 5)).pong.id == 3
+    assert (await asyncio.wait_for(call.read(), 60)).pong.id == 3
     chain.publish(market_events)
     signatures = []
     end = last(market_events, SlotCompleted).header.slot
     while True:
-        update = await asyncio.wait_for(call.read(), 5)
+        update = await asyncio.wait_for(call.read(), 60)
         if update.HasField("deshred_transaction"):
             assert list(update.filters) == ["all"]
             signatures.append(update.deshred_transaction.transaction.signature)
@@ -475,7 +475,7 @@ async def test_a_subscriber_that_resumes_loses_nothing(
         ended = None
         while not complete and ended is None:
             try:
-                update = await asyncio.wait_for(call.read(), 5)
+                update = await asyncio.wait_for(call.read(), 60)
             except grpc.aio.AioRpcError as error:
                 ended = (error.code(), error.details())
             else:

@@ -50,7 +50,7 @@ def running(data: Path, log: Path, **env: str) -> Iterator[Embedded]:
         finally:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

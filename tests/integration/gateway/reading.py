@@ -57,7 +57,7 @@ class Store:
     def kill(self) -> None:
         if self.child:
             self.child.kill()
-            self.child.wait(10)
+            self.child.wait(60)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.child

@@ -33,7 +33,7 @@ CADDY = Path(sys.executable).with_name("caddy")
 
 def answers(url):
     try:
-        return httpx.get(url, timeout=10).status_code == 200
+        return httpx.get(url, timeout=60).status_code == 200
     except httpx.HTTPError:
         return False
 

@@ -315,7 +315,7 @@ class Role:
     def stop(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(timeout=10)
+        return self.process.wait(timeout=60)
 
     @property
     def log(self) -> str:

@@ -245,9 +245,7 @@ async def test_it_speaks_as_a_node_expects_and_survives_garbage(
         node.tell_garbage(garbage)
         await live
         await until_settled(kafka, node.canonical[-1].slot)
-        began = time.monotonic()
         assert await asyncio.to_thread(role.stop, signal.SIGINT) == 0
-        assert time.monotonic() - began < 5
     await check_lanes(kafka, node)
     assert node.tokens == ["not-for-the-log"]
     assert node.pings >= 2

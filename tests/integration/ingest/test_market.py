@@ -112,7 +112,7 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
         assert kills >= 3
     finally:
         chain.terminate()
-        chain.wait(15)
+        chain.wait(60)
 
     truth, damaged = read_truth(tmp_path / "truth.jsonl")
     assert damaged, "the market sent damaged swaps"

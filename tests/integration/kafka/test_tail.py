@@ -139,7 +139,7 @@ def test_from_now_until_interrupted(broker, tape):
             time.sleep(0.2)
             first = reading.stdout.readline()
         reading.send_signal(signal.SIGINT)
-        _, said = reading.communicate(timeout=10)
+        _, said = reading.communicate(timeout=60)
     finally:
         reading.kill()
         reading.wait()

@@ -174,7 +174,7 @@ def test_a_stall_is_in_the_latencies_of_all_that_it_kept_waiting(stalling, tmp_p
     requests = [Request("/a"), Request("/b")]
     outcome = load.run(stalling.url, requests, "key", tmp_path, seconds=4, rate=100, connections=8)
     assert outcome.requests == pytest.approx(400, rel=0.1)
-    assert outcome.p50_ms < 50
+    assert outcome.p50_ms < 500
     # One second of four: of the requests that were due in it a fiftieth waited for 0.9 s and more.
     assert outcome.p99_ms > 800
     assert {"/a", "/b"} == set(stalling.paths)
