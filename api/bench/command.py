@@ -43,7 +43,9 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
     `cpu_us` is what a request costs the server's process.
 
     \b
-    hot         answers from Redis: rate at full speed, ratio to the bare route, latency at half
+    hot         answers from Redis: rate at full speed, ratio to the bare route, latency at half;
+                of 400 wallets and tokens over and over, and what is told of one stands for up
+                to a second: most answers are had without Redis
     clickhouse  answers from ClickHouse: latency at ten requests a second
     batch       a whole batch against a batch of one, asked one at a time
     growth      p50 over the larger data set against that over the smaller, both at a modest rate

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pipeline.chaos.books import Books, Lot, Position
 from pipeline.chaos.differences import Differences
-from pipeline.chaos.markets import INTERVALS_S, Markets, Volume
+from pipeline.chaos.markets import FUZZY, INTERVALS_S, Markets, Volume
+from pipeline.chaos.prices import NAMES
 from pipeline.chaos.stores import Row, Stored
 from pipeline.chaos.truth import Slot
 from pipeline.chaos.values import SOL, Valuer
@@ -21,6 +22,8 @@ from schemas.markets import EXACT_BELOW, PRICE_SCALE, window
 WINDOWS: Final = (("minutes", 5, 1), ("minutes", 60, 1), ("quarters", 1_440, 15))
 _CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
 _U32_MAX: Final = 2**32 - 1
+_MONEY: Final = ("sol", "usd")
+_CANDLE_PRICES: Final = tuple(f"{name}_{money}" for name in NAMES for money in _MONEY)
 
 
 @dataclass(slots=True)
@@ -36,7 +39,7 @@ class Oracle:
         for slot in self.slots:
             self.valuer.slot(slot)
             self.books.slot(slot)
-            self.markets.slot(slot)
+            self.markets.slot(slot, self.valuer.sol_usd)
         self.books.finish()
 
 
@@ -139,11 +142,9 @@ def _swap(swap: Row) -> Row:
 def _reserves(swaps: Mapping[tuple[str, int], Row]) -> dict[tuple[str, int], int]:
     """Return by how much reserves may be more than the market knows them to be.
 
-    CPMM's event does not say which part of the fee waits for the protocol in the vault.
+    Not more than the whole of the fee, of which a part is the protocol's.
     """
-    return {
-        key: swap["pool_fee_raw"] for key, swap in swaps.items() if swap["dex"] == "raydium-cpmm"
-    }
+    return {key: swap["pool_fee_raw"] for key, swap in swaps.items() if swap["dex"] == FUZZY}
 
 
 # Books of wallets.
@@ -376,38 +377,43 @@ def _traders(expected: Markets, stored: Stored, found: Differences) -> None:
 
 
 def _candles(expected: Markets, stored: Stored, found: Differences) -> None:
-    """Compare volumes; prices have bounds only."""
+    """Compare candles, those that are written and those that run, and last prices."""
     got: dict[tuple[str, int, int], Row] = {}
-    bounds = {mint: expected.bounds(mint) for mint in expected.trades}
     for row in stored.rows["candles"]:
         key = row["mint"], row["interval_s"], row["start"] // 1000
         renamed = {"lamports": "volume_lamports", "usd_micros": "volume_usd_micros"}
         got[key] = {each.name: row[renamed.get(each.name, each.name)] for each in fields(Volume)}
-        _check_prices(key, row, bounds, 1, found)
+        got[key] |= {name: row[name] for name in _CANDLE_PRICES}
     for (mint, place), candle in stored.candles.items():
         running = _fields(candle)
         key = mint, INTERVALS_S[place], candle.start_s
         got[key] = {each.name: running[each.name] for each in fields(Volume)}
-        _check_prices(key, running, bounds, PRICE_SCALE, found)
-    found.maps("candle", {k: _fields(v) for k, v in expected.candles.items()}, got)
+        got[key] |= {name: running[name] / PRICE_SCALE for name in _CANDLE_PRICES}
+    wanted = {
+        key: _fields(volume)
+        | {name: price / PRICE_SCALE for name, price in expected.prices.candle(key).items()}
+        for key, volume in expected.candles.items()
+    }
+    last = {mint: dict(zip(_MONEY, of, strict=True)) for mint, of in expected.prices.last.items()}
+    heads = {
+        mint: {"sol": head.price_sol, "usd": head.price_usd}
+        for mint, head in stored.heads.items()
+        if head.price_sol
+    }
+    for mint in filter(expected.is_fuzzy, [*last]):
+        _take_near(last[mint], heads.get(mint, {}))
+    for key in wanted:
+        if expected.is_fuzzy(key[0]):
+            _take_near(wanted[key], {n: got.get(key, {}).get(n, 0) for n in _CANDLE_PRICES})
+    found.maps("candle", wanted, got)
+    found.maps("price", last, heads)
 
 
-def _check_prices(
-    key: tuple[str, int, int],
-    candle: Row,
-    bounds: Mapping[str, tuple[Fraction, Fraction]],
-    scale: int,
-    found: Differences,
-) -> None:
-    for money in ("sol", "usd"):
-        names = (f"{name}_{money}" for name in ("low", "open", "close", "high"))
-        low, first, last, high = (candle[name] for name in names)
-        if not low <= min(first, last) <= max(first, last) <= high:
-            found.add("candle's prices", key, "low <= open, close <= high", candle)
-        least, most = bounds.get(key[0], (Fraction(0), Fraction(0)))
-        if money == "sol" and not (least * scale <= low and high <= most * scale) and high:
-            shown = f"{float(least)} to {float(most)}"
-            found.add("candle's prices", key, shown, (low / scale, high / scale))
+def _take_near(exact: Row, seen: Row) -> None:
+    """Take figures for exact that are within a hundredth."""
+    exact |= {
+        name: figure for name, figure in seen.items() if abs(figure - exact[name]) * 100 <= figure
+    }
 
 
 def _windows(expected: Markets, stored: Stored, found: Differences) -> None:

@@ -1,7 +1,6 @@
 """The oracle's markets of mints: volumes by candle, who traded in a window, who holds.
 
-Written from the rules as `pipeline.domain.candles`, `rolling` and `holders` state them. Prices are
-bounded, not computed again: how a token's price follows from its pools is tested apart.
+Written from the rules as `pipeline.domain.candles`, `rolling` and `holders` state them.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from math import floor
 from typing import Any, Final
 
 from pipeline.chaos.movements import balances, of_mints
+from pipeline.chaos.prices import Prices
 from pipeline.chaos.truth import Slot
 
+FUZZY: Final = "raydium-cpmm"  # its event does not say what of the fee stays in the vault
 CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
 PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 PROGRAM_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 MOST_CENTS: Final = 2**27 - 1
 CAP_CENTS: Final = 1_000_000
-MOVED_BY: Final = Fraction(5, 4)  # what values are rounded by, and fees
 NOTHING_KNOWN: Final = {
     **dict.fromkeys(("name", "symbol", "uri", "creator", "platform", "dex", "pool"), ""),
     **dict.fromkeys(("quote_mint", "token_program", "migrated_dex", "migrated_pool"), ""),
@@ -96,6 +96,7 @@ class Markets:
     def __init__(self) -> None:
         # By mint, length and start in seconds.
         self.candles: defaultdict[tuple[str, int, int], Volume] = defaultdict(Volume)
+        self.prices = Prices()
         self.trades: defaultdict[str, list[Trade]] = defaultdict(list)  # by mint
         self.holders: defaultdict[str, Holders] = defaultdict(Holders)
         # By wallet and account: mint, raw balance, decimals, whether Token-2022.
@@ -104,10 +105,15 @@ class Markets:
         self.time_s = 0  # of the last slot
         self.last_ms: defaultdict[str, int] = defaultdict(int)  # of an event or balance, by mint
 
-    def slot(self, slot: Slot) -> None:
-        """Take the next slot; its swaps have been valued."""
+    def slot(self, slot: Slot, sol_usd: Fraction | None) -> None:
+        """Take the next slot; its swaps have been valued, with SOL at so many dollars."""
         time_s = self.time_s = slot.block_time_ms // 1000
         for tx in slot.transactions:
+            for event in sorted((*tx.swaps, *tx.migrations), key=lambda each: each["event_index"]):
+                if "from_pool" in event:
+                    self.prices.migrated(event, sol_usd)
+                else:
+                    self.prices.swap(event, sol_usd)
             for swap in tx.swaps:
                 mint = swap["mint"]
                 for length_s in INTERVALS_S:
@@ -136,6 +142,7 @@ class Markets:
                 }
                 self.holders[migration["mint"]].pools.add(migration["pool"])
                 self.last_ms[migration["mint"]] = slot.block_time_ms
+        self.prices.end_slot(time_s, sol_usd, INTERVALS_S)
         changed = balances(slot)
         for balance in of_mints(changed):
             holders = self.holders[balance.mint]
@@ -196,15 +203,9 @@ class Markets:
             score += factor * weight(cents[wallet])
         return score
 
-    def bounds(self, mint: str) -> tuple[Fraction, Fraction]:
-        """Return between what prices (SOL for a whole token) a mint's price can have been.
-
-        It is always that of some pool at some time: a trade's, or where the trade left the pool.
-        """
-        prices = [price for trade in self.trades[mint] for price in told_prices(trade.swap)]
-        if not prices:
-            return Fraction(0), Fraction(0)
-        return min(prices) / MOVED_BY, max(prices) * MOVED_BY
+    def is_fuzzy(self, mint: str) -> bool:
+        """Whether its reserves, and what follows from them, may be a little more than they are."""
+        return any(trade.swap["dex"] == FUZZY for trade in self.trades[mint])
 
     def window(
         self, mint: str, now_min: int, minutes: int, width: int = 1, pool: str | None = None
@@ -221,32 +222,6 @@ class Markets:
                 traders.add(trade.wallet)
                 volume.add(trade.swap, 0)
         return len(traders), volume
-
-
-def told_prices(swap: dict[str, Any]) -> list[Fraction]:
-    """Return what a swap tells of a price: its own, and those of reserves and square root."""
-    lamports, paid, amount = (
-        swap["sol_value_lamports"],
-        swap["quote_amount_raw"],
-        swap["amount_raw"],
-    )
-    if not lamports or not paid or not amount:
-        return []
-    quote_for_raw = [Fraction(paid, amount)]
-    concentrated = swap["sqrt_price_x64"] or swap["dex"] == "meteora-dlmm"
-    if swap["reserve_raw"] and swap["quote_reserve_raw"] and not concentrated:
-        quote_for_raw.append(Fraction(swap["quote_reserve_raw"], swap["reserve_raw"]))
-    if swap["virtual_reserve_raw"] and swap["virtual_quote_reserve_raw"]:
-        quote_for_raw.append(
-            Fraction(swap["virtual_quote_reserve_raw"], swap["virtual_reserve_raw"])
-        )
-    if swap["sqrt_price_x64"]:
-        # Which side is the mint is not told: the nearer reading to the trade's own price is meant.
-        price = Fraction(swap["sqrt_price_x64"] ** 2, 2**128)
-        own = quote_for_raw[0]
-        quote_for_raw.append(min((price, 1 / price), key=lambda each: max(each / own, own / each)))
-    to_sol = Fraction(lamports * 10 ** swap["decimals"], paid * 10**9)
-    return [each * to_sol for each in quote_for_raw]
 
 
 def weight(cents: int) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
 
 from pipeline.chaos.books import DAY_MS, Match, Money
 from pipeline.chaos.markets import CURVES
+from pipeline.chaos.prices import UNITS
 from tests.integration.api.asking import Near
 from tests.integration.api.oracle import Known, Swap, day_text, is_gain
 from tests.integration.api.wallet_figures import Figures, added, outcome, percent, trading
@@ -205,7 +205,7 @@ def _money(name: str, money: Money | None) -> Figures:
 
 
 def candles(known: Known, mint: str, interval_s: int) -> dict[int, Figures]:
-    """Return what is exact of a token's candles, by their beginning in ms."""
+    """Return a token's candles, by their beginning in ms."""
     found: dict[int, Figures] = {}
     for (of, length_s, start_s), traded in sorted(known.markets.candles.items()):
         if (of, length_s) == (mint, interval_s):
@@ -219,22 +219,6 @@ def candles(known: Known, mint: str, interval_s: int) -> dict[int, Figures]:
                 "sells": traded.sells,
                 "slot": traded.slot,
             }
-    return found
-
-
-def wrong_prices(known: Known, mint: str, told: Figures) -> list[Any]:
-    """Return what a candle's prices cannot be: out of order, or of no pool at any time."""
-    found: list[Any] = []
-    least, most = known.markets.bounds(mint)
-    for money in ("sol", "usd"):
-        low, first, last, high = (told[f"{n}_{money}"] for n in ("low", "open", "close", "high"))
-        if {low, first, last, high} == {None}:
-            continue
-        if (
-            None in (low, first, last, high)
-            or not low <= min(first, last) <= max(first, last) <= high
-        ):
-            found.append((money, "low <= open, close <= high", told))
-        elif money == "sol" and not least <= low <= high <= most:
-            found.append((money, (float(least), float(most)), told))
+            for name, price in known.markets.prices.candle((of, length_s, start_s)).items():
+                found[start_s * 1000][name] = Near(Fraction(price, UNITS) if price else None)
     return found

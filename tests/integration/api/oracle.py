@@ -19,11 +19,12 @@ import orjson
 
 from pipeline.chaos.books import DAY_MS, Books, Match
 from pipeline.chaos.compare import Oracle
-from pipeline.chaos.markets import MOVED_BY, Markets, told_prices
+from pipeline.chaos.markets import Markets
 from pipeline.chaos.truth import read
 from pipeline.chaos.values import DOLLARS, SOL
 
 Swap = dict[str, Any]
+MOVED_BY = Fraction(5, 4)  # what values are rounded by, and fees
 NOBODY = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"  # a valid address that nobody has here
 SAMPLE = 60
 Balance = tuple[str, int, int, bool]  # mint, raw amount, decimals, whether Token-2022
@@ -173,7 +174,9 @@ class Known:
 
         It follows from swaps as they are processed: those count that came to nothing, too.
         """
-        least, most = self.markets.bounds(mint)
+        settled = [told_prices(trade.swap) for trade in self.markets.trades[mint]]
+        least = min((min(each) for each in settled if each), default=Fraction(0)) / MOVED_BY
+        most = max((max(each) for each in settled if each), default=Fraction(0)) * MOVED_BY
         for swap in self.unsettled:
             if swap["mint"] == mint:
                 paid = Fraction(swap["quote_amount_raw"])
@@ -185,6 +188,32 @@ class Known:
                     least = min(least, price / MOVED_BY) if least else price / MOVED_BY
                     most = max(most, price * MOVED_BY)
         return least, most
+
+
+def told_prices(swap: dict[str, Any]) -> list[Fraction]:
+    """Return what a swap tells of a price: its own, and those of reserves and square root."""
+    lamports, paid, amount = (
+        swap["sol_value_lamports"],
+        swap["quote_amount_raw"],
+        swap["amount_raw"],
+    )
+    if not lamports or not paid or not amount:
+        return []
+    quote_for_raw = [Fraction(paid, amount)]
+    concentrated = swap["sqrt_price_x64"] or swap["dex"] == "meteora-dlmm"
+    if swap["reserve_raw"] and swap["quote_reserve_raw"] and not concentrated:
+        quote_for_raw.append(Fraction(swap["quote_reserve_raw"], swap["reserve_raw"]))
+    if swap["virtual_reserve_raw"] and swap["virtual_quote_reserve_raw"]:
+        quote_for_raw.append(
+            Fraction(swap["virtual_quote_reserve_raw"], swap["virtual_reserve_raw"])
+        )
+    if swap["sqrt_price_x64"]:
+        # Which side is the mint is not told: the nearer reading to the trade's own price is meant.
+        price = Fraction(swap["sqrt_price_x64"] ** 2, 2**128)
+        own = quote_for_raw[0]
+        quote_for_raw.append(min((price, 1 / price), key=lambda each: max(each / own, own / each)))
+    to_sol = Fraction(lamports * 10 ** swap["decimals"], paid * 10**9)
+    return [each * to_sol for each in quote_for_raw]
 
 
 def is_gain(match: Match) -> bool:

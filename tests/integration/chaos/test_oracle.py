@@ -5,12 +5,17 @@ Neither knows the other: one reads the market's own notes, the other the transac
 
 from __future__ import annotations
 
+from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
+from pipeline.chaos.markets import Markets
 from pipeline.chaos.movements import Movement, balances, movements, of_mints
 from pipeline.chaos.values import Valuer
+from pipeline.domain.pool_trade import trade_of
+from pipeline.domain.price import MintPrice
 from schemas.base58 import encode
+from schemas.codec import swap_from_proto
 from schemas.proto.tape_pb2 import SlotBatch
 
 
@@ -90,3 +95,30 @@ def test_every_balance_is_the_same(chain):
             assert found == set(map(tuple, wanted)), slot.slot
         vaults += sum(balance.is_vault for balance in changed)
     assert vaults > 500
+
+
+def test_every_price_is_the_same(chain):
+    valuer, markets = Valuer(), Markets()
+    prices: defaultdict[str, MintPrice] = defaultdict(MintPrice)
+    several = 0
+    for slot in chain.truth:
+        valuer.slot(slot)
+        markets.slot(slot, valuer.sol_usd)
+        for batch in chain.by_mint[slot.slot]:
+            for event in batch.events:
+                if event.HasField("migration"):
+                    move = event.migration
+                    prices[move.mint].migrated(move.from_pool, move.pool)
+                elif event.HasField("swap"):
+                    trade = trade_of(swap_from_proto(event.swap))
+                    if trade is not None:
+                        prices[event.swap.mint].apply(trade)
+        for mint, token in markets.prices.tokens.items():
+            price = prices[mint].price
+            if markets.is_fuzzy(mint):
+                assert (price is None) == (token.price is None)
+                assert not price or abs(Fraction(*price) / token.price - 1) < Fraction(1, 100)
+            else:
+                assert (price and Fraction(*price)) == token.price, (slot.slot, mint)
+            several += len(token.pools) > 1
+    assert several > 1_000

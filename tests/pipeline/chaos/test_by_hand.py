@@ -196,7 +196,7 @@ def test_holders_are_neither_vaults_nor_pools():
         ],
     )
     valuer.slot(each)
-    markets.slot(each)
+    markets.slot(each, None)
     assert markets.holders["coin"].by_owner() == {"a": 40}
     assert markets.candles["coin", 60, (NOON_MS + 400) // 60_000 * 60].buys == 1
 

@@ -15,7 +15,7 @@ from pipeline.chaos.books import DAY_MS
 from pipeline.chaos.differences import Differences
 from schemas.markets import INTERVALS_S
 from tests.integration.api import history_figures as history
-from tests.integration.api.asking import compare
+from tests.integration.api.asking import Near, compare
 from tests.integration.api.oracle import day_text, some
 from tests.integration.api.wallet_figures import Figures
 
@@ -185,12 +185,13 @@ def test_candles(ask, truth, found):
             for candle in told["candles"]:
                 key = mint, interval, candle["start_ms"]
                 wanted = expected[candle["start_ms"]]
-                wanted |= {name: value for name, value in candle.items() if _is_price(name)}
+                if truth.markets.is_fuzzy(mint):
+                    wanted |= {
+                        name: candle[name]
+                        for name, price in wanted.items()
+                        if isinstance(price, Near)
+                        and price.figure
+                        and candle[name] == pytest.approx(float(price.figure), rel=0.01)
+                    }
                 compare(found, "candle", key, wanted, candle)
-                for wrong in history.wrong_prices(truth, mint, candle):
-                    found.add("candle's prices", key, *wrong[1:])
     assert found.compared["candle"] > 250
-
-
-def _is_price(name: str) -> bool:
-    return name.startswith(("open_", "high_", "low_", "close_"))
