@@ -106,6 +106,13 @@ LIVE_FENCE: Final = Key(
     None,
     "partition of tape-live: offset and sent_ms of the last batch whose frames are in the streams",
 )
+LIVE_PRICES_WRITTEN: Final = Key(
+    "live:prices:written:{writer}",
+    "string",
+    "live",
+    3_600,
+    "number of the last batch of prices of a writer, one that runs now, that is in the stream",
+)
 VOCABULARY: Final = Key(
     "live:vocabulary",
     "string",

@@ -3,7 +3,8 @@
 A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
 of the prices that changed; and the fence, the offset of the last batch of each partition. What
 Redis has by its fence is not written again, so a restart or an answer that got lost repeats
-nothing. An offset that does not follow the fence is a hole, and the epoch changes with it.
+nothing. An offset that does not follow the fence is a hole, and the epoch changes with it. Prices
+have no offset: each writer numbers its own, for as long as it runs.
 
 Redis being away stops nothing here: Kafka is served on, batches do not wait for Redis, and frames
 and prices are held until it is back, LIVE_HOLD_MIB of frames at most. Beyond, the oldest go, and
@@ -28,7 +29,7 @@ from pipeline.agents.live import metrics
 from pipeline.agents.live.receipt import Receipt
 from schemas import channels
 from schemas.channels import Channel, LiveEvent
-from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE
+from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE, LIVE_PRICES_WRITTEN
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ class Fence(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    place: Place | None  # None: prices
+    place: Place | int  # of prices their number
     events: Sequence[tuple[Channel, LiveEvent]]
     receipts: Sequence[Receipt]
     size: int = field(init=False)
@@ -96,6 +97,9 @@ class LiveStreams:
         self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
         self._entries: dict[str, bytes] = {}  # stream -> the last of ours that it has acknowledged
         self._epoch = ""
+        self._writer = secrets.token_hex(4)
+        self._prices = 0  # batches of them so far
+        self._prices_written = 0  # the number of the last that Redis has
         self._founded = False  # the epoch is ours: what a partition had before is not missing in it
         self._hole: str | None = None  # why the next flush begins an epoch
         self._mean_bytes: dict[str, float] = defaultdict(lambda: 2000.0)
@@ -115,7 +119,9 @@ class LiveStreams:
         """
         for receipt in receipts:
             receipt.hold()
-        batch = _Batch(place, events, receipts)
+        if place is None:
+            self._prices += 1
+        batch = _Batch(self._prices if place is None else place, events, receipts)
         self._waiting.append(batch)
         self._held_bytes += batch.size
         if self.away:
@@ -190,11 +196,13 @@ class LiveStreams:
         self._current = True  # until told otherwise, be it while we ask
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.get(LIVE_EPOCH.make())
+            pipeline.get(LIVE_PRICES_WRITTEN.make(writer=self._writer))
             pipeline.hgetall(LIVE_FENCE.make())
             entries = dict(self._entries)
             for stream, entry_id in entries.items():
                 pipeline.xrange(stream, entry_id, entry_id, count=1)
-            epoch, stored, *found = await pipeline.execute()
+            epoch, prices_written, stored, *found = await pipeline.execute()
+        self._prices_written = int(prices_written or 0)
         fences = {int(partition): Fence.of(text) for partition, text in stored.items()}
         if epoch is None:
             self._hole = self._hole or NO_EPOCH
@@ -227,10 +235,14 @@ class LiveStreams:
                     pipeline.set(LIVE_EPOCH.make(), self._epoch)
                 for channel, some in events.items():
                     pipeline.execute_command(*self._entry(channel, some))
-                ours = {place.partition for batch in batches if (place := batch.place)}
+                ours = {each.place.partition for each in batches if isinstance(each.place, Place)}
                 if ours:
                     told = [part for p in ours for part in (p, f"{fences[p][0]} {fences[p][1]}")]
                     pipeline.execute_command("HSET", LIVE_FENCE.make(), *told)
+                if prices := [each.place for each in batches if isinstance(each.place, int)]:
+                    key = LIVE_PRICES_WRITTEN
+                    name = key.make(writer=self._writer)
+                    pipeline.execute_command("SET", name, prices[-1], "EX", key.ttl_s)
                 for commands in changed.values():
                     for command in commands():
                         pipeline.execute_command(*command)
@@ -270,10 +282,10 @@ class LiveStreams:
         self._held_bytes -= size
         return batches
 
-    def _is_new(self, place: Place | None, fences: dict[int, Fence]) -> bool:
+    def _is_new(self, place: Place | int, fences: dict[int, Fence]) -> bool:
         """Say whether a batch is not in the streams yet, and move the fence past it."""
-        if place is None:
-            return True
+        if isinstance(place, int):
+            return place > self._prices_written
         fence = fences.get(place.partition)
         if fence is not None and fence.holds(place):
             return False

@@ -39,6 +39,9 @@ class Writer:
         self.streams = LiveStreams(self.redis, stream_bytes=stream_bytes, hold_bytes=hold_bytes)
         self.done = set()
 
+    def price(self, number):
+        self.streams.add(None, [(PRICES, LiveEvent((number,), PRICES.frame({"n": number})))], [])
+
     def batch(self, offset, *, sent_ms=None, partition=3, frames=2, size=0):
         """A batch whose frames are numbered by its offset."""
         place = Place(partition, offset, 1000 + offset if sent_ms is None else sent_ms)
@@ -252,13 +255,17 @@ async def test_an_answer_that_got_lost_repeats_nothing(store):
     await writer.flush()
     store.child.send_signal(signal.SIGSTOP)
     writer.batch(1)
+    for number in (10, 11):
+        writer.price(number)
     flushing = asyncio.create_task(writer.flush())
     assert not await flushing  # it was sent, and will be executed
     store.child.send_signal(signal.SIGCONT)
     await asyncio.sleep(0.1)
     writer.batch(2)
+    writer.price(12)
     assert await writer.flush()
     assert await events(store) == [(await epoch_of(store), n) for n in numbers(range(3))]
+    assert [n for _, n in await events(store, PRICES.stream)] == [10, 11, 12]
 
 
 async def test_a_flush_that_was_cancelled_repeats_nothing(store):
@@ -326,7 +333,7 @@ async def test_the_loop_goes_on_by_itself_when_redis_is_back(store):
 async def test_prices_wait_for_no_fence(store):
     writer = Writer(store)
     writer.batch(0)
-    writer.streams.add(None, [(PRICES, LiveEvent((7,), PRICES.frame({"n": 7})))], [])
+    writer.price(7)
     await writer.flush()
     assert [n for _, n in await events(store, PRICES.stream)] == [7]
 
