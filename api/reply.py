@@ -48,8 +48,9 @@ class Encoded:
 def encode(answer: Any) -> Encoded:
     """Return an answer's JSON and what tells it from others."""
     body = told = orjson.dumps(answer)
-    # Mostly it stands last: found from there it costs nothing beside the hash.
-    if (at := body.rfind(_AS_OF)) >= 0 and (found := _AS_OF_PAIR.match(body, at)):
+    # It stands first or last, so it is found at once, however long the answer is.
+    at = 1 if body.startswith(_AS_OF, 1) else body.rfind(_AS_OF)
+    if at >= 0 and (found := _AS_OF_PAIR.match(body, at)):
         told = body[:at] + body[found.end() :]
     return Encoded(body, b'W/"%b"' % blake2b(told, digest_size=8).hexdigest().encode())
 

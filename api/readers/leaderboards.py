@@ -156,7 +156,7 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
         if packed is None:
             cold[board.mint] = None  # put away since the sets were read
         else:
-            board.ranked.append((wallet, unpack_figures(packed)))
+            board.ranked.append((wallet, unpack_figures(packed, Position)))
     for without in filter(None, empty):
         for board, is_cold in zip(without, next(answers), strict=True):
             if is_cold:

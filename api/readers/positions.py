@@ -18,6 +18,7 @@ from typing import Final
 
 from api.errors import NO_POSITION, Problem
 from api.pages import Page, seal, unseal
+from api.readers.known_position import KnownPosition, known_position
 from api.readers.wallet_state import (
     MOST_POSITIONS,
     Part,
@@ -29,7 +30,6 @@ from api.sql import load
 from api.stores import Stores
 from schemas.base58 import decode, encode
 from schemas.money import MONEY
-from schemas.positions import Position, unpack_position
 
 _COLD: Final = load(__package__, "cold_positions")
 _COLD_OF: Final = load(__package__, "cold_positions_of")
@@ -46,13 +46,13 @@ class PositionPage:
     """Some positions of a wallet, in order; of a large wallet `all` is None."""
 
     state: WalletState
-    positions: list[tuple[str, Position]]
+    positions: list[tuple[str, KnownPosition]]
     page: Page
     count: int  # of all positions
-    all: dict[str, Position] | None
+    all: dict[str, KnownPosition] | None
 
 
-def order(item: tuple[str, Position]) -> tuple[int, str]:
+def order(item: tuple[str, KnownPosition]) -> tuple[int, str]:
     """Return where a position stands among a wallet's."""
     mint, position = item
     return -position.last_trade_ms, mint
@@ -68,7 +68,7 @@ def after(cursor: str | None, wallet: str) -> After:
 
 async def with_cold(
     stores: Stores, states: Sequence[WalletState], most: int = MOST_POSITIONS
-) -> list[dict[str, Position] | None]:
+) -> list[dict[str, KnownPosition] | None]:
     """Return all positions of wallets, None for a large one; one query for all of them.
 
     Those that bought so often that they may be large are counted before, with another one.
@@ -78,7 +78,9 @@ async def with_cold(
     )
     whole = [state for state in states if state.is_whole and state.wallet not in large]
     marked = [state for state in whole if state.has_cold]
-    found: dict[str, dict[str, Position]] = {state.wallet: dict(state.positions) for state in whole}
+    found: dict[str, dict[str, KnownPosition]] = {
+        state.wallet: dict(state.positions) for state in whole
+    }
     if marked:
         rows = await stores.query(
             _COLD,
@@ -150,7 +152,9 @@ async def read_large(
     return PositionPage(state, found, page, rows[0]["position_count"], None)
 
 
-async def read_one(stores: Stores, wallet: str, mint: str) -> tuple[WalletState, Position | None]:
+async def read_one(
+    stores: Stores, wallet: str, mint: str
+) -> tuple[WalletState, KnownPosition | None]:
     """Return a wallet's position in a token, None where it has none; raises Problem."""
     state, absent = await read_positions_of(stores, wallet, [mint])
     positions = state.positions or await _cold_of(stores, state, sorted(absent))
@@ -170,7 +174,9 @@ def no_position(mint: str) -> Problem:
     )
 
 
-async def _cold_of(stores: Stores, state: WalletState, mints: Sequence[str]) -> dict[str, Position]:
+async def _cold_of(
+    stores: Stores, state: WalletState, mints: Sequence[str]
+) -> dict[str, KnownPosition]:
     if not mints:
         return {}
     rows = await stores.query(
@@ -179,11 +185,11 @@ async def _cold_of(stores: Stores, state: WalletState, mints: Sequence[str]) -> 
     return {row["mint"]: _unpack(row["position"]) for row in rows}
 
 
-def _unpack(packed: str) -> Position:
-    return unpack_position(b64decode(packed))[0]
+def _unpack(packed: str) -> KnownPosition:
+    return known_position(b64decode(packed))
 
 
-def _page(wallet: str, positions: Sequence[tuple[str, Position]], has_more: bool) -> Page:
+def _page(wallet: str, positions: Sequence[tuple[str, KnownPosition]], has_more: bool) -> Page:
     if not has_more:
         return Page(next_cursor=None, has_more=False)
     mint, position = positions[-1]

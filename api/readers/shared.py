@@ -14,6 +14,24 @@ FRESH_FOR_S: Final = 0.5
 """The stores are written three times a second."""
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Remembered(Generic[K, V]):
+    """What was last made of what was read, as many as `size`; the first to come go first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.kept: dict[K, V] = {}  # read it; write with `put`
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value in place of the one before."""
+        kept = self.kept
+        kept.pop(key, None)
+        if len(kept) >= self._size:
+            del kept[next(iter(kept))]
+        kept[key] = value
 
 
 class Shared(Generic[T]):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from orjson import Fragment
 
 from api.readers.settled import Settled
-from api.readers.shared import FRESH_FOR_S, now_s
+from api.readers.shared import FRESH_FOR_S, Remembered, now_s
 from api.readers.token_answers import token_json
 from api.readers.tokens import read_tokens
 from api.stores import Stores
@@ -34,13 +34,13 @@ class TokenBatches:
     def __init__(self, stores: Stores, fresh_for_s: float = FRESH_FOR_S) -> None:
         self._stores = stores
         self._fresh_for_s = fresh_for_s
-        self._kept: dict[str, _Kept] = {}  # the one that was read first comes first
+        self._remembered: Remembered[str, _Kept] = Remembered(KEPT)
 
     async def many(self, mints: Sequence[str]) -> dict[str, Any]:
         """Return tokens in the order asked for (`answers.tokens.Tokens`); raises Problem."""
         at = now_s()
         oldest = at - self._fresh_for_s
-        kept = self._kept
+        kept = self._remembered.kept
         found = {
             mint: token
             for mint in mints
@@ -66,10 +66,6 @@ class TokenBatches:
             mint: _Kept(Fragment(token_json(token, tokens)), state, at)
             for mint, token in tokens.by_mint.items()
         }
-        kept = self._kept
         for mint, token in found.items():
-            kept.pop(mint, None)
-            kept[mint] = token
-        while len(kept) > KEPT:
-            del kept[next(iter(kept))]
+            self._remembered.put(mint, token)
         return found, state

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from api.answers.tokens import About, PriceSource
 from api.errors import UNKNOWN_TOKEN, Problem
 from api.readers.cold_markets import read_cold_fields
+from api.readers.shared import Remembered
 from api.readers.token_facts import Facts, facts
 from api.stores import Stores
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
@@ -130,26 +131,11 @@ _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 _Told = tuple[list[bytes | None], list[bytes | None], bytes | None]
 
 
-class _Remembered:
-    """Tokens by what Redis said of them: the same bytes are the same token, and not read again.
+_remembered: Final[Remembered[str, tuple[_Told, Token]]] = Remembered(REMEMBERED)
+"""Tokens by what Redis said of them: the same bytes are the same token, and not read again.
 
-    Most of those asked for again and again have not been traded since. A token takes some 5 kB.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self.tokens: dict[str, tuple[_Told, Token]] = {}
-
-    def put(self, mint: str, told: _Told, token: Token) -> None:
-        """Remember a token; the one that was first to come goes if there are too many."""
-        tokens = self.tokens
-        tokens.pop(mint, None)
-        if len(tokens) >= self._size:
-            del tokens[next(iter(tokens))]
-        tokens[mint] = told, token
-
-
-remembered: Final = _Remembered(REMEMBERED)
+Most of those asked for again and again have not been traded since. A token takes some 5 kB.
+"""
 
 
 async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
@@ -170,7 +156,7 @@ async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = 
             for mint, asked in zip(group, next(answers), strict=True):
                 told = (next(answers), next(answers), asked)
                 closes = told[1].pop() or b""
-                kept = remembered.tokens.get(mint)
+                kept = _remembered.kept.get(mint)
                 if kept is not None and kept[0] == told:
                     token = kept[1]
                 else:
@@ -179,7 +165,7 @@ async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = 
                     if head is None or (token.price is None and is_priced(head)):
                         late.append(_Late(token, asked))
                     elif not with_day:
-                        remembered.put(mint, told, token)
+                        _remembered.put(mint, (told, token))
                 token.closes = closes
                 by_mint[mint] = token
     now = max(progress, key=lambda each: int(each[1] or 0))

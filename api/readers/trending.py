@@ -1,12 +1,17 @@
 """The trending list: the best launch tokens of all partitions, read at most twice a second.
 
 A list is some hundred kilobytes of records; all who ask within half a second get the same reading.
+Of its records those are unpacked that somebody asks for: all of them would take so long that every
+request at that moment would feel it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -33,12 +38,24 @@ ANSWERS_KEPT: Final = 64  # of a reading
 _Asked = tuple[frozenset[str], int]  # platforms, limit
 
 
-@dataclass(frozen=True, slots=True)
 class _Listed:
-    """A token of the list, with its JSON ready to be sent."""
+    """A token of the list."""
 
-    platform: str
-    json: orjson.Fragment
+    __slots__ = ("_packed", "_record", "mint", "place", "score")
+
+    def __init__(self, place: int, score: int, mint: str, packed: bytes) -> None:
+        self.place = place  # from 1
+        self.score = score
+        self.mint = mint
+        self._packed = packed
+        self._record: dict[str, Any] | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return its record, with what was put in later."""
+        if self._record is None:
+            self._record = orjson.loads(self._packed)
+        return self._record
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +64,14 @@ class _Reading:
 
     settled: Settled
     tokens: list[_Listed]
-    answers: dict[_Asked, Encoded] = field(default_factory=dict)  # the first so many
+    answers: dict[_Asked, Shared[Encoded]] = field(default_factory=dict)  # the first so many
 
-    def told(self, platforms: frozenset[str], limit: int) -> Encoded:
-        """Return the answer to whoever asks for some platforms, or for all."""
-        tokens = [
-            token.json for token in self.tokens if not platforms or token.platform in platforms
-        ]
-        return encode(
-            {
-                "tokens": tokens[:limit],
-                "as_of_slot": self.settled.slot,
-                "as_of_ms": self.settled.time_ms,
-            }
-        )
+    def first(self, platforms: frozenset[str], limit: int) -> list[_Listed]:
+        """Return the first tokens of some platforms, or of all."""
+        if not platforms:
+            return self.tokens[:limit]
+        of_these = (token for token in self.tokens if token.record["dex"] in platforms)
+        return [*islice(of_these, limit)]
 
 
 class TrendingTokens:
@@ -79,10 +90,10 @@ class TrendingTokens:
         asked = platforms, limit
         answer = reading.answers.get(asked)
         if answer is None:
-            answer = reading.told(platforms, limit)
+            answer = Shared(partial(self._told, reading, *asked), fresh_for_s=math.inf)
             if len(reading.answers) < ANSWERS_KEPT:
                 reading.answers[asked] = answer
-        return answer
+        return await answer.get()
 
     async def _read(self) -> _Reading:
         commands: list[tuple[Any, ...]] = []
@@ -96,30 +107,44 @@ class TrendingTokens:
             )
         answers = await self._stores.ask(commands)
         progress = []
-        ranked: list[tuple[int, str, dict[str, Any]]] = []
+        ranked: list[tuple[int, str, bytes]] = []
         for slot, scores, records in answers[4::5]:
             progress.append(slot)
             for mint, score in scores:
                 if (record := records.get(mint)) is not None:
-                    ranked.append((int(score), mint.decode(), orjson.loads(record)))
-        ranked.sort(key=lambda each: (-each[0], each[1]))
-        untold = [(mint, record) for _, mint, record in ranked if not record["name"]]
-        if untold:
-            await self._tell(untold)
-        tokens = [_listed(*each, place=place) for place, each in enumerate(ranked, start=1)]
+                    ranked.append((-int(score), mint.decode(), record))
+        ranked.sort()
+        tokens = [
+            _Listed(place, -less, mint, packed)
+            for place, (less, mint, packed) in enumerate(ranked, start=1)
+        ]
         return _Reading(settled(progress), tokens)
 
-    async def _tell(self, untold: list[tuple[str, dict[str, Any]]]) -> None:
+    async def _told(self, reading: _Reading, platforms: frozenset[str], limit: int) -> Encoded:
+        tokens = reading.first(platforms, limit)
+        untold = [token for token in tokens if not token.record["name"]]
+        if untold:
+            await self._complete(untold)
+        return encode(
+            {
+                "tokens": [_answer(token) for token in tokens],
+                "as_of_slot": reading.settled.slot,
+                "as_of_ms": reading.settled.time_ms,
+            }
+        )
+
+    async def _complete(self, tokens: Sequence[_Listed]) -> None:
         """Put what RPC said into records of tokens whose creation was not seen."""
         commands: list[tuple[Any, ...]] = []
-        for mint, _ in untold:
-            tag = mint_tag(mint)
-            commands.append(("GET", METADATA.make(tag=tag, mint=mint)))
-            top = HOLDERS.make(tag=tag, mint=mint)
+        for token in tokens:
+            tag = mint_tag(token.mint)
+            commands.append(("GET", METADATA.make(tag=tag, mint=token.mint)))
+            top = HOLDERS.make(tag=tag, mint=token.mint)
             commands.append(("ZRANGE", top, 0, TOP - 1, "REV", "WITHSCORES"))
         answers = await self._stores.ask(commands)
-        for (mint, record), asked, top in zip(untold, answers[::2], answers[1::2], strict=True):
-            overlay(record, facts(mint, None, asked).about, sum(int(score) for _, score in top))
+        for token, asked, top in zip(tokens, answers[::2], answers[1::2], strict=True):
+            told = facts(token.mint, None, asked).about
+            overlay(token.record, told, sum(int(score) for _, score in top))
 
 
 def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:
@@ -135,11 +160,12 @@ def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> 
         record["market_cap"] = record["price_usd"] * told["supply"]
 
 
-def _listed(score: int, mint: str, record: Mapping[str, Any], place: int) -> _Listed:
-    token: TrendingToken = {
-        "place": place,
-        "score": score / SCORE_UNIT,
-        "mint": mint,
+def _answer(token: _Listed) -> TrendingToken:
+    record = token.record
+    return {
+        "place": token.place,
+        "score": token.score / SCORE_UNIT,
+        "mint": token.mint,
         "name": record["name"] or None,
         "symbol": record["symbol"] or None,
         "dex": record["dex"],
@@ -160,4 +186,3 @@ def _listed(score: int, mint: str, record: Mapping[str, Any], place: int) -> _Li
         "supply": record["supply"],
         "decimals": record["decimals"],
     }
-    return _Listed(record["dex"], orjson.Fragment(orjson.dumps(token)))

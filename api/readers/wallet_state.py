@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import Any, Final
 
+from api.readers.known_position import KnownPosition, known_position
 from api.stores import Stores
 from schemas.base58 import decode, encode
 from schemas.positions import (
     COLD_MARK,
     DAY_MS,
     Balance,
-    Position,
     WalletDay,
     unpack_balance,
-    unpack_position,
     unpack_wallet_day,
 )
 from schemas.redis_keys import (
@@ -63,7 +62,7 @@ class WalletState:
     as_of_ms: int
     clock_ms: int  # latest block time of the books
     total: WalletDay
-    positions: dict[str, Position] = field(default_factory=dict)  # by mint
+    positions: dict[str, KnownPosition] = field(default_factory=dict)  # by mint
     position_count: int = 0  # in Redis; if there are more than in `positions`, that is empty
     has_cold: bool = False  # or had: positions in ClickHouse
     days: list[tuple[int, WalletDay]] = field(default_factory=list)  # oldest first
@@ -138,7 +137,7 @@ async def read_positions_of(
     absent = set()
     for mint, packed, is_cold in zip(mints, found, are_cold, strict=True):
         if packed is not None:
-            state.positions[mint] = unpack_position(packed)[0]
+            state.positions[mint] = known_position(packed)
         elif is_cold:
             absent.add(mint)
     state.position_count = len(state.positions)
@@ -196,7 +195,7 @@ def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletS
         if is_whole:
             state.position_count = len(fields)
             state.positions = {
-                encode(mint): unpack_position(packed)[0] for mint, packed in fields.items()
+                encode(mint): known_position(packed) for mint, packed in fields.items()
             }
         else:
             state.position_count = count

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from api.answers.positions import (
     AllPositions,
@@ -20,7 +20,6 @@ from api.answers.positions import (
     PnlDay,
     PositionAnswer,
     PositionList,
-    PositionOf,
     Summary,
     SummaryAnswer,
     Totals,
@@ -42,7 +41,8 @@ from api.readers.holdings import (
     mints_of,
     read_backed,
 )
-from api.readers.position_figures import OpenSum, Valued, position_answer, trading, valued
+from api.readers.known_position import KnownPosition
+from api.readers.position_figures import OpenSum, position_answer, trading
 from api.readers.positions import (
     BEFORE_ALL,
     PositionPage,
@@ -56,7 +56,7 @@ from api.readers.positions import (
 from api.readers.tokens import SOL_MINT, Tokens, read_tokens
 from api.readers.wallet_state import IDLE, MOST_POSITIONS, Part, WalletReader, WalletState
 from api.stores import Stores
-from schemas.positions import DAY_MS, Position
+from schemas.positions import DAY_MS
 from schemas.positions import summary as sum_of
 
 LISTED: Final = 50  # positions of a wallet in a batch
@@ -87,7 +87,7 @@ _PARTS: Final = {
 class Book:
     """The positions of a wallet that an answer is made of, newest trade first."""
 
-    positions: list[tuple[str, Position]]
+    positions: list[tuple[str, KnownPosition]]
     count: int  # of all there are
     is_complete: bool
 
@@ -101,14 +101,6 @@ class Facts:
     tokens: Tokens
     backed: frozenset[str]
     beginning: tuple[int, int] | None
-    _worths: dict[str, Valued] = field(default_factory=dict)
-
-    def worth(self, mint: str, position: Position) -> Valued:
-        """Return what a position is worth."""
-        found = self._worths.get(mint)
-        if found is None:
-            found = self._worths[mint] = valued(position, self.tokens.get(mint))
-        return found
 
     def as_of(self) -> AsOf:
         """Return up to where the answer is complete."""
@@ -265,12 +257,10 @@ def _held(book: Book) -> set[str]:
     return {mint for mint, position in book.positions if position.held_raw}
 
 
-def _told(facts: Facts, positions: Sequence[tuple[str, Position]]) -> list[PositionOf]:
-    tokens, now_ms, worth = facts.tokens.by_mint, facts.tokens.now_ms, facts.worth
-    return [
-        position_answer(mint, position, tokens.get(mint), now_ms, worth(mint, position))
-        for mint, position in positions
-    ]
+def _told(facts: Facts, positions: Sequence[tuple[str, KnownPosition]]) -> list[Any]:
+    """Return positions as JSON, each a `PositionOf`."""
+    tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
+    return [position.told(mint, tokens.get(mint), now_ms) for mint, position in positions]
 
 
 def _open(facts: Facts) -> OpenSum:
@@ -279,7 +269,7 @@ def _open(facts: Facts) -> OpenSum:
         if position.held_raw:
             token = tokens.get(mint)
             is_stale = token is not None and token.is_stale(tokens.now_ms)
-            total.add(position, facts.worth(mint, position), is_stale=is_stale)
+            total.add(position, position.valued(token), is_stale=is_stale)
     return total
 
 
@@ -314,9 +304,9 @@ def portfolio(facts: Facts) -> Portfolio:
     """Return a wallet at a glance."""
     state, book = facts.state, facts.book
 
-    def value(item: tuple[str, Position]) -> tuple[int, str]:
+    def value(item: tuple[str, KnownPosition]) -> tuple[int, str]:
         mint, position = item
-        return -(facts.worth(mint, position).value_lamports or 0), mint
+        return -(position.valued(facts.tokens.get(mint)).value_lamports or 0), mint
 
     top = sorted((item for item in book.positions if item[1].held_raw), key=value)[:TOP]
     positions: TopPositions = {

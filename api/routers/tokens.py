@@ -31,6 +31,7 @@ from api.stores import Stores
 MAX_LISTED = 100
 MAX_BATCH_TRADERS = 20
 HOLDERS_KEPT_BYTES = 16 << 20
+TOKENS_KEPT_BYTES = 8 << 20
 
 _OF_ONE = problems(UNKNOWN_TOKEN, INVALID_ADDRESS)
 _LIST_OF_ONE = problems(UNKNOWN_TOKEN, INVALID_ADDRESS, INVALID_PARAMETER)
@@ -173,17 +174,20 @@ def _batches(paths: APIRouter, stores: Stores, leaderboards: LeaderboardAnswers)
 
 
 def _token(paths: APIRouter, stores: Stores) -> None:
+    standing = Standing(TOKENS_KEPT_BYTES)
+
     @paths.get(
         "/api/tokens/{mint}",
         summary="A token",
         description="What it is, what it costs, what its market is like, and its last 24 hours. "
         "Facts are those that the chain's events told; names and supply of tokens whose creation "
-        "was not seen are asked of an RPC node once.",
+        "was not seen are asked of an RPC node once. Read at most twice a second; the price alone, "
+        "`/api/tokens/{mint}/price`, is read for each request.",
         response_model=None,
         responses={200: {"model": answers.Token}, **_OF_ONE},
     )
     async def token(request: Request, mint: Mint) -> Response:
-        return reply(request, await token_answers.token(stores, mint))
+        return send(request, await standing.get(token_answers.token, stores, mint))
 
     @paths.get(
         "/api/tokens/{mint}/price",

@@ -35,6 +35,14 @@ def test_the_same_at_a_later_slot_is_what_the_caller_has() -> None:
     assert encode(at(None, price=1.5)).etag == before.etag
 
 
+def test_the_same_is_told_from_others_where_the_slot_stands_first() -> None:
+    def first(slot: int, price: float) -> dict[str, Any]:
+        return {"as_of_slot": slot, "as_of_ms": 400 * slot, "price": price}
+
+    assert encode(first(1, 1.5)).etag == encode(first(22, 1.5)).etag
+    assert encode(first(1, 1.5)).etag != encode(first(1, 1.6)).etag
+
+
 @given(st.text(), st.integers(0, 2**40))
 def test_no_text_is_taken_for_the_figures(text: str, slot: int) -> None:
     named = f'x","as_of_slot":1,"as_of_ms":{slot}{text}'

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from api.readers.shared import Kept, Shared
+from api.readers.shared import Kept, Remembered, Shared
 
 
 class Told(NamedTuple):
@@ -26,6 +26,13 @@ def test_answers_are_kept_within_so_many_bytes() -> None:
     assert [key for key in "bcde" if kept.get(key)] == ["b", "d", "e"]
     kept.put("f", Told(b"more than there is room for"))
     assert not any(kept.get(key) for key in "bcdef")
+
+
+def test_as_much_is_remembered_as_there_is_room_for() -> None:
+    remembered: Remembered[str, int] = Remembered(3)
+    for value, key in enumerate("abacd"):
+        remembered.put(key, value)
+    assert remembered.kept == {"a": 2, "c": 3, "d": 4}
 
 
 async def test_a_reading_is_begun_anew_when_the_last_is_old_or_failed() -> None:

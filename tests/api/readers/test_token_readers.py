@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from api.answers.tokens import TokenThen
-from api.readers import token_batches, tokens
 from api.readers.leaderboards import _Board
 from api.readers.token_answers import percent, token_facts, token_now
 from api.readers.token_batches import TokenBatches
@@ -198,13 +197,6 @@ async def test_the_same_bytes_are_read_once() -> None:
         assert (await read_tokens(other, [mint])).by_mint[mint] is not first
 
 
-def test_what_is_remembered_has_a_limit() -> None:
-    remembered = tokens._Remembered(3)
-    for name in ("a", "b", "a", "c", "d"):
-        remembered.put(name, ([b"head"], [b"price"], None), of(None))
-    assert list(remembered.tokens) == ["a", "c", "d"]
-
-
 async def test_no_mints_still_tell_how_far_the_markets_are() -> None:
     found = await read_tokens(Answers([PROGRESS]), [])  # type: ignore[arg-type]
     assert (found.by_mint, found.as_of_slot, found.now_ms, found.sol_usd) == ({}, 5, NOW_MS, 150.0)
@@ -225,9 +217,7 @@ async def test_partitions_that_are_not_equally_far() -> None:
     assert (found.now_ms, found.sol_usd) == (2000, 200.0)
 
 
-async def test_a_batch_reads_only_what_it_does_not_stand_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
     first, second, unknown = (
         next(mint for mint in map(encode, (bytes([n]) * 32 for n in range(at, 250)))
              if SETTLED_BY_MINT.partition(mint) == 3)
@@ -251,11 +241,9 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for(
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))
     assert [token["name"] for token in found["tokens"]] == ["B", "A"]
     assert (found["unknown"], found["as_of_slot"], found["as_of_ms"]) == ([unknown], 7, NOW_MS + 7)
-    monkeypatch.setattr(token_batches, "KEPT", 1)
     batches._fresh_for_s = -1.0
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert ([token["name"] for token in found["tokens"]], found["as_of_slot"]) == (["C"], 9)
-    assert list(batches._kept) == [first]
     assert stores.trips == []
 
 

@@ -27,6 +27,8 @@ class Stores:
     """Eight partitions, the first with one token; the trips are counted."""
 
     def __init__(self) -> None:
+        self.scores = [[b"mint", 2048.0], [b"no record", 9.0]]
+        self.records = {b"mint": orjson.dumps(RECORD | {"mint": "mint"}), b"gone": b"{}"}
         self.trips = 0
         self.slot = 5
         self.gate = asyncio.Event()
@@ -39,8 +41,7 @@ class Stores:
         if self.broken:
             raise Problem(STORE_UNAVAILABLE, "away")
         progress = [b"%d" % self.slot, b"1000"]
-        records = {b"mint": orjson.dumps(RECORD | {"mint": "mint"}), b"gone": b"{}"}
-        full = [progress, [[b"mint", 2048.0], [b"no record", 9.0]], records]
+        full = [progress, self.scores, self.records]
         rest = [[progress, [], {}]] * 7
         return [answer for each in (full, *rest) for answer in (b"OK", b"", b"", b"", each)]
 
@@ -93,3 +94,47 @@ async def test_each_list_of_a_reading_is_encoded_once_and_a_caller_cannot_fill_t
         await tokens.first(frozenset({f"platform-{number}"}), 5)
     assert len((await tokens._reading.get()).answers) == ANSWERS_KEPT
     assert stores.trips == 1
+
+
+class Nameless(Stores):
+    """Three tokens, the creation of two of which was not seen; RPC knows them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = [[b"c", 1.0], [b"a", 2048.0], [b"b", 2048.0]]
+        self.records = {
+            b"a": orjson.dumps(RECORD | {"dex": "moonit"}),
+            b"b": orjson.dumps(RECORD | {"name": ""}),
+            b"c": orjson.dumps(RECORD | {"name": "", "dex": "moonit"}),
+        }
+        self.asked: list[str] = []
+
+    async def ask(self, commands: Sequence[Any]) -> list[Any]:
+        if commands[0][0] != "GET":
+            return await super().ask(commands)
+        await self.gate.wait()
+        self.asked += [name.rpartition(":")[2] for _, name in commands[::2]]
+        told = {"status": "found", "asked_ms": 1, "name": "told", "symbol": "T", "uri": ""}
+        told |= {"decimals": 6, "supply_raw": None, "token_program": ""}
+        return [orjson.dumps(told), []] * (len(commands) // 2)
+
+
+async def listed(tokens: TrendingTokens, platforms: frozenset[str], limit: int) -> list[Any]:
+    found = orjson.loads((await tokens.first(platforms, limit)).body)["tokens"]
+    return [(each["place"], each["mint"], each["name"]) for each in found]
+
+
+async def test_what_rpc_said_is_read_of_those_that_are_listed() -> None:
+    stores = Nameless()
+    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    assert await listed(tokens, ALL, 1) == [(1, "a", "n")]
+    assert stores.asked == []
+    moonit = frozenset({"moonit"})
+    stores.gate.clear()
+    asked = [asyncio.create_task(listed(tokens, moonit, 5)) for _ in range(20)]
+    await asyncio.sleep(0)
+    stores.gate.set()
+    assert await asyncio.gather(*asked) == [[(1, "a", "n"), (3, "c", "told")]] * 20
+    assert stores.asked == ["c"]
+    assert await listed(tokens, ALL, 5) == [(1, "a", "n"), (2, "b", "told"), (3, "c", "told")]
+    assert stores.asked == ["c", "b"]
