@@ -130,7 +130,6 @@ _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 # what RPC said.
 _Told = tuple[list[bytes | None], list[bytes | None], bytes | None]
 
-
 _remembered: Final[Remembered[str, tuple[_Told, Token]]] = Remembered(REMEMBERED)
 """Tokens by what Redis said of them: the same bytes are the same token, and not read again.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -56,7 +56,7 @@ def compare(oracle: Oracle, stored: Stored) -> Differences:
 
 
 def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
-    """Compare slots, swaps, creations and migrations."""
+    """Compare slots, swaps, creations and migrations, and how many swaps each venue had."""
     found.maps(
         "slot",
         {slot.slot: _slot(slot, oracle.valuer.of_slot[slot.slot]) for slot in oracle.slots},
@@ -73,10 +73,28 @@ def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
                 (tx.migrations, migrations),
             ):
                 kept |= {(event["signature"], event["event_index"]): event for event in events}
+    _venues(swaps.values(), stored, found)
     fuzzy = _reserves(swaps)
     _events("swap", {key: _swap(swap) for key, swap in swaps.items()}, stored, found, fuzzy)
     _events("creation", creations, stored, found)
     _events("migration", migrations, stored, found)
+
+
+def _venues(swaps: Iterable[Row], stored: Stored, found: Differences) -> None:
+    """Compare how many swaps of each venue a slot has.
+
+    What the chain garbles on purpose names no venue; nothing else is malformed.
+    """
+    counts = Counter((swap["slot"], swap["dex"]) for swap in swaps)
+    found.maps(
+        "venue",
+        {key: (count, 0) for key, count in counts.items()},
+        {
+            (row["slot"], row["dex"]): (row["swaps"], row["malformed"])
+            for row in stored.rows["outcomes"]
+            if row["dex"] and (row["swaps"] or row["malformed"])
+        },
+    )
 
 
 def _slot(slot: Slot, sol_usd: Fraction | None) -> Row:
@@ -347,6 +365,7 @@ def markets(expected: Markets, stored: Stored, found: Differences) -> None:
             for key, account in stored.accounts.items()
         },
     )
+    _snapshots(expected, stored, found)
     _traders(expected, stored, found)
     tokens = {
         row["mint"]: {n: v for n, v in row.items() if n not in ("mint", "slot")}
@@ -355,8 +374,21 @@ def markets(expected: Markets, stored: Stored, found: Differences) -> None:
     found.maps("token", dict(expected.tokens), tokens)
     found.maps(
         "last seen",
-        dict(expected.last_ms),
+        {mint: slot.block_time_ms for mint, slot in expected.last.items()},
         {mint: head.time_ms for mint, head in stored.heads.items()},
+    )
+
+
+def _snapshots(expected: Markets, stored: Stored, found: Differences) -> None:
+    """Compare the snapshots of holders."""
+    rows = {(row["mint"], row["block_time"]): row for row in stored.rows["holder_snapshots"]}
+    found.maps(
+        "snapshot of holders",
+        expected.snapshots,
+        {
+            key: {n: v for n, v in row.items() if n not in ("mint", "block_time")}
+            for key, row in rows.items()
+        },
     )
 
 

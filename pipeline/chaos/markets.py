@@ -14,6 +14,7 @@ from typing import Any, Final
 from pipeline.chaos.movements import balances, of_mints
 from pipeline.chaos.prices import Prices
 from pipeline.chaos.truth import Slot
+from schemas.base58 import decode
 
 FUZZY: Final = "raydium-cpmm"  # its event does not say what of the fee stays in the vault
 CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
@@ -27,6 +28,8 @@ NOTHING_KNOWN: Final = {
     **dict.fromkeys(("decimals", "supply_raw", "created_slot", "created_at"), None),
     **dict.fromkeys(("migrated_slot", "migrated_at"), None),
 }
+SNAPSHOT_EVERY_MIN: Final = 15
+SNAPSHOT_OWNERS: Final = 100
 INTERVALS_S: Final = (1, 60, 300, 900, 3_600, 14_400, 86_400)
 # Addresses without a key: the incinerator, the system program.
 NOBODYS: Final = ("1nc1nerator11111111111111111111111111111111", "1" * 32)
@@ -103,11 +106,18 @@ class Markets:
         self.balances: dict[tuple[str, str], tuple[str, int, int, bool]] = {}
         self.tokens: defaultdict[str, dict[str, Any]] = defaultdict(lambda: dict(NOTHING_KNOWN))
         self.time_s = 0  # of the last slot
-        self.last_ms: defaultdict[str, int] = defaultdict(int)  # of an event or balance, by mint
+        self.last: dict[str, Slot] = {}  # with an event or balance, by mint
+        # Of the largest holders, by mint and time.
+        self.snapshots: dict[tuple[str, int], dict[str, Any]] = {}
+        self._snapshot_min: defaultdict[str, int] = defaultdict(int)  # of the last, by mint
+        self._this_minute: set[str] = set()  # mints that something happened to
 
     def slot(self, slot: Slot, sol_usd: Fraction | None) -> None:
         """Take the next slot; its swaps have been valued, with SOL at so many dollars."""
-        time_s = self.time_s = slot.block_time_ms // 1000
+        time_s = slot.block_time_ms // 1000
+        if time_s // 60 != self.time_s // 60:
+            self._minute_ended(time_s // 60)
+        self.time_s = time_s
         for tx in slot.transactions:
             for event in sorted((*tx.swaps, *tx.migrations), key=lambda each: each["event_index"]):
                 if "from_pool" in event:
@@ -125,12 +135,12 @@ class Markets:
                 if swap["dex"] in CURVES:
                     token["platform"] = token["platform"] or swap["platform"]
                 self.holders[mint].pools.add(swap["pool"])
-                self.last_ms[mint] = slot.block_time_ms
+                self._seen(mint, slot)
             for creation in tx.creations:
                 self._created(slot, creation)
                 self.holders[creation["mint"]].pools.add(creation["pool"])
                 self.holders[creation["mint"]].creator = creation["creator"]
-                self.last_ms[creation["mint"]] = slot.block_time_ms
+                self._seen(creation["mint"], slot)
             for migration in tx.migrations:
                 token = self.tokens[migration["mint"]]
                 token["platform"] = token["platform"] or migration["platform"]
@@ -141,13 +151,13 @@ class Markets:
                     "migrated_pool": migration["pool"],
                 }
                 self.holders[migration["mint"]].pools.add(migration["pool"])
-                self.last_ms[migration["mint"]] = slot.block_time_ms
+                self._seen(migration["mint"], slot)
         self.prices.end_slot(time_s, sol_usd, INTERVALS_S)
         changed = balances(slot)
         for balance in of_mints(changed):
             holders = self.holders[balance.mint]
             holders.accounts[balance.account] = balance.owner, balance.amount_raw
-            self.last_ms[balance.mint] = slot.block_time_ms
+            self._seen(balance.mint, slot)
             token = self.tokens[balance.mint]
             token["decimals"] = balance.decimals
             token["token_program"] = PROGRAM_2022 if balance.is_token_2022 else PROGRAM
@@ -165,6 +175,29 @@ class Markets:
                     )
                 else:
                     self.balances.pop(key, None)
+
+    def _seen(self, mint: str, slot: Slot) -> None:
+        self.last[mint] = slot
+        self._this_minute.add(mint)
+
+    def _minute_ended(self, now_min: int) -> None:
+        """Take snapshots of holders, of each mint at most one in a quarter of an hour."""
+        for mint in self._this_minute & self.holders.keys():
+            held, last = self.holders[mint], self.last[mint]
+            if now_min - self._snapshot_min[mint] < SNAPSHOT_EVERY_MIN:
+                continue
+            if owners := held.by_owner():
+                self._snapshot_min[mint] = now_min
+                top = sorted(owners, key=lambda owner: (float(owners[owner]), decode(owner)))
+                top = top[: -SNAPSHOT_OWNERS - 1 : -1]
+                self.snapshots[mint, last.block_time_ms] = {
+                    "holders": len(owners),
+                    "creator_raw": owners.get(held.creator, 0),
+                    "top_owners": top,
+                    "top_amounts_raw": [owners[owner] for owner in top],
+                    "slot": last.slot,
+                }
+        self._this_minute.clear()
 
     def _created(self, slot: Slot, creation: dict[str, Any]) -> None:
         """Note what a token is; of several creations the first counts."""

@@ -153,8 +153,8 @@ class TokenFigures:
             "creator_balance_raw": held,
             "creator_pct": percent(held, supply_raw or 0),
             "bonding_curve_pct": self.curve_pct(mint),
-            "holder_count": len(holders) if mint in markets.last_ms else None,
-            "last_activity_ms": markets.last_ms.get(mint),
+            "holder_count": len(holders) if mint in markets.last else None,
+            "last_activity_ms": markets.last[mint].block_time_ms if mint in markets.last else None,
         }
 
     def curve_pct(self, mint: str) -> Near:
