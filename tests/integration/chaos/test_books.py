@@ -128,6 +128,7 @@ async def test_books_are_those_of_the_oracle(chain, settings):
     assert found.compared["holder"] > 3_000
     assert found.compared["trending"] > 30
     assert found.compared["chunk of lots"] >= 1
+    assert found.compared["snapshot of holders"] > 10
     wrong = spoil(stored)
     assert wrong <= differences(oracle, stored).counts.keys()
 
@@ -174,10 +175,11 @@ def spoil(stored: Stored) -> set[str]:
         stored.chunks,
     ):
         entries.pop(next(iter(entries)))
-    for table in ("lot_matches", "positions", "wallet_days", "tokens"):
+    for table in ("lot_matches", "positions", "wallet_days", "tokens", "holder_snapshots"):
         del stored.rows[table][0]
     return {
         *("position", "day", "wallet", "holder count"),
         *("balance", "holder", "account", "trader", "trending", "top of mint"),
         *("chunk of lots", "candle", "match", "positions row", "wallet_days row", "token"),
+        "snapshot of holders",
     }
