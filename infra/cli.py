@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
+from infra.interrupt import end_as_by_ctrl_c
 from infra.process import PortInUse
 from infra.settings import SettingsError
 
@@ -62,6 +63,7 @@ cli.add_command(
     EntryPointGroup(
         "soltape.benches",
         name="bench",
+        callback=end_as_by_ctrl_c,
         help="Measure, and print one JSON line.\n\n"
         "The line has the figures; progress goes to stderr.",
     )

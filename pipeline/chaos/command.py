@@ -19,6 +19,7 @@ import click
 import orjson
 
 from infra.bench import machine, progress
+from infra.interrupt import end_as_by_ctrl_c
 from infra.settings import load
 from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
@@ -138,6 +139,7 @@ def chaos(
     \b
       soltape chaos --seed 7 --minutes 15 --broker apache
     """
+    end_as_by_ctrl_c()
     configure_logging(load(), "chaos")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))

@@ -42,7 +42,10 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_it_is_left_neither_processes_nor_files(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     child = subprocess.Popen(
         [*CHAOS, "--minutes", "5"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -58,7 +61,7 @@ def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
             time.sleep(0.2)
             started = psutil.Process(child.pid).children(recursive=True)
         assert list(tmp_path.iterdir())
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         _, said = child.communicate(timeout=30)
     finally:
         child.kill()
