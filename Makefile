@@ -3,10 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint types contracts proto bench clean help
+.PHONY: run test test-fast fuzz lint types contracts proto bench clean help
 
 help:  ## what can be made here
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Soltape needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo none). Name another: make PYTHON=python3.12 ..."; exit 1; }
@@ -21,11 +21,17 @@ run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 test: $(READY)  ## set up, then run every test
 	$(BIN)/pytest -n 3 --dist loadfile
 
+test-fast: $(READY)  ## units only: tests that start no process, under a minute
+	$(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes' --hypothesis-profile fast --ignore tests/integration
+
+fuzz: $(READY)  ## explore every property with a hundred times the examples: an hour
+	$(BIN)/pytest -q -n auto -m hypothesis --hypothesis-profile fuzz --timeout 0 --ignore tests/integration
+
 lint: $(READY)  ## style
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types: $(READY)  ## mypy --strict
-	$(BIN)/mypy
+types: $(READY)  ## mypy: strict, and the tests
+	$(BIN)/mypy && $(BIN)/mypy --config-file tests/mypy.toml
 
 contracts: $(READY)  ## which package may import which
 	$(BIN)/lint-imports
@@ -34,7 +40,7 @@ proto: $(READY)  ## generate the protobuf modules anew
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. schemas/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. schemas/proto/geyser.proto
 
-BENCHES := api decode e2e fanout ingest pipeline pnl storage
+BENCHES := api decode e2e fanout ingest market memory pipeline pnl storage
 
 # All of them, whatever one says: `pipeline` fails where the machine falls behind.
 bench: $(READY)  ## every benchmark, quick: some ten minutes

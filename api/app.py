@@ -1,4 +1,4 @@
-"""The application: routers over the stores, inside the gate, inside what every answer has.
+"""The application: routes over the services, inside the gate, inside what every answer has.
 
 From the outside in: `edge` (id, log, headers, compression), CORS where it is wanted, `guard` (time,
 size, how many at once, problems), `access.gate` (key, rate, credits), the routes.
@@ -14,18 +14,24 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from api import dashboard, dispatch, docs, openapi, problems
 from api.access.charge import Charges
 from api.access.gate import Gate
-from api.access_log import AccessLog
-from api.edge import Edge
-from api.guard import Guard
-from api.routers import health, history, system, tokens, usage, wallets
-from api.stores import Stores
+from api.dashboard.routes import Dashboard
+from api.docs import openapi
+from api.docs import page as docs
+from api.history import routes as history
+from api.http import dispatch, problems
+from api.http.access_log import AccessLog
+from api.http.edge import Edge
+from api.http.guard import Guard
+from api.services import Services
+from api.system import routes as system
+from api.tokens import routes as tokens
+from api.wallets import routes as wallets
 from infra.settings import Settings
 
 # Paths with fixed words come before those with an address in the same place.
-ROUTERS = (health, system, usage, tokens, history, wallets)
+ROUTERS = (system.router, tokens.router, history.router, wallets.router)
 
 _CORS: Final[dict[str, Any]] = {
     "allow_methods": ("GET", "HEAD", "POST"),
@@ -47,8 +53,8 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
 
     A demo key is told to the dashboard on this machine.
     """
-    stores = Stores(settings)
-    charges = Charges(stores.access)
+    services = Services(settings)
+    charges = Charges(services.stores.access)
     access_log = AccessLog(settings)
 
     @asynccontextmanager
@@ -56,7 +62,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         yield
         access_log.flush()
         await charges.aclose()
-        await stores.close()
+        await services.close()
 
     app = FastAPI(
         title="Soltape",
@@ -69,17 +75,23 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours are `metrics`
         redirect_slashes=False,  # a redirect would name whatever host the caller named
     )
-    app.state.stores = stores
+    page = app.state.dashboard = Dashboard(settings, demo_key)
+    app.state.services = services
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
-        *(area.router(stores) for area in ROUTERS),
-        dashboard.router(settings, demo_key),  # before the documentation, which else is at /
-        docs.router(app),
+        *ROUTERS,
+        page.router(),  # before the documentation, which else is at /
+        docs.router,
     ]
     routes = dispatch.use(app.router, areas)
     # The one added last is the outermost.
     app.add_middleware(dispatch.Direct, routes=routes)
-    app.add_middleware(Gate, charges=charges)
+    app.add_middleware(
+        Gate,
+        charges=charges,
+        open_paths=system.OPEN | docs.OPEN | page.open,
+        most_in_flight=settings.api_max_concurrent_per_key,
+    )
     app.add_middleware(Guard, settings=settings)
     if settings.api_cors_origins:
         app.add_middleware(

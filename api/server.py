@@ -16,9 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
-from api.protocol import bounded
-from api.readers.health import HealthReader, lacking
-from api.stores import Stores
+from api.http.protocol import bounded
+from api.services import Services
+from api.system.health import lacking
 from infra import listening
 from infra.settings import Settings
 from infra.telemetry import serve_metrics
@@ -43,7 +43,7 @@ def serve(settings: Settings, demo_key: str | None = None) -> None:
     server = server_of(app, settings)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
     listening.allow_connections(settings.api_max_connections)
-    serve_metrics(settings, "api", _Readiness(server, app.state.stores).lacking)
+    serve_metrics(settings, "api", _Readiness(server, app.state.services).lacking)
     host, port = listener.getsockname()[:2]
     log.info("serving", address=f"http://{host}:{port}")
     with listener:
@@ -87,9 +87,9 @@ def listen(settings: Settings) -> socket.socket:
 class _Readiness:
     """What keeps the process from being sent requests, for the thread that serves /ready."""
 
-    def __init__(self, server: _Server, stores: Stores) -> None:
+    def __init__(self, server: _Server, services: Services) -> None:
         self._server = server
-        self._health = HealthReader(stores)
+        self._system = services.system
 
     def lacking(self) -> dict[str, str]:
         """Return what is lacking, by name."""
@@ -98,7 +98,7 @@ class _Readiness:
             return {"api": "is starting"}
         if self._server.should_exit:
             return {"api": "is stopping"}
-        looking = asyncio.run_coroutine_threadsafe(self._health.read(), loop)
+        looking = asyncio.run_coroutine_threadsafe(self._system.health(), loop)
         try:
             found = looking.result(_READY_WITHIN_S)
         except TimeoutError:

@@ -12,7 +12,8 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from infra.interrupt import end_as_by_ctrl_c
-from infra.process import PortInUse
+from infra.local import extra
+from infra.local.process import PortInUse
 from infra.settings import SettingsError
 
 
@@ -71,7 +72,10 @@ cli.add_command(
 
 
 def main() -> None:
-    """Run the command line; a wrong setting or a taken port is a message, never a traceback."""
+    """Run the command line.
+
+    A wrong setting, a taken port or a missing extra is a message, never a traceback.
+    """
     try:
         cli(prog_name="soltape")
     except SettingsError as error:
@@ -79,6 +83,11 @@ def main() -> None:
         sys.exit(2)
     except PortInUse as error:
         click.echo(f"soltape: {error}", err=True)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if (remedy := extra.remedy(error)) is None:
+            raise
+        click.echo(f"soltape: {remedy}", err=True)
         sys.exit(1)
 
 

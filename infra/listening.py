@@ -7,7 +7,7 @@ import resource
 import socket
 from typing import Final
 
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from infra.settings import SettingsError
 
 _FILES_BESIDE: Final = 256  # open files that are no connections of callers

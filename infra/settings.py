@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.credentials import HIDDEN, hide
-from infra.running import addresses
+from infra.local.running import addresses
 
 LOOPBACK: Final = "127.0.0.1"
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
@@ -192,6 +192,9 @@ class Settings(BaseSettings):
     )
     api_max_concurrent: int = Field(
         256, ge=1, le=100_000, description="requests that a process answers at once"
+    )
+    api_max_concurrent_per_key: int = Field(
+        64, ge=1, le=100_000, description="requests of one key that a process answers at once"
     )
     api_max_connections: int = Field(
         2_000, ge=1, le=100_000, description="connections that a process holds at once"

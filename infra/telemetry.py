@@ -21,7 +21,7 @@ from prometheus_client import start_http_server
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from infra.credentials import HIDDEN, hide
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from infra.settings import Settings, SettingsError
 
 MetricsRole = Literal["ingest", "agents", "books", "chain", "api", "gateway"]

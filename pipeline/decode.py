@@ -17,10 +17,10 @@ from pipeline.solana.transaction import Transaction
 from schemas.codec import event_to_json
 from schemas.events import Event, Swap
 from schemas.json_lines import numbered_lines, parse_line
-from schemas.rpc_json import RpcTransaction, transaction_from_json
+from schemas.solana.rpc_json import RpcTransaction, transaction_from_json
 
 
-class UnreadableLine(Exception):  # noqa: N818 - says what it is
+class UnreadableLine(Exception):
     """A line that is no transaction; the text gives its number and the reason."""
 
 

@@ -37,6 +37,7 @@ from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
 from schemas.codec import CodecError, parse
 from schemas.redis_keys import LIVE_FENCE, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.times import DAY_S, HOUR_S
 from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 GROUPS: Final = {
@@ -446,7 +447,7 @@ def _gaps_said(gaps: int | None) -> str:
 
 def _duration(seconds: float) -> str:
     """Return a duration in the unit that reads best."""
-    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+    for unit, length_s in (("d", DAY_S), ("h", HOUR_S), ("min", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"
     return f"{seconds:.1f} s"

@@ -28,6 +28,7 @@ from typing import Any, Final
 import orjson
 
 from schemas import redis_keys
+from schemas.amounts import human, sol
 from schemas.codec import message_to_json
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
@@ -53,7 +54,7 @@ SWAPS: Final = Channel(
     redis_keys.LIVE_SWAPS.make(),
     "swaps",
     "swap",
-    ("dex", "mint", "wallet", "platform", *_IDENTITY),
+    ("dex", "mint", "wallet", "platform", *_IDENTITY, "quote_mint"),
 )
 CREATIONS: Final = Channel(
     redis_keys.LIVE_CREATIONS.make(),
@@ -116,12 +117,16 @@ class Entry:
     events: list[LiveEvent]
 
 
-def swap_event(swap: tape_pb2.Swap) -> LiveEvent:
-    """Return a swap for its stream: the fields of tape.proto, and human amounts beside the raw."""
+def swap_event(swap: tape_pb2.Swap, symbol: str | None = None) -> LiveEvent:
+    """Return a swap for its stream: the fields of tape.proto, then human amounts and the symbol."""
     data = message_to_json(swap)
     del data["kind"]
-    data["amount"] = swap.amount_raw / 10**swap.decimals
-    data["quote_amount"] = swap.quote_amount_raw / 10**swap.quote_decimals
+    data["amount"] = human(swap.amount_raw, swap.decimals)
+    data["quote_amount"] = human(swap.quote_amount_raw, swap.quote_decimals)
+    data["fee_sol"] = sol(swap.fee_lamports)
+    data["priority_fee_sol"] = sol(swap.priority_fee_lamports)
+    data["tip_sol"] = sol(swap.tip_lamports)
+    data["symbol"] = symbol
     index = (
         swap.dex,
         swap.mint,
@@ -129,6 +134,7 @@ def swap_event(swap: tape_pb2.Swap) -> LiveEvent:
         swap.platform,
         swap.signature,
         swap.event_index,
+        swap.quote_mint,
     )
     return LiveEvent(index, SWAPS.frame(data))
 
@@ -149,10 +155,9 @@ def creation_event(creation: tape_pb2.Creation) -> LiveEvent:
 
 
 def price_event(price: tape_pb2.PriceUpdate) -> LiveEvent:
-    """Return a price for its stream; `price_usd` is null while SOL's own price is not known."""
-    price_usd = price.price_usd if price.HasField("price_usd") else None
-    told = LastPrice(price.price_sol, price_usd, price.timestamp, price.slot, price.pool)
-    return LiveEvent((price.mint,), PRICES.frame(price_data(price.mint, told)))
+    """Return a price for its stream."""
+    last = LastPrice(price.price_sol, price.price_usd, price.timestamp, price.slot, price.pool)
+    return LiveEvent((price.mint,), PRICES.frame(price_data(price.mint, last)))
 
 
 def price_data(mint: str, price: LastPrice) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from schemas import base58
 from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
 from schemas.proto import tape_pb2
+from schemas.solana import base58
 from schemas.topics import Topic
 
 
@@ -118,21 +118,6 @@ def _migration_fields(migration: Migration) -> dict[str, Any]:
         "quote_amount_raw": migration.quote_amount_raw,
         "commitment": migration.commitment,
     }
-
-
-def swap_to_proto(swap: Swap) -> tape_pb2.Swap:
-    """Return the message of a swap; prices in SOL and USD are the publisher's to set."""
-    return tape_pb2.Swap(**_swap_fields(swap))
-
-
-def creation_to_proto(creation: Creation) -> tape_pb2.Creation:
-    """Return the message of a creation."""
-    return tape_pb2.Creation(**_creation_fields(creation))
-
-
-def migration_to_proto(migration: Migration) -> tape_pb2.Migration:
-    """Return the message of a migration."""
-    return tape_pb2.Migration(**_migration_fields(migration))
 
 
 class TapeEvents(Protocol):

@@ -13,7 +13,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Final, NamedTuple
 
-from schemas import base58
+from schemas.solana import base58
+from schemas.times import DAY_S, HOUR_S
 
 PRICE_SCALE: Final = 10**24
 MAX_PRICE: Final = (1 << 128) - 1  # beyond, a price stays there
@@ -81,9 +82,9 @@ INTERVALS_S: Final = {
     "1m": 60,
     "5m": 300,
     "15m": 900,
-    "1h": 3_600,
-    "4h": 14_400,
-    "1d": 86_400,
+    "1h": HOUR_S,
+    "4h": 4 * HOUR_S,
+    "1d": DAY_S,
 }
 _CANDLE: Final = Struct("<IQ16s16s16s16s16s16s16s16s16sQQII")
 
@@ -163,13 +164,16 @@ class PoolFacts:
     reserve_raw: int | None = None
     quote_reserve_raw: int | None = None
     liquidity_lamports: int = 0  # both sides: twice the quote's
+    quote_mint: str = ""  # what it trades the mint for; empty in records of earlier versions
 
 
 def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
     """Return the bytes of a pool and of its quarter-hour series."""
-    told = (pool.reserve_raw is not None) | (pool.quote_reserve_raw is not None) << 1
+    quote_mint = base58.decode(pool.quote_mint) if pool.quote_mint else b""
+    flags = (pool.reserve_raw is not None) | (pool.quote_reserve_raw is not None) << 1
+    flags |= bool(quote_mint) << 2
     head = _POOL.pack(
-        told,
+        flags,
         pool.price_sol.to_bytes(16, "little"),
         pool.price_usd.to_bytes(16, "little"),
         pool.first_sol.to_bytes(16, "little"),
@@ -181,15 +185,27 @@ def pack_pool(pool: PoolFacts, quarters: bytes | bytearray) -> bytes:
         pool.liquidity_lamports,
         len(pool.dex.encode()),
     )
-    return head + pool.dex.encode() + quarters
+    return head + pool.dex.encode() + quote_mint + quarters
 
 
 def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
     """Return a pool and its series; raises struct.error for too few bytes."""
-    told, price_sol, price_usd, first_sol, first_usd, slot, time_ms, reserve, quote, worth, size = (
-        _POOL.unpack_from(data)
-    )
-    end = _POOL.size + size
+    (
+        flags,
+        price_sol,
+        price_usd,
+        first_sol,
+        first_usd,
+        slot,
+        time_ms,
+        reserve,
+        quote,
+        worth,
+        size,
+    ) = _POOL.unpack_from(data)
+    end = rest = _POOL.size + size
+    if flags & 4:
+        rest += 32
     pool = PoolFacts(
         data[_POOL.size : end].decode(),
         int.from_bytes(price_sol, "little"),
@@ -198,11 +214,12 @@ def unpack_pool(data: bytes) -> tuple[PoolFacts, bytes]:
         int.from_bytes(first_usd, "little"),
         slot,
         time_ms,
-        reserve if told & 1 else None,
-        quote if told & 2 else None,
+        reserve if flags & 1 else None,
+        quote if flags & 2 else None,
         worth,
+        base58.encode(data[end:rest]) if flags & 4 else "",
     )
-    return pool, data[end:]
+    return pool, data[rest:]
 
 
 # Holders.

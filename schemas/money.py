@@ -10,6 +10,7 @@ USDT: Final = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 USD1: Final = "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB"
 DOLLARS: Final = frozenset({USDC, USDT, USD1})  # in what a trade was worth, a coin is one dollar
 MONEY: Final = DOLLARS | {WSOL}
+SYMBOLS: Final = {WSOL: "SOL", USDC: "USDC", USDT: "USDT", USD1: "USD1"}
 
 SOL_DECIMALS: Final = 9
 DOLLAR_DECIMALS: Final = 6

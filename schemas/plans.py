@@ -1,6 +1,6 @@
 """The plans that are sold, as data: what a key of each may ask, and how often.
 
-A credit is what one call costs; a batch costs one for each of its items. None is "without limit".
+A credit is what one API call costs, a batch too. None is "without limit".
 """
 
 from __future__ import annotations

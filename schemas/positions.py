@@ -37,7 +37,6 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Any, Final, NamedTuple, TypeVar
 
-DAY_MS: Final = 86_400_000
 CHUNK_LOTS: Final = 16
 COLD_MARK: Final = b"cold"
 
@@ -94,7 +93,7 @@ class Position:
     tip_lamports: int = 0
     buys: int = 0
     sells: int = 0
-    wins: int = 0  # sales that realised a gain in dollars
+    wins: int = 0  # sales that realized a gain in dollars
     losses: int = 0
     lots_opened: int = 0
     lots_closed: int = 0
@@ -105,12 +104,12 @@ class Position:
     changed_slot: int = 0
 
     @property
-    def realised_lamports(self) -> int:
+    def realized_lamports(self) -> int:
         """Return the gain of what was sold or burned from lots of known cost."""
         return self.matched_proceeds_lamports - self.matched_cost_lamports
 
     @property
-    def realised_usd_micros(self) -> int:
+    def realized_usd_micros(self) -> int:
         """Return the same in millionths of a dollar."""
         return self.matched_proceeds_usd_micros - self.matched_cost_usd_micros
 
@@ -141,12 +140,12 @@ class WalletDay:
     changed_slot: int = 0
 
     @property
-    def realised_lamports(self) -> int:
+    def realized_lamports(self) -> int:
         """Return the gain of what was sold or burned from lots of known cost."""
         return self.matched_proceeds_lamports - self.matched_cost_lamports
 
     @property
-    def realised_usd_micros(self) -> int:
+    def realized_usd_micros(self) -> int:
         """Return the same in millionths of a dollar."""
         return self.matched_proceeds_usd_micros - self.matched_cost_usd_micros
 

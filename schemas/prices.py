@@ -12,8 +12,9 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from schemas.times import DAY_MS
+
 CLOSE_MS: Final = 5 * 60_000
-DAY_MS: Final = 24 * 3_600_000
 
 _CLOSE: Final = struct.Struct("<Idd")  # number of the five minutes since 1970, SOL, USD or NaN
 _KEPT: Final = DAY_MS // CLOSE_MS

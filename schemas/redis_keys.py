@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from schemas.times import DAY_S, HOUR_S
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 
@@ -71,9 +72,9 @@ PRICE: Final = Key(
     "price:{tag}:{mint}",
     "hash",
     "live",
-    3 * 86_400,
-    "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state, decimals: the "
-    "writer's own",
+    3 * DAY_S,
+    "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state, decimals, symbol, "
+    "platform: the writer's own",
 )
 LIVE_SWAPS: Final = Key("live:swaps", "stream", "live", None, "every swap; LIVE_STREAM_MIB of it")
 LIVE_CREATIONS: Final = Key(
@@ -110,7 +111,7 @@ LIVE_PRICES_WRITTEN: Final = Key(
     "live:prices:written:{writer}",
     "string",
     "live",
-    3_600,
+    HOUR_S,
     "number of the last batch of prices of a writer, one that runs now, that is in the stream",
 )
 VOCABULARY: Final = Key(
@@ -119,6 +120,14 @@ VOCABULARY: Final = Key(
     "live",
     None,
     "slugs of the venues and launch platforms there are: `schemas.vocabulary`",
+)
+CHAIN: Final = Key(
+    "live:chain",
+    "string",
+    "live",
+    None,
+    "genesis hash of the chain that the live streams are of, as ingest asked for it: "
+    "`schemas.solana.networks`; no key while it is unknown",
 )
 
 # Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
@@ -160,14 +169,14 @@ TOP_OF_MINT: Final = Key(
     "zset",
     "pnl",
     None,
-    "raw wallet, realised micros of a dollar: all wallets of the partition with a position in it",
+    "raw wallet, realized micros of a dollar: all wallets of the partition with a position in it",
 )
 TOP_WALLETS: Final = Key(
     "top:{tag}",
     "zset",
     "pnl",
     None,
-    "raw wallet, realised micros of a dollar over all its tokens: those that are not 0",
+    "raw wallet, realized micros of a dollar over all its tokens: those that are not 0",
 )
 TRADED: Final = Key(
     "traded:{tag}", "zset", "pnl", None, "raw mint, hour (since the Unix epoch) it last moved"
@@ -233,7 +242,7 @@ METADATA: Final = Key(
     "metadata:{tag}:{mint}",
     "string",
     "market",
-    90 * 86_400,
+    90 * DAY_S,
     "JSON of what RPC said of a mint: name, symbol, uri, decimals, supply_raw, token_program; "
     "status found or absent, asked_ms; beside the deterministic state; stays while the mint's "
     "market is in Redis, and for its TTL after that was put away",

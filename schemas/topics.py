@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from zlib import crc32
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
+from schemas.times import DAY_MS, HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ LOOKS_FAILED: Final = Counter(
 )
 
 
-class Refusal(Exception):  # noqa: N818 - says what is the case
+class Refusal(Exception):
     """Ends a handshake with an answer of HTTP."""
 
     def __init__(

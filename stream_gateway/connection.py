@@ -173,7 +173,7 @@ class Connection(WSListener):
             self._take(frame)
         except Exception:
             log.exception("a message could not be handled", connection=self.number)
-            self.close(INTERNAL, "something went wrong here; it is in our log")
+            self.close(INTERNAL, "the gateway failed; connect again")
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         """Hear that the client left without a close frame, or that the network did it."""

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 _END: Final = b"\r\n\r\n"
 _FORGOTTEN_BYTES: Final = 1024 * 1024  # that a client who was refused may still send
 _INTERNAL: Final = Refusal(
-    HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "Something went wrong here; it is in our log"
+    HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request failed; the log has why"
 )
 
 

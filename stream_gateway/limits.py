@@ -32,8 +32,8 @@ class Limits:
         """Return the limits that the settings ask for; raises SettingsError."""
         if settings.gateway_idle_s <= settings.gateway_ping_s:
             raise SettingsError(
-                f"GATEWAY_IDLE_S={settings.gateway_idle_s:g}: it is to be more than "
-                f"GATEWAY_PING_S={settings.gateway_ping_s:g}, or who answers pings is closed too"
+                f"GATEWAY_IDLE_S={settings.gateway_idle_s:g} must be more than "
+                f"GATEWAY_PING_S={settings.gateway_ping_s:g}: a pong comes no sooner than that"
             )
         return Limits(
             connections=settings.gateway_max_connections,

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from schemas import base58, channels
+from schemas import channels
 from schemas.plans import Plan
+from schemas.solana.addresses import NoAddress, check
 from schemas.vocabulary import Slugs, is_slug
 from stream_gateway.frames import text_frame
 from stream_gateway.subscriptions import Filter
@@ -27,8 +28,7 @@ MAX_REQUEST_ID: Final = 64
 _SHOWN: Final = 64  # characters of a value that is repeated in an answer
 _MAX_ID: Final = 64  # characters
 _MAX_NUMBER: Final = 2**63 - 1
-_ADDRESS_BYTES: Final = 32
-_ADDRESS_LENGTHS: Final = range(32, 45)
+_AN_ID: Final = "1763730000123-0-4"
 
 TRENDING: Final = channels.TRENDING.channel
 MAIN_CHANNELS: Final = tuple(each.channel for each in channels.ALL if each != channels.TRENDING)
@@ -46,7 +46,7 @@ _FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 Endpoint = Literal["main", "trending"]
 
 
-class Refused(Exception):  # noqa: N818 - says what is the case
+class Refused(Exception):
     """A message is not accepted; the code is stable, the message says what is."""
 
     def __init__(self, code: str, message: str, accepted: Sequence[str] | None = None) -> None:
@@ -93,12 +93,12 @@ def parse(payload: bytes, endpoint: Endpoint, plan: Plan, slugs: Slugs | None) -
     that is made like one passes.
     """
     try:
-        told = orjson.loads(payload)
+        value = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
-        raise Refused("bad_json", f"a frame is to hold one JSON object: {error}") from None
-    if not isinstance(told, dict):
-        raise Refused("not_an_object", "a frame is to hold a JSON object, {...}")
-    fields = {name: value for name, value in told.items() if value is not None}
+        raise Refused("bad_json", f"a frame must be one JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused("not_an_object", f"a frame must be a JSON object, got {_shown(value)}")
+    fields = {name: value for name, value in value.items() if value is not None}
     request_id = channel = None
     try:
         request_id = _request_id(fields.get("request_id"))
@@ -121,38 +121,45 @@ def parse(payload: bytes, endpoint: Endpoint, plan: Plan, slugs: Slugs | None) -
 def _request_id(value: Any) -> str | None:
     if value is None or (isinstance(value, str) and len(value) <= MAX_REQUEST_ID):
         return value
-    raise Refused("wrong_type", f"request_id is to be text of at most {MAX_REQUEST_ID} characters")
+    accepted = f"text of at most {MAX_REQUEST_ID} characters"
+    raise Refused("wrong_type", f"`request_id` must be {accepted}, got {_shown(value)}")
 
 
 def _action(fields: Mapping[str, Any]) -> str:
     action = fields.get("action")
-    if action is None:
-        raise Refused("unknown_action", "action is needed", _ACTIONS)
     if not isinstance(action, str) or action not in _ACTIONS:
-        raise Refused("unknown_action", f"there is no action {_shown(action)}", _ACTIONS)
+        raise _none_of("unknown_action", "action", action, _ACTIONS)
     return action
 
 
 def _channel(value: Any, endpoint: Endpoint) -> str:
     if endpoint == "trending":
         if value not in (None, TRENDING):
-            raise Refused("unknown_channel", f"this connection has {TRENDING} alone", (TRENDING,))
+            raise _none_of("unknown_channel", "channel", value, (TRENDING,))
         return TRENDING
-    if value is None:
-        raise Refused("unknown_channel", "channel is needed", MAIN_CHANNELS)
     if value == TRENDING:
         raise Refused(
-            "unknown_channel", f"{TRENDING} is at the path /ws/trending-pairs", MAIN_CHANNELS
+            "unknown_channel", f"'{TRENDING}' is at the path /ws/trending-pairs", MAIN_CHANNELS
         )
     if not isinstance(value, str) or value not in MAIN_CHANNELS:
-        raise Refused("unknown_channel", f"there is no channel {_shown(value)}", MAIN_CHANNELS)
+        raise _none_of("unknown_channel", "channel", value, MAIN_CHANNELS)
     return value
 
 
 def _check_fields(fields: Mapping[str, Any], accepted: Sequence[str]) -> None:
     for name in fields:
         if name not in accepted:
-            raise Refused("unknown_field", f"there is no field {_shown(name)} here", accepted)
+            known = ", ".join(f"`{each}`" for each in accepted)
+            message = f"{_shown(name)} is not a field of this message; its fields are {known}"
+            raise Refused("unknown_field", message, accepted)
+
+
+def _none_of(code: str, name: str, value: Any, accepted: Sequence[str]) -> Refused:
+    """Return the refusal of a field that must be one of some words."""
+    words = "one of " * (len(accepted) > 1) + ", ".join(f"'{each}'" for each in accepted)
+    if value is None:
+        return Refused(code, f"`{name}` is required: {words}", accepted)
+    return Refused(code, f"`{name}` must be {words}, got {_shown(value)}", accepted)
 
 
 def _subscribe(
@@ -185,9 +192,11 @@ def _subscribe(
             chosen = Filter(channel, mints=_addresses(fields, "mints", "too_many_mints", MAX_MINTS))
             snapshot = _flag(fields, "snapshot")
             if snapshot and not chosen.mints:
-                raise Refused("snapshot_needs_mints", "a snapshot is of the mints that are named")
+                raise Refused(
+                    "snapshot_needs_mints", "`snapshot` needs `mints`: the tokens it is of"
+                )
             if snapshot and since is not None:
-                raise Refused("bad_since", "it is either a snapshot or what came since an event")
+                raise Refused("bad_since", "send `snapshot` or `since`, not both")
         case "status":
             chosen = Filter(channel)
         case _:
@@ -198,7 +207,7 @@ def _subscribe(
 def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
     accepted = (ALL_PLATFORMS, *(slugs.platforms if slugs else ()))
     if "dex" not in fields:
-        raise Refused("wrong_type", 'dex is needed: "*" or an array of platforms', accepted)
+        raise Refused("wrong_type", '`dex` is required: "*" or an array of platforms', accepted)
     if fields["dex"] == ALL_PLATFORMS:
         return Filter(TRENDING)
     platforms = slugs.platforms if slugs else None
@@ -208,16 +217,17 @@ def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
 def _since(value: Any) -> str | None:
     if value is None:
         return None
+    message = f"`since` must be the `id` of an event, such as {_AN_ID}, got {_shown(value)}"
     if not isinstance(value, str):
-        raise Refused("wrong_type", "since is to be the id of an event, as text")
-    if len(value) > _MAX_ID:
-        raise Refused("bad_since", f"an event's id has at most {_MAX_ID} characters")
+        raise Refused("wrong_type", message)
     try:
+        if len(value) > _MAX_ID:
+            raise ValueError
         channels.parse_event_id(value)
-    except ValueError as reason:
-        raise Refused("bad_since", str(reason)) from None
-    if any(int(part) > _MAX_NUMBER for part in value.split("-")):
-        raise Refused("bad_since", f"the numbers of an event's id are {_MAX_NUMBER} at most")
+        if any(int(part) > _MAX_NUMBER for part in value.split("-")):
+            raise ValueError
+    except ValueError:
+        raise Refused("bad_since", message) from None
     return value
 
 
@@ -237,7 +247,7 @@ def _slugs(
     accepted = sorted(known) if known else None
     for slug in told:
         if not (slug in known if known else is_slug(slug)):
-            raise Refused(code, f"{name}: there is no {_shown(slug)}", accepted)
+            raise Refused(code, f"`{name}` has the unknown value {_shown(slug)}", accepted)
     return frozenset(told)
 
 
@@ -245,7 +255,7 @@ def _token(value: Any) -> frozenset[str]:
     if value is None:
         return frozenset()
     if not isinstance(value, str):
-        raise Refused("wrong_type", "token is to be the address of one mint, as text")
+        raise Refused("wrong_type", f"`token` must be the address of one mint, got {_shown(value)}")
     return frozenset((_address(value, "token"),))
 
 
@@ -253,7 +263,7 @@ def _wallets(fields: Mapping[str, Any], plan: Plan) -> frozenset[str]:
     if "wallets" in fields and not plan.wallet_filters:
         raise Refused(
             "not_in_plan",
-            f"the plan {plan.name} has no filters by wallet: business and enterprise have them",
+            f"`wallets` needs the plan business or enterprise; this key has the plan {plan.name}",
         )
     return _addresses(fields, "wallets", "too_many_wallets", min(plan.wallet_filters, MAX_WALLETS))
 
@@ -264,18 +274,10 @@ def _addresses(fields: Mapping[str, Any], name: str, code: str, most: int) -> fr
 
 
 def _address(text: str, name: str) -> str:
-    if len(text) not in _ADDRESS_LENGTHS:
-        raise Refused(
-            "invalid_address",
-            f"{name}: an address has 32 to 44 base58 characters, this has {len(text)}",
-        )
     try:
-        size = len(base58.decode(text))
-    except ValueError as reason:
-        raise Refused("invalid_address", f"{name}: {reason}") from None
-    if size != _ADDRESS_BYTES:
-        raise Refused("invalid_address", f"{name}: an address is 32 bytes, this is {size}")
-    return text
+        return check(text)
+    except NoAddress as reason:
+        raise Refused("invalid_address", f"`{name}` {reason}, got {_shown(text)}") from None
 
 
 def _texts(value: Any, name: str, most: int, code: str) -> list[str]:
@@ -283,25 +285,32 @@ def _texts(value: Any, name: str, most: int, code: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Refused("wrong_type", f"{name} is to be an array of texts")
+        raise Refused("wrong_type", f"`{name}` must be an array of texts, got {_shown(value)}")
     if not value:
-        raise Refused("wrong_type", f"{name} is empty: leave it out to have all")
+        raise Refused("wrong_type", f"`{name}` must not be empty; leave it out for all")
     if len(value) > most:
-        raise Refused(code, f"{name} has at most {most} items, this has {len(value)}")
+        raise Refused(code, f"`{name}` must have at most {most} items, got {len(value)}")
     return value
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
-        raise Refused("wrong_type", f"{name} is to be true or false")
+        raise Refused("wrong_type", f"`{name}` must be true or false, got {_shown(value)}")
     return value
 
 
 def _shown(value: Any) -> str:
-    if not isinstance(value, str):
-        return "that is no text"
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+    """Return a value as an error repeats it."""
+    match value:
+        case str():
+            return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+        case list():
+            return f"an array of {len(value)}"
+        case dict():
+            return "an object"
+        case _:
+            return orjson.dumps(value).decode()
 
 
 # What clients are told: whole frames.

@@ -22,7 +22,7 @@ from stream_gateway.batches import Batch, Gap, Place, Reason
 from stream_gateway.fanout import Fanout, Subscriber
 from stream_gateway.metrics import REPLAYS
 from stream_gateway.source import ANSWER_S, NOTHING, Source, pieces, text, unpack
-from stream_gateway.subscriptions import BY_NAME, Filter
+from stream_gateway.subscriptions import BY_NAME, Filter, fulfils
 
 STEP_BYTES: Final = 256 << 10  # sent to a client without a pause
 STEP_EVENTS: Final = 1_000  # looked at without a pause
@@ -81,7 +81,7 @@ class _Walk:
         wanted = [
             number
             for number, event in enumerate(batch.events)
-            if number >= skip and all(event.index[at] in values for at, values in conditions)
+            if number >= skip and fulfils(event.index, conditions)
         ]
         if not wanted:
             return 0

@@ -95,7 +95,7 @@ def check(request: Request) -> tuple[Endpoint, bytes]:
         raise Refusal(
             HTTPStatus.NOT_FOUND,
             "not_found",
-            f"There is no such path: WebSocket clients connect to {_WHERE}",
+            f"No such path; WebSocket clients connect to {_WHERE}",
         )
     if request.method != "GET":
         raise Refusal(
@@ -108,14 +108,14 @@ def check(request: Request) -> tuple[Endpoint, bytes]:
         raise Refusal(
             HTTPStatus.UPGRADE_REQUIRED,
             "upgrade_required",
-            f"This port speaks WebSocket, as this was no request to: connect to {_WHERE}",
+            f"This port serves WebSocket alone: connect to {_WHERE}",
             {**_UPGRADE, "Connection": "Upgrade, close"},
         )
     if request.one("sec-websocket-version") != _VERSION:
         raise Refusal(
             HTTPStatus.UPGRADE_REQUIRED,
             "websocket_version",
-            f"Version {_VERSION} of WebSocket is spoken here",
+            f"Sec-WebSocket-Version must be {_VERSION}",
             {**_UPGRADE, "Connection": "Upgrade, close"},
         )
     return endpoint, _websocket_key(request)
@@ -132,7 +132,7 @@ def _websocket_key(request: Request) -> bytes:
     raise Refusal(
         HTTPStatus.BAD_REQUEST,
         "malformed_request",
-        "Sec-WebSocket-Key is to be 16 bytes in base64, once",
+        "Sec-WebSocket-Key must be 16 bytes in base64, sent once",
     )
 
 
@@ -161,7 +161,7 @@ def malformed() -> Refusal:
     return Refusal(
         HTTPStatus.BAD_REQUEST,
         "malformed_request",
-        "It could not be read: HTTP/1.1 is spoken here, until a WebSocket is open",
+        "The request could not be read: it must be HTTP/1.1",
     )
 
 
@@ -179,7 +179,7 @@ def too_late(within_s: float) -> Refusal:
     return Refusal(
         HTTPStatus.REQUEST_TIMEOUT,
         "request_timed_out",
-        f"A head is to be there within {within_s:g} s",
+        f"The head of a request must come within {within_s:g} s",
     )
 
 
@@ -188,7 +188,7 @@ def full() -> Refusal:
     return Refusal(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "busy",
-        "There are too many connections at once; come again soon",
+        "This gateway holds as many connections as it may; connect again in 2 s",
         {"Retry-After": "2"},
     )
 

@@ -116,7 +116,7 @@ class Sessions:
             connection.refuse(refused)
         except Exception:
             log.exception("a subscription failed", channel=channel, connection=connection.number)
-            connection.close(INTERNAL, "something went wrong here; it is in our log")
+            connection.close(INTERNAL, "the gateway failed; connect again")
         finally:
             beginning = self._beginning.get(connection)
             if beginning and beginning.get(channel) is asyncio.current_task():

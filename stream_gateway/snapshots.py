@@ -22,6 +22,7 @@ import orjson
 
 from infra.redis.pipelined import Pipelined
 from schemas import channels
+from schemas.amounts import human
 from schemas.channels import Channel
 from schemas.prices import LastPrice, last_price
 from schemas.redis_keys import (
@@ -85,7 +86,8 @@ class Snapshots:
         for mint, values in zip(ordered, stored, strict=True):
             fields = zip(_PRICE_FIELDS, values, strict=True)
             told = {name.encode(): value for name, value in fields if value is not None}
-            if (price := last_price(told)) is not None:
+            price = last_price(told)
+            if price is not None and price.price_usd is not None:
                 data.append(channels.price_data(mint, price))
         return _snapshot(channels.PRICES, data, _id_of(last))
 
@@ -157,7 +159,7 @@ def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> 
     supply_raw, decimals = told["supply_raw"], record["decimals"]
     if record["supply"] is not None or not supply_raw or decimals is None:
         return
-    record["supply"] = supply_raw / 10**decimals
+    record["supply"] = human(supply_raw, decimals)
     record["top10_holders_pct"] = 100 * top10_raw / supply_raw
     if record["price_usd"] is not None:
         record["market_cap"] = record["price_usd"] * record["supply"]

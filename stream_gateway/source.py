@@ -14,7 +14,6 @@ before it was on disk, and the writer had no word of it and wrote it again. `sig
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any, Final, NoReturn
 import structlog
 from redis.asyncio import Redis
 
+from infra.backoff import Backoff
 from infra.redis.client import RedisError, ask
 from schemas import channels
 from schemas.channels import Channel, Entry, LiveEvent
@@ -49,8 +49,7 @@ READ_ENTRIES: Final = 32
 PIECE_BYTES: Final = 256 << 10  # of frames that are handed on without a pause
 EPOCHS: Final = 64
 HANDED_ON: Final = 1024  # entries whose ids are kept: more than come in the second Redis may lose
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
+_BACKOFF_S: Final = (0.05, 1.0)
 
 Fields = Mapping[bytes, bytes]
 
@@ -131,20 +130,18 @@ class Source:
 
     async def run(self) -> NoReturn:
         """Read on until cancelled."""
-        failures = 0
+        backoff = Backoff(*_BACKOFF_S)
         while True:
             try:
                 if not self.ready.is_set():
                     await self._fill()
                 while True:
                     await self._read()
-                    failures = 0
+                    backoff.reset()
             except (RedisError, OSError) as error:  # a timeout is an OSError
                 self._is_sure = False
                 self._lost_touch(error)
-                pause_s = min(_PAUSE_MAX_S, _PAUSE_FIRST_S * 2 ** min(failures, 10))
-                failures += 1
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+                await backoff.wait()
 
     async def _ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         async with asyncio.timeout(ANSWER_S):

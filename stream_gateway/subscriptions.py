@@ -1,10 +1,10 @@
-"""Who wants which events: filters as values, groups of equal ones, and an index to find them by.
+"""Subscriptions: filters as values, groups of equal filters, and an index of the groups.
 
-Values of one kind are alternatives, kinds go together: a filter of two venues and a token takes
-that token's swaps on either. A kind that is empty takes everything.
+Values of one kind are alternatives; kinds combine: a filter of two venues and a token takes that
+token's swaps on either. An empty kind takes everything. A token matches either side of a swap.
 
-The index keeps each group under the values of its most selective kind only, so that an event is
-compared with the groups that want this wallet, this token or this venue, and never with the others.
+The index keeps each group under the values of its most selective kind only. An event is compared
+with the groups that want its wallet, one of its tokens or its venue, never with the others.
 """
 
 from __future__ import annotations
@@ -21,20 +21,27 @@ Member = TypeVar("Member")
 
 BY_NAME: Final = {channel.channel: channel for channel in channels.ALL}
 
-# Kinds of a channel's filters, the most selective first: the filter's field, where the channel's
-# index has the value, and what clients call it.
-_KINDS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
-    name: tuple((field, BY_NAME[name].index.index(value), told) for field, value, told in kinds)
+Places = tuple[int, ...]
+"""Places in an event's index; a value at any one of them counts."""
+Condition = tuple[Places, frozenset[str]]
+
+# Kinds of a channel's filters, the most selective first: the filter's field, the values of the
+# channel's index that it matches, and its name on the wire.
+_KINDS: Final[Mapping[str, tuple[tuple[str, Places, str], ...]]] = {
+    name: tuple(
+        (field, tuple(map(BY_NAME[name].index.index, values)), told)
+        for field, values, told in kinds
+    )
     for name, kinds in {
         channels.SWAPS.channel: (
-            ("wallets", "wallet", "wallets"),
-            ("tokens", "mint", "token"),
-            ("dexes", "dex", "dex"),
+            ("wallets", ("wallet",), "wallets"),
+            ("tokens", ("mint", "quote_mint"), "token"),
+            ("dexes", ("dex",), "dex"),
         ),
-        channels.CREATIONS.channel: (("platforms", "platform", "platforms"),),
-        channels.PRICES.channel: (("mints", "mint", "mints"),),
+        channels.CREATIONS.channel: (("platforms", ("platform",), "platforms"),),
+        channels.PRICES.channel: (("mints", ("mint",), "mints"),),
         channels.STATUS.channel: (),
-        channels.TRENDING.channel: (("dexes", "dex", "dex"),),
+        channels.TRENDING.channel: (("dexes", ("dex",), "dex"),),
     }.items()
 }
 _ONE_VALUE: Final = "token"  # clients name one; the others are lists
@@ -60,20 +67,14 @@ class Filter:
                 raise ValueError(f"{self.channel} cannot be filtered by {field.name}")
 
     def matches(self, index: Sequence[Any]) -> bool:
-        """Whether it takes an event with these values of the channel's index."""
-        return all(
-            not (wanted := getattr(self, field)) or index[place] in wanted
-            for field, place, _ in _KINDS[self.channel]
-        )
+        """Return whether it takes an event with these values of the channel's index."""
+        return fulfils(index, self.conditions())
 
-    def conditions(self) -> tuple[tuple[int, frozenset[str]], ...]:
-        """Return what it asks of an event's index: a place there, and what may stand at it.
-
-        The most selective comes first; an event that fulfils all of them matches.
-        """
+    def conditions(self) -> tuple[Condition, ...]:
+        """Return the conditions on an event's index, the most selective first."""
         return tuple(
-            (place, wanted)
-            for field, place, _ in _KINDS[self.channel]
+            (places, wanted)
+            for field, places, _ in _KINDS[self.channel]
             if (wanted := getattr(self, field))
         )
 
@@ -86,15 +87,26 @@ class Filter:
         return told
 
 
+def fulfils(index: Sequence[Any], conditions: Sequence[Condition]) -> bool:
+    """Return whether an event with these values of its channel's index meets all conditions."""
+    for places, wanted in conditions:
+        for place in places:
+            if index[place] in wanted:
+                break
+        else:
+            return False
+    return True
+
+
 class Group(Generic[Member]):
     """Those with equal filters: what one of them gets, all get."""
 
-    __slots__ = ("_everybody", "_members", "filter", "is_for_all", "place", "rest", "values")
+    __slots__ = ("_everybody", "_members", "filter", "is_for_all", "places", "rest", "values")
 
     def __init__(self, chosen: Filter) -> None:
-        first, *rest = chosen.conditions() or ((-1, frozenset()),)
+        first, *rest = chosen.conditions() or (((), frozenset()),)
         self.filter = chosen
-        self.place: int = first[0]
+        self.places: Places = first[0]
         self.values: frozenset[str] = first[1]
         self.is_for_all = not self.values
         # What is compared once the most selective kind has matched.
@@ -129,9 +141,9 @@ class Index(Generic[Member]):
     def __init__(self, channel: Channel) -> None:
         self._groups: dict[Filter, Group[Member]] = {}
         self._all: Group[Member] | None = None
-        # Place in the channel's index -> value there -> the groups that want it.
-        self._tables: dict[int, dict[str, list[Group[Member]]]] = {
-            place: defaultdict(list) for _, place, _ in _KINDS[channel.channel]
+        # Places in the channel's index -> value at one of them -> the groups that want it.
+        self._tables: dict[Places, dict[str, list[Group[Member]]]] = {
+            places: defaultdict(list) for _, places, _ in _KINDS[channel.channel]
         }
 
     def __iter__(self) -> Iterator[Group[Member]]:
@@ -145,7 +157,7 @@ class Index(Generic[Member]):
             if group.is_for_all:
                 self._all = group
             else:
-                table = self._tables[group.place]
+                table = self._tables[group.places]
                 for value in group.values:
                     table[value].append(group)
         group.add(member)
@@ -160,7 +172,7 @@ class Index(Generic[Member]):
         if group.is_for_all:
             self._all = None
             return
-        table = self._tables[group.place]
+        table = self._tables[group.places]
         for value in group.values:
             table[value].remove(group)
             if not table[value]:
@@ -177,17 +189,15 @@ class Index(Generic[Member]):
         `indices` are the values of each event's index. The group without a filter is left out.
         """
         hits: dict[Group[Member], list[int]] = {}
-        for place, table in self._tables.items():
+        for places, table in self._tables.items():
             if not table:
                 continue
             for number, index in enumerate(indices):
-                for group in table.get(index[place], ()):
-                    for other, wanted in group.rest:
-                        if index[other] not in wanted:
-                            break
-                    else:
-                        if group in hits:
-                            hits[group].append(number)
-                        else:
-                            hits[group] = [number]
+                for place in places:
+                    for group in table.get(index[place], ()):
+                        if group.rest and not fulfils(index, group.rest):
+                            continue
+                        numbers = hits.setdefault(group, [])
+                        if not numbers or numbers[-1] != number:  # it may want both sides
+                            numbers.append(number)
         return hits

@@ -15,7 +15,7 @@ from schemas.plans import BUSINESS
 NAME: Final = "demo"
 
 
-class DemoKeyUnusable(Exception):  # noqa: N818 - says what is the case
+class DemoKeyUnusable(Exception):
     """The file cannot hold the demo key; the text says why."""
 
 

@@ -1,41 +1,47 @@
-"""The gate: a request below /api/ comes in with a key that may, or is answered here.
+"""The gate: a request needs a grant, unless its path is on the one list of open paths.
 
-A key comes in the header `x-api-key`, once. One that is not written as ours is refused without
-asking anybody; all else is one step in Redis (`api.access.charge`). Who was let through is a
-`Grant` in the request's state (`key_id` beside it), and what is left to him stands in the
-answer's headers, that of a 429 as well. Whatever ends with a 5xx costs nothing.
+Deny by default. Only paths that the application names as open, and OPTIONS, pass without a grant;
+anything else is answered here with 401, whether such a path exists or not.
 
-While Redis does not answer nobody is let through: 503 `store_unavailable`, counted. Letting people
-in unseen would give away what others pay for, and the answers come from the same Redis mostly.
+A grant comes from a key in the header `x-api-key`, sent once. A text that cannot be a key is
+refused without asking Redis; the rest is one step there (`api.access.charge`). Routes find the
+`Grant` in the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
+say what is left of the rate and the credits. An answer with 5xx costs nothing.
 
-Open without a key: preflights (OPTIONS), liveness, and health in a reduced form. A key that is
-sent to health must be a good one, but health answers without Redis too.
+While the Redis of the keys does not answer, no request is let in: 503 `store_unavailable`. To let
+requests in unseen would give away what others pay for, and most answers need the same Redis.
+
+`/api/health` is open in a reduced form; a key that is sent to it must be good, but it answers
+without Redis too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import problems
 from api.access import keys, refusals
-from api.access.charge import STORE, Charges, Grant, Refusal, seconds, spent
-from api.errors import RATE_EXCEEDED, Problem
-from api.stores import unavailable
+from api.access.charge import STORE, Charges
+from api.access.grants import Grant, Refusal
+from api.access.in_flight import InFlight
+from api.http import problems
+from api.http.errors import CONCURRENCY_EXCEEDED, CREDITS_SPENT, RATE_EXCEEDED, Problem
+from api.stores.clients import unavailable
 from schemas.plans import MINUTE_S, PLANS, Plan
 
 HEADER: Final = b"x-api-key"
-BELOW: Final = "/api/"
 HEALTH: Final = "/api/health"
-OPEN: Final = frozenset({"/api/health/live"})
 FREE: Final = frozenset({HEALTH, "/api/usage"})
 """Paths that cost no credit. They count for the rate."""
 
 _COST: Final = 1
-_GET_ONE: Final = "send it in the header x-api-key"
+_RETRY_AFTER_S: Final = 1
+_SEND_ONE: Final = "Send your API key in the header `x-api-key`"
 
 _POLICY: Final = {
     plan.name: f'"minute";q={plan.requests_a_minute};w={MINUTE_S}'.encode()
@@ -47,34 +53,53 @@ _POLICY: Final = {
 class Gate:
     """ASGI middleware around the routes. Requests come with an id in their state."""
 
-    def __init__(self, app: ASGIApp, charges: Charges) -> None:
+    def __init__(
+        self, app: ASGIApp, charges: Charges, open_paths: Collection[str], most_in_flight: int
+    ) -> None:
         self._app = app
         self._charges = charges
+        self._open_paths = frozenset(open_paths)
+        self._in_flight = InFlight(most_in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
-        if scope["type"] != "http" or is_open(scope["method"], scope["path"]):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        sent = [value for name, value in scope["headers"] if name == HEADER]
+        is_open = path in self._open_paths or scope["method"] == "OPTIONS"
+        if is_open and not (sent and path == HEALTH):
             await self._app(scope, receive, send)
             return
         try:
-            grant = await self._admit(scope)
+            fingerprint = _fingerprint(sent)
+        except Problem as problem:
+            await problems.response(problem, scope)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["key_id"] = keys.key_id(fingerprint)
+        if not self._in_flight.enter(fingerprint):
+            await problems.response(self._too_many(), scope)(scope, receive, send)
+            return
+        try:
+            await self._answer(fingerprint, scope, receive, send)
+        finally:
+            self._in_flight.leave(fingerprint)
+
+    async def _answer(self, fingerprint: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            grant = await self._admit(fingerprint, scope["path"])
         except Problem as problem:
             await problems.response(problem, scope)(scope, receive, send)
             return
         if grant is None:
             await self._app(scope, receive, send)
         else:
+            scope["state"]["grant"] = grant
             await self._pass_on(grant, scope, receive, send)
 
-    async def _admit(self, scope: Scope) -> Grant | None:
-        """Return what was granted, None where a path is told without; raises Problem."""
-        path = scope["path"]
-        sent = [value for name, value in scope["headers"] if name == HEADER]
-        if not sent and path == HEALTH:
-            return None
-        fingerprint = _fingerprint(sent)
-        state = scope.setdefault("state", {})
-        state["key_id"] = keys.key_id(fingerprint)
+    async def _admit(self, fingerprint: str, path: str) -> Grant | None:
+        """Return what a key grants, None for health without Redis; raises Problem."""
         try:
             answer = await self._charges.request(fingerprint, 0 if path in FREE else _COST)
         except (RedisError, OSError) as error:
@@ -83,14 +108,17 @@ class Gate:
             raise unavailable(STORE, error) from None
         if isinstance(answer, Refusal):
             raise _refused(answer)
-        state["grant"] = answer
         return answer
 
     async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
+            nonlocal grant
             if message["type"] == "http.response.start":
                 if message["status"] >= 500:
-                    await self._charges.give_back(grant)
+                    given_back = self._charges.give_back_soon(grant)
+                    # A request that is cut off here must not give its credit back again below.
+                    grant = replace(grant, charged=0)
+                    grant = await asyncio.shield(given_back)
                 message["headers"] = [*message.get("headers", ()), *_left(grant.plan, grant)]
             await send(message)
 
@@ -101,17 +129,20 @@ class Gate:
                 self._charges.give_back_soon(grant)
             raise
 
-
-def is_open(method: str, path: str) -> bool:
-    """Tell whether a request needs no key, whatever it sends."""
-    return not path.startswith(BELOW) or method == "OPTIONS" or path in OPEN
+    def _too_many(self) -> Problem:
+        return Problem(
+            CONCURRENCY_EXCEEDED,
+            f"At most {self._in_flight.most} requests of one API key run at once; send the "
+            "next one when another has ended",
+            headers={"Retry-After": str(_RETRY_AFTER_S)},
+        )
 
 
 def _fingerprint(sent: list[bytes]) -> str:
     if not sent:
-        raise refusals.missing(_GET_ONE)
+        raise refusals.missing(_SEND_ONE)
     if len(sent) > 1:
-        raise refusals.malformed("x-api-key was sent more than once")
+        raise refusals.malformed("Send `x-api-key` once, got it several times")
     try:
         return keys.parse(sent[0].decode("latin-1"))
     except keys.KeyMalformed as reason:
@@ -126,38 +157,34 @@ def _refused(refusal: Refusal) -> Problem:
             return refusals.revoked()
         case "plan":
             return refusals.plan_gone(refusal.plan)
-        case "credits":
-            plan = PLANS[refusal.plan]
-            problem = spent(
-                f"all {plan.credits_a_month:,} credits of this month are spent; they begin anew "
-                "with the next one (UTC)",
-                refusal.wait_ms,
-            )
-        case _:
-            plan = PLANS[refusal.plan]
-            problem = _too_many(plan, seconds(refusal.wait_ms))
-    for name, value in _left(plan, refusal):
-        problem.headers[name.decode()] = value.decode()
-    return problem
-
-
-def _too_many(plan: Plan, wait_s: int) -> Problem:
-    return Problem(
+    plan, wait_s = PLANS[refusal.plan], _seconds(refusal.wait_ms)
+    kind, detail = (
         RATE_EXCEEDED,
-        f"{plan.requests_a_minute} requests a minute are in the plan {plan.name}; "
-        f"ask again in {wait_s} s",
-        headers={"Retry-After": str(wait_s)},
+        f"The plan {plan.name} has {plan.requests_a_minute} requests a minute; retry in {wait_s} s",
     )
+    if refusal.outcome == "credits":
+        kind, detail = (
+            CREDITS_SPENT,
+            f"All {plan.credits_a_month:,} credits of this month are used up; new ones come with "
+            "the next month (UTC)",
+        )
+    left = {name.decode(): value.decode() for name, value in _left(plan, refusal)}
+    return Problem(kind, detail, headers={"Retry-After": str(wait_s), **left})
 
 
 def _left(plan: Plan, found: Grant | Refusal) -> Iterable[tuple[bytes, bytes]]:
-    """Yield headers that say what is left; of what has no limit, nothing is said.
+    """Yield headers that say what is left; nothing about what has no limit.
 
     `t` is when the next request comes free: a minute after the oldest of the last minute.
     """
     requests, credits_left = found.requests_left, found.credits_left
     if requests is not None:
         yield b"ratelimit-policy", _POLICY[plan.name]
-        yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, seconds(found.frees_ms))
+        yield b"ratelimit", b'"minute";r=%d;t=%d' % (requests, _seconds(found.frees_ms))
     if credits_left is not None:
         yield b"x-credits-left", b"%d" % credits_left
+
+
+def _seconds(wait_ms: int) -> int:
+    """Return a wait in whole seconds, after which it is over."""
+    return max(1, -(-wait_ms // 1000))

@@ -29,8 +29,8 @@ MAX_WORDS: Final = 100
 """Characters of a name or of an owner."""
 
 
-class KeyMalformed(ValueError):  # noqa: N818 - says what is the case
-    """A text is no key of ours. The message says why, and never repeats the text."""
+class KeyMalformed(ValueError):
+    """A text is not a key. The message says why, and never repeats the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ def new() -> str:
 def parse(text: str) -> str:
     """Return the fingerprint of a key, under which it is kept; raises KeyMalformed."""
     if not text.startswith(PREFIX):
-        raise KeyMalformed(f"a key begins with {PREFIX}")
+        raise KeyMalformed(f"A key begins with {PREFIX}")
     if len(text) != LENGTH:
-        raise KeyMalformed(f"a key has {LENGTH} characters, this has {len(text)}")
+        raise KeyMalformed(f"A key has {LENGTH} characters, got {len(text)}")
     if not (text.isascii() and text[len(PREFIX) :].isalnum()):
-        raise KeyMalformed(f"after {PREFIX} a key has letters and digits only")
+        raise KeyMalformed(f"A key has only letters and digits after {PREFIX}")
     if text[_CHECK_AT:] != _checksum(text[len(PREFIX) : _CHECK_AT]):
-        raise KeyMalformed("its checksum is wrong: it was mistyped, or made up")
+        raise KeyMalformed("The checksum of the key is wrong: it was mistyped or made up")
     return sha256(text.encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.errors import (
+from api.http.errors import (
     KEY_MALFORMED,
     KEY_MISSING,
     KEY_REVOKED,
@@ -45,24 +45,24 @@ def malformed(reason: str) -> Problem:
 def unknown() -> Problem:
     """Return the problem of a key that was not made here."""
     return Problem(
-        KEY_UNKNOWN, "it is written as a key, but was never made here", headers=_CHALLENGE
+        KEY_UNKNOWN, "The key is well formed, but it was never created here", headers=_CHALLENGE
     )
 
 
 def revoked() -> Problem:
     """Return the problem of a key that was revoked."""
-    return Problem(KEY_REVOKED, "it does not work any more: use another one")
+    return Problem(KEY_REVOKED, "The key no longer works; use another one")
 
 
 def plan_gone(plan: str) -> Problem:
     """Return the problem of a key whose plan is not among those that are sold."""
-    return Problem(NOT_IN_PLAN, f"there is no plan {plan} any more")
+    return Problem(NOT_IN_PLAN, f"The plan {plan} of the key no longer exists")
 
 
 def store_unavailable(store: str) -> Problem:
     """Return the problem of whoever cannot be looked up, or answered, as a store is away."""
     return Problem(
         STORE_UNAVAILABLE,
-        f"{store} does not answer; ask again in {RETRY_AFTER_S} s",
+        f"{store} does not answer; retry in {RETRY_AFTER_S} s",
         headers={"Retry-After": str(RETRY_AFTER_S)},
     )

@@ -26,11 +26,11 @@ _KEYS: Final = API_KEYS.make()
 _AT_ONCE: Final = 1_000  # keys read in one trip
 
 
-class NoSuchKey(Exception):  # noqa: N818 - says what is the case
+class NoSuchKey(Exception):
     """No key, or several, are meant by a text; the message is for the user."""
 
 
-class IdTaken(Exception):  # noqa: N818 - says what is the case
+class IdTaken(Exception):
     """Two keys have the same short name, which is one chance in 2**48."""
 
 

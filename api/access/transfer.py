@@ -23,7 +23,7 @@ Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 Credits = Annotated[int, Field(ge=0, lt=_MOST)]
 
 
-class BadLine(Exception):  # noqa: N818 - says what is the case
+class BadLine(Exception):
     """A line is none of ours; the text names it and says why."""
 
     def __init__(self, number: int, reason: str) -> None:

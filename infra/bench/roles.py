@@ -16,11 +16,10 @@ from typing import IO, Final
 from urllib.request import urlopen
 
 import click
-import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from infra.process import NotReady, Process
-from infra.running import addresses
+from infra.local.process import NotReady, Process
+from infra.local.running import addresses
 
 READY_S: Final = 30.0
 
@@ -45,6 +44,8 @@ class Role:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time it has used."""
+        import psutil  # `soltape --help` needs no extra
+
         times = psutil.Process(self.child.pid).cpu_times()
         return float(times.user + times.system)
 
@@ -138,6 +139,16 @@ def wait_until(done: Callable[[], bool], roles: Sequence[Role]) -> None:
 def cpu_seconds(roles: Sequence[Role]) -> dict[str, float]:
     """Return the CPU time that each has used."""
     return {each.name: each.cpu_seconds() for each in roles}
+
+
+def part_of(words: Sequence[str]) -> str:
+    """Return which part of a stack a command line is: `ingest`, `agents live`, `valkey-server`."""
+    names = [Path(word.split()[0]).name for word in words if word.strip()]
+    for ours in ("infra.cli", "soltape"):
+        if ours in names:
+            rest = words[names.index(ours) + 1 :]
+            return " ".join(rest if rest[:1] == ["agents"] else rest[:1])
+    return names[0] if names else "?"
 
 
 Metrics = dict[tuple[str, tuple[tuple[str, str], ...]], float]

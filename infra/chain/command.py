@@ -33,7 +33,7 @@ from infra.chain.recorder import Recorder, RecordingFailed, recording_request
 from infra.chain.recording import RecordedStream, RecordingWriter, is_recording
 from infra.chain.server import LocalChain, ServerOptions
 from infra.chain.source import Source
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
 
@@ -142,6 +142,20 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     default=_MARKET.votes,
     show_default=True,
     help="simulated: vote transactions a slot",
+)
+@click.option(
+    "--tempo",
+    type=click.FloatRange(0, min_open=True),
+    default=_MARKET.tempo,
+    show_default=True,
+    help="simulated: how many times faster than usual launched coins rise and fall",
+)
+@click.option(
+    "--rhythm",
+    type=_SHARE,
+    default=_MARKET.rhythm,
+    show_default=True,
+    help="simulated: share by which the rate rises and falls over a day",
 )
 @click.option(
     "--duplicates",
@@ -333,6 +347,8 @@ def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
         malformed=options["damaged"],
         votes=options["votes"],
         wallets=options["wallets"],
+        tempo=options["tempo"],
+        rhythm=options["rhythm"],
     )
     truth = None
     if options["truth"] is not None:

@@ -9,7 +9,6 @@ from typing import Final
 
 from infra.chain.source import ChainTransaction
 from infra.chain.updates import SlotUpdate, labels_prefix
-from schemas import base58
 from schemas.proto.geyser_pb2 import (
     BALANCE_CHANGED,
     SLOT_CONFIRMED,
@@ -26,6 +25,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeUpdateTransactionInfo,
     TokenAccountExpansionControlFlag,
 )
+from schemas.solana import base58
 
 # As a Yellowstone node is configured by default.
 MAX_LABEL_BYTES: Final = 128
@@ -38,7 +38,7 @@ _COMMITMENT_OF_STATUS: Final = {
 }
 
 
-class InvalidFilter(ValueError):  # noqa: N818 - what the client is told, not a fault of ours
+class InvalidFilter(ValueError):
     """A request asks for what cannot be; the text is for the client."""
 
 

@@ -41,9 +41,7 @@ from schemas.proto.geyser_pb2 import (
 )
 
 # Shaped as a Yellowstone node answers, so that clients that look inside find what they expect.
-_VERSION: Final = orjson.dumps(
-    {"version": {"package": "soltape-local-chain", "version": "0.1.0", "proto": "12.6.0"}}
-).decode()
+_VERSION: Final = {"package": "soltape-local-chain", "version": "0.1.0", "proto": "12.6.0"}
 # A transaction may name a blockhash for this many blocks after it.
 _BLOCKHASH_LIFE_BLOCKS: Final = 150
 
@@ -52,12 +50,19 @@ class GeyserService:
     """Answers subscribers from the log, and single questions from the history."""
 
     def __init__(
-        self, history: History, replay: ReplayLog, limits: StreamLimits, x_token: str | None
+        self,
+        history: History,
+        replay: ReplayLog,
+        limits: StreamLimits,
+        x_token: str | None,
+        genesis_hash: str,
     ) -> None:
         self._history = history
         self._replay = replay
         self._limits = limits
         self._x_token = x_token
+        said = {"version": _VERSION, "genesis_hash": genesis_hash}
+        self._version_json = orjson.dumps(said).decode()
         self._streams = 0
 
     def handlers(self) -> grpc.GenericRpcHandler[Any, Any]:
@@ -137,7 +142,7 @@ class GeyserService:
         return PongResponse(count=request.count)
 
     def _version(self, _: GetVersionRequest) -> GetVersionResponse:
-        return GetVersionResponse(version=_VERSION)
+        return GetVersionResponse(version=self._version_json)
 
     def _latest_blockhash(self, request: GetLatestBlockhashRequest) -> GetLatestBlockhashResponse:
         header = self._header(request.commitment)

@@ -19,7 +19,7 @@ from infra.chain.source import (
 from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED, CommitmentLevel
 
 
-class BrokenSource(Exception):  # noqa: N818 - says whose fault it is
+class BrokenSource(Exception):
     """A source told something that cannot be; the text says what."""
 
 

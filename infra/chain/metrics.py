@@ -26,6 +26,7 @@ _SLOT: Final = Gauge("soltape_chain_slot", "Newest slot", ["commitment"])
 _FAULTS: Final = Counter("soltape_chain_faults_total", "Injected delivery faults", ["kind"])
 _REPLAY_SLOTS: Final = Gauge("soltape_chain_replay_slots", "Slots behind from_slot")
 _HISTORY_BYTES: Final = Gauge("soltape_chain_history_bytes", "Transactions kept for RPC")
+_ENDED: Final = Gauge("soltape_chain_source_ended", "1 once a recording has no more transactions")
 _RPC: Final = Counter("soltape_chain_rpc_requests_total", "RPC calls", ["method", "outcome"])
 
 
@@ -73,6 +74,11 @@ def kept(replay_slots: int, history_bytes: int) -> None:
     """Tell how much is kept."""
     _REPLAY_SLOTS.set(replay_slots)
     _HISTORY_BYTES.set(history_bytes)
+
+
+def source_ended() -> None:
+    """Note that the source has no more transactions."""
+    _ENDED.set(1)
 
 
 def rpc_call(method: str, outcome: str) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from infra.chain import metrics
 from infra.chain.source import (
     Account,
     BlockHeader,
@@ -29,9 +30,9 @@ from infra.chain.source import (
     TokenSupply,
 )
 from infra.chain.updates import varint
-from schemas import base58
 from schemas.json_lines import numbered_lines, parse_line
-from schemas.rpc_json import transaction_from_json
+from schemas.solana import base58, networks
+from schemas.solana.rpc_json import transaction_from_json
 
 SLOT_S: Final = 0.4
 # Empty, so that a follower knows the slots of the recording whole: it saw what came before.
@@ -44,7 +45,7 @@ _GENESIS_S: Final = 1_584_332_940  # of mainnet, 2020-03-16
 _INDEX_TAG: Final = b"\x28"  # SubscribeUpdateTransactionInfo.index, its last field
 
 
-class UnreadableFile(Exception):  # noqa: N818 - says what is the matter with the file
+class UnreadableFile(Exception):
     """A file holds nothing that can be replayed; the text is for the user."""
 
 
@@ -93,6 +94,8 @@ def read_transactions(path: Path) -> RecordedFile:
 class RecordedTransactions:
     """Replays transactions once, or in a loop, between empty blocks before and after."""
 
+    genesis_hash: Final = networks.RECORDED
+
     def __init__(
         self,
         transactions: list[ChainTransaction],
@@ -108,7 +111,7 @@ class RecordedTransactions:
         self._first_slot = slot_at(time.time()) if first_slot is None else first_slot
 
     async def events(self) -> AsyncIterator[SlotEvent]:
-        """Yield the slots' events in real time, without end."""
+        """Yield the slots' events in real time; after the last transaction, empty slots."""
         clock = asyncio.get_running_loop().time
         began = clock()
         coming = self._passes()
@@ -124,6 +127,8 @@ class RecordedTransactions:
                 for transaction in itertools.islice(coming, int(owed)):
                     batch.append(_placed(transaction, index))
                     index += 1
+                if len(batch) < int(owed):
+                    metrics.source_ended()
                 owed -= int(owed)
                 if batch:
                     yield SlotTransactions(slot, tuple(batch))

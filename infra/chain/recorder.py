@@ -13,6 +13,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
+from infra.backoff import Backoff
 from infra.chain.recording import RecordingWriter
 from infra.telemetry import host_of
 from schemas.proto.geyser_pb2 import PROCESSED, SubscribeRequest, SubscribeUpdate
@@ -22,7 +23,7 @@ log = structlog.get_logger(__name__)
 _MAX_UPDATE_BYTES: Final = 64 << 20
 _PING_EVERY_S: Final = 10.0
 _SILENCE_S: Final = 60.0
-_BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+_BACKOFF_S: Final = (1.0, 30.0)
 # What no retry will change.
 _FATAL: Final = frozenset(
     {
@@ -35,7 +36,7 @@ _FATAL: Final = frozenset(
 _FALLBACK_PORTS: Final = {"https": 443, "http": 80}
 
 
-class RecordingFailed(Exception):  # noqa: N818 - says what happened
+class RecordingFailed(Exception):
     """The endpoint will not serve us; the text is for the user."""
 
 
@@ -49,7 +50,7 @@ class Recorder:
     writer: RecordingWriter
     newest_slot: int = 0
     reconnects: int = 0
-    _failures: int = field(default=0)
+    _backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_S))
 
     async def run(self) -> None:
         """Record without end; raises RecordingFailed."""
@@ -66,11 +67,10 @@ class Recorder:
                     self.newest_slot = 0
             except TimeoutError:
                 reason = f"nothing came for {_SILENCE_S:.0f} s"
-            pause = _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
-            self._failures += 1
+            pause_s = self._backoff.next_s()
             self.reconnects += 1
-            log.warning("stream ended", reason=reason, retry_in_s=pause)
-            await asyncio.sleep(pause)
+            log.warning("stream ended", reason=reason, retry_in_s=round(pause_s, 2))
+            await asyncio.sleep(pause_s)
 
     async def _follow(self) -> None:
         metadata = (("x-token", self.x_token),) if self.x_token else None
@@ -103,7 +103,7 @@ class Recorder:
             yield ping
 
     def _keep(self, data: bytes) -> None:
-        self._failures = 0
+        self._backoff.reset()
         try:
             update = SubscribeUpdate.FromString(data)
         except DecodeError:

@@ -41,6 +41,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeUpdateBlockMeta,
     SubscribeUpdateSlot,
 )
+from schemas.solana import networks
 
 log = structlog.get_logger(__name__)
 
@@ -135,6 +136,8 @@ def _read(stream: zstandard.ZstdDecompressionReader, size: int) -> bytes:
 
 class RecordedStream:
     """Replays a recording at its own pace (times `speed`), then stays as it is."""
+
+    genesis_hash: Final = networks.RECORDED
 
     def __init__(self, path: Path, *, speed: float = 1.0) -> None:
         """Check the file's head; raises UnreadableFile."""

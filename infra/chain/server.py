@@ -14,8 +14,8 @@ from infra.chain import metrics
 from infra.chain.faults import Disturbance, Faults
 from infra.chain.geyser import GeyserService
 from infra.chain.history import History
+from infra.chain.json_rpc import rpc_application
 from infra.chain.replay import ReplayLog
-from infra.chain.rpc import rpc_application
 from infra.chain.source import (
     SlotCompleted,
     SlotConfirmed,
@@ -28,7 +28,7 @@ from infra.chain.source import (
 )
 from infra.chain.subscriber import StreamLimits
 from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update, created_now
-from infra.process import require_free_port
+from infra.local.process import require_free_port
 from schemas.proto.geyser_pb2 import (
     SLOT_COMPLETED,
     SLOT_CONFIRMED,
@@ -109,6 +109,8 @@ class LocalChain:
                 await self._let_subscribers_send()
         if self._disturbance is not None:
             self.replay.extend(self._disturbance.flush())
+        metrics.source_ended()
+        log.info("source ended")
 
     async def _let_subscribers_send(self) -> None:
         """Give way to those who follow closely, or a busy source would starve them.
@@ -169,6 +171,7 @@ class LocalChain:
                 seed=options.faults.seed,
             ),
             options.x_token,
+            self._source.genesis_hash,
         )
         self._grpc = grpc.aio.server(
             options=_GRPC_OPTIONS,

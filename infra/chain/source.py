@@ -133,6 +133,11 @@ class TokenSupply:
 class Source(Protocol):
     """A chain as seen by the server; one consumer, read once."""
 
+    @property
+    def genesis_hash(self) -> str:
+        """Return what identifies the chain: that of `schemas.solana.networks`."""
+        ...
+
     def events(self) -> AsyncIterator[SlotEvent]:
         """Yield the slots' events, paced in real time; ends when the source has no more."""
         ...

@@ -36,7 +36,7 @@ _RELEASING: Final = {
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class EndStream(Exception):  # noqa: N818 - carries a status, not a fault of ours
+class EndStream(Exception):
     """The stream must end with a gRPC status and a message for the client."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class ClickHouseUnavailable(Exception):  # noqa: N818 - says what is the case
+class ClickHouseUnavailable(Exception):
     """No ClickHouse can be used at the address; the text says why and what to do."""
 
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import click
 
 from infra.clickhouse.embedded import EngineNotOpened, run
-from infra.folder_lock import FolderInUse
-from infra.process import PortInUse
+from infra.local.folder_lock import FolderInUse
+from infra.local.process import PortInUse
 from infra.settings import load
 from infra.telemetry import configure_logging, host_of
 
@@ -40,9 +40,10 @@ def clickhouse(context: click.Context, port: int | None, data: Path | None) -> N
       curl 'http://127.0.0.1:8123/?user=reader' -d 'SELECT version() FORMAT JSON'
 
     The user `reader` may only read. With CLICKHOUSE_USER and CLICKHOUSE_PASSWORD set it asks the
-    writer for them, and the reader for CLICKHOUSE_READER_PASSWORD. The writer can also read and
-    write this user's files with file(): do not forward the port. In production set CLICKHOUSE_URL
-    to a ClickHouse server, 25.11 or newer, instead; nothing else changes.
+    writer for them, and the reader for CLICKHOUSE_READER_PASSWORD. Neither reaches outside the
+    tables: file(), url(), INTO OUTFILE and the like are refused. Without a database a statement
+    works in `scratch`. In production set CLICKHOUSE_URL to a ClickHouse server, 25.11 or newer,
+    instead; nothing else changes.
     """
     if context.invoked_subcommand:
         if port or data:

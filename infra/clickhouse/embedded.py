@@ -16,8 +16,9 @@ import uvloop
 from aiohttp import web
 
 from infra.clickhouse.client import ClickHouseUnavailable, ping
-from infra.folder_lock import hold
-from infra.process import NotReady, PortInUse, Process, require_free_port
+from infra.local import extra
+from infra.local.folder_lock import hold
+from infra.local.process import NotReady, PortInUse, Process, require_free_port
 from infra.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,12 +32,16 @@ _STOP_S: Final = 1.5  # for stopped queries to end
 _log = structlog.get_logger(__name__)
 
 
-class EngineNotOpened(Exception):  # noqa: N818 - says what is the case
+class EngineNotOpened(Exception):
     """The engine refuses the data directory; the text says why."""
 
 
 def server(data: Path, port: int) -> Process:
-    """Return the embedded server as a process; it keeps its tables in `data`."""
+    """Return the embedded server as a process; it keeps its tables in `data`.
+
+    Raises ModuleNotFoundError without `soltape[embedded]`.
+    """
+    extra.require("chdb")
     url = f"http://{HOST}:{port}"
 
     async def ready() -> None:

@@ -16,7 +16,9 @@ from typing import Final
 
 from chdb.state.sqlitelike import Connection, StreamingInserter, StreamingResult
 
+from infra.clickhouse.access import CURRENT_DATABASE, configuration
 from infra.clickhouse.errors import Code, from_engine, refusal
+from infra.clickhouse.fence import FILES_DATABASE, Fence
 
 # The defaults take 90 % of the machine's memory and caches of 5 GB.
 _OPTIONS: Final = {
@@ -80,14 +82,32 @@ class Engine:
             raise refusal(Code.BAD_ARGUMENTS, "The path of a data directory cannot hold a '?'")
         data.mkdir(parents=True, exist_ok=True)
         self._address = f"file:{data}"
-        options = "&".join(f"{name}={value}" for name, value in _OPTIONS.items())
+        # Of the last run, see below; it holds no table.
+        (data / "metadata" / f"{FILES_DATABASE}.sql").unlink(missing_ok=True)
         try:
-            # Held open as long as the engine shall live: it ends with its last connection.
-            self._connection = Connection(f"{self._address}?{options}")
+            with configuration(data) as config:
+                options = {**_OPTIONS, "config-file": config}
+                pairs = "&".join(f"{name}={value}" for name, value in options.items())
+                # Held open as long as the engine shall live: it ends with its last connection.
+                self._connection = Connection(f"{self._address}?{pairs}")
         except RuntimeError as error:
             raise from_engine(error) from None
+        # Every connection begins in this database, which takes the name of a table for a file's:
+        # one that holds tables takes its place.
+        self._text(f"DETACH DATABASE {FILES_DATABASE}")
+        self._text(f"CREATE DATABASE {FILES_DATABASE} ENGINE = Memory")
+        self._text(f"CREATE DATABASE IF NOT EXISTS {CURRENT_DATABASE} ENGINE = Atomic")
         self.version = self._text("SELECT version()")
         self.timezone = self._text("SELECT timezone()")
+
+    def fence(self) -> Fence:
+        """Return the check of statements that knows all that reaches outside this engine."""
+        functions = self._text("SELECT name FROM system.table_functions").split()
+        engines = self._text(
+            "SELECT name FROM system.table_engines UNION DISTINCT "
+            "SELECT name FROM system.database_engines"
+        ).split()
+        return Fence(functions, engines)
 
     def warm_up(self) -> None:
         """Take the paths that are slow the first time: a table, an insert, a read."""
@@ -229,8 +249,11 @@ class Query:
     def _preamble(self) -> Iterator[str]:
         # The embedded engine keeps no query log, so the comment is free to carry the tag.
         yield _set({**self._defaults, "log_comment": self._scope.tag})
+        yield f"USE {CURRENT_DATABASE}"
         yield from self._scope.earlier
-        if self._scope.database:
+        if self._scope.database == FILES_DATABASE:
+            yield f"USE {CURRENT_DATABASE}"
+        elif self._scope.database:
             yield f"USE {_identifier(self._scope.database)}"
         settings = {k: v for k, v in self._scope.settings.items() if k != "log_comment"}
         if settings:

@@ -5,8 +5,8 @@ parameters, settings, sessions, inserts of any format with compressed bodies, st
 compressed answers, and errors with ClickHouse's code and status. Not served: external data, roles,
 ClickHouse's own block compression, temporary tables that outlive a request.
 
-Whoever can reach it may do what the user of this process may do with files (`file()`, INFILE), so
-it listens on loopback only and turns web pages from elsewhere away.
+It listens on loopback only, turns web pages from elsewhere away, and runs no statement that reaches
+outside the engine's own tables (`fence`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ MAX_QUERIES: Final = 32
 SLOT_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 60.0
 _BATCH_BYTES: Final = 1024**2
-_BREAK_AFTER_S: Final = 0.1
+_LINGER_S: Final = 5.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_SESSION: Final = ("SET", "USE")  # statements that a session remembers
 
 # Of these, results written one after the other are again a result.
 _JOINABLE: Final = frozenset(
@@ -75,6 +76,7 @@ class Front:
 
     def __init__(self, engine: Engine, writer: User, reader: User | None = None) -> None:
         self._engine = engine
+        self._fence = engine.fence()
         self._writer = writer
         self._reader = reader
         # Each has its own: what one sets, the other's queries do not see.
@@ -117,7 +119,10 @@ class Front:
             return await _ok(request)
         body = Body(request, consumed=bool(fields))
         statement, first_data = await body.statement(call.query)
+        if request.method == "GET" and not (statement.reads_only or statement.verb in _SESSION):
+            raise refusal(Code.READONLY, "Cannot execute query in readonly mode: send it by POST")
         settings = reader.allow(statement, call.settings) if reads_only else call.settings
+        self._fence.require_inside(statement, settings, call.parameters)
         with ExitStack() as stack:
             session = self._enter_session(user, call, stack)
             if session and statement.creates_temporary:
@@ -135,14 +140,21 @@ class Front:
                     fixed=_fixed(call) if reads_only else {},
                 )
                 format_name = statement.format or call.default_format
+                streamed, is_whole = None, True
                 if statement.data_at is not None:
                     result = await self._insert(scope, statement, first_data, body)
                 elif _streams(statement, call, format_name):
-                    return await self._stream(request, call, scope, statement, format_name)
+                    streamed, is_whole = await self._stream(
+                        request, call, scope, statement, format_name
+                    )
                 else:
                     result = await self._run(scope, statement, format_name)
-            if session and statement.verb in ("SET", "USE"):
+            if session and statement.verb in _SESSION:
                 session.remember(statement.sql.decode(errors="replace"))
+        if streamed is not None:
+            if not is_whole:
+                await _break_off(request)
+            return streamed
         shown_format = format_name if statement.returns_rows else None
         headers = self._headers(call, shown_format) | _summary(result)
         answer = web.Response(body=result.body, headers=headers)
@@ -232,7 +244,8 @@ class Front:
 
     async def _stream(
         self, request: web.Request, call: Call, scope: Scope, statement: Statement, format_name: str
-    ) -> web.StreamResponse:
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the rows block by block; return the answer, and whether it has all of them."""
         exception_tag = secrets.token_hex(8)
         compressor = Compressor.accepted(call.accept_encoding)
         pack: Callable[[bytes], bytes] = compressor.compress if compressor else bytes
@@ -258,12 +271,7 @@ class Front:
                 await _write(answer, pack(_late_error(exception_tag, self._text(late_error))))
             if compressor:
                 await _write(answer, compressor.finish())
-            if late_error and request.transport:
-                # Without the last chunk no client can take the answer for complete. Some drop what
-                # they have not read yet when the connection breaks: let them have the reason.
-                await asyncio.sleep(_BREAK_AFTER_S)
-                request.transport.close()
-            return answer
+            return answer, late_error is None
         finally:
             await self._in_thread(None, query.close)
 
@@ -333,9 +341,17 @@ class Front:
 
 @web.middleware
 async def _only_from_here(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn away web pages from elsewhere: a browser would carry their requests to loopback."""
+    """Turn away web pages from elsewhere: a browser would carry their requests to loopback.
+
+    A page that points its own name at 127.0.0.1 is known by `Host`, one that posts by `Origin`, and
+    one that loads an image or a script, which has neither, by `Sec-Fetch-Site`.
+    """
     origin = request.headers.get("Origin")
-    if not _is_here(f"//{request.host}") or (origin is not None and not _is_here(origin)):
+    if (
+        not _is_here(f"//{request.host}")
+        or (origin is not None and not _is_here(origin))
+        or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+    ):
         raise refusal(Code.ACCESS_DENIED, "The embedded engine answers this machine only")
     return await handler(request)
 
@@ -359,6 +375,17 @@ async def _write(answer: web.StreamResponse, data: bytes) -> None:
             await answer.write(data)
     except TimeoutError:
         raise ConnectionResetError(f"the client took nothing for {WRITE_TIMEOUT_S:.0f} s") from None
+
+
+async def _break_off(request: web.Request) -> None:
+    """Close the connection without the last chunk: no client takes the answer for complete.
+
+    A client that sees the end drops what it has not read, the reason among it (aiohttp does). So
+    the client closes first: clickhouse-connect does when it reads the reason, which cancels this.
+    """
+    await asyncio.sleep(_LINGER_S)
+    if request.transport is not None:
+        request.transport.close()
 
 
 def _fixed(call: Call) -> dict[str, str]:

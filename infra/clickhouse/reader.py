@@ -2,7 +2,7 @@
 
 A ClickHouse server keeps such a user itself: `create_on_server` tells it. The embedded engine has
 one user for everything, so the front asks `allow` about each statement of the reader and runs it
-in read-only mode: the engine refuses writes, `allow` the few ways around that it leaves open.
+in read-only mode. What reaches outside the tables is refused to the writer as well: see `fence`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from clickhouse_connect.driver.client import Client
 
 from infra.clickhouse.errors import Code, refusal
-from infra.clickhouse.statement import Statement, tokens
+from infra.clickhouse.statement import Statement
 from infra.settings import Settings
 
 LIMITS: Final = {
@@ -27,8 +27,6 @@ READING: Final = {"readonly": "1"} | {name: str(limit) for name, limit in LIMITS
 _VERBS: Final = frozenset(
     {"SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "USE"}
 )
-
-_BEFORE_SUBQUERY: Final = frozenset({b"describe", b"desc", b"table"})
 
 
 def as_reader(settings: Settings) -> Settings:
@@ -83,11 +81,10 @@ def _is_embedded(client: Client) -> bool:
 def allow(statement: Statement, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the reader's statement runs with, without `READING`'s.
 
-    Raises QueryError for what the engine would let through in read-only mode though it writes,
-    stops others' queries, reads files or asks other servers; and, as a server does, for a limit
-    that is set higher.
+    Raises QueryError for what the engine would let through in read-only mode though it writes or
+    stops others' queries; and, as a server does, for a limit that is set higher.
     """
-    if statement.verb not in _VERBS or _leads_out(statement):
+    if statement.verb not in _VERBS:
         raise refusal(Code.READONLY, "Cannot execute query in readonly mode")
     for name, limit in LIMITS.items():
         value = settings.get(name, "1")
@@ -97,23 +94,3 @@ def allow(statement: Statement, settings: Mapping[str, str]) -> dict[str, str]:
                 f"Setting {name} is {value}: from 1 to {limit} is accepted",
             )
     return {name: value for name, value in settings.items() if name != "readonly"}
-
-
-def _leads_out(statement: Statement) -> bool:
-    """Whether a statement has INTO OUTFILE, the function file(), or describes a table function.
-
-    To describe one the engine reads the file or asks the address it names; as a table of a query
-    it refuses the same in read-only mode.
-    """
-    describes = statement.verb in ("DESCRIBE", "DESC")
-    previous = b""
-    for token in tokens(statement.sql):
-        text = token.group()
-        if text == b"(":
-            if previous == b"file" or (describes and previous not in _BEFORE_SUBQUERY):
-                return True
-            describes = False
-        previous = text.strip(b'`"').lower()
-        if token["word"] and previous in (b"outfile", b"override"):
-            return True
-    return False

@@ -69,7 +69,7 @@ def call_of(request: web.Request, fields: Mapping[str, str]) -> Call:
         for name, value in given.items()
         if name not in _RESERVED and not name.startswith("param_")
     }
-    if request.method != "POST" and settings.get("readonly", "0") == "0":
+    if request.method != "POST" and settings.get("readonly") != "1":
         settings["readonly"] = "2"  # as the server: reading, with settings of one's own
     headers = request.headers
     return Call(

@@ -17,7 +17,7 @@ from infra.clickhouse.errors import Code, refusal
 # Possessive: a string that is never closed must not be tried in every way.
 _TOKEN: Final = re.compile(
     rb"""
-    (?P<skip> \s+ | --[^\n]* | \#[!\ ][^\n]* | /\*.*?\*/ )
+    (?P<skip> \s+ | (?:--|//)[^\n]* | \#[!\ ][^\n]* | /\*.*?\*/ )
   | (?P<quoted> '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+" | `(?:[^`\\]++|\\.|``)*+`
               | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
   | (?P<word> [A-Za-z_][A-Za-z0-9_]* )

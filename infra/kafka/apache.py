@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from infra.kafka.local import answers, local_address
-from infra.process import Process, free_port, require_free_port
+from infra.local.process import Process, free_port, require_free_port
 from infra.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ log.cleaner.dedupe.buffer.size=16777216
 """
 
 
-class ApacheUnavailable(Exception):  # noqa: N818 - a state of the machine
+class ApacheUnavailable(Exception):
     """This machine cannot run Apache Kafka; the text says what to install or set."""
 
 

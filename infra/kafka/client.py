@@ -24,7 +24,7 @@ _SILENT: Final = logging.getLogger(f"{__name__}.librdkafka")
 _SILENT.disabled = True
 
 
-class KafkaUnreachable(Exception):  # noqa: N818 - a state of the broker, not a fault of ours
+class KafkaUnreachable(Exception):
     """No broker answers; the text names the address, the cause and what to look at."""
 
 

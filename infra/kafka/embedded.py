@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 
 from infra.kafka.local import answers, local_address
-from infra.process import Process, require_free_port
+from infra.local import extra
+from infra.local.process import Process, require_free_port
 from infra.settings import Settings
 
 
 def process(settings: Settings) -> Process:
     """Describe the broker at KAFKA_BOOTSTRAP; its log lies in SOLTAPE_DATA/kafka.
 
-    Raises PortInUse, and SettingsError where the settings ask for what it cannot be.
+    Raises PortInUse, SettingsError where the settings ask for what it cannot be, and
+    ModuleNotFoundError without `soltape[embedded]`.
     """
+    extra.require("kio")
     host, port = local_address(settings)
     require_free_port(host, port, "KAFKA_BOOTSTRAP")
     return Process(
@@ -22,5 +25,5 @@ def process(settings: Settings) -> Process:
         address=f"{host}:{port}",
         ready=lambda: answers(settings),
         env={"SOLTAPE_DATA": str(settings.soltape_data)},
-        ready_timeout_s=15.0,
+        ready_timeout_s=60.0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from infra.kafka import client
-from infra.process import NotReady
+from infra.local.process import NotReady
 from infra.settings import Settings, SettingsError
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})

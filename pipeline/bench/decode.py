@@ -21,9 +21,9 @@ from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.settings import load
 from pipeline.decoding.decode import decode_update
-from pipeline.solana import address
 from schemas.proto.geyser_pb2 import SubscribeUpdate, SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_from_json, transaction_to_json
+from schemas.solana.addresses import text
+from schemas.solana.rpc_json import transaction_from_json, transaction_to_json
 
 DEFAULT_CORPUS: Final = Path("../shared/corpus/transactions.jsonl")
 
@@ -94,7 +94,7 @@ def walk_all(updates: Sequence[bytes]) -> int:
 
 def per_second(work: Callable[[Sequence[bytes]], int], updates: Sequence[bytes]) -> float:
     """Time one run in CPU seconds, with no address remembered from the last one."""
-    address.text.cache_clear()
+    text.cache_clear()
     start = time.process_time()
     work(updates)
     return len(updates) / (time.process_time() - start)

@@ -30,7 +30,7 @@ from infra.bench.roles import (
     wait_until,
 )
 from infra.kafka import embedded, topics
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT

@@ -18,9 +18,9 @@ import click
 import psutil
 import redis
 
-from infra import running
 from infra.bench import progress, report
-from infra.bench.roles import BenchFailed, Role, scrape, stack, value, wait_until
+from infra.bench.roles import BenchFailed, Role, part_of, scrape, stack, value, wait_until
+from infra.local import running
 from infra.redis.client import RedisError
 from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
@@ -137,15 +137,9 @@ def _cpu(up: Role) -> dict[str, float]:
             times = child.cpu_times()
         except psutil.Error:
             continue
-        spent[_part(words)] = spent.get(_part(words), 0.0) + times.user + times.system
+        part = part_of(words)
+        spent[part] = spent.get(part, 0.0) + times.user + times.system
     return spent
-
-
-def _part(words: list[str]) -> str:
-    if "infra.cli" not in words:
-        return Path(words[0].split()[0]).name if words else "?"
-    rest = words[words.index("infra.cli") + 1 :]
-    return " ".join(rest if rest[:1] == ["agents"] else rest[:1])
 
 
 def _quantile(values: list[int], share: float) -> int:

@@ -28,7 +28,7 @@ from infra.bench.roles import BenchFailed, Role, role, system, wait_ready
 from infra.clickhouse.embedded import server as clickhouse_server
 from infra.kafka import embedded, topics
 from infra.kafka.client import confluent_producer
-from infra.process import Process, free_port
+from infra.local.process import Process, free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from pipeline.bench.pnl_baseline import BASELINE

@@ -19,7 +19,6 @@ from infra.settings import load
 from pipeline.domain.lots import Holding, Match
 from pipeline.domain.netting import BUY, value
 from schemas.positions import (
-    DAY_MS,
     WalletDay,
     full_chunks,
     pack_cold,
@@ -28,7 +27,8 @@ from schemas.positions import (
     unpack_wallet_day,
 )
 from schemas.proto.tape_pb2 import Swap
-from schemas.topics import HOUR_MS, SETTLED_BY_WALLET, Topic
+from schemas.times import DAY_MS, HOUR_MS
+from schemas.topics import SETTLED_BY_WALLET, Topic
 
 PARTITIONS: Final = SETTLED_BY_WALLET.partitions
 BASELINE: Final = Topic(
@@ -96,16 +96,16 @@ def apply(swap: Swap, positions: Any, days: Any) -> None:
         day.bought_lamports += lamports or 0
         day.bought_usd_micros += usd_micros or 0
     else:
-        realised = holding.sell(
+        realized = holding.sell(
             swap.wallet_amount_raw, lamports, usd_micros, swap.slot, swap.block_time_ms, matches
         )
         day.sells += 1
         day.sold_lamports += lamports or 0
         day.sold_usd_micros += usd_micros or 0
-        day.matched_proceeds_lamports += realised.proceeds_lamports
-        day.matched_proceeds_usd_micros += realised.proceeds_usd_micros
-        day.matched_cost_lamports += realised.cost_lamports
-        day.matched_cost_usd_micros += realised.cost_usd_micros
+        day.matched_proceeds_lamports += realized.proceeds_lamports
+        day.matched_proceeds_usd_micros += realized.proceeds_usd_micros
+        day.matched_cost_lamports += realized.cost_lamports
+        day.matched_cost_usd_micros += realized.cost_usd_micros
     holding.pay(swap.fee_lamports, swap.priority_fee_lamports, swap.tip_lamports)
     day.fee_lamports += swap.fee_lamports
     day.tip_lamports += swap.tip_lamports

@@ -8,10 +8,11 @@ import redis
 
 from pipeline.bench.pnl_tape import FIRST_MS, FIRST_SLOT, LOT_RAW, Tape
 from pipeline.domain.lots import Holding
-from pipeline.solana import address
 from schemas import redis_keys
-from schemas.positions import DAY_MS, WalletDay, pack_wallet_day
+from schemas.positions import WalletDay, pack_wallet_day
 from schemas.redis_keys import wallet_tag
+from schemas.solana import addresses
+from schemas.times import DAY_MS
 
 _AT_ONCE: Final = 5_000  # commands
 
@@ -58,10 +59,10 @@ class _Writer:
 
     def position(self, wallet: str, mint: str, packed: bytes) -> None:
         """Write a position and what goes with it."""
-        tag, raw, day = wallet_tag(wallet), address.key(wallet), FIRST_MS // DAY_MS
+        tag, raw, day = wallet_tag(wallet), addresses.key(wallet), FIRST_MS // DAY_MS
         total = pack_wallet_day(WalletDay(buys=1))
         hset: Any = self._pipe.hset
-        hset(redis_keys.POSITIONS.make(tag=tag, wallet=wallet), address.key(mint), packed)
+        hset(redis_keys.POSITIONS.make(tag=tag, wallet=wallet), addresses.key(mint), packed)
         hset(redis_keys.WALLET_TOTALS.make(tag=tag), raw, total)
         hset(redis_keys.WALLET_DAYS.make(tag=tag, day=day), raw, total)
         self._pipe.zadd(redis_keys.TOP_OF_MINT.make(tag=tag, mint=mint), {raw: 0})

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
-from schemas.base58 import encode
+from schemas.money import SOL_DECIMALS, WSOL
 from schemas.proto.tape_pb2 import BUY, CONFIRMED, SELL, SlotBatch, Swap
+from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_WALLET
 
 SWAPS_PER_SLOT: Final = 160
@@ -20,7 +21,6 @@ FIRST_SLOT: Final = 400_000_000
 FIRST_MS: Final = 1_790_000_000_000
 SLOT_MS: Final = 400
 LOT_RAW: Final = 1_000_000
-SOL: Final = "So11111111111111111111111111111111111111112"
 
 Slot = list[SlotBatch]  # a batch for each partition
 
@@ -94,7 +94,7 @@ class Tape:
         )
         for token, amount_raw, decimals in (
             (self.mints[mint], held.get(mint, 0), 6),
-            (SOL, lamports, 9),
+            (WSOL, lamports, SOL_DECIMALS),
         ):
             batch.balances.add(
                 account=self._accounts[(at * 7 + decimals * mint) % 4_096],
@@ -124,7 +124,7 @@ def _swap(**what: Any) -> Swap:
         event_index=3,
         dex="pump-swap",
         program_id="pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA",
-        quote_mint=SOL,
+        quote_mint=WSOL,
         decimals=6,
         quote_decimals=9,
         price=0.0001,

@@ -22,10 +22,11 @@ from infra.chain.source import SlotCompleted, SlotTransactions
 from infra.clickhouse import embedded
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings, load_own
 from pipeline.agents.store import TapeBooks
 from pipeline.decoding.decode import decode_update
+from pipeline.domain.launchpad import Launchpad
 from pipeline.domain.quote_book import QuoteBook
 from pipeline.domain.value import SolUsd, value_swaps
 from pipeline.ingest.reference import sol_usd
@@ -83,15 +84,21 @@ def slots(wallets: int) -> Iterator[SlotBatch]:
             yield batch
 
 
+async def nothing_before(mints: list[str], before_slot: int) -> dict[str, Launchpad]:
+    """Return what the slots before the first name of the mints: the tables are new."""
+    return {}
+
+
 async def fill(settings: Settings, swaps: int) -> tuple[int, Counter[str], Counter[str]]:
     """Insert that many swaps or a few more; return how many, by mint and by wallet."""
     sink = ClickHouseSink(settings)
-    books = TapeBooks(0)
+    books = TapeBooks(0, nothing_before)
     mints: Counter[str] = Counter()
     wallets: Counter[str] = Counter()
     written = 0
     waiting = 0
     for batch in slots(max(swaps // SWAPS_PER_WALLET, 10)):
+        await books.load([batch])
         books.apply(batch)
         for event in batch.events:
             if event.HasField("swap"):

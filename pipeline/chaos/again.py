@@ -56,7 +56,7 @@ async def skipped(settings: Settings, watch: Watch) -> None:
         places = await topics.partitions(settings, lane)
         async with topics.reader(settings) as consumer:
             begins = await consumer.beginning_offsets(places)
-            ends = await topics.ends(consumer, places)
+            ends = await consumer.end_offsets(places)
         messages = sum(ends[place] - begins[place] for place in places)
 
         async def done(group: str = group, lane: Topic = lane, messages: int = messages) -> bool:

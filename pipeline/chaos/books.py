@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from pipeline.chaos.movements import Movement, movements
 from pipeline.chaos.truth import Slot, Tx
 from pipeline.chaos.values import MONEY
+from schemas.times import DAY_MS
 
-DAY_MS: Final = 86_400_000
 CHUNK_LOTS: Final = 16
 Swap = dict[str, Any]
 Money = tuple[int, int]  # lamports, millionths of a dollar
@@ -158,7 +158,7 @@ class Books:
                 cost = lot.take(quantity_raw)
                 self.matches.append(Match(at, "transfer", lot, quantity_raw, cost, None))
         if moved.burned_raw:
-            self._realise(position, at, "burn", moved.burned_raw, (0, 0))
+            self._realize(position, at, "burn", moved.burned_raw, (0, 0))
 
     def _trade(self, position: Position, at: At, trade: Trade) -> None:
         sums = position.sums
@@ -175,9 +175,9 @@ class Books:
         if trade.is_buy:
             open_lot(position, at, trade.quantity_raw, trade.value)
         else:
-            self._realise(position, at, "sale", trade.quantity_raw, trade.value)
+            self._realize(position, at, "sale", trade.quantity_raw, trade.value)
 
-    def _realise(
+    def _realize(
         self, position: Position, at: At, kind: str, quantity_raw: int, proceeds: Money | None
     ) -> None:
         done = gain = unmatched_raw = 0

@@ -80,10 +80,10 @@ class Report:
 )
 @click.option(
     "--broker",
-    type=click.Choice(["embedded", "apache", "tansu"]),
+    type=click.Choice(["embedded", "apache"]),
     default="embedded",
     show_default=True,
-    help="Which Kafka; Tansu keeps nothing on disk and is not killed.",
+    help="Which Kafka: our small one, or Apache Kafka (needs Java 17 and Maven).",
 )
 @click.option(
     "--rate",
@@ -180,10 +180,7 @@ class Run:
         self._replay = replay
         self._rebuild = rebuild
         self._cards = [
-            role
-            for role, times in DECK.items()
-            if role in (only or DECK) and (role != "kafka" or report.broker != "tansu")
-            for _ in range(times)
+            role for role, times in DECK.items() if role in (only or DECK) for _ in range(times)
         ]
         self._random = Random(report.seed)  # noqa: S311 - reproducible, not secret
         self._deck: list[str] = []
@@ -333,8 +330,7 @@ class Run:
         report, settings = self._report, fleet.plan.settings
         before = await stores.fingerprint(settings)
         await fleet.end("ingest", *fleet.plan.workers)
-        can_rewind = report.broker != "tansu"  # takes offsets from members of a group alone
-        if self._replay and can_rewind:
+        if self._replay:
             progress("reading the log onto the finished stores")
             await again.rewind(settings, watch)
             await fleet.start(*SETTLED_GROUPS)
@@ -346,8 +342,7 @@ class Run:
         if self._rebuild:
             progress("computing everything again from empty stores")
             await again.empty(settings)
-            if can_rewind:  # else the lanes are, as the stores have no watermark
-                await again.rewind(settings, watch)
+            await again.rewind(settings, watch)
             await fleet.start(*SETTLED_GROUPS)
             await self._reached(watch, last)
             await fleet.end(*SETTLED_GROUPS)

@@ -16,8 +16,8 @@ from pipeline.chaos.stores import Row, Stored
 from pipeline.chaos.truth import Slot
 from pipeline.chaos.values import SOL, Valuer
 from schemas import positions
-from schemas.base58 import decode, encode
 from schemas.markets import EXACT_BELOW, PRICE_SCALE, window
+from schemas.solana.base58 import decode, encode
 
 WINDOWS: Final = (("minutes", 5, 1), ("minutes", 60, 1), ("quarters", 1_440, 15))
 _CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
@@ -75,7 +75,9 @@ def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
                 kept |= {(event["signature"], event["event_index"]): event for event in events}
     _venues(swaps.values(), stored, found)
     fuzzy = _reserves(swaps)
-    _events("swap", {key: _swap(swap) for key, swap in swaps.items()}, stored, found, fuzzy)
+    platforms = launchpads(oracle.slots)
+    wanted = {key: _swap(swap) | {"platform": platforms[key]} for key, swap in swaps.items()}
+    _events("swap", wanted, stored, found, fuzzy)
     _events("creation", creations, stored, found)
     _events("migration", migrations, stored, found)
 
@@ -140,6 +142,29 @@ def _events(
     found.maps(kind, wanted, got)
 
 
+def launchpads(slots: Iterable[Slot]) -> dict[tuple[str, int], str]:
+    """Return the launch platform of each swap's token, as far as the slots up to it name it.
+
+    Its creation does. Without one, a curve names its own at each swap, and a migration names it
+    for the swaps behind it.
+    """
+    found: dict[tuple[str, int], str] = {}
+    created: dict[str, str] = {}
+    migrated: dict[str, str] = {}
+    for slot in slots:
+        for tx in slot.transactions:
+            events = (*tx.swaps, *tx.creations, *tx.migrations)
+            for event in sorted(events, key=lambda each: each["event_index"]):
+                mint, platform = event["mint"], event["platform"]
+                if "side" in event:
+                    named = platform if event["dex"] in _CURVES else ""
+                    key = event["signature"], event["event_index"]
+                    found[key] = created.get(mint) or named or migrated.get(mint, "")
+                elif platform:
+                    (migrated if "from_pool" in event else created).setdefault(mint, platform)
+    return found
+
+
 def _swap(swap: Row) -> Row:
     """Return a swap as the table packs it."""
     payer, wallet = swap["fee_payer"], swap["wallet"]
@@ -152,8 +177,6 @@ def _swap(swap: Row) -> Row:
         "wallet_quote_amount_diff_raw": swap["wallet_quote_amount_raw"] - swap["quote_amount_raw"],
         "sol_value_unlike_quote_lamports": None if by_sol else swap["sol_value_lamports"],
         "base_fee_lamports": swap["fee_lamports"] - swap["priority_fee_lamports"],
-        # The launchpad of a coin that trades in a pool cannot be told from that trade alone.
-        "platform": swap["platform"] if swap["dex"] in _CURVES else "",
     }
 
 
@@ -222,11 +245,11 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
     found.maps("wallet", totals, {key: _fields(day) for key, day in stored.totals.items()})
     found.maps(
         "top of mint",
-        {(mint, wallet): _realised(held.sums) for (wallet, mint), held in places.items()},
+        {(mint, wallet): _realized(held.sums) for (wallet, mint), held in places.items()},
         stored.top_of_mint,
     )
-    realised = {wallet: _realised(total) for wallet, total in totals.items()}
-    ranked = {wallet: gain for wallet, gain in realised.items() if gain}
+    realized = {wallet: _realized(total) for wallet, total in totals.items()}
+    ranked = {wallet: gain for wallet, gain in realized.items() if gain}
     found.maps("top wallets", ranked, stored.top_wallets)
 
 
@@ -285,7 +308,7 @@ def _lot(lot: Lot) -> tuple[int, ...]:
     return lot.quantity_raw, lamports, micros, lot.slot, lot.time_ms, lot.tx_index, known
 
 
-def _realised(sums: Mapping[str, int]) -> int:
+def _realized(sums: Mapping[str, int]) -> int:
     return sums["matched_proceeds_usd_micros"] - sums["matched_cost_usd_micros"]
 
 

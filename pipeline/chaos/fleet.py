@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from infra.bench import progress
-from infra.child import Child, NeverServed
 from infra.clickhouse import embedded as clickhouse
-from infra.kafka import apache, embedded, tansu, topics
-from infra.process import Process, free_port
+from infra.kafka import apache, embedded, topics
+from infra.local.child import Child, NeverServed
+from infra.local.process import Process, free_port
+from infra.local.stack import listens
 from infra.redis import embedded as redis
 from infra.settings import Settings
-from infra.stack import listens
+from schemas.times import DAY_MS
 
 HOST: Final = "127.0.0.1"
 GROUPS: Final = ("live", "store", "pnl", "market")
@@ -26,16 +27,15 @@ GROUPS: Final = ("live", "store", "pnl", "market")
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
 READY_S: Final = 90.0
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
-_DAY_MS: Final = 86_400_000
 _SLOT_S: Final = 0.4
 LEAST_HISTORY_SLOTS: Final = 128
 OUTAGE_S: Final = LEAST_HISTORY_SLOTS * _SLOT_S + 10.0
 
-Broker = Literal["embedded", "apache", "tansu"]
-_BROKERS: Final = {"embedded": embedded, "apache": apache, "tansu": tansu}
+Broker = Literal["embedded", "apache"]
+_BROKERS: Final = {"embedded": embedded, "apache": apache}
 
 
-class RoleFailed(Exception):  # noqa: N818 - says what is the case
+class RoleFailed(Exception):
     """A role does not come to serve; the text says why."""
 
 
@@ -64,7 +64,7 @@ class Chain:
 
         Midnight (UTC) falls into the middle of the run, so that days end in it.
         """
-        midnight_ms = int(time.time() * 1000) // _DAY_MS * _DAY_MS
+        midnight_ms = int(time.time() * 1000) // DAY_MS * DAY_MS
         options = {
             "seed": self.seed,
             "rate": self.rate,

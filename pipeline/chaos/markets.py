@@ -12,9 +12,9 @@ from math import floor
 from typing import Any, Final
 
 from pipeline.chaos.movements import balances, of_mints
-from pipeline.chaos.prices import Prices
+from pipeline.chaos.prices import SOL_MINT, Prices
 from pipeline.chaos.truth import Slot
-from schemas.base58 import decode
+from schemas.solana.base58 import decode
 
 FUZZY: Final = "raydium-cpmm"  # its event does not say what of the fee stays in the vault
 CURVES: Final = ("pump-fun", "raydium-launchlab", "meteora-dbc")
@@ -152,6 +152,8 @@ class Markets:
                 }
                 self.holders[migration["mint"]].pools.add(migration["pool"])
                 self._seen(migration["mint"], slot)
+        if sol_usd is not None:
+            self._reference(slot, sol_usd)
         self.prices.end_slot(time_s, sol_usd, INTERVALS_S)
         changed = balances(slot)
         for balance in of_mints(changed):
@@ -175,6 +177,14 @@ class Markets:
                     )
                 else:
                     self.balances.pop(key, None)
+
+    def _reference(self, slot: Slot, sol_usd: Fraction) -> None:
+        """Take the reference as the price of SOL, which no swap has as its mint."""
+        self.prices.reference(sol_usd)
+        for length_s in INTERVALS_S:
+            self.candles[SOL_MINT, length_s, self.time_s // length_s * length_s].slot = slot.slot
+        self.holders[SOL_MINT]  # nobody is followed: a count of 0
+        self._seen(SOL_MINT, slot)
 
     def _seen(self, mint: str, slot: Slot) -> None:
         self.last[mint] = slot
@@ -238,7 +248,7 @@ class Markets:
 
     def is_fuzzy(self, mint: str) -> bool:
         """Whether its reserves, and what follows from them, may be a little more than they are."""
-        return any(trade.swap["dex"] == FUZZY for trade in self.trades[mint])
+        return any(trade.swap["dex"] == FUZZY for trade in self.trades.get(mint, ()))
 
     def window(
         self, mint: str, now_min: int, minutes: int, width: int = 1, pool: str | None = None

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 SOL: Final = 10**9
 ALL_SOL: Final = SOL * SOL
+SOL_MINT: Final = "So11111111111111111111111111111111111111112"
 MONEY: Final = (
-    "So11111111111111111111111111111111111111112",
+    SOL_MINT,
     "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
     "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
@@ -89,8 +90,8 @@ class Token:
         self._settle()
 
     def migrated(self, from_pool: str, to_pool: str) -> None:
-        """Let a pool stand in its curve's place."""
-        if not from_pool or from_pool == to_pool:
+        """Put a pool in its curve's place, once a token."""
+        if self.left or not from_pool or from_pool == to_pool:
             return
         self.left = from_pool
         curve = self.pools.pop(from_pool, None)
@@ -169,6 +170,11 @@ class Prices:
         self.decimals.setdefault(mint, swap["decimals"])
         self.bars.setdefault(mint, []).append(self.last.get(mint, (0, 0))[0])
 
+    def reference(self, sol_usd: Fraction) -> None:
+        """Take what SOL is worth in dollars: for itself it is one."""
+        self.last[SOL_MINT] = UNITS, dollars(UNITS, sol_usd)
+        self.bars.setdefault(SOL_MINT, []).append(UNITS)
+
     def migrated(self, migration: dict[str, Any], sol_usd: Fraction | None) -> None:
         """Take the next migration."""
         mint = migration["mint"]
@@ -244,9 +250,8 @@ def told(swap: Swap) -> tuple[int | None, int | None, Fraction]:
             virtual = floor(reserves * value)
             depth = None if depth is None else min(depth, virtual)
         return depth, virtual, in_63_bits(lamports * up, paid * down, own)
-    # What is left of a LaunchLab curve goes at once, not at its price.
     made = swap["virtual_quote_reserve_raw"], swap["virtual_reserve_raw"]
-    if all(made) and not (swap["dex"] == "raydium-launchlab" and not token):
+    if all(made):
         return depth, None, in_63_bits(lamports * made[0], paid * made[1], own)
     if swap["dex"] != "meteora-dlmm" and quote and token and is_constant_product(swap):
         return depth, None, in_63_bits(lamports * quote, paid * token, own)

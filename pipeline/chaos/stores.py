@@ -15,7 +15,6 @@ from infra.redis.client import connect as connect_redis
 from infra.settings import Settings
 from schemas import positions as forms
 from schemas import redis_keys, rows
-from schemas.base58 import encode
 from schemas.markets import (
     Account,
     Candle,
@@ -27,6 +26,7 @@ from schemas.markets import (
     unpack_pool,
 )
 from schemas.redis_keys import Key
+from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 Row = dict[str, Any]

@@ -1,7 +1,6 @@
 """Aldrin's pools, v1 and v2 (stable curve): no event, a swap is its two token transfers.
 
-Accounts 0 pool, 1 pool authority, 2 pool mint, 3/4 vaults of base and quote, 5 fee account,
-6 user, 7/8 user accounts, as seen on chain. The owner's fee is minted as pool tokens.
+The owner's fee is minted as pool tokens.
 """
 
 from __future__ import annotations
@@ -10,9 +9,12 @@ from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
 
+# Accounts of a swap, as seen on chain.
+POOL, BASE_VAULT, QUOTE_VAULT, USER = 0, 3, 4, 6
+
 
 def _swap(ix: Instruction) -> Leg:
-    return swap_by_vaults(ix, pool=0, vaults=(3, 4), user=6)
+    return swap_by_vaults(ix, pool=POOL, vaults=(BASE_VAULT, QUOTE_VAULT), user=USER)
 
 
 def _venue(dex: str, program: str) -> Venue:

@@ -1,7 +1,6 @@
 """BonkSwap: constant product; no event read, a swap is its two token transfers.
 
-Accounts 1 pool, 4/5 vaults of X and Y, 6/7 user accounts of X and Y, 8 user. Source: account
-order as carbon's bonkswap decoder lists it.
+Source: account order as carbon's bonkswap decoder lists it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_v
 DEX: Final = "bonkswap"
 PROGRAM: Final = "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p"
 
+POOL, POOL_X_ACCOUNT, POOL_Y_ACCOUNT, SWAPPER = 1, 4, 5, 8
+
 
 def _swap(ix: Instruction) -> Leg:
-    return swap_by_vaults(ix, pool=1, vaults=(4, 5), user=8)
+    return swap_by_vaults(ix, pool=POOL, vaults=(POOL_X_ACCOUNT, POOL_Y_ACCOUNT), user=SWAPPER)
 
 
 VENUES: Final = (

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline.decoding import lamport_curves
 from pipeline.decoding.contract import (
     Created,
     Instruction,
@@ -22,8 +23,10 @@ from pipeline.decoding.contract import (
     migration_by_vaults,
     named,
 )
-from pipeline.solana.address import TOKEN_PROGRAM, WSOL, text
-from pipeline.solana.layout import Reader
+from pipeline.decoding.lamport_curves import LamportCurve
+from schemas.money import WSOL
+from schemas.solana.addresses import TOKEN_PROGRAM, text
+from schemas.solana.borsh import Reader
 
 DEX: Final = "boop"
 PROGRAM: Final = "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4"
@@ -39,82 +42,67 @@ CREATE_RAYDIUM_RANDOM_POOL: Final = bytes.fromhex("4e2cad1d84b404ac")
 CREATE_METEORA_POOL: Final = bytes.fromhex("f6fe2125e1b029e8")
 
 
+# Accounts of buy_token and sell_token.
+CURVE: Final = LamportCurve(
+    mint=0,
+    pool=1,  # bonding_curve
+    fees_to=(2,),  # trading_fees_vault
+    token_vault=3,  # bonding_curve_vault
+    sol_vault=4,  # bonding_curve_sol_vault
+    trader_account=5,
+    trader=6,
+)
+# Accounts of create_token, and of deploy_bonding_curve after it.
+CREATE_MINT, CREATE_PAYER = 2, 3
+DEPLOY_MINT, DEPLOY_CURVE = 0, 2
+# Accounts of create_raydium_pool and create_raydium_random_pool.
+RAYDIUM_POOL, RAYDIUM_MINT_0, RAYDIUM_MINT_1, RAYDIUM_CURVE = 3, 4, 5, 8
+RAYDIUM_VAULT_0, RAYDIUM_VAULT_1 = 12, 13
+# Accounts of create_meteora_pool.
+METEORA_POOL, METEORA_MINT_A, METEORA_MINT_B, METEORA_CURVE = 5, 9, 10, 13
+METEORA_VAULT_A, METEORA_VAULT_B = 11, 12
+
+
 def _buy(ix: Instruction) -> Leg:
-    """0 mint, 1 curve, 2 fee vault, 3 token vault, 4 SOL vault, 5 recipient's account, 6 buyer."""
-    vault, fee_vault, token_vault = ix.account(4), ix.account(2), ix.account(3)
-    sent = ix.tx.lamport_transfers(ix.position)
-    sol_raw = sum(move.amount_raw for move in sent if move.destination == vault)
-    fee_raw = sum(move.amount_raw for move in sent if move.destination == fee_vault)
-    token_raw = sum(move.amount_raw for move in ix.transfers() if move.source == token_vault)
-    if not sol_raw and not token_raw:
-        raise Malformed("nothing moved into or out of the vaults")
-    return Leg(
-        pool=ix.address(1),
-        input_mint=WSOL,
-        output_mint=ix.address(0),
-        input_raw=sol_raw,
-        output_raw=token_raw,
-        paid_raw=sol_raw + fee_raw,
-        destination=ix.account(5),
-        user=ix.account(6),
-        vault_in=vault,
-        vault_out=token_vault,
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return _swap(ix, is_buy=True)
 
 
 def _sell(ix: Instruction) -> Leg:
-    """0 mint, 1 curve, 2 fee vault, 3 token vault, 4 SOL vault, 5 seller's account, 6 seller."""
-    vault, fee_vault, token_vault = ix.account(4), ix.account(2), ix.account(3)
-    sent = [move for move in ix.tx.lamport_transfers(ix.position) if move.source == vault]
-    sol_raw = sum(move.amount_raw for move in sent)
-    fee_raw = sum(move.amount_raw for move in sent if move.destination == fee_vault)
-    token_raw = sum(move.amount_raw for move in ix.transfers() if move.destination == token_vault)
-    if not sol_raw and not token_raw:
+    return _swap(ix, is_buy=False)
+
+
+def _swap(ix: Instruction, *, is_buy: bool) -> Leg:
+    amounts = lamport_curves.moved(ix, CURVE, is_buy=is_buy)
+    if not amounts.sol_raw and not amounts.token_raw:
         raise Malformed("nothing moved into or out of the vaults")
-    return Leg(
-        pool=ix.address(1),
-        input_mint=ix.address(0),
-        output_mint=WSOL,
-        input_raw=token_raw,
-        output_raw=sol_raw,
-        received_raw=sol_raw - fee_raw,
-        source=ix.account(5),
-        user=ix.account(6),
-        vault_in=token_vault,
-        vault_out=vault,
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return lamport_curves.leg(ix, CURVE, amounts, is_buy=is_buy)
 
 
 def _create(ix: Instruction) -> Created:
-    """2 mint, 3 payer. The curve is deployed by the next instruction: 0 mint, 2 curve."""
+    """Read a creation; the next instruction of the program deploys the curve."""
     params = Reader(ix.data, 16)  # a salt comes first
     name, symbol, uri = params.string(), params.string(), params.string()
+    mint = ix.account(CREATE_MINT)
     created = Created(
-        mint=ix.address(2),
+        mint=ix.address(CREATE_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(3),
+        creator=ix.address(CREATE_PAYER),
         pool="",
         quote_mint=WSOL,
-        supply_raw=ix.tx.minted_raw(ix.position, ix.account(2)) or None,
+        supply_raw=ix.tx.minted_raw(ix.position, mint) or None,
         token_program=text(TOKEN_PROGRAM),
     )
-    tx, program, mint = ix.tx, ix.tx.programs[ix.position], ix.account(2)
+    tx, program = ix.tx, ix.tx.programs[ix.position]
     for position in range(ix.position + 1, len(tx.programs)):
         if tx.programs[position] != program:
             continue
         deploy = Instruction(tx, position)
         tag = deploy.data[:8]
         if tag in (DEPLOY_BONDING_CURVE, DEPLOY_BONDING_CURVE_FALLBACK):
-            if deploy.account(0) == mint:
-                created.pool = deploy.address(2)
+            if deploy.account(DEPLOY_MINT) == mint:
+                created.pool = deploy.address(DEPLOY_CURVE)
                 created.creator = Reader(deploy.data, 8).pubkey()
                 created.supply_raw = created.supply_raw or tx.minted_raw(position, mint) or None
             break
@@ -122,13 +110,25 @@ def _create(ix: Instruction) -> Created:
 
 
 def _create_raydium_pool(ix: Instruction) -> Migrated:
-    """3 pool, 4/5 mints, 8 curve, 12/13 vaults."""
-    return _migrated(ix, "raydium-cpmm", curve=8, pool=3, mints=(4, 5), vaults=(12, 13))
+    return _migrated(
+        ix,
+        "raydium-cpmm",
+        curve=RAYDIUM_CURVE,
+        pool=RAYDIUM_POOL,
+        mints=(RAYDIUM_MINT_0, RAYDIUM_MINT_1),
+        vaults=(RAYDIUM_VAULT_0, RAYDIUM_VAULT_1),
+    )
 
 
 def _create_meteora_pool(ix: Instruction) -> Migrated:
-    """5 pool, 9/10 mints, 11/12 vaults, 13 curve."""
-    return _migrated(ix, "meteora-damm-v2", curve=13, pool=5, mints=(9, 10), vaults=(11, 12))
+    return _migrated(
+        ix,
+        "meteora-damm-v2",
+        curve=METEORA_CURVE,
+        pool=METEORA_POOL,
+        mints=(METEORA_MINT_A, METEORA_MINT_B),
+        vaults=(METEORA_VAULT_A, METEORA_VAULT_B),
+    )
 
 
 def _migrated(

@@ -1,22 +1,23 @@
 """GooseFX GAMMA: a fork of Raydium CPMM that may price by an oracle; two token transfers.
 
-The swap keeps CPMM's accounts: 0 payer, 3 pool, 4/5 user accounts, 6/7 vaults of input and
-output. Its event has a layout of its own and is not read. Source: gamma programs' source.
+The swap keeps CPMM's accounts. Its event has a layout of its own and is not read. Source: gamma
+programs' source.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from pipeline.decoders.raydium_cpmm import INPUT_VAULT, OUTPUT_VAULT, PAYER, POOL_STATE
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.address import key
+from schemas.solana.addresses import key
 
 DEX: Final = "goosefx-gamma"
 PROGRAM: Final = "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT"
 
 
 def _swap(ix: Instruction) -> Leg:
-    leg = swap_by_vaults(ix, pool=3, vaults=(6, 7), user=0)
+    leg = swap_by_vaults(ix, pool=POOL_STATE, vaults=(INPUT_VAULT, OUTPUT_VAULT), user=PAYER)
     leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
     return leg
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipeline.decoding.contract import Created, Fact, Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.layout import Reader
 from pipeline.solana.metadata import token_metadata
+from schemas.solana.borsh import Reader
 
 DEX: Final = "heaven"
 PROGRAM: Final = "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o"
@@ -27,10 +27,16 @@ CREATE_POOL: Final = bytes.fromhex("2a2b7e38e70ad035")
 TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
 POOL_EVENT: Final = bytes.fromhex("bd3883904b3ff994")
 
+# Accounts of buy and sell.
+POOL, USER, TOKEN_A_VAULT, TOKEN_B_VAULT = 4, 5, 10, 11
+# Accounts of create_pool.
+CREATE_USER, CREATE_MINT_A, CREATE_MINT_B, CREATE_VAULT_A, CREATE_VAULT_B = 3, 5, 6, 8, 9
+CREATE_POOL_STATE, CREATE_TOKEN_PROGRAM = 10, 12
+
 
 def _trade(ix: Instruction) -> Leg:
-    """4 pool, 5 user, 6/7 mints, 8/9 user's accounts, 10/11 vaults."""
-    return _swapped(ix, swap_by_vaults(ix, pool=4, vaults=(10, 11), user=5))
+    leg = swap_by_vaults(ix, pool=POOL, vaults=(TOKEN_A_VAULT, TOKEN_B_VAULT), user=USER)
+    return _swapped(ix, leg)
 
 
 def _swapped(ix: Instruction, leg: Leg) -> Leg:
@@ -48,19 +54,18 @@ def _swapped(ix: Instruction, leg: Leg) -> Leg:
 
 
 def _create(ix: Instruction) -> Iterator[Fact]:
-    """3 user, 5/6 mints, 7 user's token account, 8/9 vaults, 10 pool, 12 token program."""
-    mint = ix.account(5)
+    mint = ix.account(CREATE_MINT_A)
     name, symbol, uri = token_metadata(ix.tx, mint) or ("", "", "")
     created = Created(
-        mint=ix.address(5),
+        mint=ix.address(CREATE_MINT_A),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(3),
-        pool=ix.address(10),
-        quote_mint=ix.address(6),
+        creator=ix.address(CREATE_USER),
+        pool=ix.address(CREATE_POOL_STATE),
+        quote_mint=ix.address(CREATE_MINT_B),
         supply_raw=ix.tx.minted_raw(ix.position, mint) or None,
-        token_program=ix.address(12),
+        token_program=ix.address(CREATE_TOKEN_PROGRAM),
     )
     body = ix.event(POOL_EVENT)
     if body is not None:
@@ -68,11 +73,17 @@ def _create(ix: Instruction) -> Iterator[Fact]:
         event.skip(32 + 32)  # pool, payer
         created.creator = event.pubkey()
     yield created
-    vault = ix.account(8)
+    vault = ix.account(CREATE_VAULT_A)
     moved = ix.transfers()
     bought = next((move for move in moved if move.source == vault), None)
     if bought is not None:
-        leg = swap_by_vaults(ix, pool=10, vaults=(8, 9), user=3, transfers=moved)
+        leg = swap_by_vaults(
+            ix,
+            pool=CREATE_POOL_STATE,
+            vaults=(CREATE_VAULT_A, CREATE_VAULT_B),
+            user=CREATE_USER,
+            transfers=moved,
+        )
         leg.position = bought.position
         yield _swapped(ix, leg)
 

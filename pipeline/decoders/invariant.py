@@ -1,7 +1,6 @@
 """Invariant: concentrated liquidity; no event, a swap is its two token transfers.
 
-Accounts 1 pool, 3/4 user accounts of X and Y, 5/6 reserves of X and Y, 7 user. Source:
-invariant-labs/protocol programs/invariant/src/instructions/swap.rs.
+Source: invariant-labs/protocol programs/invariant/src/instructions/swap.rs.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_v
 DEX: Final = "invariant"
 PROGRAM: Final = "HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt"
 
+POOL, RESERVE_X, RESERVE_Y, OWNER = 1, 5, 6, 7
+
 
 def _swap(ix: Instruction) -> Leg:
-    return swap_by_vaults(ix, pool=1, vaults=(5, 6), user=7)
+    return swap_by_vaults(ix, pool=POOL, vaults=(RESERVE_X, RESERVE_Y), user=OWNER)
 
 
 VENUES: Final = (

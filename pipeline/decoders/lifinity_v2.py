@@ -13,10 +13,12 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_v
 DEX: Final = "lifinity-v2"
 PROGRAM: Final = "2wT8Yq49kHgDzXuPxZSaeLaH1qbmGXtEyPy64bL7aD3c"
 
+AMM, USER_TRANSFER_AUTHORITY, SWAP_SOURCE, SWAP_DESTINATION = 1, 2, 5, 6
+
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 1 pool, 2 user, 3/4 user accounts, 5/6 vaults of input and output."""
-    leg = swap_by_vaults(ix, pool=1, vaults=(5, 6), user=2)
+    vaults = SWAP_SOURCE, SWAP_DESTINATION
+    leg = swap_by_vaults(ix, pool=AMM, vaults=vaults, user=USER_TRANSFER_AUTHORITY)
     leg.second_mint = ""  # the instruction names no sides
     return leg
 

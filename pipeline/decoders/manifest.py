@@ -14,11 +14,14 @@ from pipeline.decoding.contract import Handler, Instruction, Leg, Venue, swap_by
 DEX: Final = "manifest"
 PROGRAM: Final = "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms"
 
+# Accounts of both swaps, counted from the market.
+TRADER_BASE, TRADER_QUOTE, BASE_VAULT, QUOTE_VAULT = 2, 3, 4, 5
+
 
 def _swap(*, market: int, owner: int) -> Handler:
-    """Return a handler; from the market on: system, trader's base and quote, vaults."""
-    trader_accounts = (market + 2, market + 3)
-    vaults = (market + 4, market + 5)
+    """Return a handler; market and owner are places in the instruction's accounts."""
+    trader_accounts = (market + TRADER_BASE, market + TRADER_QUOTE)
+    vaults = (market + BASE_VAULT, market + QUOTE_VAULT)
 
     def read(ix: Instruction) -> Leg | None:
         trader = [ix.account(place) for place in trader_accounts]

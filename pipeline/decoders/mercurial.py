@@ -1,7 +1,6 @@
 """Mercurial: stable pools of two to four tokens; no event, a swap is its two token transfers.
 
-Accounts 0 pool, 1 token program, 2 pool authority, 3 user, then a vault for each token and the
-user's accounts, as seen on chain.
+After the user's the instruction lists a vault for each token, then the user's accounts.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, swap_by_authorit
 DEX: Final = "mercurial"
 PROGRAM: Final = "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky"
 
+POOL, POOL_AUTHORITY = 0, 2  # as seen on chain
+
 
 def _exchange(ix: Instruction) -> Leg:
-    return swap_by_authority(ix, pool=0, authority=2)
+    return swap_by_authority(ix, pool=POOL, authority=POOL_AUTHORITY)
 
 
 VENUES: Final = (

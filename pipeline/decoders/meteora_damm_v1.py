@@ -11,26 +11,25 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "meteora-damm-v1"
 PROGRAM: Final = "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB"
 
 SWAP_EVENT: Final = bytes.fromhex("516ce3becdd00ac4")
 
-_PROTOCOL_FEE: Final = 11
-_REMAINING: Final = 15  # a host's fee account, accounts of a staked token's pool
+POOL, A_TOKEN_VAULT, B_TOKEN_VAULT, PROTOCOL_TOKEN_FEE, USER = 0, 5, 6, 11, 12
+REMAINING: Final = 15  # a host's fee account, accounts of a staked token's pool
 
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 pool, 1/2 user accounts, 5/6 vault accounts of A and B, 12 user."""
     leg = swap_by_vaults(
         ix,
-        pool=0,
-        vaults=(5, 6),
-        user=12,
+        pool=POOL,
+        vaults=(A_TOKEN_VAULT, B_TOKEN_VAULT),
+        user=USER,
         transfers=ix.transfers(nested=True),
-        fee_accounts=(_PROTOCOL_FEE, *range(_REMAINING, len(ix.accounts))),
+        fee_accounts=(PROTOCOL_TOKEN_FEE, *range(REMAINING, len(ix.accounts))),
     )
     body = ix.event(SWAP_EVENT)
     if body is not None:

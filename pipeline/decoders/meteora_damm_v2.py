@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults, withhold
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "meteora-damm-v2"
 PROGRAM: Final = "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG"
@@ -18,12 +18,13 @@ PROGRAM: Final = "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG"
 SWAP_EVENT: Final = bytes.fromhex("1b3c15d58aaabb93")
 SWAP2_EVENT: Final = bytes.fromhex("bd4233a826507599")
 
+POOL, TOKEN_A_VAULT, TOKEN_B_VAULT, PAYER = 1, 4, 5, 8
+
 _A_TO_B: Final = 0
 
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 1 pool, 2/3 user accounts, 4/5 vaults of A and B, 8 user, 11 referral."""
-    leg = swap_by_vaults(ix, pool=1, vaults=(4, 5), user=8)
+    leg = swap_by_vaults(ix, pool=POOL, vaults=(TOKEN_A_VAULT, TOKEN_B_VAULT), user=PAYER)
     for body in ix.cpi_events():
         if body[:8] == SWAP2_EVENT:
             _tell_swap2(ix, leg, Reader(body, 8))

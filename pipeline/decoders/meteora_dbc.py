@@ -22,8 +22,8 @@ from pipeline.decoding.contract import (
     named,
     swap_by_vaults,
 )
-from pipeline.solana.address import text
-from pipeline.solana.layout import Reader
+from schemas.solana.addresses import text
+from schemas.solana.borsh import Reader
 
 DEX: Final = "meteora-dbc"
 PROGRAM: Final = "dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN"
@@ -39,11 +39,22 @@ MIGRATE_TO_DAMM_V2: Final = bytes.fromhex("9ca9e66735e45040")
 EVT_SWAP: Final = bytes.fromhex("1b3c15d58aaabb93")
 EVT_SWAP_2: Final = bytes.fromhex("bd4233a826507599")
 
+# Accounts of swap and swap2.
+CONFIG, POOL, BASE_VAULT, QUOTE_VAULT, PAYER = 1, 2, 5, 6, 9
+# Accounts of initialize_virtual_pool_with_spl_token and _with_token2022.
+CREATE_CONFIG_KEY, CREATE_CREATOR, CREATE_BASE_MINT, CREATE_QUOTE_MINT, CREATE_POOL = 0, 2, 3, 4, 5
+CREATE_TOKEN_PROGRAM, CREATE_TOKEN_2022_PROGRAM = 12, 10
+# Accounts of migrate_meteora_damm.
+DAMM_V1_CURVE, DAMM_V1_CONFIG, DAMM_V1_POOL, DAMM_V1_MINT_A, DAMM_V1_MINT_B = 0, 2, 4, 7, 8
+DAMM_V1_VAULT_A, DAMM_V1_VAULT_B = 11, 12  # the token vaults that its liquidity lies in
+# Accounts of migration_damm_v2.
+DAMM_V2_CURVE, DAMM_V2_CONFIG, DAMM_V2_POOL, DAMM_V2_MINT_A, DAMM_V2_MINT_B = 0, 2, 4, 13, 14
+DAMM_V2_VAULT_A, DAMM_V2_VAULT_B = 15, 16
+
 
 def _swap(ix: Instruction) -> Leg:
-    """1 config, 2 pool, 3/4 user's accounts, 5/6 vaults of base and quote, 9 payer."""
-    leg = swap_by_vaults(ix, pool=2, vaults=(5, 6), user=9)
-    leg.config = ix.address(1)
+    leg = swap_by_vaults(ix, pool=POOL, vaults=(BASE_VAULT, QUOTE_VAULT), user=PAYER)
+    leg.config = ix.address(CONFIG)
     old = None
     for body in ix.cpi_events():
         if body[:8] == EVT_SWAP_2:
@@ -83,35 +94,34 @@ def _read_swap(leg: Leg, event: Reader) -> None:
 
 
 def _initialize_with_spl_token(ix: Instruction) -> Created:
-    return _created(ix, token_program=12)
+    return _created(ix, token_program=CREATE_TOKEN_PROGRAM)
 
 
 def _initialize_with_token_2022(ix: Instruction) -> Created:
-    return _created(ix, token_program=10)
+    return _created(ix, token_program=CREATE_TOKEN_2022_PROGRAM)
 
 
 def _created(ix: Instruction, *, token_program: int) -> Created:
-    """0 config, 2 creator, 3 base mint, 4 quote mint, 5 pool."""
     params = Reader(ix.data, 8)
     name, symbol, uri = params.string(), params.string(), params.string()
     return Created(
-        mint=ix.address(3),
+        mint=ix.address(CREATE_BASE_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(2),
-        pool=ix.address(5),
-        quote_mint=ix.address(4),
-        supply_raw=ix.tx.minted_raw(ix.position, ix.account(3)) or None,
+        creator=ix.address(CREATE_CREATOR),
+        pool=ix.address(CREATE_POOL),
+        quote_mint=ix.address(CREATE_QUOTE_MINT),
+        supply_raw=ix.tx.minted_raw(ix.position, ix.account(CREATE_BASE_MINT)) or None,
         token_program=ix.address(token_program),
-        config=ix.address(0),
+        config=ix.address(CREATE_CONFIG_KEY),
         partners=_partners(ix),
     )
 
 
 def _partners(ix: Instruction) -> tuple[str, ...]:
     """Return the accounts of the instruction that made the pool's config, if it is here too."""
-    tx, program, config = ix.tx, ix.tx.programs[ix.position], ix.account(0)
+    tx, program, config = ix.tx, ix.tx.programs[ix.position], ix.account(CREATE_CONFIG_KEY)
     for position in range(ix.position):
         if tx.programs[position] == program and tx.data[position][:8] == CREATE_CONFIG:
             accounts = tx.accounts[position]
@@ -121,16 +131,26 @@ def _partners(ix: Instruction) -> tuple[str, ...]:
 
 
 def _migrate_to_damm_v1(ix: Instruction) -> Migrated:
-    """0 curve, 2 config, 4 pool, 7/8 mints, 11/12 the token vaults its liquidity lies in."""
     return migration_by_vaults(
-        ix, "meteora-damm-v1", curve=0, pool=4, mints=(7, 8), vaults=(11, 12), config=2
+        ix,
+        "meteora-damm-v1",
+        curve=DAMM_V1_CURVE,
+        pool=DAMM_V1_POOL,
+        mints=(DAMM_V1_MINT_A, DAMM_V1_MINT_B),
+        vaults=(DAMM_V1_VAULT_A, DAMM_V1_VAULT_B),
+        config=DAMM_V1_CONFIG,
     )
 
 
 def _migrate_to_damm_v2(ix: Instruction) -> Migrated:
-    """0 curve, 2 config, 4 pool, 13/14 mints, 15/16 vaults."""
     return migration_by_vaults(
-        ix, "meteora-damm-v2", curve=0, pool=4, mints=(13, 14), vaults=(15, 16), config=2
+        ix,
+        "meteora-damm-v2",
+        curve=DAMM_V2_CURVE,
+        pool=DAMM_V2_POOL,
+        mints=(DAMM_V2_MINT_A, DAMM_V2_MINT_B),
+        vaults=(DAMM_V2_VAULT_A, DAMM_V2_VAULT_B),
+        config=DAMM_V2_CONFIG,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "meteora-dlmm"
 PROGRAM: Final = "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo"
@@ -19,10 +19,13 @@ PROGRAM: Final = "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo"
 SWAP_EVENT: Final = bytes.fromhex("516ce3becdd00ac4")
 SWAP2_EVENT: Final = bytes.fromhex("2e7452d7941b544d")
 
+LB_PAIR, RESERVE_X, RESERVE_Y, HOST_FEE_IN, USER = 0, 2, 3, 9, 10
+
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 pool, 2/3 reserves of X and Y, 4/5 user accounts, 9 host fee, 10 user."""
-    leg = swap_by_vaults(ix, pool=0, vaults=(2, 3), user=10, fee_accounts=(9,))
+    leg = swap_by_vaults(
+        ix, pool=LB_PAIR, vaults=(RESERVE_X, RESERVE_Y), user=USER, fee_accounts=(HOST_FEE_IN,)
+    )
     for body in ix.cpi_events():
         tag = body[:8]
         if tag == SWAP_EVENT:

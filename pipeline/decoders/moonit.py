@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline.decoding import lamport_curves
 from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, named
-from pipeline.solana.address import WSOL
-from pipeline.solana.layout import Reader
+from pipeline.decoding.lamport_curves import LamportCurve, Moved
+from schemas.money import WSOL
+from schemas.solana.borsh import Reader
 
 DEX: Final = "moonit"
 PROGRAM: Final = "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"
@@ -29,98 +31,73 @@ TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
 MIGRATION_EVENT: Final = bytes.fromhex("ffca4c935be74916")
 
 
+# Accounts of buy and sell.
+CURVE: Final = LamportCurve(
+    trader=0,  # sender
+    trader_account=1,  # sender_token_account
+    pool=2,  # curve_account
+    sol_vault=2,
+    token_vault=3,  # curve_token_account
+    fees_to=(4, 5),  # dex_fee, helio_fee
+    mint=6,
+)
+# Accounts of token_mint.
+MINT_SENDER, MINT_CURVE, MINT_MINT, MINT_TOKEN_PROGRAM = 0, 2, 3, 7
+# Accounts of migrate_funds.
+MIGRATE_CURVE, MIGRATE_MINT = 2, 5
+
+
 def _buy(ix: Instruction) -> Leg:
-    """0 sender, 1 its token account, 2 curve, 3 its token account, 4/5 fee accounts, 6 mint."""
-    curve, fees_to = ix.account(2), (ix.account(4), ix.account(5))
-    event = _trade_event(ix)
-    if event is not None:
-        token_raw, sol_raw, fee_raw = event
-    else:
-        sent = ix.tx.lamport_transfers(ix.position)
-        sol_raw = sum(move.amount_raw for move in sent if move.destination == curve)
-        fee_raw = sum(move.amount_raw for move in sent if move.destination in fees_to)
-        if not sol_raw:
+    amounts = _trade_event(ix)
+    if amounts is None:
+        amounts = lamport_curves.moved(ix, CURVE, is_buy=True)
+        if not amounts.sol_raw:
             raise Malformed("no TradeEvent, and no lamports sent to the curve")
-        token_raw = _tokens_moved(ix)
-    return Leg(
-        pool=ix.address(2),
-        input_mint=WSOL,
-        output_mint=ix.address(6),
-        input_raw=sol_raw,
-        output_raw=token_raw,
-        paid_raw=sol_raw + fee_raw,
-        destination=ix.account(1),
-        user=ix.account(0),
-        vault_in=curve,
-        vault_out=ix.account(3),
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return lamport_curves.leg(ix, CURVE, amounts, is_buy=True)
 
 
 def _sell(ix: Instruction) -> Leg:
-    """Read a sale: accounts as of a buy."""
-    event = _trade_event(ix)
-    if event is None:
+    amounts = _trade_event(ix)
+    if amounts is None:
         raise Malformed("no TradeEvent")
-    token_raw, sol_raw, fee_raw = event
-    return Leg(
-        pool=ix.address(2),
-        input_mint=ix.address(6),
-        output_mint=WSOL,
-        input_raw=token_raw,
-        output_raw=sol_raw,
-        received_raw=sol_raw - fee_raw,
-        source=ix.account(1),
-        user=ix.account(0),
-        vault_in=ix.account(3),
-        vault_out=ix.account(2),
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return lamport_curves.leg(ix, CURVE, amounts, is_buy=False)
 
 
-def _trade_event(ix: Instruction) -> tuple[int, int, int] | None:
-    """Return tokens, lamports of the curve and fee of a trade."""
+def _trade_event(ix: Instruction) -> Moved | None:
     body = ix.event(TRADE_EVENT)
     if body is None:
         return None
     event = Reader(body, 8)
     token_raw, sol_raw = event.u64(), event.u64()
-    return token_raw, sol_raw, event.u64() + event.u64()  # dex fee, helio fee
-
-
-def _tokens_moved(ix: Instruction) -> int:
-    vault = ix.account(3)
-    return sum(move.amount_raw for move in ix.transfers() if move.source == vault)
+    return Moved(sol_raw, token_raw, event.u64() + event.u64())  # dex fee, helio fee
 
 
 def _token_mint(ix: Instruction) -> Created:
-    """0 sender, 2 curve, 3 mint, 7 token program."""
     params = Reader(ix.data, 8)
     name, symbol, uri = params.string(), params.string(), params.string()
     decimals = params.u8()
     params.skip(1)  # collateral currency: SOL is the only one
     return Created(
-        mint=ix.address(3),
+        mint=ix.address(MINT_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(0),
-        pool=ix.address(2),
+        creator=ix.address(MINT_SENDER),
+        pool=ix.address(MINT_CURVE),
         quote_mint=WSOL,
         decimals=decimals,
         supply_raw=params.u64(),
-        token_program=ix.address(7),
+        token_program=ix.address(MINT_TOKEN_PROGRAM),
     )
 
 
 def _migrate_funds(ix: Instruction) -> Migrated:
-    """2 curve, 5 mint."""
     migrated = Migrated(
-        mint=ix.address(5), from_pool=ix.address(2), dex="", pool="", quote_mint=WSOL
+        mint=ix.address(MIGRATE_MINT),
+        from_pool=ix.address(MIGRATE_CURVE),
+        dex="",
+        pool="",
+        quote_mint=WSOL,
     )
     body = ix.event(MIGRATION_EVENT)
     if body is not None:

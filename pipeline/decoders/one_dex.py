@@ -1,8 +1,4 @@
-"""1DEX: constant product; a swap is its token transfers, fees paid out of the input's vault.
-
-Accounts 1 pool, 2 pool authority, 3/4 vaults of input and output, 5 user, 6/7 user accounts,
-8/9 fee accounts, as seen on chain.
-"""
+"""1DEX: constant product; a swap is its token transfers, fees paid out of the input's vault."""
 
 from __future__ import annotations
 
@@ -13,9 +9,11 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_v
 DEX: Final = "1dex"
 PROGRAM: Final = "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm"
 
+POOL, INPUT_VAULT, OUTPUT_VAULT, USER = 1, 3, 4, 5  # as seen on chain
+
 
 def _swap(ix: Instruction) -> Leg:
-    leg = swap_by_vaults(ix, pool=1, vaults=(3, 4), user=5)
+    leg = swap_by_vaults(ix, pool=POOL, vaults=(INPUT_VAULT, OUTPUT_VAULT), user=USER)
     leg.second_mint = ""  # input and output, not sides
     return leg
 

@@ -13,13 +13,15 @@ from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_v
 DEX: Final = "openbook-v2"
 PROGRAM: Final = "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb"
 
+SIGNER, MARKET, MARKET_BASE_VAULT, MARKET_QUOTE_VAULT = 0, 2, 6, 7
+
 
 def _place_take_order(ix: Instruction) -> Leg | None:
-    """Read a swap: 0 signer, 2 market, 6/7 vaults of base and quote, 9/10 user accounts."""
     transfers = ix.transfers()
     if not transfers:
         return None  # the order met no other
-    return swap_by_vaults(ix, pool=2, vaults=(6, 7), user=0, transfers=transfers)
+    vaults = MARKET_BASE_VAULT, MARKET_QUOTE_VAULT
+    return swap_by_vaults(ix, pool=MARKET, vaults=vaults, user=SIGNER, transfers=transfers)
 
 
 VENUES: Final = (

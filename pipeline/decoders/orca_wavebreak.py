@@ -22,7 +22,7 @@ from pipeline.decoding.contract import (
     migration_by_vaults,
     tags,
 )
-from pipeline.solana.layout import Reader, u64
+from schemas.solana.borsh import Reader, u64
 
 DEX: Final = "orca-wavebreak"
 PROGRAM: Final = "waveQX2yP3H1pVU8djGvEHmYg8uamQ84AuyGtpsrXTF"
@@ -39,49 +39,56 @@ CREATE_PRESALE: Final = b"\x2a"
 _MINT_TO: Final = (b"\x07", b"\x0e")  # accounts: mint, destination
 _BURN: Final = (b"\x08", b"\x0f")  # accounts: source, mint
 
+# Accounts of the purchases and sales.
+TRADER, CURVE, BASE_MINT, TRADER_BASE, QUOTE_MINT, QUOTE_VAULT, TRADER_QUOTE = 0, 1, 2, 3, 4, 5, 6
+# Accounts of the creations.
+CREATE_CREATOR, CREATE_CURVE, CREATE_BASE_MINT, CREATE_QUOTE_MINT = 0, 1, 2, 3
+CREATE_TOKEN_PROGRAM: Final = 8
+# Accounts of the graduation to a Whirlpool.
+GRADUATE_CURVE, GRADUATE_QUOTE_MINT, GRADUATE_QUOTE_VAULT, GRADUATE_BASE_MINT = 2, 3, 7, 8
+GRADUATE_BASE_VAULT, GRADUATE_POOL = 11, 14
+
 
 def _buy(ix: Instruction) -> Leg:
-    """0 buyer, 1 curve, 2 mint, 3 buyer's account, 4 quote mint, 5 quote vault, 6 buyer's."""
-    vault, mint, account = ix.account(5), ix.account(2), ix.account(3)
+    vault, mint, account = ix.account(QUOTE_VAULT), ix.account(BASE_MINT), ix.account(TRADER_BASE)
     moved = [move for move in ix.transfers() if move.destination == vault]
     bought = _supply_changes(ix, _MINT_TO, mint, account)
     if not moved or not bought:
         raise Malformed("nothing paid into the vault, or nothing minted")
     return Leg(
-        pool=ix.address(1),
-        input_mint=ix.address(4),
-        output_mint=ix.address(2),
+        pool=ix.address(CURVE),
+        input_mint=ix.address(QUOTE_MINT),
+        output_mint=ix.address(BASE_MINT),
         input_raw=sum(move.received_raw for move in moved),
         output_raw=bought,
         paid_raw=sum(move.amount_raw for move in moved),
-        source=ix.account(6),
+        source=ix.account(TRADER_QUOTE),
         destination=account,
-        user=ix.account(0),
+        user=ix.account(TRADER),
         vault_in=vault,
-        second_mint=ix.address(4),
+        second_mint=ix.address(QUOTE_MINT),
     )
 
 
 def _sell(ix: Instruction) -> Leg:
-    """Read a sale: accounts as of a buy, the seller's for the buyer's."""
-    vault, mint, account = ix.account(5), ix.account(2), ix.account(3)
+    vault, mint, account = ix.account(QUOTE_VAULT), ix.account(BASE_MINT), ix.account(TRADER_BASE)
     moved = [move for move in ix.transfers() if move.source == vault]
     sold = _supply_changes(ix, _BURN, account, mint)
     if not moved or not sold:
         raise Malformed("nothing paid out of the vault, or nothing burnt")
-    received = ix.account(6)
+    received = ix.account(TRADER_QUOTE)
     return Leg(
-        pool=ix.address(1),
-        input_mint=ix.address(2),
-        output_mint=ix.address(4),
+        pool=ix.address(CURVE),
+        input_mint=ix.address(BASE_MINT),
+        output_mint=ix.address(QUOTE_MINT),
         input_raw=sold,
         output_raw=sum(move.amount_raw for move in moved),
         received_raw=sum(move.received_raw for move in moved if move.destination == received),
         source=account,
         destination=received,
-        user=ix.account(0),
+        user=ix.account(TRADER),
         vault_out=vault,
-        second_mint=ix.address(4),
+        second_mint=ix.address(QUOTE_MINT),
     )
 
 
@@ -98,24 +105,29 @@ def _supply_changes(ix: Instruction, kinds: tuple[bytes, bytes], first: int, sec
 
 
 def _create(ix: Instruction) -> Created:
-    """0 creator, 1 curve, 2 mint, 3 quote mint, 8 token program."""
     params = Reader(ix.data, 1)
     name, symbol, uri = params.string(), params.string(), params.string()
     return Created(
-        mint=ix.address(2),
+        mint=ix.address(CREATE_BASE_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(0),
-        pool=ix.address(1),
-        quote_mint=ix.address(3),
-        token_program=ix.address(8),
+        creator=ix.address(CREATE_CREATOR),
+        pool=ix.address(CREATE_CURVE),
+        quote_mint=ix.address(CREATE_QUOTE_MINT),
+        token_program=ix.address(CREATE_TOKEN_PROGRAM),
     )
 
 
 def _graduate_whirlpool(ix: Instruction) -> Migrated:
-    """2 curve, 3/8 quote and base mints, 7/11 the Whirlpool's vaults of them, 14 Whirlpool."""
-    return migration_by_vaults(ix, "orca-whirlpool", curve=2, pool=14, mints=(8, 3), vaults=(11, 7))
+    return migration_by_vaults(
+        ix,
+        "orca-whirlpool",
+        curve=GRADUATE_CURVE,
+        pool=GRADUATE_POOL,
+        mints=(GRADUATE_BASE_MINT, GRADUATE_QUOTE_MINT),
+        vaults=(GRADUATE_BASE_VAULT, GRADUATE_QUOTE_VAULT),
+    )
 
 
 VENUES: Final = (

@@ -17,7 +17,7 @@ from pipeline.decoding.contract import (
     swap_by_vaults,
     withhold,
 )
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "orca-whirlpool"
 PROGRAM: Final = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
@@ -25,34 +25,44 @@ PROGRAM: Final = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
 SWAP: Final = bytes.fromhex("f8c69e91e17587c8")
 TRADED: Final = bytes.fromhex("e1ca49af932ba096")
 
+# Accounts of swap.
+TOKEN_AUTHORITY, WHIRLPOOL, TOKEN_VAULT_A, TOKEN_VAULT_B = 1, 2, 4, 6
+# Accounts of swap_v2.
+V2_TOKEN_AUTHORITY, V2_WHIRLPOOL, V2_TOKEN_VAULT_A, V2_TOKEN_VAULT_B = 3, 4, 8, 10
+# Accounts of two_hop_swap.
+HOPS_TOKEN_AUTHORITY, HOPS_WHIRLPOOL_ONE, HOPS_WHIRLPOOL_TWO = 1, 2, 3
+HOPS_VAULTS_ONE, HOPS_VAULTS_TWO = (5, 7), (9, 11)  # of A and B
+# Accounts of two_hop_swap_v2.
+HOPS_V2_WHIRLPOOL_ONE, HOPS_V2_WHIRLPOOL_TWO, HOPS_V2_TOKEN_AUTHORITY = 0, 1, 14
+HOPS_V2_VAULTS_ONE, HOPS_V2_VAULTS_TWO = (9, 10), (11, 12)  # input, intermediate; then output
+
 _A_TO_B_ONE: Final = 25  # in the data of both two-hop swaps: tag, two u64, amount_is_input
 _A_TO_B_TWO: Final = 26
 
 
 def swap(ix: Instruction) -> Leg:
-    """Read a swap: 1 authority, 2 pool, 3/5 user accounts, 4/6 vaults of A and B."""
-    leg = swap_by_vaults(ix, pool=2, vaults=(4, 6), user=1)
+    """Read a swap."""
+    vaults = TOKEN_VAULT_A, TOKEN_VAULT_B
+    leg = swap_by_vaults(ix, pool=WHIRLPOOL, vaults=vaults, user=TOKEN_AUTHORITY)
     _tell(ix, leg, ix.log_events())
     return leg
 
 
 def _swap_v2(ix: Instruction) -> Leg:
-    """Read a swap: 3 authority, 4 pool, 7/9 user accounts, 8/10 vaults of A and B."""
-    leg = swap_by_vaults(ix, pool=4, vaults=(8, 10), user=3)
+    vaults = V2_TOKEN_VAULT_A, V2_TOKEN_VAULT_B
+    leg = swap_by_vaults(ix, pool=V2_WHIRLPOOL, vaults=vaults, user=V2_TOKEN_AUTHORITY)
     _tell(ix, leg, ix.log_events())
     return leg
 
 
 def _two_hop_swap(ix: Instruction) -> list[Leg]:
-    """Read two swaps, both by way of the trader's account between them.
-
-    1 authority; pools 2 and 3; vaults of A and B 5/7 and 9/11.
-    """
+    """Read two swaps, both by way of the trader's account between them."""
     transfers = ix.transfers()
     if len(transfers) < 4:
         raise Malformed(f"{len(transfers)} transfers in two hops")
-    one = swap_by_vaults(ix, pool=2, vaults=(5, 7), user=1, transfers=transfers[:2])
-    two = swap_by_vaults(ix, pool=3, vaults=(9, 11), user=1, transfers=transfers[2:4])
+    user, (first, second) = HOPS_TOKEN_AUTHORITY, (transfers[:2], transfers[2:4])
+    one = swap_by_vaults(ix, HOPS_WHIRLPOOL_ONE, HOPS_VAULTS_ONE, user=user, transfers=first)
+    two = swap_by_vaults(ix, HOPS_WHIRLPOOL_TWO, HOPS_VAULTS_TWO, user=user, transfers=second)
     two.position = transfers[2].position
     events = ix.log_events()
     _tell(ix, one, events)
@@ -61,15 +71,13 @@ def _two_hop_swap(ix: Instruction) -> list[Leg]:
 
 
 def _two_hop_swap_v2(ix: Instruction) -> list[Leg]:
-    """Read two swaps, the first pool paying straight into the second.
-
-    14 authority; pools 0 and 1; vaults 9 input, 10 and 11 intermediate, 12 output.
-    """
+    """Read two swaps, the first pool paying straight into the second."""
     transfers = ix.transfers()
     if len(transfers) < 3:
         raise Malformed(f"{len(transfers)} transfers in two hops")
-    one = swap_by_vaults(ix, pool=0, vaults=(9, 10), user=14, transfers=transfers[:2])
-    two = swap_by_vaults(ix, pool=1, vaults=(11, 12), user=14, transfers=transfers[1:3])
+    user, (first, second) = HOPS_V2_TOKEN_AUTHORITY, (transfers[:2], transfers[1:3])
+    one = swap_by_vaults(ix, HOPS_V2_WHIRLPOOL_ONE, HOPS_V2_VAULTS_ONE, user=user, transfers=first)
+    two = swap_by_vaults(ix, HOPS_V2_WHIRLPOOL_TWO, HOPS_V2_VAULTS_TWO, user=user, transfers=second)
     one.destination = two.source = None  # the accounts between are vaults
     one.received_raw, two.paid_raw = None, None
     one.second_mint = one.output_mint if ix.data[_A_TO_B_ONE] else one.input_mint

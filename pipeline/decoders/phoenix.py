@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Malformed, Venue, swap_by_vaults
-from pipeline.solana.layout import u64
+from schemas.solana.borsh import u64
 
 DEX: Final = "phoenix"
 PROGRAM: Final = "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY"
+
+MARKET, TRADER, BASE_VAULT, QUOTE_VAULT = 2, 3, 6, 7
 
 _LOG: Final = bytes([15])
 _FIRST_EVENT: Final = 93  # tag, event kind, instruction, 3 u64, market, signer, u16
@@ -60,12 +62,12 @@ def _fills(ix: Instruction) -> Iterator[tuple[int, int]]:
 
 
 def _swap(ix: Instruction) -> Leg | None:
-    """Read a swap: 2 market, 3 trader, 4/5 trader's accounts, 6/7 vaults of base and quote."""
     transfers = ix.transfers()
     if not transfers:
         return None  # the order met no other
-    leg = swap_by_vaults(ix, pool=2, vaults=(6, 7), user=3, transfers=transfers)
-    quote_raw = leg.input_raw if leg.vault_in == ix.account(7) else leg.output_raw
+    vaults = BASE_VAULT, QUOTE_VAULT
+    leg = swap_by_vaults(ix, pool=MARKET, vaults=vaults, user=TRADER, transfers=transfers)
+    quote_raw = leg.input_raw if leg.vault_in == ix.account(QUOTE_VAULT) else leg.output_raw
     for quote_lots, fee_lots in _fills(ix):
         if fee_lots <= quote_lots and quote_lots and quote_raw % quote_lots == 0:
             lot_raw = quote_raw // quote_lots

@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Created, Instruction, Leg, Malformed, Migrated, Venue, named
-from pipeline.solana.address import WSOL
-from pipeline.solana.layout import Reader
+from schemas.money import WSOL
+from schemas.solana.borsh import Reader
 
 DEX: Final = "pump-fun"
 PROGRAM: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
@@ -44,6 +44,15 @@ TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
 CREATE_EVENT: Final = bytes.fromhex("1b72a94ddeeb6376")
 MIGRATION_EVENT: Final = bytes.fromhex("bde95db95c94ea94")
 
+# Accounts of the trades.
+FEE_RECIPIENT, BONDING_CURVE, ASSOCIATED_BONDING_CURVE, ASSOCIATED_USER, USER = 1, 3, 4, 5, 6
+# Accounts of the newer ones.
+V2_BONDING_CURVE, V2_BASE_BONDING_CURVE, V2_QUOTE_BONDING_CURVE = 10, 11, 12
+V2_USER, V2_BASE_USER, V2_QUOTE_USER = 13, 14, 15
+# Accounts of create, create_v2 and withdraw.
+CREATE_TOKEN_PROGRAM, CREATE_V2_TOKEN_PROGRAM = 9, 7
+WITHDRAW_MINT, WITHDRAW_BONDING_CURVE, WITHDRAW_ASSOCIATED_BONDING_CURVE = 2, 3, 4
+
 DECIMALS: Final = 6  # of every coin of the curve
 DEFAULT_SUPPLY_RAW: Final = 1_000_000_000_000_000
 
@@ -53,25 +62,24 @@ def _quote(mint: str) -> str:
 
 
 def _trade_v1(ix: Instruction) -> Leg:
-    """1 fee recipient, 3 curve, 4 curve's token account, 5 user's, 6 user."""
-    leg = _trade(ix, curve=3, vault=4, token=5, user=6)
+    leg = _trade(ix, BONDING_CURVE, ASSOCIATED_BONDING_CURVE, ASSOCIATED_USER, USER)
     if leg.fee_raw is None:
         _charge(leg, _fee_before_events_told(ix, leg))
     return leg
 
 
 def _trade_v2(ix: Instruction) -> Leg:
-    """10 curve, 11 and 12 its base and quote accounts, 13 user, 14 and 15 the user's."""
-    leg = _trade(ix, curve=10, vault=11, token=14, user=13)
+    leg = _trade(ix, V2_BONDING_CURVE, V2_BASE_BONDING_CURVE, V2_BASE_USER, V2_USER)
     if leg.second_mint != WSOL:
+        vault, account = ix.account(V2_QUOTE_BONDING_CURVE), ix.account(V2_QUOTE_USER)
         if leg.input_mint == leg.second_mint:
-            leg.vault_in, leg.source = ix.account(12), ix.account(15)
+            leg.vault_in, leg.source = vault, account
         else:
-            leg.vault_out, leg.destination = ix.account(12), ix.account(15)
+            leg.vault_out, leg.destination = vault, account
     return leg
 
 
-def _trade(ix: Instruction, *, curve: int, vault: int, token: int, user: int) -> Leg:
+def _trade(ix: Instruction, curve: int, vault: int, token: int, user: int) -> Leg:
     """Read a TradeEvent; the arguments are places in the instruction's accounts."""
     body = ix.event(TRADE_EVENT)
     if body is None:
@@ -151,7 +159,7 @@ def _fee_before_events_told(ix: Instruction, leg: Leg) -> int | None:
     A buyer sent it to the recipient. Of a sale the program moved it without a transfer: it
     is what else the recipient gained, where the transaction has no other sale through it.
     """
-    tx, recipient = ix.tx, ix.account(1)
+    tx, recipient = ix.tx, ix.account(FEE_RECIPIENT)
     if leg.input_mint == leg.second_mint:
         paid = [
             transfer.amount_raw
@@ -163,7 +171,7 @@ def _fee_before_events_told(ix: Instruction, leg: Leg) -> int | None:
     sales = sum(
         tx.programs[at] == program
         and tx.data[at][:8] == SELL
-        and tx.accounts[at][1:2] == bytes([recipient])
+        and tx.accounts[at][FEE_RECIPIENT : FEE_RECIPIENT + 1] == bytes([recipient])
         for at in range(len(tx.programs))
     )
     if sales != 1:
@@ -174,11 +182,11 @@ def _fee_before_events_told(ix: Instruction, leg: Leg) -> int | None:
 
 
 def _create_v1(ix: Instruction) -> Created:
-    return _create(ix, token_program=9)
+    return _create(ix, token_program=CREATE_TOKEN_PROGRAM)
 
 
 def _create_v2(ix: Instruction) -> Created:
-    return _create(ix, token_program=7)
+    return _create(ix, token_program=CREATE_V2_TOKEN_PROGRAM)
 
 
 def _create(ix: Instruction, *, token_program: int) -> Created:
@@ -231,10 +239,11 @@ def _migrate(ix: Instruction) -> Migrated | None:
 
 
 def _withdraw(ix: Instruction) -> Migrated:
-    """2 mint, 3 curve, 4 its token account: all of it leaves for a Raydium pool made later."""
-    vault = ix.account(4)
+    """Read a migration: all of the curve's tokens leave for a Raydium pool made later."""
+    mint, curve = ix.address(WITHDRAW_MINT), ix.address(WITHDRAW_BONDING_CURVE)
+    vault = ix.account(WITHDRAW_ASSOCIATED_BONDING_CURVE)
     token_raw = sum(move.amount_raw for move in ix.transfers() if move.source == vault)
-    return Migrated(ix.address(2), ix.address(3), "raydium-amm-v4", "", WSOL, token_raw)
+    return Migrated(mint, curve, "raydium-amm-v4", "", WSOL, token_raw)
 
 
 VENUES: Final = (

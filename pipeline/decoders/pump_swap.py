@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "pump-swap"
 PROGRAM: Final = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
@@ -26,14 +26,16 @@ SELL: Final = bytes.fromhex("33e685a4017f83ad")
 BUY_EVENT: Final = bytes.fromhex("67f4521f2cf57777")
 SELL_EVENT: Final = bytes.fromhex("3e2f370aa503dc2a")
 
+POOL, USER, POOL_BASE_TOKEN_ACCOUNT, POOL_QUOTE_TOKEN_ACCOUNT = 0, 1, 7, 8
+
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 pool, 1 user, 5/6 user's accounts, 7/8 vaults of base and quote."""
     moved = ix.transfers()
-    leg = swap_by_vaults(ix, pool=0, vaults=(7, 8), user=1, transfers=moved)
+    vaults = POOL_BASE_TOKEN_ACCOUNT, POOL_QUOTE_TOKEN_ACCOUNT
+    leg = swap_by_vaults(ix, pool=POOL, vaults=vaults, user=USER, transfers=moved)
     # Whatever else the user's account sent in this instruction were fees.
     leg.paid_raw = sum(move.amount_raw for move in moved if move.source == leg.source)
-    is_buy = leg.vault_in == ix.account(8)
+    is_buy = leg.vault_in == ix.account(POOL_QUOTE_TOKEN_ACCOUNT)
     body = ix.event(BUY_EVENT if is_buy else SELL_EVENT)
     if body is None:
         return leg

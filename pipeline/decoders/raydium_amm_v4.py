@@ -19,10 +19,12 @@ from pipeline.decoding.contract import (
     mint_listed_second,
     swap_by_authority,
 )
-from pipeline.solana.layout import u64
+from schemas.solana.borsh import u64
 
 DEX: Final = "raydium-amm-v4"
 PROGRAM: Final = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+
+AMM, AMM_AUTHORITY = 1, 2
 
 FEE_NUMERATOR: Final = 25  # of the input, rounded up; LP and protocol share
 FEE_DENOMINATOR: Final = 10_000
@@ -33,8 +35,7 @@ _SWAP_LOG_SIZE: Final = 57
 
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 1 pool, 2 pool authority, the coin vault before the pc vault."""
-    leg = swap_by_authority(ix, pool=1, authority=2)
+    leg = swap_by_authority(ix, pool=AMM, authority=AMM_AUTHORITY)
     leg.second_mint = mint_listed_second(ix, leg)  # the pc vault follows the coin vault
     leg.fee_raw = -(-leg.input_raw * FEE_NUMERATOR // FEE_DENOMINATOR)
     leg.fee_mint = leg.input_mint

@@ -21,29 +21,33 @@ from pipeline.decoding.contract import (
     swap_by_vaults,
     withhold,
 )
-from pipeline.solana.address import key
-from pipeline.solana.layout import Reader
+from schemas.solana.addresses import key
+from schemas.solana.borsh import Reader
 
 DEX: Final = "raydium-clmm"
 PROGRAM: Final = "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK"
 
 SWAP_EVENT: Final = bytes.fromhex("40c6cde8260871e2")
 
+PAYER, POOL_STATE, INPUT_VAULT, OUTPUT_VAULT = 0, 2, 5, 6
+
 _ROUTER_ACCOUNTS: Final = 6  # payer, input account, input mint, token programs, memo program
+
+_POOL_FROM_OUTPUT, _INPUT_FROM_OUTPUT = -3, -1  # of a hop, counted from its output vault
 
 
 def swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 payer, 2 pool, 3/4 user accounts, 5/6 vaults of input and output."""
-    leg = swap_by_vaults(ix, pool=2, vaults=(5, 6), user=0)
+    """Read a swap."""
+    leg = swap_by_vaults(ix, pool=POOL_STATE, vaults=(INPUT_VAULT, OUTPUT_VAULT), user=PAYER)
     _tell(ix, leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
     return leg
 
 
 def swap_router_base_in(ix: Instruction) -> list[Leg]:
-    """Read a swap through several pools: two transfers a hop, 0 payer.
+    """Read a swap through several pools: two transfers a hop.
 
-    After six accounts of its own the instruction lists, for each hop: config, pool, output
-    account, input vault, output vault, output mint, observation, tick arrays.
+    After six accounts of its own, the payer first, the instruction lists for each hop: config,
+    pool, output account, input vault, output vault, output mint, observation, tick arrays.
     """
     transfers = ix.transfers()
     if not transfers or len(transfers) % 2:
@@ -55,9 +59,10 @@ def swap_router_base_in(ix: Instruction) -> list[Leg]:
     for hop in range(0, len(transfers), 2):
         paid, received = transfers[hop : hop + 2]
         place = accounts.index(received.source, place)
-        if accounts[place - 1] != paid.destination:
+        if accounts[place + _INPUT_FROM_OUTPUT] != paid.destination:
             raise Malformed("the hop's vaults do not follow each other")
-        leg = swap_by_vaults(ix, place - 3, (place - 1, place), user=0, transfers=[paid, received])
+        pool, vaults = place + _POOL_FROM_OUTPUT, (place + _INPUT_FROM_OUTPUT, place)
+        leg = swap_by_vaults(ix, pool, vaults, user=PAYER, transfers=[paid, received])
         if hop:
             leg.position = paid.position
         _tell(ix, leg, events)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults, withhold
-from pipeline.solana.address import key
-from pipeline.solana.layout import Reader
+from schemas.solana.addresses import key
+from schemas.solana.borsh import Reader
 
 DEX: Final = "raydium-cpmm"
 PROGRAM: Final = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
@@ -21,10 +21,11 @@ DEVNET_PROGRAM: Final = "DRaycpLY18LhpbydsBWbVJtxpNv9oXPgjRSfpF2bWpYb"
 
 SWAP_EVENT: Final = bytes.fromhex("40c6cde8260871e2")
 
+PAYER, POOL_STATE, INPUT_VAULT, OUTPUT_VAULT = 0, 3, 6, 7
+
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 payer, 3 pool, 4/5 user accounts, 6/7 vaults of input and output."""
-    leg = swap_by_vaults(ix, pool=3, vaults=(6, 7), user=0)
+    leg = swap_by_vaults(ix, pool=POOL_STATE, vaults=(INPUT_VAULT, OUTPUT_VAULT), user=PAYER)
     leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
     body = ix.event(SWAP_EVENT)
     if body is None:

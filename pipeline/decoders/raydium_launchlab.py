@@ -26,7 +26,7 @@ from pipeline.decoding.contract import (
     named,
     swap_by_vaults,
 )
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "raydium-launchlab"
 PROGRAM: Final = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
@@ -43,13 +43,26 @@ MIGRATE_TO_CPSWAP: Final = bytes.fromhex("885cc8671cda908c")
 
 TRADE_EVENT: Final = bytes.fromhex("bddb7fd34ee661ee")
 
+# Accounts of the trades.
+PAYER, PLATFORM_CONFIG, POOL_STATE, BASE_VAULT, QUOTE_VAULT = 0, 3, 4, 7, 8
+# Accounts of initialize, initialize_v2 and initialize_with_token_2022.
+CREATE_CREATOR, CREATE_PLATFORM_CONFIG, CREATE_POOL_STATE = 1, 3, 5
+CREATE_BASE_MINT, CREATE_QUOTE_MINT = 6, 7
+CREATE_BASE_TOKEN_PROGRAM, CREATE_BASE_TOKEN_2022_PROGRAM = 11, 10
+# Accounts of migrate_to_amm: none names the platform.
+AMM_BASE_MINT, AMM_QUOTE_MINT, AMM_POOL, AMM_BASE_VAULT, AMM_QUOTE_VAULT = 1, 2, 13, 17, 18
+AMM_POOL_STATE: Final = 23
+# Accounts of migrate_to_cpswap.
+CPSWAP_BASE_MINT, CPSWAP_QUOTE_MINT, CPSWAP_PLATFORM_CONFIG, CPSWAP_POOL = 1, 2, 3, 5
+CPSWAP_BASE_VAULT, CPSWAP_QUOTE_VAULT, CPSWAP_POOL_STATE = 8, 9, 18
+
 
 def _trade(ix: Instruction) -> Leg:
-    """0 payer, 3 platform config, 4 pool, 5/6 user's accounts, 7/8 vaults, 9/10 mints."""
     moved = ix.transfers()
-    leg = swap_by_vaults(ix, pool=4, vaults=(7, 8), user=0, transfers=moved)
+    vaults = BASE_VAULT, QUOTE_VAULT
+    leg = swap_by_vaults(ix, pool=POOL_STATE, vaults=vaults, user=PAYER, transfers=moved)
     leg.paid_raw = sum(move.amount_raw for move in moved if move.source == leg.source)
-    leg.config = ix.address(3)
+    leg.config = ix.address(PLATFORM_CONFIG)
     body = ix.event(TRADE_EVENT)
     if body is None:
         return leg
@@ -80,45 +93,53 @@ def _trade(ix: Instruction) -> Leg:
 
 
 def _initialize(ix: Instruction) -> Created:
-    return _created(ix, token_program=11)
+    return _created(ix, token_program=CREATE_BASE_TOKEN_PROGRAM)
 
 
 def _initialize_with_token_2022(ix: Instruction) -> Created:
-    return _created(ix, token_program=10)
+    return _created(ix, token_program=CREATE_BASE_TOKEN_2022_PROGRAM)
 
 
 def _created(ix: Instruction, *, token_program: int) -> Created:
-    """1 creator, 3 platform config, 5 pool, 6 base mint, 7 quote mint."""
     params = Reader(ix.data, 8)
     decimals = params.u8()
     name, symbol, uri = params.string(), params.string(), params.string()
     params.skip(1)  # the kind of curve: its supply comes first in all three
     return Created(
-        mint=ix.address(6),
+        mint=ix.address(CREATE_BASE_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(1),
-        pool=ix.address(5),
-        quote_mint=ix.address(7),
+        creator=ix.address(CREATE_CREATOR),
+        pool=ix.address(CREATE_POOL_STATE),
+        quote_mint=ix.address(CREATE_QUOTE_MINT),
         decimals=decimals,
         supply_raw=params.u64(),
         token_program=ix.address(token_program),
-        config=ix.address(3),
+        config=ix.address(CREATE_PLATFORM_CONFIG),
     )
 
 
 def _migrate_to_amm(ix: Instruction) -> Migrated:
-    """1/2 mints, 13 AMM pool, 17/18 its vaults, 23 curve; no account names the platform."""
     return migration_by_vaults(
-        ix, "raydium-amm-v4", curve=23, pool=13, mints=(1, 2), vaults=(17, 18)
+        ix,
+        "raydium-amm-v4",
+        curve=AMM_POOL_STATE,
+        pool=AMM_POOL,
+        mints=(AMM_BASE_MINT, AMM_QUOTE_MINT),
+        vaults=(AMM_BASE_VAULT, AMM_QUOTE_VAULT),
     )
 
 
 def _migrate_to_cpswap(ix: Instruction) -> Migrated:
-    """1/2 mints, 3 platform config, 5 CPMM pool, 8/9 its vaults, 18 curve."""
     return migration_by_vaults(
-        ix, "raydium-cpmm", curve=18, pool=5, mints=(1, 2), vaults=(8, 9), config=3
+        ix,
+        "raydium-cpmm",
+        curve=CPSWAP_POOL_STATE,
+        pool=CPSWAP_POOL,
+        mints=(CPSWAP_BASE_MINT, CPSWAP_QUOTE_MINT),
+        vaults=(CPSWAP_BASE_VAULT, CPSWAP_QUOTE_VAULT),
+        config=CPSWAP_PLATFORM_CONFIG,
     )
 
 

@@ -1,7 +1,7 @@
 """Raydium's stable pools: AMM v4's older sibling; no event, a swap is its two token transfers.
 
-Accounts 1 pool, 2 pool authority, the coin vault before the pc vault. Source: account order as
-carbon's raydium-stable-swap decoder lists it, checked on chain. No log tells the fee.
+The coin vault stands before the pc vault. Source: account order as carbon's raydium-stable-swap
+decoder lists it, checked on chain. No log names the fee.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from pipeline.decoding.contract import (
 DEX: Final = "raydium-stable"
 PROGRAM: Final = "5quBtoiQqxF9Jv6KYKctB59NT3gtJD2Y65kdnB1Uev3h"
 
+AMM, AMM_AUTHORITY = 1, 2
+
 
 def _swap(ix: Instruction) -> Leg:
-    leg = swap_by_authority(ix, pool=1, authority=2)
+    leg = swap_by_authority(ix, pool=AMM, authority=AMM_AUTHORITY)
     leg.second_mint = mint_listed_second(ix, leg)
     return leg
 

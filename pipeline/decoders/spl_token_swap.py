@@ -1,9 +1,8 @@
 """SPL's token-swap and programs that kept its swap: old Orca pools, Saros, FluxBeam, Saber, ...
 
-Accounts 0 pool, 1 pool authority, 2 user, 3/6 user accounts, 4/5 vaults of input and output;
-no event. The LP fee stays in the vaults; the owner's is minted as pool tokens, at Saber paid
-out of the output's vault. Source: solana-program-library token-swap/program/src/instruction.rs
-and saber stable-swap-program/program/src/instruction.rs.
+No event. The LP fee stays in the vaults; the owner's is minted as pool tokens, at Saber paid out
+of the output's vault. Source: solana-program-library token-swap/program/src/instruction.rs and
+saber stable-swap-program/program/src/instruction.rs.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, swap_by_vaults
 
+SWAP, USER_TRANSFER_AUTHORITY, SWAP_SOURCE, SWAP_DESTINATION = 0, 2, 4, 5
+
 
 def _swap(ix: Instruction) -> Leg:
-    leg = swap_by_vaults(ix, pool=0, vaults=(4, 5), user=2)
+    vaults = SWAP_SOURCE, SWAP_DESTINATION
+    leg = swap_by_vaults(ix, pool=SWAP, vaults=vaults, user=USER_TRANSFER_AUTHORITY)
     leg.second_mint = ""  # input and output, not sides
     return leg
 

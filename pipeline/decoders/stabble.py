@@ -11,20 +11,24 @@ from typing import Final
 
 from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
 
+USER: Final = 0  # of both swaps
+# Accounts of swap.
+VAULT_TOKEN_IN, VAULT_TOKEN_OUT, POOL = 3, 4, 6
+# Accounts of swap_v2.
+V2_VAULT_TOKEN_IN, V2_VAULT_TOKEN_OUT, V2_POOL = 5, 6, 8
+
 
 def _swap(ix: Instruction) -> Leg:
-    """Read a swap: 0 user, 1/2 user accounts, 3/4 vaults of input and output, 6 pool."""
-    return _read(ix, pool=6, vaults=(3, 4))
+    return _read(ix, pool=POOL, vaults=(VAULT_TOKEN_IN, VAULT_TOKEN_OUT))
 
 
 def _swap_v2(ix: Instruction) -> Leg:
-    """Read a swap: 0 user, 3/4 user accounts, 5/6 vaults of input and output, 8 pool."""
-    return _read(ix, pool=8, vaults=(5, 6))
+    return _read(ix, pool=V2_POOL, vaults=(V2_VAULT_TOKEN_IN, V2_VAULT_TOKEN_OUT))
 
 
 def _read(ix: Instruction, *, pool: int, vaults: tuple[int, int]) -> Leg:
     transfers = ix.transfers(nested=True)
-    leg = swap_by_vaults(ix, pool=pool, vaults=vaults, user=0, transfers=transfers)
+    leg = swap_by_vaults(ix, pool=pool, vaults=vaults, user=USER, transfers=transfers)
     leg.second_mint = ""  # a pool may hold more than two tokens
     return leg
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline.decoding import lamport_curves
 from pipeline.decoding.contract import (
     Created,
     Instruction,
@@ -22,8 +23,10 @@ from pipeline.decoding.contract import (
     migration_by_vaults,
     named,
 )
-from pipeline.solana.address import TOKEN_PROGRAM, WSOL, text
-from pipeline.solana.layout import Reader
+from pipeline.decoding.lamport_curves import LamportCurve
+from schemas.money import WSOL
+from schemas.solana.addresses import TOKEN_PROGRAM, text
+from schemas.solana.borsh import Reader
 
 DEX: Final = "sugar"
 PROGRAM: Final = "deus4Bvftd5QKcEkE5muQaWGWDoma8GrySvPFrBPjhS"
@@ -39,66 +42,49 @@ MIGRATE_TO_RAYDIUM: Final = bytes.fromhex("60e65b8c8b28eb8e")
 _CREATE_2022_ACCOUNTS: Final = 12
 
 
+# Accounts of the purchases and sales.
+CURVE: Final = LamportCurve(
+    mint=1,
+    pool=2,  # bonding_curve
+    other_sol=(2,),
+    sol_vault=3,  # bonding_curve_sol_vault
+    token_vault=4,  # bonding_curve_token_account
+    trader_account=5,
+    trader=6,
+    fees_to=(8,),
+)
+# Accounts of create, older and newer.
+CREATE_CURVE, CREATE_MINT, CREATE_PAYER = 2, 3, 6
+CREATE_2022_CURVE, CREATE_2022_MINT, CREATE_2022_PAYER, CREATE_2022_TOKEN_PROGRAM = 1, 2, 5, 6
+# Accounts of migrate_to_raydium.
+MIGRATE_MINT, MIGRATE_SOL_MINT, MIGRATE_CURVE, MIGRATE_POOL, MIGRATE_MINT_0 = 1, 2, 3, 15, 16
+MIGRATE_VAULT_0, MIGRATE_VAULT_1 = 22, 23
+
+
 def _buy(ix: Instruction) -> Leg:
-    """1 mint, 2 curve, 3/4 its SOL and token accounts, 5 receiver's, 6 payer, 8 fee receiver."""
-    curve, fees_to = (ix.account(2), ix.account(3)), ix.account(8)
-    token_vault = ix.account(4)
-    sent = ix.tx.lamport_transfers(ix.position)
-    sol_raw = sum(move.amount_raw for move in sent if move.destination in curve)
-    fee_raw = sum(move.amount_raw for move in sent if move.destination == fees_to)
-    token_raw = sum(move.amount_raw for move in ix.transfers() if move.source == token_vault)
-    if not sol_raw or not token_raw:
-        raise Malformed("nothing moved into or nothing out of the curve")
-    return Leg(
-        pool=ix.address(2),
-        input_mint=WSOL,
-        output_mint=ix.address(1),
-        input_raw=sol_raw,
-        output_raw=token_raw,
-        paid_raw=sol_raw + fee_raw,
-        destination=ix.account(5),
-        user=ix.account(6),
-        vault_in=curve[1],
-        vault_out=token_vault,
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return _swap(ix, is_buy=True)
 
 
 def _sell(ix: Instruction) -> Leg:
-    """Read a sale: accounts as of a buy, 5 and 6 the seller's, 7 who receives the SOL."""
-    curve, fees_to = (ix.account(2), ix.account(3)), ix.account(8)
-    token_vault = ix.account(4)
-    sent = [move for move in ix.tx.lamport_transfers(ix.position) if move.source in curve]
-    sol_raw = sum(move.amount_raw for move in sent)
-    fee_raw = sum(move.amount_raw for move in sent if move.destination == fees_to)
-    token_raw = sum(move.amount_raw for move in ix.transfers() if move.destination == token_vault)
-    if not sol_raw or not token_raw:
+    return _swap(ix, is_buy=False)
+
+
+def _swap(ix: Instruction, *, is_buy: bool) -> Leg:
+    amounts = lamport_curves.moved(ix, CURVE, is_buy=is_buy)
+    if not amounts.sol_raw or not amounts.token_raw:
         raise Malformed("nothing moved into or nothing out of the curve")
-    return Leg(
-        pool=ix.address(2),
-        input_mint=ix.address(1),
-        output_mint=WSOL,
-        input_raw=token_raw,
-        output_raw=sol_raw,
-        received_raw=sol_raw - fee_raw,
-        source=ix.account(5),
-        user=ix.account(6),
-        vault_in=token_vault,
-        vault_out=curve[1],
-        second_mint=WSOL,
-        fee_raw=fee_raw,
-        fee_mint=WSOL,
-    )
+    return lamport_curves.leg(ix, CURVE, amounts, is_buy=is_buy)
 
 
 def _create(ix: Instruction) -> Created:
-    """Newer: 1 curve, 2 mint, 5 payer, 6 token program. Older: 2 curve, 3 mint, 6 payer."""
     params = Reader(ix.data, 8)
     name, symbol, uri = params.string(), params.string(), params.string()
     newer = len(ix.accounts) == _CREATE_2022_ACCOUNTS
-    curve, mint, payer = (1, 2, 5) if newer else (2, 3, 6)
+    curve, mint, payer = CREATE_CURVE, CREATE_MINT, CREATE_PAYER
+    token_program = text(TOKEN_PROGRAM)
+    if newer:
+        curve, mint, payer = CREATE_2022_CURVE, CREATE_2022_MINT, CREATE_2022_PAYER
+        token_program = ix.address(CREATE_2022_TOKEN_PROGRAM)
     return Created(
         mint=ix.address(mint),
         name=name,
@@ -108,14 +94,22 @@ def _create(ix: Instruction) -> Created:
         pool=ix.address(curve),
         quote_mint=WSOL,
         supply_raw=ix.tx.minted_raw(ix.position, ix.account(mint)) or None,
-        token_program=ix.address(6) if newer else text(TOKEN_PROGRAM),
+        token_program=token_program,
     )
 
 
 def _migrate_to_raydium(ix: Instruction) -> Migrated:
-    """1 mint, 2 mint that wraps SOL, 3 curve, 15 CPMM pool, 16/17 its mints, 22/23 vaults."""
-    vaults = (22, 23) if ix.account(16) == ix.account(1) else (23, 22)
-    return migration_by_vaults(ix, "raydium-cpmm", curve=3, pool=15, mints=(1, 2), vaults=vaults)
+    vaults = MIGRATE_VAULT_0, MIGRATE_VAULT_1
+    if ix.account(MIGRATE_MINT_0) != ix.account(MIGRATE_MINT):
+        vaults = vaults[::-1]
+    return migration_by_vaults(
+        ix,
+        "raydium-cpmm",
+        curve=MIGRATE_CURVE,
+        pool=MIGRATE_POOL,
+        mints=(MIGRATE_MINT, MIGRATE_SOL_MINT),
+        vaults=vaults,
+    )
 
 
 VENUES: Final = (

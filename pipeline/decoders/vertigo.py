@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.decoding.contract import Created, Instruction, Leg, Venue, named, swap_by_vaults
-from pipeline.solana.layout import Reader
 from pipeline.solana.metadata import token_metadata
+from schemas.solana.borsh import Reader
 
 DEX: Final = "vertigo"
 PROGRAM: Final = "vrTGoBuy5rYSxAfV3jaRJWHH6nN9WK4NRExGxsk1bCJ"
@@ -25,6 +25,11 @@ CREATE: Final = bytes.fromhex("181ec828051c0777")
 
 BUY_EVENT: Final = bytes.fromhex("67f4521f2cf57777")
 SELL_EVENT: Final = bytes.fromhex("3e2f370aa503dc2a")
+
+# Accounts of buy and sell.
+POOL, USER, VAULT_A, VAULT_B = 0, 1, 7, 8
+# Accounts of create.
+CREATE_OWNER, CREATE_MINT_A, CREATE_MINT_B, CREATE_POOL, CREATE_TOKEN_PROGRAM_B = 1, 3, 4, 6, 10
 
 
 def _buy(ix: Instruction) -> Leg:
@@ -46,8 +51,7 @@ def _sell(ix: Instruction) -> Leg:
 
 
 def _trade(ix: Instruction) -> Leg:
-    """0 pool, 1 user, 3/4 mints, 5/6 user's accounts, 7/8 vaults of A and B."""
-    return swap_by_vaults(ix, pool=0, vaults=(8, 7), user=1)
+    return swap_by_vaults(ix, pool=POOL, vaults=(VAULT_B, VAULT_A), user=USER)
 
 
 def _told(body: bytes) -> tuple[int, int, int]:
@@ -58,18 +62,17 @@ def _told(body: bytes) -> tuple[int, int, int]:
 
 
 def _create(ix: Instruction) -> Created:
-    """0 payer, 1 owner, 3/4 mints, 6 pool, 10 token program of B."""
-    mint = ix.account(4)
+    mint = ix.account(CREATE_MINT_B)
     name, symbol, uri = token_metadata(ix.tx, mint) or ("", "", "")
     return Created(
-        mint=ix.address(4),
+        mint=ix.address(CREATE_MINT_B),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(1),
-        pool=ix.address(6),
-        quote_mint=ix.address(3),
-        token_program=ix.address(10),
+        creator=ix.address(CREATE_OWNER),
+        pool=ix.address(CREATE_POOL),
+        quote_mint=ix.address(CREATE_MINT_A),
+        token_program=ix.address(CREATE_TOKEN_PROGRAM_B),
     )
 
 

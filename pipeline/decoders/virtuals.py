@@ -21,7 +21,7 @@ from pipeline.decoding.contract import (
     named,
     swap_by_vaults,
 )
-from pipeline.solana.layout import Reader
+from schemas.solana.borsh import Reader
 
 DEX: Final = "virtuals"
 PROGRAM: Final = "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki"
@@ -31,39 +31,51 @@ SELL: Final = bytes.fromhex("33e685a4017f83ad")
 LAUNCH: Final = bytes.fromhex("99f15de116454a3d")
 CREATE_METEORA_POOL: Final = bytes.fromhex("f6fe2125e1b029e8")
 
+# Accounts of buy and sell.
+USER, VPOOL, TOKEN_VAULT, PLATFORM_VIRTUALS_ACCOUNT, VIRTUALS_VAULT = 0, 1, 5, 7, 8
+# Accounts of launch.
+LAUNCH_CREATOR, LAUNCH_CREATOR_VIRTUALS, LAUNCH_MINT, LAUNCH_VPOOL = 0, 1, 2, 5
+LAUNCH_TOKEN_PROGRAM: Final = 8
+# Accounts of create_meteora_pool.
+METEORA_VPOOL, METEORA_POOL, METEORA_VIRTUALS_MINT, METEORA_TOKEN_MINT = 0, 8, 11, 12
+METEORA_VIRTUALS_VAULT, METEORA_TOKEN_VAULT = 15, 16
+
 
 def _trade(ix: Instruction) -> Leg:
-    """0 user, 1 pool, 5 token vault, 7 platform's VIRTUAL account, 8 VIRTUAL vault."""
     moved = ix.transfers()
-    leg = swap_by_vaults(ix, pool=1, vaults=(5, 8), user=0, transfers=moved)
+    vaults = TOKEN_VAULT, VIRTUALS_VAULT
+    leg = swap_by_vaults(ix, pool=VPOOL, vaults=vaults, user=USER, transfers=moved)
     leg.paid_raw = sum(move.amount_raw for move in moved if move.source == leg.source)
-    platform = ix.account(7)
+    platform = ix.account(PLATFORM_VIRTUALS_ACCOUNT)
     leg.fee_raw = sum(move.amount_raw for move in moved if move.destination == platform)
     leg.fee_mint = leg.second_mint
     return leg
 
 
 def _launch(ix: Instruction) -> Created:
-    """0 creator, 1 its VIRTUAL account, 2 mint, 5 pool, 8 token program."""
     params = Reader(ix.data, 8)
     symbol, name, uri = params.string(), params.string(), params.string()
     return Created(
-        mint=ix.address(2),
+        mint=ix.address(LAUNCH_MINT),
         name=name,
         symbol=symbol,
         uri=uri,
-        creator=ix.address(0),
-        pool=ix.address(5),
-        quote_mint=ix.mint_of(ix.account(1)),
-        supply_raw=ix.tx.minted_raw(ix.position, ix.account(2)) or None,
-        token_program=ix.address(8),
+        creator=ix.address(LAUNCH_CREATOR),
+        pool=ix.address(LAUNCH_VPOOL),
+        quote_mint=ix.mint_of(ix.account(LAUNCH_CREATOR_VIRTUALS)),
+        supply_raw=ix.tx.minted_raw(ix.position, ix.account(LAUNCH_MINT)) or None,
+        token_program=ix.address(LAUNCH_TOKEN_PROGRAM),
     )
 
 
 def _create_meteora_pool(ix: Instruction) -> Migrated:
-    """0 curve, 8 pool, 11/12 VIRTUAL and token mints, 15/16 their Meteora token vaults."""
     return migration_by_vaults(
-        ix, "meteora-damm-v1", curve=0, pool=8, mints=(12, 11), vaults=(16, 15)
+        ix,
+        "meteora-damm-v1",
+        curve=METEORA_VPOOL,
+        pool=METEORA_POOL,
+        mints=(METEORA_TOKEN_MINT, METEORA_VIRTUALS_MINT),
+        vaults=(METEORA_TOKEN_VAULT, METEORA_VIRTUALS_VAULT),
     )
 
 

@@ -19,9 +19,10 @@ from pipeline.decoding.contract import Created, Fact, Leg, Malformed, Migrated, 
 from pipeline.decoding.platforms import PLATFORMS
 from pipeline.decoding.routers import ROUTERS, Router
 from pipeline.decoding.tips import TIP_ACCOUNTS
-from pipeline.solana.address import SOL_DECIMALS, USD1, USDC, USDT, WSOL, key, text
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Event, Migration, Side, Swap
+from schemas.money import SOL_DECIMALS, USD1, USDC, USDT, WSOL
+from schemas.solana.addresses import key, text
 
 QUOTES: Final = {WSOL: 0, USDC: 1, USDT: 2, USD1: 3}
 _U64_MAX: Final = 2**64 - 1

@@ -23,18 +23,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from pipeline.decoding.contract import Leg, Malformed
-from pipeline.solana.address import (
-    MONEY,
-    SOL_DECIMALS,
-    SYSTEM_PROGRAM,
-    TOKEN_2022_PROGRAM,
-    TOKEN_PROGRAM,
-    WSOL,
-    text,
-)
-from pipeline.solana.layout import u64
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Migration, Movement, Side, Swap, TokenBalance
+from schemas.money import MONEY, SOL_DECIMALS, WSOL
+from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
+from schemas.solana.borsh import u64
 
 _BURN: Final = frozenset({b"\x08", b"\x0f"})  # Burn, BurnChecked: account first
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})

@@ -15,9 +15,10 @@ from typing import Final
 
 from pipeline.decoding.contract import Leg
 from pipeline.decoding.decode import Reading
-from pipeline.solana.address import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WSOL, text
-from pipeline.solana.layout import u64
 from pipeline.solana.transaction import Transaction
+from schemas.money import WSOL
+from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
+from schemas.solana.borsh import u64
 
 _MINT_TO: Final = (7, 14)
 _BURN: Final = (8, 15)

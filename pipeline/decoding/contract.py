@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from pipeline.solana.address import TOKEN_2022_PROGRAM, key, text
 from pipeline.solana.transaction import TokenAccount, Transaction, Transfer
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, key, text
 
 
-class Malformed(Exception):  # noqa: N818 - the name of the outcome
+class Malformed(Exception):
     """An instruction we know carries bytes that do not fit it; the text names what is wrong."""
 
 

@@ -11,10 +11,10 @@ from pipeline.decoding.assemble import assemble
 from pipeline.decoding.balances import changes
 from pipeline.decoding.contract import UNREADABLE, Fact, Instruction, Leg, Venue
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
-from pipeline.solana.address import text
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
 from schemas.events import Event, Movement, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.addresses import text
 
 
 class Reason(IntEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
-from pipeline.solana.address import key
+from schemas.solana.addresses import key
 
 _WAYS: Final = ("config", "creator", "signer", "partner")
 _FIELDS: Final = {"dex", "default", "flag", "source", *_WAYS}

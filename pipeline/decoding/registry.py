@@ -10,7 +10,7 @@ from pipeline import decoders
 from pipeline.decoding.contract import Venue
 
 
-class ProgramClaimedTwice(Exception):  # noqa: N818 - says what happened
+class ProgramClaimedTwice(Exception):
     """Two venues claim one program; the text names both."""
 
 

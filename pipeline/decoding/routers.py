@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
-from pipeline.solana.address import key
 from pipeline.solana.transaction import Transaction
+from schemas.solana.addresses import key
 
 _FIELDS: Final = {"programs", "user", "users", "fee_accounts"}
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from pipeline.solana.address import key
+from schemas.solana.addresses import key
 
 _BY_SERVICE: Final[dict[str, list[str]]] = orjson.loads(
     files("pipeline").joinpath("tip_accounts.json").read_bytes()

@@ -6,6 +6,9 @@ at the first price within it, not at the last one before: an interval without tr
 candle, and no candle tells of a price that was not there in its time. Times are the block's; all
 trades of a slot are in one bar, which goes into the open candle of every interval. A snapshot's
 version is the slot of its last trade, so writing it again, or late, changes nothing.
+
+SOL is what others are priced in: its candles are of the SOL/USD reference after each slot, which
+the slot's batch carries, without volumes.
 """
 
 from __future__ import annotations
@@ -49,13 +52,17 @@ class Bar:
         else:
             self.sells += 1
         if price_sol:
-            self.close_sol = price_sol
-            if not self.open_sol:
-                self.open_sol = self.high_sol = self.low_sol = price_sol
-            elif price_sol > self.high_sol:
-                self.high_sol = price_sol
-            elif price_sol < self.low_sol:
-                self.low_sol = price_sol
+            self.quote(price_sol)
+
+    def quote(self, price_sol: int) -> None:
+        """Add a price without a trade."""
+        self.close_sol = price_sol
+        if not self.open_sol:
+            self.open_sol = self.high_sol = self.low_sol = price_sol
+        elif price_sol > self.high_sol:
+            self.high_sol = price_sol
+        elif price_sol < self.low_sol:
+            self.low_sol = price_sol
 
     def candle(self, slot: int, sol_usd: tuple[int, int] | None) -> Candle:
         """Return the bar as a candle of no interval; `sol_usd` is an exact ratio."""

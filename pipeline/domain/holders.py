@@ -137,6 +137,10 @@ class Holders:
         """Return the largest holders with their exact balances."""
         return [(owner, self.owners[owner]) for owner in self.ranking.owners(count)]
 
+    def top_raw(self, count: int) -> int:
+        """Return what the largest holders have together."""
+        return sum(amount for _, amount in self.top(count))
+
     def loaded(self, owner: bytes, score: int) -> None:
         """Take the balance of an owner from the store, unless memory knows better."""
         if owner not in self.owners:

@@ -35,7 +35,7 @@ from schemas.positions import (
 )
 
 
-class LotsMissing(LookupError):  # noqa: N818 - says what is the case
+class LotsMissing(LookupError):
     """A disposal reached a chunk that was not read: a bug of whoever loads."""
 
 
@@ -62,7 +62,7 @@ class Match(NamedTuple):
     proceeds_usd_micros: int | None
 
 
-class Realised(NamedTuple):
+class Realized(NamedTuple):
     """What a sale or a burn came to, of the part that was matched."""
 
     proceeds_lamports: int
@@ -184,7 +184,7 @@ class Holding:
         slot: int,
         time_ms: int,
         matches: list[Match],
-    ) -> Realised:
+    ) -> Realized:
         """Sell for a value; None where it is not known. Appends to `matches`."""
         position = self.position
         position.sold_raw += quantity_raw
@@ -194,20 +194,20 @@ class Holding:
         else:
             position.sold_lamports += lamports
             position.sold_usd_micros += usd_micros
-        realised = self._realise(Kind.SALE, quantity_raw, lamports, usd_micros, matches)
-        gain = realised.proceeds_usd_micros - realised.cost_usd_micros
+        realized = self._realize(Kind.SALE, quantity_raw, lamports, usd_micros, matches)
+        gain = realized.proceeds_usd_micros - realized.cost_usd_micros
         if gain > 0:
             position.wins += 1
         elif gain < 0:
             position.losses += 1
         self._traded(slot, time_ms)
-        return realised
+        return realized
 
-    def burn(self, quantity_raw: int, slot: int, matches: list[Match]) -> Realised:
+    def burn(self, quantity_raw: int, slot: int, matches: list[Match]) -> Realized:
         """Dispose of a quantity for nothing. Appends to `matches`."""
         self.position.burned_raw += quantity_raw
         self.position.changed_slot = slot
-        return self._realise(Kind.BURN, quantity_raw, 0, 0, matches)
+        return self._realize(Kind.BURN, quantity_raw, 0, 0, matches)
 
     def send(self, quantity_raw: int, slot: int, matches: list[Match]) -> None:
         """Let a quantity go without gain. Appends to `matches`."""
@@ -248,14 +248,14 @@ class Holding:
         position.last_trade_ms = time_ms
         position.changed_slot = slot
 
-    def _realise(
+    def _realize(
         self,
         kind: Kind,
         quantity_raw: int,
         lamports: int | None,
         usd_micros: int | None,
         matches: list[Match],
-    ) -> Realised:
+    ) -> Realized:
         position = self.position
         proceeds_lamports = proceeds_usd_micros = total_lamports = total_usd_micros = 0
         done = unmatched = 0
@@ -307,7 +307,7 @@ class Holding:
         position.matched_proceeds_usd_micros += proceeds_usd_micros
         position.matched_cost_lamports += total_lamports
         position.matched_cost_usd_micros += total_usd_micros
-        return Realised(
+        return Realized(
             proceeds_lamports, proceeds_usd_micros, total_lamports, total_usd_micros, unmatched
         )
 

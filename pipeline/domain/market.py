@@ -16,13 +16,14 @@ from pipeline.domain.holders import Holders
 from pipeline.domain.pool_trade import Trade, trade_of
 from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import Series, Traders
-from pipeline.solana.address import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.amounts import LAMPORTS, human
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.markets import (
     MAX_PRICE,
     MAX_VOLUME,
     MINUTE,
     MINUTES_KEPT,
+    PRICE_SCALE,
     QUARTER,
     QUARTERS_KEPT,
     Candle,
@@ -31,6 +32,7 @@ from schemas.markets import (
     sold_pct,
     whole,
 )
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
 
 raw: Final = lru_cache(maxsize=1 << 16)(key)
 SOL_DIGITS: Final = 24 - 9  # a price is in 1e-24 SOL, a lamport is 1e-9
@@ -126,6 +128,17 @@ class MintMarket:
         self.head.time_ms = time_ms
         self._sol_usd = sol_usd
         self.token_changed = False
+
+    def reference(self) -> None:
+        """Take the slot's SOL/USD as the price; this market is SOL's own."""
+        self.traded = True
+        head = self.head
+        head.price_sol, head.price_usd = PRICE_SCALE, self._in_dollars(PRICE_SCALE)
+        head.first_sol = head.first_sol or head.price_sol
+        head.first_usd = head.first_usd or head.price_usd
+        if self._bar is None:
+            self._bar = Bar()
+        self._bar.quote(PRICE_SCALE)
 
     def swap(self, swap: Swap) -> None:
         """Take a swap."""
@@ -235,6 +248,18 @@ class MintMarket:
         head.creator_raw = self.holders.creator_raw
         head.liquidity_lamports = self._liquidity_lamports()
 
+    # What is in memory.
+
+    @property
+    def details(self) -> int:
+        """How many accounts, owners and traders are in memory."""
+        return len(self.holders.accounts) + len(self.holders.owners) + len(self.traders.known)
+
+    def forget_details(self) -> None:
+        """Drop those that the store has, but for the largest holders."""
+        self.traders.forget()
+        self.holders.forget()
+
     # What is published.
 
     @property
@@ -249,49 +274,17 @@ class MintMarket:
         return trending.score(self.minutes.data, self.quarters.data, minute)
 
     def record(
-        self, minute: int, sol_usd: SolUsd | None, told: Token | None = None
+        self, minute: int, sol_usd: SolUsd | None, from_rpc: Token | None = None
     ) -> dict[str, Any]:
         """Return the message of the trending list about this token, at a minute.
 
-        `told` stands in for what the chain's events have not told of it.
+        `from_rpc` completes a token whose creation the tape lacks.
         """
-        token, head = self.token, self.head
-        if told is not None and token.created_slot is None:
-            token = replace(
-                token,
-                name=told.name,
-                symbol=told.symbol,
-                supply_raw=told.supply_raw if token.supply_raw is None else token.supply_raw,
-            )
-        decimals, supply = token.decimals, token.supply_raw
-        human = supply / 10**decimals if supply and decimals is not None else None
-        price_usd = whole(head.price_usd)
-        top10_raw = sum(amount for _, amount in self.holders.top(10))
-        liquidity = None
-        if head.liquidity_lamports is not None and sol_usd is not None:
-            liquidity = head.liquidity_lamports * sol_usd[0] / sol_usd[1] / 1e9
-        return {
-            "mint": self.mint,
-            "name": token.name,
-            "symbol": token.symbol,
-            "dex": token.platform,
-            "creator": token.creator,
-            "price_usd": price_usd,
-            "market_cap": price_usd * human if price_usd and human else None,
-            "liquidity_usd": liquidity,
-            **trending.volumes(self.quarters.data, minute),
-            "holder_count": head.holder_count,
-            "top10_holders_pct": trending.percent(top10_raw, supply),
-            "dev_holding_pct": trending.percent(head.creator_raw, supply)
-            if token.creator
-            else None,
-            "bonding_curve_pct": sold_pct(
-                head.curve_left_raw, head.curve_whole_raw, is_migrated=self.is_migrated
-            ),
-            "is_migrated": self.is_migrated,
-            "supply": human,
-            "decimals": decimals,
-        }
+        top10_raw = self.holders.top_raw(10)
+        quarters = self.quarters.data
+        return trending_record(
+            self.mint, self.token, self.head, quarters, top10_raw, minute, sol_usd, from_rpc
+        )
 
     def _liquidity_lamports(self) -> int | None:
         """Return the liquidity of all pools that tell it, both sides; None where none does."""
@@ -353,6 +346,7 @@ class MintMarket:
             self.dropped_pools.discard(swap.pool)
         facts = pool.facts
         facts.slot, facts.time_ms = swap.slot, self.head.time_ms
+        facts.quote_mint = swap.quote_mint
         if swap.reserve_raw is not None:
             facts.reserve_raw = swap.reserve_raw
         if swap.quote_reserve_raw is not None:
@@ -384,3 +378,54 @@ def scaled(lamports: int, amount_raw: int, decimals: int) -> int:
     """Return a price in 1e-24 SOL per whole token, within 128 bits."""
     units: int = 10 ** (decimals + SOL_DIGITS)
     return min(lamports * units // amount_raw, MAX_PRICE)
+
+
+def trending_record(
+    mint: str,
+    token: Token,
+    head: Head,
+    quarters: bytes | bytearray,
+    top10_raw: int,
+    minute: int,
+    sol_usd: SolUsd | None,
+    from_rpc: Token | None,
+) -> dict[str, Any]:
+    """Return the message of the trending list about a token, at a minute.
+
+    `top10_raw` is what its ten largest holders have; `from_rpc` completes a token whose
+    creation the tape lacks.
+    """
+    if from_rpc is not None and token.created_slot is None:
+        token = replace(
+            token,
+            name=from_rpc.name,
+            symbol=from_rpc.symbol,
+            supply_raw=from_rpc.supply_raw if token.supply_raw is None else token.supply_raw,
+        )
+    decimals, supply = token.decimals, token.supply_raw
+    whole_supply = human(supply, decimals) if supply else None
+    price_usd = whole(head.price_usd)
+    liquidity = None
+    if head.liquidity_lamports is not None and sol_usd is not None:
+        liquidity = head.liquidity_lamports * sol_usd[0] / sol_usd[1] / LAMPORTS
+    is_migrated = token.migrated_slot is not None
+    return {
+        "mint": mint,
+        "name": token.name,
+        "symbol": token.symbol,
+        "dex": token.platform,
+        "creator": token.creator,
+        "price_usd": price_usd,
+        "market_cap": price_usd * whole_supply if price_usd and whole_supply else None,
+        "liquidity_usd": liquidity,
+        **trending.volumes(quarters, minute),
+        "holder_count": head.holder_count,
+        "top10_holders_pct": trending.percent(top10_raw, supply),
+        "dev_holding_pct": trending.percent(head.creator_raw, supply) if token.creator else None,
+        "bonding_curve_pct": sold_pct(
+            head.curve_left_raw, head.curve_whole_raw, is_migrated=is_migrated
+        ),
+        "is_migrated": is_migrated,
+        "supply": whole_supply,
+        "decimals": decimals,
+    }

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from pipeline.solana.address import MONEY
+from schemas.money import MONEY
 from schemas.proto.tape_pb2 import Movement, SlotBatch, Swap
 
 BUY: Final = 1

@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.solana.address import MONEY
 from schemas.events import Side, Swap
+from schemas.money import MONEY
 
 FEE_AND_ROUNDING: Final = 8  # the check of the constant product allows an eighth
 BINS: Final = frozenset({"meteora-dlmm"})

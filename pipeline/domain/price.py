@@ -22,7 +22,8 @@ than a minute counts as a minute. So a pool is outdated by trades elsewhere, not
 A trade is set aside, with the reason, if it is dust (rounding shows in its price), impossible
 (nothing on one side, more SOL than there is), or late (the pool has traded in a later slot).
 When a token migrates, the new pool begins with the price and the weight of its curve, so the
-price is the curve's until the first trade in the pool, and the curve has no say from then on.
+price is the curve's until the first trade in the pool, and the curve has no say from then on. A
+token migrates once: a second migration changes nothing.
 
 What cannot be held off without reading accounts: a token all of whose pools are thin, or all
 hide their reserves, is worth what its heaviest traders make it; and liquidity that is there for
@@ -36,8 +37,8 @@ from enum import StrEnum
 from typing import Final
 
 from pipeline.domain.pool_trade import Ratio, Trade
+from schemas.amounts import LAMPORTS
 
-LAMPORTS: Final = 1_000_000_000
 DUST_LAMPORTS: Final = 10_000
 DUST_AMOUNT_RAW: Final = 100  # fewer units price to no better than a per cent
 ALL_LAMPORTS: Final = 1_000_000_000 * LAMPORTS  # more SOL than exists
@@ -171,8 +172,8 @@ class MintPrice:
         return Verdict.ACCEPTED
 
     def migrated(self, from_pool: str, to_pool: str) -> None:
-        """Let the new pool stand in the curve's place."""
-        if not from_pool or from_pool == to_pool:
+        """Put the new pool in the curve's place; the token's first migration alone counts."""
+        if self._left or not from_pool or from_pool == to_pool:
             return
         self._left = from_pool
         curve = self._pools.pop(from_pool, None)

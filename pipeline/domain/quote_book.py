@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipeline.domain.value import Price
-from pipeline.solana.address import MONEY
 from schemas.events import Swap
+from schemas.money import MONEY
 
 CAPACITY: Final = 32
 LEAST_VOLUME_LAMPORTS: Final = 100_000_000

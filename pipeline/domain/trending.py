@@ -23,6 +23,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
+from schemas.amounts import usd
 from schemas.markets import BUCKET, window
 
 LISTED: Final = 200  # of one partition
@@ -54,9 +55,9 @@ def volumes(quarters: bytes | bytearray, now_min: int) -> dict[str, Any]:
     return {
         "buy_count": day.buys,
         "sell_count": day.sells,
-        "buy_volume_24h": day.buy_usd_micros / 1e6,
-        "sell_volume_24h": day.sell_usd_micros / 1e6,
-        "total_volume_24h": (day.buy_usd_micros + day.sell_usd_micros) / 1e6,
+        "buy_volume_24h": usd(day.buy_usd_micros),
+        "sell_volume_24h": usd(day.sell_usd_micros),
+        "total_volume_24h": usd(day.buy_usd_micros + day.sell_usd_micros),
     }
 
 

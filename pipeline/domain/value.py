@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from pipeline.solana.address import DOLLARS, MONEY, WSOL
 from schemas.events import Swap
+from schemas.money import DOLLARS, MONEY, WSOL
 
 U64_MAX: Final = 2**64 - 1
 

@@ -8,7 +8,6 @@ for again for as long as the ledger waits; what it will never have is unavailabl
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -17,21 +16,21 @@ from typing import Any, Final, NoReturn, Protocol
 import aiohttp
 import structlog
 
-from infra import rpc
-from infra.rpc import NotNow
+from infra.backoff import Backoff
 from infra.settings import Settings
+from infra.solana_rpc import client as rpc
+from infra.solana_rpc.client import NotNow
 from pipeline.decoding.registry import PROGRAM_IDS
 from pipeline.ingest import metrics
 from pipeline.ingest.ledger import Missing
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_info_from_json
+from schemas.solana.rpc_json import transaction_info_from_json
 
 log = structlog.get_logger(__name__)
 
 CONCURRENCY: Final = 4
 MAX_REQUESTS_PER_S: Final = 20.0
-BACKOFF_FIRST_S: Final = 0.25
-BACKOFF_MAX_S: Final = 10.0
+BACKOFF_S: Final = (0.25, 10.0)
 NOT_YET_TRIES: Final = 6  # about ten seconds: a node that far behind does not have the block
 TRANSACTIONS_BEFORE_YIELD: Final = 32
 
@@ -55,7 +54,7 @@ class Block:
     transactions: list[SubscribeUpdateTransactionInfo]
 
 
-class Unavailable(Exception):  # noqa: N818 - an answer
+class Unavailable(Exception):
     """The block can not be had; the text says why."""
 
 
@@ -125,7 +124,7 @@ class Backfill:
         return last + 1
 
     async def _fetch(self, client: RpcClient, slot: int) -> Block | Unavailable:
-        pause_s = BACKOFF_FIRST_S
+        backoff = Backoff(*BACKOFF_S)
         while True:
             try:
                 return await client.block(slot)
@@ -134,14 +133,14 @@ class Backfill:
             except NotNow as failure:
                 if not self._receiver.is_wanted(slot):
                     return Unavailable(str(failure))
+                pause_s = backoff.next_s()
                 log.warning(
                     "RPC failed, will ask again",
                     slot=slot,
                     detail=str(failure),
                     retry_in_s=round(pause_s, 2),
                 )
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                pause_s = min(pause_s * 2, BACKOFF_MAX_S)
+                await asyncio.sleep(pause_s)
 
 
 class RpcClient:
@@ -161,11 +160,12 @@ class RpcClient:
             "commitment": "confirmed",
             "maxSupportedTransactionVersion": 1,
         }
-        for attempt in range(NOT_YET_TRIES):
+        backoff = Backoff(*BACKOFF_S, jitter=False)
+        for _ in range(NOT_YET_TRIES):
             try:
                 answer = await self.call("getBlock", [slot, options])
             except _NotYet:
-                await asyncio.sleep(BACKOFF_FIRST_S * 2**attempt)
+                await backoff.wait()
                 continue
             if answer is None:
                 raise Unavailable("RPC has no confirmed block")
@@ -181,7 +181,7 @@ class RpcClient:
             _raise_rpc_error(method, refusal)
 
 
-class _NotYet(Exception):  # noqa: N818 - an answer
+class _NotYet(Exception):
     """The node does not have the block, or not yet: it does not say which."""
 
 

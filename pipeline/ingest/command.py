@@ -15,7 +15,7 @@ import uvloop
 from infra import settings as soltape_settings
 from infra.kafka.client import KafkaUnreachable
 from infra.kafka.topics import TopicsWrong
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
 from pipeline.ingest import service

@@ -8,7 +8,6 @@ node back; should the node give us up for it, the stream resumes by `from_slot` 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -20,9 +19,10 @@ import grpc.aio
 import structlog
 from google.protobuf.message import DecodeError
 
+from infra.backoff import Backoff
 from infra.settings import Settings
 from infra.telemetry import host_of
-from pipeline.ingest import metrics
+from pipeline.ingest import identity, metrics
 from pipeline.ingest.intake import Connected, Intake
 from pipeline.ingest.subscription import ping_request, subscribe_request
 from schemas.proto.geyser_pb2 import (
@@ -59,7 +59,7 @@ SMALL_BYTES: Final = 64  # pings are far below; anything above is not looked int
 _END: Final[object] = grpc.aio.EOF  # type: ignore[attr-defined]
 
 
-class StreamEnded(Exception):  # noqa: N818 - an event of note, not always a fault
+class StreamEnded(Exception):
     """The stream is over; the text says why in words for an operator."""
 
     def __init__(self, reason: str, text: str) -> None:
@@ -95,10 +95,19 @@ class _Checkpoint:
 class GeyserClient:
     """Keeps `intake` filled from a Yellowstone endpoint until cancelled.
 
-    `resume` names the first slot that is still wanted, None while there is none yet.
+    `resume` names the first slot that is still wanted, None while there is none yet. `identified`
+    gets the genesis hash of the chain whenever a stream has begun, None while nobody says it.
     """
 
-    def __init__(self, settings: Settings, intake: Intake, resume: Callable[[], int | None]):
+    def __init__(
+        self,
+        settings: Settings,
+        intake: Intake,
+        resume: Callable[[], int | None],
+        identified: Callable[[str | None], None],
+    ):
+        self._identified = identified
+        self._rpc_endpoint = settings.rpc_endpoint
         self._endpoint = settings.geyser_endpoint
         self._token = settings.geyser_x_token
         self._ping_interval_s = settings.geyser_ping_interval_s
@@ -113,7 +122,7 @@ class GeyserClient:
 
     async def run(self) -> None:
         """Stream, reconnecting with jittered exponential back-off; returns only by cancellation."""
-        pause_s = BACKOFF_FIRST_S
+        backoff = Backoff(BACKOFF_FIRST_S, self._backoff_max_s)
         while True:
             from_slot = self._checkpoint.choose(self._resume())
             began = time.monotonic()
@@ -125,22 +134,22 @@ class GeyserClient:
                 if end.reason in REFUSALS:
                     self._checkpoint.refused()
                 if time.monotonic() - began > STEADY_S:
-                    pause_s = BACKOFF_FIRST_S
-                wait_s = pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-                pause_s = min(pause_s * 2, self._backoff_max_s)
+                    backoff.reset()
+                pause_s = backoff.next_s()
                 log.warning(
                     "stream ended",
                     reason=end.reason,
                     detail=str(end),
                     from_slot=from_slot,
-                    retry_in_s=round(wait_s, 2),
+                    retry_in_s=round(pause_s, 2),
                 )
-                await asyncio.sleep(wait_s)
+                await asyncio.sleep(pause_s)
 
     async def _stream(self, from_slot: int | None) -> None:
         async with self._channel() as channel:
             subscribe: Any = channel.stream_stream  # untyped: bytes in, bytes out, no serializers
             call = subscribe(SUBSCRIBE)(metadata=self._metadata())
+            identifying = asyncio.create_task(self._identify(channel))
             try:
                 await self._converse(call, from_slot)
             except grpc.aio.AioRpcError as error:
@@ -148,7 +157,18 @@ class GeyserClient:
                     await self._raise_floor(channel, from_slot)
                 raise _ended(error) from None
             finally:
+                identifying.cancel()
+                await asyncio.gather(identifying, return_exceptions=True)
                 call.cancel()
+
+    async def _identify(self, channel: grpc.aio.Channel) -> None:
+        """Find out which chain it is: another one may answer at the address than before."""
+        while True:
+            found = await identity.ask(channel, self._metadata(), self._rpc_endpoint)
+            self._identified(found)
+            if found is not None:
+                return
+            await asyncio.sleep(identity.ASK_AGAIN_S)
 
     async def _converse(self, call: Any, from_slot: int | None) -> None:
         self._silent = False

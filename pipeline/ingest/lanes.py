@@ -14,9 +14,9 @@ from typing import Final
 
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Reference
-from pipeline.solana.address import MONEY
 from schemas.codec import add_event
 from schemas.events import Commitment, Movement, Swap, TokenBalance
+from schemas.money import MONEY
 from schemas.proto import tape_pb2
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 

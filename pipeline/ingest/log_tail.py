@@ -19,7 +19,7 @@ LANES: Final = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
 Partition = tuple[str, int]  # topic name, number
 
 
-class LogUnreadable(Exception):  # noqa: N818 - says what is the case
+class LogUnreadable(Exception):
     """A settled lane ends on something from which ingest can not continue; the text says what."""
 
 

@@ -29,6 +29,7 @@ from pipeline.ingest.valuation import Reference, decimal_text
 from schemas.codec import add_event
 from schemas.events import Event
 from schemas.proto import tape_pb2
+from schemas.solana.networks import network_of
 from schemas.topics import GAPS, LIVE, UNDECODED, Topic
 
 log = structlog.get_logger(__name__)
@@ -48,7 +49,7 @@ PRODUCER: Final[dict[str, Any]] = {
 }
 
 
-class PublishFailed(Exception):  # noqa: N818 - an event
+class PublishFailed(Exception):
     """Kafka refused a message for good; the text says which topic and why."""
 
 
@@ -68,6 +69,7 @@ class Publisher:
         self._failure: PublishFailed | None = None
         self._live = [tape_pb2.LiveBatch() for _ in range(LIVE.partitions)]
         self._sol_usd = ""  # that the live lane's events are valued with
+        self._genesis_hash = ""  # of the chain; empty while it is unknown
         self._live_created_ms: list[list[int]] = [[] for _ in range(LIVE.partitions)]
         self._unacked: OrderedDict[int, int] = OrderedDict()  # slot -> messages
         self._first_slot_acked = asyncio.Event()
@@ -81,6 +83,12 @@ class Publisher:
         self._tail = tail
         self.published = tail.settled
         self._sol_usd = decimal_text(tail.sol_usd)
+
+    def identified(self, genesis_hash: str | None) -> None:
+        """Name the chain that the events are of from here on; None: it is unknown."""
+        if genesis_hash and genesis_hash != self._genesis_hash:
+            log.info("chain", genesis_hash=genesis_hash, network=network_of(genesis_hash))
+        self._genesis_hash = genesis_hash or ""
 
     async def run(self) -> None:
         """Flush the live lane and take acknowledgements until cancelled.
@@ -194,6 +202,7 @@ class Publisher:
             if batch.events:
                 batch.sent_ms = now_ms
                 batch.sol_usd = self._sol_usd
+                batch.genesis_hash = self._genesis_hash
                 on_ack = partial(self._live_acked, self._live_created_ms[partition])
                 self._produce(LIVE, partition, batch.SerializeToString(), on_ack)
                 self._live[partition] = tape_pb2.LiveBatch()

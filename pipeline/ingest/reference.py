@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from decimal import Context, Decimal
 from typing import Final
 
-from pipeline.solana.address import DOLLARS, SOL_DECIMALS, WSOL
 from schemas.events import Event, Swap
+from schemas.money import DOLLARS, SOL_DECIMALS, WSOL
 
 LEAST_VOLUME_LAMPORTS: Final = 100_000_000  # of a pool in a slot: below, rounding shows
 TRUSTED_POOLS: Final = 3

@@ -98,7 +98,7 @@ class Ingest:
         )
         self._valuation = Valuation(tail.sol_usd, tail.quotes)
         self._intake = Intake(settings.geyser_queue_size)
-        self._client = GeyserClient(settings, self._intake, self._resume)
+        self._client = GeyserClient(settings, self._intake, self._resume, publisher.identified)
         self._backfill = Backfill(settings, self)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
         self._lag_ms = 0.0  # of the last transaction decoded

@@ -8,7 +8,6 @@ after its end comes under another token, and the tables make one of two equal ro
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,6 +20,7 @@ from clickhouse_connect.driver.insert import InsertContext
 from clickhouse_connect.driver.transform import NativeTransform
 from prometheus_client import Counter, Gauge, Histogram
 
+from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError, connect_async
 from infra.settings import Settings
 from schemas.rows import TABLES
@@ -78,7 +78,7 @@ PERMANENT: Final = {
 }
 
 
-class RowsRefused(Exception):  # noqa: N818 - what happened
+class RowsRefused(Exception):
     """ClickHouse will never take these rows; the text names the table and the reason."""
 
 
@@ -117,7 +117,7 @@ class ClickHouseSink:
             await self._connected.close()
 
     async def _until_there(self, table: str, body: bytes, token: str) -> None:
-        pause_s, most_s = BACKOFF_S
+        backoff = Backoff(*BACKOFF_S)
         holding = False
         began = time.monotonic()
         try:
@@ -126,8 +126,7 @@ class ClickHouseSink:
                     holding = True
                     self._hold(+1, reason)
                 RETRIES.labels(table).inc()
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311
-                pause_s = min(most_s, pause_s * 2)
+                await backoff.wait()
             INSERT_MS.observe((time.monotonic() - began) * 1000)
         finally:
             if holding:

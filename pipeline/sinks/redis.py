@@ -46,7 +46,7 @@ class Watermark(NamedTuple):
     time_ms: int  # of the block
 
 
-class Moved(Exception):  # noqa: N818 - what happened
+class Moved(Exception):
     """The watermark is not what we left there; `found` is what is there instead."""
 
     def __init__(self, found: Watermark | None) -> None:
@@ -54,7 +54,7 @@ class Moved(Exception):  # noqa: N818 - what happened
         self.found = found
 
 
-class Refused(Exception):  # noqa: N818 - what happened
+class Refused(Exception):
     """Redis will not execute a command of ours; the text has the command's head and the error."""
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.solana.address import TOKEN_2022_PROGRAM, key
-from pipeline.solana.layout import Reader
 from pipeline.solana.transaction import Transaction
+from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM
+from schemas.solana.borsh import Reader
 
-METAPLEX_PROGRAM: Final = key("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
 _INITIALIZE: Final = bytes.fromhex("d2e11ea258b84d8d")
 _CREATE: Final = b"\x2a\x00"
 _CREATE_ACCOUNT: Final = (b"\x10", b"\x21")  # V2, V3

@@ -17,7 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.solana.address import (
+from pipeline.solana.lazy import lazy
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.proto.solana_storage_pb2 import CompiledInstruction, InnerInstruction
+from schemas.solana.addresses import (
     PRECOMPILES,
     SYSTEM_PROGRAM,
     TOKEN_2022_PROGRAM,
@@ -26,10 +29,7 @@ from pipeline.solana.address import (
     signature_text,
     text,
 )
-from pipeline.solana.layout import u64
-from pipeline.solana.lazy import lazy
-from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.proto.solana_storage_pb2 import CompiledInstruction, InnerInstruction
+from schemas.solana.borsh import u64
 
 LAMPORTS_PER_SIGNATURE: Final = 5_000
 CPI_EVENT_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")

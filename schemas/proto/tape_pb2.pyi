@@ -278,14 +278,16 @@ class TapeEvent(_message.Message):
     def __init__(self, swap: _Optional[_Union[Swap, _Mapping]] = ..., creation: _Optional[_Union[Creation, _Mapping]] = ..., migration: _Optional[_Union[Migration, _Mapping]] = ..., slot_status: _Optional[_Union[SlotStatus, _Mapping]] = ..., slot_gap: _Optional[_Union[SlotGap, _Mapping]] = ...) -> None: ...
 
 class LiveBatch(_message.Message):
-    __slots__ = ("events", "sent_ms", "sol_usd")
+    __slots__ = ("events", "sent_ms", "sol_usd", "genesis_hash")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     SENT_MS_FIELD_NUMBER: _ClassVar[int]
     SOL_USD_FIELD_NUMBER: _ClassVar[int]
+    GENESIS_HASH_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[TapeEvent]
     sent_ms: int
     sol_usd: str
-    def __init__(self, events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., sent_ms: _Optional[int] = ..., sol_usd: _Optional[str] = ...) -> None: ...
+    genesis_hash: str
+    def __init__(self, events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., sent_ms: _Optional[int] = ..., sol_usd: _Optional[str] = ..., genesis_hash: _Optional[str] = ...) -> None: ...
 
 class TokenBalance(_message.Message):
     __slots__ = ("account", "owner", "mint", "decimals", "amount_raw", "is_vault", "is_token_2022", "tx_index")

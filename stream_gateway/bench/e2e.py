@@ -18,10 +18,10 @@ import click
 import orjson
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from infra import running
 from infra.bench import progress, report
 from infra.bench.roles import BenchFailed, Metrics, quantile, scrape, stack, wait_until
-from infra.stack import DEMO_KEY
+from infra.local import running
+from infra.local.stack import DEMO_KEY
 from stream_gateway.bench.mix import swaps
 
 HOST: Final = "127.0.0.1"

@@ -14,17 +14,17 @@ from random import Random
 from typing import Final
 
 from schemas import channels
-from schemas.base58 import encode
+from schemas.amounts import sol
 from schemas.channels import Channel, LiveEvent
+from schemas.money import WSOL
 from schemas.proto import tape_pb2
+from schemas.solana.base58 import encode
 
 FLUSH_MS: Final = 20
 SLOT_MS: Final = 400
 PRICE_EVERY_MS: Final = 100
 CREATIONS_PER_SWAP: Final = 0.004
-SOL: Final = "So11111111111111111111111111111111111111112"
 SOL_USD: Final = 160.0
-_LAMPORTS: Final = 10**9
 _DECIMALS: Final = 6
 _FIRST_SLOT: Final = 400_000_000
 _FIRST_MS: Final = 1_790_000_000_000
@@ -124,7 +124,7 @@ class Market:
         self._swaps += 1
         token.price_sol *= random.lognormvariate(0, 0.01)
         lamports = int(random.lognormvariate(20, 1.5))
-        amount = int(lamports / _LAMPORTS / token.price_sol * 10**_DECIMALS)
+        amount = int(sol(lamports) / token.price_sol * 10**_DECIMALS)
         [wallet] = self.wallets(1)
         swap = tape_pb2.Swap(
             signature=encode(random.randbytes(64)),
@@ -138,7 +138,7 @@ class Market:
             wallet=wallet,
             fee_payer=wallet,
             mint=token.mint,
-            quote_mint=SOL,
+            quote_mint=WSOL,
             side=random.choice((tape_pb2.BUY, tape_pb2.SELL)),
             amount_raw=amount,
             decimals=_DECIMALS,
@@ -149,10 +149,10 @@ class Market:
             price=token.price_sol,
             price_sol=token.price_sol,
             price_usd=token.price_sol * SOL_USD,
-            sol_value=lamports / _LAMPORTS,
-            usd_value=lamports / _LAMPORTS * SOL_USD,
+            sol_value=sol(lamports),
+            usd_value=sol(lamports) * SOL_USD,
             pool_fee_raw=lamports // 400,
-            pool_fee_mint=SOL,
+            pool_fee_mint=WSOL,
             fee_lamports=random.randrange(5_000, 2_000_000),
             priority_fee_lamports=random.randrange(1_000_000),
             platform=token.platform,
@@ -179,7 +179,7 @@ class Market:
             platform=platform,
             dex="pump-fun" if platform == "pump-fun" else "raydium-launchlab",
             pool=self.address(),
-            quote_mint=SOL,
+            quote_mint=WSOL,
             decimals=_DECIMALS,
             supply_raw=10**15,
         )

@@ -18,10 +18,10 @@ import click
 from api.access import keys, register
 from api.access.keys import Record
 from infra.bench.roles import Role, role, system, wait_ready
-from infra.process import Process, free_port
+from infra.local.process import Process, free_port
+from infra.local.stack import listens
 from infra.redis import embedded
 from infra.settings import Settings
-from infra.stack import listens
 from schemas.plans import ENTERPRISE
 from stream_gateway.bench import feed
 

@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 import pytest
 from typing_extensions import is_typeddict
 
-import api.answers
+import api
+from api.wallets.position_answers import CompactPosition, PositionOf
 
 PAIRS = (("_lamports", "_sol"), ("_usd_micros", "_usd"))
 ALONE = {
@@ -23,11 +24,22 @@ OF_THE_STREAMS = {"sol_value_lamports": "sol_value", "usd_value_micros": "usd_va
 
 
 def shapes() -> Iterator[Any]:
-    for found in pkgutil.iter_modules(api.answers.__path__):
-        module = importlib.import_module(f"api.answers.{found.name}")
+    for found in pkgutil.walk_packages(api.__path__, "api."):
+        if not found.name.endswith("answers"):
+            continue
+        module = importlib.import_module(found.name)
         for shape in vars(module).values():
+            # A compact position has numbers alone: who wants the integers asks for the full one.
+            if shape is CompactPosition:
+                continue
             if is_typeddict(shape) and shape.__module__ == module.__name__:
                 yield shape
+
+
+def test_a_compact_position_has_few_fields_with_the_types_of_the_full_one() -> None:
+    full, compact = get_type_hints(PositionOf), get_type_hints(CompactPosition)
+    assert len(compact) == 16
+    assert compact.items() - full.items() == {("win_rate_pct", float | None)}
 
 
 @pytest.mark.parametrize("shape", [*shapes()], ids=lambda shape: shape.__qualname__)

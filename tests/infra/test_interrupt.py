@@ -11,20 +11,25 @@ import pytest
 from infra.cli import cli
 from infra.interrupt import end_as_by_ctrl_c
 
+pytestmark = pytest.mark.processes
+
 BODY = """
 import asyncio, signal, sys, time
 from infra.interrupt import end_as_by_ctrl_c
 
 signal.signal(signal.SIGINT, {sigint})
+# As a terminal starts it, whatever started the tests: `nohup` has SIGHUP ignored.
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 end_as_by_ctrl_c()
 
 def wait():
     print("begun", flush=True)
-    time.sleep(30)
+    time.sleep(60)
 
 async def wait_in_loop():
     print("begun", flush=True)
-    await asyncio.sleep(30)
+    await asyncio.sleep(60)
 
 try:
     {wait}
@@ -45,7 +50,7 @@ def test_it_ends_as_by_ctrl_c(number: signal.Signals, sigint: str, wait: str) ->
         try:
             assert run.stdout.readline() == "begun\n"
             run.send_signal(number)
-            said, _ = run.communicate(timeout=20)
+            said, _ = run.communicate(timeout=60)
         finally:
             run.kill()
     assert said.splitlines() == ["interrupted", "ended"]

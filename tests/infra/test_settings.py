@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from dotenv import dotenv_values
 
-from infra import running
+from infra.local import running
 from infra.settings import Settings, SettingsError, load, load_own
 
 EXAMPLE = Path(__file__).parents[2] / ".env.example"

@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from infra.process import PortInUse, free_port
+from infra.local.process import PortInUse, free_port
 from infra.settings import Settings
 from infra.telemetry import hide_secrets, host_of, serve_metrics
 

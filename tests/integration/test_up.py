@@ -7,13 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
 
-from infra.running import addresses
+from infra.chain.market import Knobs, Market
+from infra.chain.source import SlotTransactions
+from infra.local.running import addresses
 from infra.settings import Settings
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.rpc_json import transaction_to_json
+from tests.support.waiting import eventually
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
 FIRST_SWAP_S = 120
@@ -54,12 +60,13 @@ class Up:
         )
 
     def until(self, condition, within_s):
-        deadline = time.monotonic() + within_s
-        while not (found := condition()):
-            assert self.popen.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
-            time.sleep(0.1)
-        return found
+
+        def found():
+            value = condition()
+            assert value or self.popen.poll() is None, self.said()
+            return value
+
+        return eventually(found, self.said, within_s)
 
     def first_swap(self, within_s):
         """Return the first swap that a subscriber sees; it may start before the topic is there."""
@@ -163,6 +170,67 @@ def test_swaps_go_on_after_the_broker_was_killed(start):
     seen = len(lines_with_swaps(up))
     up.until(lambda: len(lines_with_swaps(up)) > seen + 3, within_s=120)
     assert up.first_swap(60)["kind"] == "swap"
+    assert up.stop() < STOP_S, up.said()
+
+
+def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(start):
+    up = start()
+    up.until(lambda: lines_with_swaps(up), within_s=120)
+
+    key = up.run("keys", "create", "--name", "mine").stdout.strip()
+    clickhouse = addresses(up.folder / ".soltape")["CLICKHOUSE_URL"]
+
+    def stored():
+        """Return the first and last slot that has a swap, None while there is none."""
+        sql = "SELECT count(), min(slot), max(slot) FROM soltape.swaps FORMAT TabSeparated"
+        try:
+            with urlopen(f"{clickhouse}/?query={quote(sql)}", timeout=60) as answer:
+                count, first, last = map(int, answer.read().split())
+        except OSError:  # it is starting
+            return None
+        return (first, last) if count else None
+
+    _, last = up.until(stored, within_s=120)
+    chain = next(process for process in up.processes() if "chain" in process.cmdline())
+    chain.kill()
+    up.until(lambda: "A new tape begins" in up.said(), within_s=120)
+    assert "The tape is over: chain ended with SIGKILL" in up.said()
+    # Slots are those of the time of day, so a slot up to `last` would be of the tape that ended.
+    up.until(lambda: (found := stored()) and found[0] > last, within_s=120)
+    address = addresses(up.folder / ".soltape")["API_PORT"]
+    request = Request(f"http://127.0.0.1:{address}/api/usage", headers={"x-api-key": key})
+    with urlopen(request, timeout=60) as answer:
+        assert json.load(answer)["key"]["name"] == "mine"
+    assert stored()[0] > last
+    assert up.stop() < STOP_S, up.said()
+    assert "Traceback" not in up.said()
+
+
+def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, tmp_path):
+    transactions = [
+        SubscribeUpdateTransactionInfo.FromString(transaction.info)
+        for event in Market(Knobs(seed=7, rate=50)).generate(40)
+        if isinstance(event, SlotTransactions)
+        for transaction in event.transactions
+    ]
+    recording = tmp_path / "transactions.jsonl"
+    lines = [
+        {"slot": 300 + number // 20, "blockTime": 7, **transaction_to_json(info)}
+        for number, info in enumerate(transactions)
+    ]
+    recording.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    up = start("--chain", "recorded", str(recording), "--rate", "100")
+    up.until(lambda: "The recording has ended. What it held is still served" in up.said(), 120)
+    up.until(lambda: re.search(r"^slot [\d,]+ \| the recording has ended", up.said(), re.M), 120)
+    first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
+    key, address = first_request.groups()
+
+    def trending():
+        with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
+            return json.load(answer)["as_of_slot"]
+
+    up.until(lambda: trending() > 0, within_s=120)
+    assert "The tape is over" not in up.said()
     assert up.stop() < STOP_S, up.said()
 
 

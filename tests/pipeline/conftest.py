@@ -1,62 +1,28 @@
-"""What the pipeline's tests share: the corpus, and transactions built by hand."""
+"""The recorded transactions, and an example of each venue, for the tests of the pipeline."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import orjson
 import pytest
 
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_info_from_json
+from schemas.solana.rpc_json import transaction_info_from_json
+from tests.support.decoding.examples import EXAMPLES
 
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
-BUILDER = Path(__file__).parent / "decoders/builder.py"
-EXAMPLES = Path(__file__).parent / "decoders/examples.py"
 
 Recorded = tuple[dict[str, Any], SubscribeUpdateTransactionInfo]
-
-
-def _load(path: Path) -> ModuleType:
-    """Import a file that is not a test: in importlib mode the folder is no package."""
-    name = f"pipeline_tests_{path.stem}"
-    if name not in sys.modules:
-        spec = spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that takes `example` each venue's: (dex, Example)."""
     if "example" in metafunc.fixturenames:
-        venues = sorted(_load(EXAMPLES).EXAMPLES.items())
+        venues = sorted(EXAMPLES.items())
         metafunc.parametrize("example", venues, ids=[dex for dex, _ in venues])
-
-
-@pytest.fixture(scope="session")
-def builder() -> ModuleType:
-    """The module that builds transactions: TransactionBuilder, address."""
-    return _load(BUILDER)
-
-
-@pytest.fixture(scope="session")
-def new_transaction(builder: ModuleType) -> Callable[..., Any]:
-    """TransactionBuilder: call it with the names of the signers."""
-    return builder.TransactionBuilder
-
-
-@pytest.fixture(scope="session")
-def examples() -> ModuleType:
-    """The module with a swap for each venue that tells swaps by their transfers."""
-    return _load(EXAMPLES)
 
 
 @pytest.fixture(scope="session")

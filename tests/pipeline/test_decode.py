@@ -12,7 +12,7 @@ from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decode import decode
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_to_json
+from schemas.solana.rpc_json import transaction_to_json
 
 CORPUS = Path(__file__).parents[3] / "shared/corpus/transactions.jsonl"
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from schemas import codec, topics
 from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
 from schemas.proto import tape_pb2
+from tests.support.messages import to_proto
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -83,20 +84,20 @@ ANY_EVENT = events(Swap) | events(Creation) | events(Migration)
 
 @given(events(Swap))
 def test_swap_round_trip_through_bytes(swap: Swap) -> None:
-    message = tape_pb2.Swap.FromString(codec.swap_to_proto(swap).SerializeToString())
+    message = tape_pb2.Swap.FromString(to_proto(swap).SerializeToString())
     assert codec.swap_from_proto(message) == swap
     assert message.price == swap.price
 
 
 @given(events(Creation))
 def test_creation_round_trip_through_bytes(creation: Creation) -> None:
-    message = tape_pb2.Creation.FromString(codec.creation_to_proto(creation).SerializeToString())
+    message = tape_pb2.Creation.FromString(to_proto(creation).SerializeToString())
     assert codec.creation_from_proto(message) == creation
 
 
 @given(events(Migration))
 def test_migration_round_trip_through_bytes(migration: Migration) -> None:
-    message = tape_pb2.Migration.FromString(codec.migration_to_proto(migration).SerializeToString())
+    message = tape_pb2.Migration.FromString(to_proto(migration).SerializeToString())
     assert codec.migration_from_proto(message) == migration
 
 
@@ -177,7 +178,7 @@ def test_swap_as_json() -> None:
 
 
 def test_published_swap_shows_its_values() -> None:
-    message = codec.swap_to_proto(SWAP)
+    message = to_proto(SWAP)
     message.price_sol = 0.25
     message.usd_value = 75.5
     message.sol_value_lamports = message.usd_value_micros = 2**63
@@ -227,11 +228,11 @@ def test_bytes_that_are_no_message_name_the_topic() -> None:
 
 
 def test_messages_that_cannot_be_name_the_field() -> None:
-    sideless = codec.swap_to_proto(SWAP)
+    sideless = to_proto(SWAP)
     sideless.side = 0
     with pytest.raises(codec.CodecError, match="side"):
         codec.swap_from_proto(sideless)
-    illiquid = codec.swap_to_proto(SWAP)
+    illiquid = to_proto(SWAP)
     illiquid.liquidity = "much"
     with pytest.raises(codec.CodecError, match="liquidity"):
         codec.swap_from_proto(illiquid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,17 @@ from hypothesis import strategies as st
 from schemas.markets import (
     MAX_VOLUME,
     Head,
+    PoolFacts,
     pack_cold,
     pack_head,
+    pack_pool,
     unpack_cold,
     unpack_cold_fields,
     unpack_head,
+    unpack_pool,
     unpack_standing,
 )
+from schemas.money import USDC, WSOL
 
 HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_size=6)
 
@@ -52,3 +57,18 @@ def test_a_cold_market_comes_back(fields: dict[bytes, bytes], accounts: dict[byt
 
 def test_equal_markets_are_equal_bytes() -> None:
     assert pack_cold({b"a": b"1", b"b": b""}, {}) == pack_cold({b"b": b"", b"a": b"1"}, {})
+
+
+@given(st.sampled_from(["", WSOL, USDC]), st.booleans(), st.binary(max_size=200))
+def test_a_pool_comes_back_with_its_quote(quote_mint: str, tells: bool, quarters: bytes) -> None:
+    pool = PoolFacts("pump-swap", 3, 4, 1, 2, 5, 6, 7 if tells else None, None, 9, quote_mint)
+    assert unpack_pool(pack_pool(pool, quarters)) == (pool, quarters)
+
+
+def test_a_pool_of_before_has_no_quote() -> None:
+    """Its record is the same without the quote's 32 bytes."""
+    pool = PoolFacts("orca", 3, 4, 1, 2, 5, 6, 7, 8, 9, USDC)
+    packed = pack_pool(pool, b"series")
+    at = packed.index(b"orca") + 4
+    before = bytes([packed[0] & 3]) + packed[1:at] + packed[at + 32 :]
+    assert unpack_pool(before) == (replace(pool, quote_mint=""), b"series")

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from schemas.prices import (
     CLOSE_MS,
-    DAY_MS,
     LastPrice,
     add_close,
     change_24h_pct,
@@ -16,6 +15,7 @@ from schemas.prices import (
     day_ago,
     last_price,
 )
+from schemas.times import DAY_MS
 
 NOW_MS = 1_732_170_000_000
 

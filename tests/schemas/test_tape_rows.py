@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import rows, tape_rows
-from schemas.codec import CodecError, swap_to_proto
+from schemas.codec import CodecError
 from schemas.events import Side, Swap
 from schemas.proto import tape_pb2
+from tests.support.messages import to_proto
 
 WSOL = "So11111111111111111111111111111111111111112"
 SWAP = Swap(
@@ -30,7 +31,7 @@ def row_of(table, row):
 
 
 def swap_row(swap):
-    return row_of(rows.SWAPS, tape_rows.swap_row(swap_to_proto(swap)))
+    return row_of(rows.SWAPS, tape_rows.swap_row(to_proto(swap)))
 
 
 def test_a_swap():
@@ -87,7 +88,7 @@ def test_differences_turn_back_whatever_the_amounts(amount, moved, fee, priority
     ],
 )
 def test_a_swap_that_no_column_can_hold_is_refused(field, value):
-    message = swap_to_proto(SWAP)
+    message = to_proto(SWAP)
     setattr(message, field, value)
     with pytest.raises(CodecError, match=field.removeprefix("quote_")):
         tape_rows.swap_row(message)

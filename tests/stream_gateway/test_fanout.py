@@ -8,6 +8,7 @@ from websockets.protocol import CLIENT, OPEN, Protocol
 
 from schemas import channels
 from schemas.channels import LiveEvent
+from schemas.money import WSOL
 from stream_gateway.batches import Batch, Gap, Place
 from stream_gateway.fanout import Fanout
 from stream_gateway.subscriptions import Filter
@@ -47,9 +48,9 @@ class Client:
         return [message["data"]["n"] for data in self.writes for message in read(data)]
 
 
-def swap(n, dex="d", mint="m", wallet="w", filler=""):
+def swap(n, dex="d", mint="m", wallet="w", filler="", quote="q"):
     data = {"n": n, "filler": filler}
-    return LiveEvent((dex, mint, wallet, "", f"s{n}", 0), channels.SWAPS.frame(data))
+    return LiveEvent((dex, mint, wallet, "", f"s{n}", 0, quote), channels.SWAPS.frame(data))
 
 
 def batch(*events, first=0):
@@ -74,6 +75,7 @@ def test_everybody_gets_what_he_wants_in_one_write():
         (1, 3): Filter("swaps", dexes=frozenset(["a"])),
         (2,): Filter("swaps", wallets=frozenset(["w2", "w3"]), dexes=frozenset(["b"])),
         (3,): Filter("swaps", tokens=frozenset(["m3"])),
+        (2, 3): Filter("swaps", tokens=frozenset([WSOL, "m3"])),
         (): Filter("swaps", tokens=frozenset(["m3"]), dexes=frozenset(["b"])),
     }
     clients = {numbers: (Client(), Client()) for numbers in wanted}
@@ -83,8 +85,8 @@ def test_everybody_gets_what_he_wants_in_one_write():
     fanout.publish(
         batch(
             swap(1, dex="a", wallet="w1"),
-            swap(2, dex="b", wallet="w2"),
-            swap(3, dex="a", mint="m3", wallet="w3"),
+            swap(2, dex="b", wallet="w2", quote=WSOL),
+            swap(3, dex="a", mint="m3", wallet="w3", quote=WSOL),
         )
     )
     for numbers, both in clients.items():

@@ -1,6 +1,10 @@
 """Frames as the server sends them, read back by a client of another make."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.frames import Close, Opcode
 from websockets.protocol import CLIENT, Protocol
 
@@ -27,6 +31,23 @@ def test_frames_may_be_joined():
     payloads = [b"{}", "ÿ€𝄞".encode(), b"x" * 300]
     frames = read(b"".join(map(text_frame, payloads)))
     assert [frame.data for frame in frames] == payloads
+
+
+SIZES = st.integers(0, 300) | st.integers(65_530, 65_540)
+
+
+@given(
+    st.lists(SIZES, max_size=5), st.lists(st.integers(0, 2**18), max_size=8), st.binary(max_size=1)
+)
+def test_frames_cut_anywhere_come_out_as_they_went_in(sizes, cuts, filler):
+    payloads = [(filler or b"x") * size for size in sizes]
+    sent = b"".join(map(text_frame, payloads))
+    client = Protocol(CLIENT, max_size=None)
+    places = [0, *sorted(cut % (len(sent) + 1) for cut in cuts), len(sent)]
+    for start, end in pairwise(places):
+        client.receive_data(sent[start:end])
+    assert client.parser_exc is None
+    assert [frame.data for frame in client.events_received()] == payloads
 
 
 def test_a_close_frame_tells_code_and_reason():

@@ -4,7 +4,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.plans import BUSINESS, ENTERPRISE, FREE, PRO
@@ -12,6 +12,7 @@ from schemas.vocabulary import Slugs
 from stream_gateway import messages
 from stream_gateway.messages import Ping, Refused, Subscribe, Unsubscribe, parse
 from stream_gateway.subscriptions import Filter
+from tests.support.exploring import examples
 
 SLUGS = Slugs(("pump-fun", "pump-swap", "raydium-cpmm"), ("pump-fun", "bonk", "moonit"))
 WSOL = "So11111111111111111111111111111111111111112"
@@ -274,7 +275,7 @@ VALUES = st.sampled_from(
     st.sampled_from([FREE, BUSINESS]),
     st.sampled_from([SLUGS, None]),
 )
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_whatever_is_said_is_a_value_or_refused(fields, endpoint, plan, slugs):
     raw = json.dumps(fields, allow_nan=True).encode("utf-8", "surrogatepass")
     told = parsed(raw, endpoint, plan, slugs)
@@ -290,7 +291,7 @@ def test_whatever_is_said_is_a_value_or_refused(fields, endpoint, plan, slugs):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_bytes_at_random_are_refused(raw):
     told = parsed(raw, "main", FREE, SLUGS)
     assert isinstance(told, Refused)
@@ -345,7 +346,7 @@ class TestTold:
         assert json.loads(payload(messages.error(refused))) == {
             "type": "error",
             "code": "unknown_action",
-            "message": "there is no action 'nope'",
+            "message": "`action` must be one of 'subscribe', 'unsubscribe', 'ping', got 'nope'",
             "accepted": ["subscribe", "unsubscribe", "ping"],
             "request_id": "r",
         }

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import channels
+from schemas.money import WSOL
 from stream_gateway.subscriptions import BY_NAME, Filter, Index
 
 SLUGS = st.sampled_from(["pump-fun", "pump-swap", "orca-whirlpool", ""])
@@ -32,6 +33,7 @@ VALUES = {
     "dex": SLUGS,
     "platform": SLUGS,
     "mint": ADDRESSES,
+    "quote_mint": ADDRESSES,
     "wallet": ADDRESSES,
     "creator": ADDRESSES,
     "signature": ADDRESSES,
@@ -39,6 +41,19 @@ VALUES = {
     "slot": st.integers(0, 9),
     "status": st.sampled_from(["confirmed", "orphaned"]),
 }
+
+
+def takes(chosen, event):
+    """What PROTOCOL.md promises of a filter, value by value."""
+    told = dict(zip(BY_NAME[chosen.channel].index, event, strict=True))
+    sides = {told.get("mint"), told.get("quote_mint")}
+    return (
+        (not chosen.wallets or told["wallet"] in chosen.wallets)
+        and (not chosen.tokens or bool(sides & chosen.tokens))
+        and (not chosen.dexes or told["dex"] in chosen.dexes)
+        and (not chosen.platforms or told["platform"] in chosen.platforms)
+        and (not chosen.mints or told["mint"] in chosen.mints)
+    )
 
 
 @st.composite
@@ -67,7 +82,10 @@ def test_the_index_finds_what_each_filter_takes(market):
             assert member not in found
             found[member] = numbers
     for member in groups:
-        wanted = [n for n, event in enumerate(events) if members[member].matches(event)]
+        assert [members[member].matches(event) for event in events] == [
+            takes(members[member], event) for event in events
+        ]
+        wanted = [n for n, event in enumerate(events) if takes(members[member], event)]
         assert found[member] == wanted
     assert found.keys() <= groups.keys()
 
@@ -104,10 +122,11 @@ def looks(filters, event):
 
 
 def test_who_wants_something_else_is_never_looked_at():
-    event = ("pump-fun", "mint", "wallet", "", "signature", 0)
+    event = ("pump-fun", "mint", "wallet", "", "signature", 0, WSOL)
     one = [
         Filter("swaps", wallets=frozenset(["wallet"]), dexes=frozenset(["pump-fun"])),
         Filter("swaps", tokens=frozenset(["mint"])),
+        Filter("swaps", tokens=frozenset([WSOL]), dexes=frozenset(["pump-fun"])),
         Filter("swaps", dexes=frozenset(["pump-fun"])),
     ]
     others = [
@@ -116,10 +135,22 @@ def test_who_wants_something_else_is_never_looked_at():
     ]
     others += [
         Filter("swaps", tokens=frozenset([f"m{n}"]), dexes=frozenset(["pump-fun"]))
-        for n in range(500)
+        for n in range(10_000)
     ]
     assert looks(one, event) > 0
     assert looks(one + others, event) == looks(one, event)
+
+
+def test_a_token_is_found_on_either_side_of_a_swap_and_once():
+    index = Index(channels.SWAPS)
+    both = index.add(Filter("swaps", tokens=frozenset(["mint", WSOL])), 1)
+    sol = index.add(Filter("swaps", tokens=frozenset([WSOL])), 2)
+    coin = index.add(Filter("swaps", tokens=frozenset(["coin"])), 3)
+    events = [
+        ("pump-fun", mint, "wallet", "", "signature", 0, quote)
+        for mint, quote in (("mint", WSOL), (WSOL, "dollar"), ("coin", "mint"), ("coin", "dollar"))
+    ]
+    assert index.match(events) == {both: [0, 1, 2], sol: [0, 1], coin: [2, 3]}
 
 
 def test_equal_filters_share_a_group():

@@ -10,19 +10,22 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
+from itertools import chain
+from math import pi, sin
 from random import Random
 from typing import Final
 
 from solders.signature import Signature
 
-from infra.chain.market import accounts
-from infra.chain.market.damage import damage
-from infra.chain.market.execution import Changes, Execution, Intent
-from infra.chain.market.genesis import World
-from infra.chain.market.habits import Habits
-from infra.chain.market.programs import base58, derived
-from infra.chain.market.truth import Truth
-from infra.chain.market.wire import LookupTable, encode
+from infra.chain.market.knobs import Knobs
+from infra.chain.market.runtime import accounts
+from infra.chain.market.runtime.damage import damage
+from infra.chain.market.runtime.execution import Changes, Execution, Intent
+from infra.chain.market.runtime.programs import derived
+from infra.chain.market.runtime.truth import Truth
+from infra.chain.market.runtime.wire import LookupTable, encode
+from infra.chain.market.traders.habits import Habits
+from infra.chain.market.world.genesis import World
 from infra.chain.source import (
     Account,
     BlockHeader,
@@ -36,45 +39,12 @@ from infra.chain.source import (
     SlotTransactions,
     TokenSupply,
 )
+from schemas.solana import base58
+from schemas.solana.networks import SIMULATED
+from schemas.times import DAY_MS
 
 BATCHES_PER_SLOT: Final = 8
 RETIRE_EVERY_SLOTS: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Knobs:
-    """What the simulated chain is like; shares and probabilities are from 0 to 1."""
-
-    seed: int = 1
-    rate: float = 300.0  # transactions a second, votes not counted
-    slot_ms: int = 400
-    start_slot: int = 400_000_000
-    start_time_ms: int = 1_785_500_000_000
-    forks: float = 0.01  # probability that a slot starts a branch that is abandoned
-    dead: float = 0.2  # share of such branches of one slot that die before they are complete
-    relanded: float = 0.7  # share of an abandoned slot's transactions that land again
-    skipped: float = 0.03  # probability that a slot has no block
-    failed: float = 0.06  # share of swaps whose limit cannot be met
-    malformed: float = 0.0  # share of swaps whose venue data is cut short
-    votes: int = 1  # vote transactions a slot
-    confirm_after: int = 2  # slots on top of one until it is confirmed
-    finalize_after: int = 31
-    wallets: int = 800
-    curves_kept: int = 400  # launched coins on their curves; older ones are forgotten
-    pools_kept: int = 120  # pools that launched coins moved to
-
-    def __post_init__(self) -> None:
-        for name in ("forks", "dead", "relanded", "skipped", "failed", "malformed"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: a share is from 0 to 1")
-        if self.skipped == 1 or self.forks == 1:
-            raise ValueError("a chain needs some slots that are neither skipped nor abandoned")
-        if self.rate < 0 or self.slot_ms < 1 or self.votes < 0:
-            raise ValueError("rate and votes are not below 0, slot_ms not below 1")
-        if not 1 <= self.confirm_after < self.finalize_after:
-            raise ValueError("a slot is confirmed after at least 1 and finalized after more slots")
-        if self.wallets < 10:
-            raise ValueError(f"wallets is {self.wallets}: a market needs 10 or more")
 
 
 @dataclass(slots=True)
@@ -85,14 +55,24 @@ class _Block:
 
 
 class Market:
-    """A chain source made up from a seed; see `Knobs`."""
+    """A chain source made up from a seed; see `Knobs`.
 
-    def __init__(self, knobs: Knobs | None = None, truth: Truth | None = None) -> None:
+    With `bytes_every` above 1 a transaction has its bytes and accounts in one slot of so many,
+    and none in the others: enough to watch the market, not to serve it.
+    """
+
+    genesis_hash: Final = SIMULATED
+
+    def __init__(
+        self, knobs: Knobs | None = None, truth: Truth | None = None, *, bytes_every: int = 1
+    ) -> None:
         self.knobs = knobs or Knobs()
         self._truth = truth
+        self._bytes_every = bytes_every
         self._random = Random(self.knobs.seed)  # noqa: S311 - reproducible, not secret
         self.world = World(self.knobs.seed, self._random, self.knobs.wallets)
-        self._habits = Habits(self.world, self._random, self.knobs.failed)
+        self.habits = Habits(self.world, self._random, self.knobs)
+        self._ahead = 0  # transactions of the desk that the rate did not ask for
         self._relanding: list[Intent] = []
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
@@ -155,8 +135,8 @@ class Market:
             yield due, SlotStarted(slot, parent.slot)
             journal: list[Changes] = []
             intents: list[Intent] = []
-            self._habits.signer.recent_blockhash = parent.hash
-            self._habits.begin_slot(slot)
+            self.habits.signer.recent_blockhash = parent.hash
+            self.habits.begin_slot(slot, due)
             count = 0
             for number, batch in enumerate(self._batches(slot, not on_branch, journal, intents)):
                 count += len(batch)
@@ -179,7 +159,8 @@ class Market:
                 continue
             canonical.append(block)
             if slot % RETIRE_EVERY_SLOTS == 0:
-                self._habits.launches.retire(knobs.curves_kept, knobs.pools_kept)
+                self.habits.retire()
+                self.world.ledger.forget_encoded()
             certain = canonical[max(len(canonical) - 1 - knobs.confirm_after, 0)].slot
             for settled in canonical:
                 if confirmed < settled.slot <= certain:
@@ -193,17 +174,27 @@ class Market:
     def _batches(
         self, slot: int, canonical: bool, journal: list[Changes], intents: list[Intent]
     ) -> Iterator[tuple[ChainTransaction, ...]]:
-        """Execute a slot's transactions; on a branch, keep what is needed to take them back."""
+        """Execute a slot's transactions; on a branch, keep what is needed to take them back.
+
+        Those of the desk come last; the next slots have so many fewer of others.
+        """
         knobs, random = self.knobs, self._random
-        mean = knobs.rate * knobs.slot_ms / 1_000
-        count = max(round(random.gauss(mean, mean**0.5)), 0)
+        mean = self._rate(slot) * knobs.slot_ms / 1_000
+        drawn = max(round(random.gauss(mean, mean**0.5)), 0)
+        count = max(drawn - self._ahead, 0)
+        self._ahead -= drawn - count
         index = 0
         for number in range(BATCHES_PER_SLOT):
             share = count * (number + 1) // BATCHES_PER_SLOT - count * number // BATCHES_PER_SLOT
             votes = knobs.votes if number == 0 else 0
+            chosen: Iterator[Intent] = (
+                self._next_intent(canonical) if position < share else self.habits.vote()
+                for position in range(share + votes)
+            )
             batch: list[ChainTransaction] = []
-            for position in range(share + votes):
-                intent = self._next_intent(canonical) if position < share else self._habits.vote()
+            if number == BATCHES_PER_SLOT - 1 and knobs.rate:
+                chosen = chain(chosen, self._desk_turn())
+            for intent in chosen:
                 transaction, changes = self._execute(intent, slot, index, canonical)
                 batch.append(transaction)
                 index += 1
@@ -213,10 +204,22 @@ class Market:
                         intents.append(intent)
             yield tuple(batch)
 
+    def _desk_turn(self) -> Iterator[Intent]:
+        for intent in self.habits.end_slot():
+            self._ahead += 1
+            yield intent
+
+    def _rate(self, slot: int) -> float:
+        """Return the rate at a slot: with a rhythm, more by day than by night."""
+        knobs = self.knobs
+        if not knobs.rhythm:
+            return knobs.rate
+        return knobs.rate * (1 + knobs.rhythm * sin(2 * pi * self._time_ms(slot) / DAY_MS))
+
     def _next_intent(self, canonical: bool) -> Intent:
         if canonical and self._relanding and self._random.random() < 0.5:
             return self._relanding.pop(self._random.randrange(len(self._relanding)))
-        intent = self._habits.next()
+        intent = self.habits.next()
         if self.knobs.malformed and self._random.random() < self.knobs.malformed:
             intent.mangled = True
         return intent
@@ -227,9 +230,16 @@ class Market:
         time_s = self._time_ms(slot) // 1_000
         tx = Execution(self.world.ledger, intent, slot, time_s)
         tx.run()
+        for leg in tx.legs:
+            self.habits.desk.saw(leg.pool)
         if intent.mangled:
             damage(tx)
         signature = self._signature(intent.serial)
+        if slot % self._bytes_every:
+            failed = tx.err_code is not None
+            nothing = frozenset[bytes]()
+            transaction = ChainTransaction(signature, index, b"", nothing, intent.is_vote, failed)
+            return transaction, tx.changes
         transaction = encode(tx, signature, index, self._table)
         if self._truth:
             text, time_ms = str(Signature(signature)), time_s * 1_000
@@ -262,8 +272,8 @@ class Market:
         return BlockHeader(
             slot=block.slot,
             parent_slot=parent.slot,
-            blockhash=base58(block.hash),
-            parent_blockhash=base58(parent.hash),
+            blockhash=base58.encode(block.hash),
+            parent_blockhash=base58.encode(parent.hash),
             block_time=self._time_ms(block.slot) // 1_000,
             block_height=block.height,
         )

@@ -1,10 +1,10 @@
--- Who made most of a token lately: realised gains, first in, first out, without fees.
+-- Who made most of a token lately: realized gains, first in, first out, without fees.
 -- mint: address of the token
 -- days = 7: how many days (UTC) up to the last slot
 SELECT
     wallet,
-    sum(realised_usd_micros) / 1e6 AS realised_usd,
-    sum(realised_lamports) / 1e9 AS realised_sol,
+    sum(realized_usd_micros) / 1e6 AS realized_usd,
+    sum(realized_lamports) / 1e9 AS realized_sol,
     sum(bought_usd_micros) / 1e6 AS bought_usd,
     sum(sold_usd_micros) / 1e6 AS sold_usd,
     sum(buys) AS bought_times,
@@ -14,5 +14,5 @@ WHERE mint = {mint:String}
     AND day > (SELECT toDate(max(block_time)) FROM slots) - {days:UInt16}
 GROUP BY wallet
 HAVING sold_times > 0
-ORDER BY realised_usd DESC, wallet
+ORDER BY realized_usd DESC, wallet
 LIMIT 20

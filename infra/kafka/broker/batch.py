@@ -24,7 +24,7 @@ MAGIC: Final = 2
 NO_PRODUCER: Final = -1
 
 
-class CorruptBatch(Exception):  # noqa: N818 - says what it is
+class CorruptBatch(Exception):
     """Bytes that are no v2 record batch; the text says what is wrong with them."""
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 import uvloop
 
-from infra.folder_lock import FolderInUse, hold
-from infra.kafka.broker.server import serve
 from infra.kafka.client import EMBEDDED_CLUSTER_ID
-from infra.process import require_free_port
+from infra.local.folder_lock import FolderInUse, hold
+from infra.local.process import require_free_port
 from infra.settings import load_own
 from infra.telemetry import configure_logging
 
@@ -30,6 +29,8 @@ def kafka(port: int, retention_mib: int) -> None:
     SOLTAPE_DATA/kafka and survive a restart. No replication, no transactions: for
     production point KAFKA_BOOTSTRAP at a cluster.
     """
+    from infra.kafka.broker.server import serve  # `soltape --help` needs no extra
+
     settings = load_own()
     configure_logging(settings, "kafka")
     require_free_port("127.0.0.1", port, "--port")

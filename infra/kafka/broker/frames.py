@@ -16,7 +16,7 @@ _I32: Final = Struct(">i")
 _I64: Final = Struct(">q")
 
 
-class BadFrame(Exception):  # noqa: N818 - says what it is
+class BadFrame(Exception):
     """A request that does not follow the protocol; the text says where."""
 
 

@@ -1,7 +1,8 @@
-"""The log of one partition: segments on disk, an index of their batches in memory.
+"""The log of one partition: segments on disk, an index of the newest one's batches in memory.
 
 Writes go to the page cache: they survive the broker's death, not the machine's. The oldest
-segments are dropped by age and by size, so neither disk nor memory grows without end.
+segments are dropped by age and by size. The index of an older segment is made again when somebody
+reads it, so memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -16,22 +17,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from infra.kafka.broker.batch import NO_PRODUCER, Batch, CorruptBatch, read
+from infra.kafka.broker.batch import NO_PRODUCER, Batch, CorruptBatch, read, split
 
 SEGMENT_BYTES: Final = 4 << 20
 _REMEMBERED: Final = 5  # batches a producer may have in flight, as librdkafka and Java do
 
 
-class OutOfRange(Exception):  # noqa: N818 - Kafka's word
+class OutOfRange(Exception):
     """An offset that the log does not hold."""
 
 
-class OutOfOrderSequence(Exception):  # noqa: N818 - Kafka's word
+class OutOfOrderSequence(Exception):
     """A producer's batch came without the one before it."""
 
 
+class Index:
+    """Where each batch of a segment begins, and how young the segment is there."""
+
+    __slots__ = ("offsets", "positions", "timestamps")
+
+    def __init__(self) -> None:
+        self.offsets = array("q")
+        self.positions = array("q")  # bytes
+        self.timestamps = array("q")  # ms, the latest up to and with this batch
+
+    def add(self, offset: int, position: int, timestamp_ms: int) -> None:
+        """Add the next batch."""
+        self.offsets.append(offset)
+        self.positions.append(position)
+        self.timestamps.append(timestamp_ms)
+
+
 class Segment:
-    """A file of batches that follow each other, and where each one begins."""
+    """A file of batches that follow each other."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         self.path = path
@@ -39,9 +57,7 @@ class Segment:
         self.next_offset = base_offset
         self.size = 0
         self.max_timestamp_ms = 0
-        self.offsets = array("q")
-        self.positions = array("q")
-        self.timestamps = array("q")
+        self._index: Index | None = Index()  # None: not in memory
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
 
     def append(self, batch: Batch) -> None:
@@ -49,7 +65,7 @@ class Segment:
         if os.write(self._fd, batch.at(self.next_offset)) != len(batch.data):
             os.truncate(self._fd, self.size)
             raise OSError(f"{self.path.name}: the disk took part of a batch")
-        self._index(batch)
+        self._take(batch)
 
     def recover(self) -> Iterator[tuple[int, Batch]]:
         """Index what the file holds and yield it by offset; what a crash left half is cut off."""
@@ -61,27 +77,45 @@ class Segment:
                 os.truncate(self._fd, self.size)
                 break
             offset = self.next_offset
-            self._index(batch)
+            self._take(batch)
             yield offset, batch
 
-    def _index(self, batch: Batch) -> None:
-        self.offsets.append(self.next_offset)
-        self.positions.append(self.size)
+    @property
+    def index(self) -> Index:
+        """The index, made again from the file where it is not in memory."""
+        if self._index is None:
+            self._index = Index()
+            offset = self.base_offset
+            position = youngest_ms = 0
+            for batch in split(os.pread(self._fd, self.size, 0), check=False):
+                youngest_ms = max(youngest_ms, batch.max_timestamp_ms)
+                self._index.add(offset, position, youngest_ms)
+                offset += batch.last_offset_delta + 1
+                position += len(batch.data)
+        return self._index
+
+    def forget_index(self) -> None:
+        """Drop the index from memory."""
+        self._index = None
+
+    def _take(self, batch: Batch) -> None:
         self.max_timestamp_ms = max(self.max_timestamp_ms, batch.max_timestamp_ms)
-        self.timestamps.append(self.max_timestamp_ms)
+        self.index.add(self.next_offset, self.size, self.max_timestamp_ms)
         self.next_offset += batch.last_offset_delta + 1
         self.size += len(batch.data)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds `offset`: one, or as many as fit."""
-        first = bisect_right(self.offsets, offset) - 1
-        start = self.positions[first]
-        last = bisect_right(self.positions, start + max_bytes) - 1
-        if last == len(self.positions) - 1 and self.size - start <= max_bytes:
+        index = self.index
+        positions = index.positions
+        first = bisect_right(index.offsets, offset) - 1
+        start = positions[first]
+        last = bisect_right(positions, start + max_bytes) - 1
+        if last == len(positions) - 1 and self.size - start <= max_bytes:
             end = self.size
         else:
             last = max(last, first + 1)
-            end = self.positions[last] if last < len(self.positions) else self.size
+            end = positions[last] if last < len(positions) else self.size
         return os.pread(self._fd, end - start, start)
 
     def close(self) -> None:
@@ -114,11 +148,12 @@ class PartitionLog:
         self._segments: list[Segment] = []
         self._producers: dict[int, _Producer] = {}
         self._waiters: list[Future[None]] = []
+        self._read_last: Segment | None = None  # of those before the newest, the one with an index
         for path in sorted(folder.glob("*.log")):
             segment = Segment(path, int(path.stem))
             for offset, batch in segment.recover():
                 self._remember(batch, offset)
-            self._segments.append(segment)
+            self._add(segment)
         if not self._segments:
             self._roll(0)
         self.start_offset = self._segments[0].base_offset
@@ -188,14 +223,18 @@ class PartitionLog:
         if not self.start_offset <= offset < self.end_offset:
             raise OutOfRange(f"{offset} of {self.start_offset} to {self.end_offset}")
         bases = [segment.base_offset for segment in self._segments]
-        return self._segments[bisect_right(bases, offset) - 1].read(offset, max_bytes)
+        segment = self._segments[bisect_right(bases, offset) - 1]
+        self._reading(segment)
+        return segment.read(offset, max_bytes)
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first batch that is as young as a time."""
         for segment in self._segments:
-            if segment.offsets and segment.max_timestamp_ms >= timestamp_ms:
-                at = bisect_left(segment.timestamps, timestamp_ms)
-                return max(segment.offsets[at], self.start_offset), segment.timestamps[at]
+            if segment.size and segment.max_timestamp_ms >= timestamp_ms:
+                self._reading(segment)
+                index = segment.index
+                at = bisect_left(index.timestamps, timestamp_ms)
+                return max(index.offsets[at], self.start_offset), index.timestamps[at]
         return None
 
     def wait(self, waiter: Future[None]) -> None:
@@ -246,4 +285,18 @@ class PartitionLog:
         self._folder.rmdir()
 
     def _roll(self, base_offset: int) -> None:
-        self._segments.append(Segment(self._folder / f"{base_offset:020}.log", base_offset))
+        self._add(Segment(self._folder / f"{base_offset:020}.log", base_offset))
+
+    def _add(self, newest: Segment) -> None:
+        """Add a segment; the index of the one before it stays until another one is read."""
+        self._segments.append(newest)
+        if len(self._segments) > 1:
+            self._reading(self._segments[-2])
+
+    def _reading(self, segment: Segment) -> None:
+        """Let the index of a segment take the place of that of the older one read last."""
+        if segment is self._segments[-1]:
+            return
+        if self._read_last is not None and self._read_last is not segment:
+            self._read_last.forget_index()
+        self._read_last = segment

@@ -11,12 +11,13 @@ from typing import Final
 import orjson
 
 from infra.kafka.broker.log import PartitionLog
+from schemas.times import DAY_MS
 
-DEFAULT_RETENTION_MS: Final = 7 * 24 * 3_600_000
+DEFAULT_RETENTION_MS: Final = 7 * DAY_MS
 MAX_COMMIT_LINES: Final = 20_000  # a megabyte or two; then they are written anew
 
 
-class TopicExists(Exception):  # noqa: N818 - Kafka's word
+class TopicExists(Exception):
     """A topic of that name is there already."""
 
 

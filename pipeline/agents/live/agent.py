@@ -11,7 +11,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,20 +22,23 @@ from google.protobuf.message import DecodeError
 from infra.redis.client import connect
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
+from pipeline.agents.live import chain, vocabulary
 from pipeline.agents.live import metrics as live_metrics
-from pipeline.agents.live import vocabulary
-from pipeline.agents.live.prices import LAMPORTS, Prices
+from pipeline.agents.live.prices import Prices
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams, Place
+from pipeline.agents.live.tokens import Tokens
 from pipeline.agents.poison import undecoded
 from pipeline.sinks.kafka import Message
-from pipeline.solana.address import WSOL
 from schemas import channels, topics
+from schemas.amounts import human, sol, usd
 from schemas.channels import Channel, LiveEvent
 from schemas.codec import CodecError, migration_from_proto, swap_from_proto
 from schemas.events import Migration, Swap
+from schemas.money import WSOL
 from schemas.proto import tape_pb2
 from schemas.proto.tape_pb2 import LiveBatch
+from schemas.solana.networks import is_genesis_hash
 from schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -43,11 +46,11 @@ log = structlog.get_logger(__name__)
 GROUP: Final = "live"
 MAX_DECIMALS: Final = 255  # the chain keeps them in one byte
 REDIS_ANSWERS_S: Final = 1.0  # the longest that a Redis which hangs holds the lane up, once
-_MICROS: Final = 1_000_000
+_OF_A_MINT: Final = ("swap", "creation", "migration")
 _PRICE: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,30})?", re.ASCII)  # a decimal in plain notation
 
 
-class Poison(Exception):  # noqa: N818 - what it is
+class Poison(Exception):
     """A message of the live lane that is no batch of events; the text says why."""
 
 
@@ -70,18 +73,20 @@ def parse(value: bytes | None) -> LiveBatch:
             raise Poison(f"no LiveBatch: a token of {event.swap.decimals} decimals")
     if batch.sol_usd and not _PRICE.fullmatch(batch.sol_usd):
         raise Poison(f"no LiveBatch: sol_usd {batch.sol_usd[:40]!r} is no price")
+    if batch.genesis_hash and not is_genesis_hash(batch.genesis_hash):
+        raise Poison(f"no LiveBatch: genesis_hash {batch.genesis_hash[:50]!r} is not 32 bytes")
     return batch
 
 
 def set_values(swap: tape_pb2.Swap) -> None:
     """Set the values and prices in SOL and dollars, in human units, where they are known."""
-    tokens = swap.amount_raw / 10**swap.decimals
+    tokens = human(swap.amount_raw, swap.decimals)
     if swap.HasField("sol_value_lamports"):
-        swap.sol_value = swap.sol_value_lamports / LAMPORTS
+        swap.sol_value = sol(swap.sol_value_lamports)
         if tokens:
             swap.price_sol = swap.sol_value / tokens
     if swap.HasField("usd_value_micros"):
-        swap.usd_value = swap.usd_value_micros / _MICROS
+        swap.usd_value = usd(swap.usd_value_micros)
         if tokens:
             swap.price_usd = swap.usd_value / tokens
 
@@ -99,12 +104,15 @@ def public_messages(batch: LiveBatch) -> Iterator[Message]:
                 yield _message(topics.SLOT_STATUS, str(status.slot), status)
 
 
-def live_events(batch: LiveBatch) -> Iterator[tuple[Channel, LiveEvent]]:
-    """Yield what the live streams hold of a batch, in its order."""
+def live_events(
+    batch: LiveBatch, symbols: Mapping[str, str | None]
+) -> Iterator[tuple[Channel, LiveEvent]]:
+    """Yield what the live streams hold of a batch, in its order; `symbols` by mint of its swaps."""
     for event in batch.events:
         match event.WhichOneof("event"):
             case "swap":
-                yield channels.SWAPS, channels.swap_event(event.swap)
+                swap = event.swap
+                yield channels.SWAPS, channels.swap_event(swap, symbols[swap.mint])
             case "creation":
                 yield channels.CREATIONS, channels.creation_event(event.creation)
             case "slot_status":
@@ -135,6 +143,7 @@ def attach(app: faust.App, context: Context) -> None:
     app.task(live.streams.run)
     app.task(live.publish_prices)
     app.task(live.tell_vocabulary)
+    app.task(live.name_chain)
 
 
 class Live:
@@ -152,6 +161,8 @@ class Live:
             hold_bytes=settings.live_hold_mib << 20,
         )
         self._prices = Prices(redis, context.kafka, self.streams)
+        self._tokens = Tokens(redis, self.streams)
+        self._genesis_hash: str | None = None  # of the last batch; None: there was none yet
         self._changed = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
@@ -167,15 +178,14 @@ class Live:
             self.streams.add(Place(source.partition, source.offset, 0), (), [receipt])
             await self._kafka.send([undecoded(value, where, str(error))], receipt.release)
             return
-        for event in batch.events:
-            if event.HasField("swap"):
-                set_values(event.swap)
+        self._genesis_hash = batch.genesis_hash
+        symbols = await self._complete(batch)
         messages = list(public_messages(batch))
         receipt.hold()  # until its prices and frames have their own
         await self._kafka.send(messages, partial(_acked, batch, messages, receipt))
         await self._reprice(batch, source.partition, receipt)
         place = Place(source.partition, source.offset, batch.sent_ms)
-        self.streams.add(place, list(live_events(batch)), [receipt])
+        self.streams.add(place, list(live_events(batch, symbols)), [receipt])
         receipt.release()
 
     async def publish_prices(self) -> None:
@@ -193,6 +203,10 @@ class Live:
         """Tell which venues and platforms there are, until cancelled."""
         await vocabulary.keep_told(self._redis)
 
+    async def name_chain(self) -> None:
+        """Keep in Redis which chain the last batch was of, until cancelled."""
+        await chain.keep_named(self._redis, lambda: self._genesis_hash)
+
     async def settle(self) -> None:
         """Begin no other message, and have out what waits: prices of the last 100 ms, frames."""
         self.open.clear()
@@ -202,14 +216,37 @@ class Live:
     async def on_revoked(self, _: faust.App, revoked: Any, **__: Any) -> None:
         """Forget what others may change from here on."""
         self._prices.clear()
+        self._tokens.clear()
         self.streams.handed_over()
+
+    async def _complete(self, batch: LiveBatch) -> dict[str, str | None]:
+        """Set values and launch platforms of the swaps; return the symbols of their mints."""
+        tokens = self._tokens
+        kinds = [(event.WhichOneof("event"), event) for event in batch.events]
+        await tokens.load(getattr(event, kind).mint for kind, event in kinds if kind in _OF_A_MINT)
+        symbols: dict[str, str | None] = {}
+        for kind, event in kinds:
+            if kind == "swap":
+                set_values(event.swap)
+                event.swap.platform = tokens.platform(event.swap)
+                symbols[event.swap.mint] = tokens.symbol(event.swap.mint)
+            elif kind == "creation":
+                tokens.created(event.creation)
+            elif kind == "migration":
+                tokens.migrated(event.migration)
+        return symbols
 
     async def _reprice(self, batch: LiveBatch, partition: int, receipt: Receipt) -> None:
         if batch.sol_usd:
-            self._prices.sol_usd = float(batch.sol_usd)
-        events = list(_pricing(batch))
-        if not events:
-            return
+            self._prices.set_sol_usd(float(batch.sol_usd), receipt)
+        if events := list(_pricing(batch)):
+            await self._apply(events, partition, receipt)
+        await self._prices.publish()
+        self._changed.set()
+
+    async def _apply(
+        self, events: Sequence[Swap | Migration], partition: int, receipt: Receipt
+    ) -> None:
         tells_sol = partition == topics.LIVE.partition(WSOL)  # one of the workers does
         mints = [event.mint for event in events]
         await self._prices.load([*mints, WSOL] if tells_sol else mints)
@@ -220,8 +257,6 @@ class Live:
                     self._prices.reference(event, receipt)
             else:
                 self._prices.migration(event, receipt)
-        await self._prices.publish()
-        self._changed.set()
 
 
 def _pricing(batch: LiveBatch) -> Iterator[Swap | Migration]:

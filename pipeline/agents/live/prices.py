@@ -5,6 +5,10 @@ a batch is not done before the prices it changed are out. SOL's own price is the
 settled slots; its moves alone publish no token, the next trade of the token does, at whatever price
 in SOL. Late trades do not move a price back in time or slot.
 
+A price message always has dollars. Until the first reference of SOL arrives, prices wait in memory
+and no batch waits for them; the reference then publishes them all. A process that ends before that
+publishes such a price with the next trade of its mint.
+
 Prices come from trades at `processed`. Those of a slot that is orphaned later are not taken back:
 the next trade corrects the price, and `slot` on it and the status channel tell which ones to
 doubt. What must be exact is computed from the settled lanes.
@@ -35,9 +39,10 @@ from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice, Verdict
 from pipeline.sinks.kafka import KafkaSink, Message
-from pipeline.solana.address import WSOL
 from schemas import channels, prices, topics
+from schemas.amounts import LAMPORTS
 from schemas.events import Migration, Swap
+from schemas.money import WSOL
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
 from schemas.redis_keys import PRICE, mint_tag
@@ -45,7 +50,6 @@ from schemas.redis_keys import PRICE, mint_tag
 log = structlog.get_logger(__name__)
 
 MINTS_IN_MEMORY: Final = 50_000
-LAMPORTS: Final = 1_000_000_000
 
 
 class MintState:
@@ -78,17 +82,20 @@ class MintState:
         return self
 
     def news(self, sol_usd: float | None, *, traded: bool = False) -> LastPrice | None:
-        """Return the price if it is another than was sent last; in dollars too, after a trade."""
+        """Return the price if it differs from the one sent last, after a trade also in dollars.
+
+        None while dollars are unknown.
+        """
         price = self.price
-        if price.price is None or self.decimals is None:
+        if price.price is None or self.decimals is None or sol_usd is None:
             return None
         lamports, amount_raw = price.price
         price_sol = lamports / amount_raw * 10.0**self.decimals / LAMPORTS
-        price_usd = None if sol_usd is None else price_sol * sol_usd
+        price_usd = price_sol * sol_usd
         found = LastPrice(price_sol, price_usd, price.time_ms, price.slot, price.pool)
         if self.sent is None or self.sent.price_sol != price_sol:
             return found
-        return found if traded and price_usd not in (None, self.sent.price_usd) else None
+        return found if traded and price_usd != self.sent.price_usd else None
 
     def publish(self, price: LastPrice) -> bool:
         """Take note of a published price; return whether the one before closed its five minutes."""
@@ -112,9 +119,9 @@ class SolState(MintState):
     def news(self, sol_usd: float | None, *, traded: bool = False) -> LastPrice | None:
         """Return the price if it is another than was sent last, and not older."""
         sent = self.sent
-        if sol_usd is None or (
-            sent is not None and (sent.price_usd == sol_usd or self.at_ms < sent.time_ms)
-        ):
+        if sol_usd is None or not self.at_ms:
+            return None
+        if sent is not None and (sent.price_usd == sol_usd or self.at_ms < sent.time_ms):
             return None
         return LastPrice(1.0, sol_usd, self.at_ms, self.at_slot, "")
 
@@ -140,7 +147,15 @@ class Prices:
         self._mints: OrderedDict[str, MintState] = OrderedDict()  # least recently traded first
         self._conflation = Conflation()
         self._sent: deque[_Sent] = deque()  # and not told live yet, in this order
-        self.sol_usd: float | None = None
+        self._sol_usd: float | None = None
+
+    def set_sol_usd(self, sol_usd: float, receipt: Receipt) -> None:
+        """Use a reference price of SOL; the first one publishes the prices that waited for it."""
+        is_first, self._sol_usd = self._sol_usd is None, sol_usd
+        if is_first:
+            for mint, state in self._mints.items():
+                if state.news(sol_usd):
+                    self._conflation.changed(mint, receipt)
 
     async def load(self, mints: Iterable[str]) -> None:
         """Have the states of these mints in memory."""
@@ -159,7 +174,7 @@ class Prices:
         state = self._mints[WSOL]
         assert isinstance(state, SolState)
         state.at_ms, state.at_slot = swap.block_time_ms, swap.slot
-        if state.news(self.sol_usd):
+        if state.news(self._sol_usd):
             self._conflation.changed(WSOL, receipt)
 
     def trade(self, swap: Swap, receipt: Receipt) -> None:
@@ -190,7 +205,7 @@ class Prices:
         messages = []
         for mint, receipts in self._conflation.take(time.monotonic()):
             state = self._mints[mint]
-            price = state.news(self.sol_usd, traded=True)
+            price = state.news(self._sol_usd, traded=True)
             if price is None:
                 for receipt in receipts:
                     receipt.release()
@@ -238,7 +253,7 @@ class Prices:
         self, mint: str, state: MintState, receipt: Receipt, *, traded: bool = False
     ) -> None:
         self._write(mint, state)
-        if state.news(self.sol_usd, traded=traded):
+        if state.news(self._sol_usd, traded=traded):
             self._conflation.changed(mint, receipt)
 
     def _write(self, mint: str, state: MintState) -> None:

@@ -16,24 +16,29 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from pipeline.agents.market.cold import HOUR_MS, ColdMarkets, ReadCold
-from pipeline.agents.market.load import Loader, Slot, decode, needs
+from pipeline.agents.market.cold import ColdMarkets, ReadCold
+from pipeline.agents.market.load import Loader, MintSlot, Slot, decode, needs
 from pipeline.agents.market.registry import Registry
+from pipeline.agents.market.resting import Resting
 from pipeline.agents.market.state import commands
 from pipeline.agents.market.trending_list import TrendingList
 from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled.books import Writes
 from pipeline.domain.market import MintMarket, SolUsd, Token
-from pipeline.solana.address import text
 from schemas.channels import LiveEvent, trending_event, trending_removed_event
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import INTERVALS_S, PRICE_SCALE, QUARTER, Candle
+from schemas.money import WSOL
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.redis_keys import ACTIVE, MARKETS, TRENDING, tag_of_mints
+from schemas.redis_keys import ACTIVE, MARKETS, TRENDING, mint_tag, tag_of_mints
 from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
+from schemas.solana.addresses import text
+from schemas.times import HOUR_MS
 
 MARKETS_IN_MEMORY: Final = 1_000  # of one partition, about 16 KiB each; more if all are needed
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
+DETAILS_MIN: Final = 1  # these are forgotten, of all mints, so often
+IDLE_MIN: Final = 2  # a market that nothing happened to for so long leaves memory
 SNAPSHOT_EVERY_MIN: Final = QUARTER
 
 _SECOND, *_LONGER = range(len(INTERVALS_S))
@@ -57,7 +62,9 @@ class MarketBooks:
         self._opening = stream.opening()
         self._registry = registry
         self._tag = tag_of_mints(partition)
+        self._prices_sol = self._tag == mint_tag(WSOL)  # one of the partitions does
         self._markets: dict[str, MintMarket] = {}  # least recently used first
+        self._resting: dict[str, Resting] = {}  # the others on the trending list
         self._loader = Loader(redis, self._tag, self._markets)
         self._cold = ColdMarkets(redis, self._tag, cold_after_days, read_cold)
         self._decoded: dict[int, Slot] = {}
@@ -69,9 +76,11 @@ class MarketBooks:
         self._changed: dict[str, None] = {}  # since the last take
         self._in_flight: dict[str, None] = {}
         self._trending = TrendingList(self._tag)
+        self._forgot_min = 0  # when `written` last forgot what is idle,
+        self._forgot_details_min = 0  # and all details
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._taken_frames: dict[str, LiveEvent] = {}
-        self._written_frames: dict[str, LiveEvent] = {}  # to be told live
+        self._written_frames: dict[str, LiveEvent] = {}  # to publish live
 
     async def open(self) -> None:
         """Read what has to be in memory at the watermark; raises RedisError."""
@@ -101,6 +110,10 @@ class MarketBooks:
         Raises RedisError and ClickHouseError.
         """
         decoded = {batch.slot: decode(batch) for batch in batches}
+        if self._prices_sol:
+            for slot in decoded.values():
+                if slot.sol_usd is not None:
+                    slot.mints.setdefault(WSOL, MintSlot())
         wanted = needs(decoded.values())
         await self._cold.find_idle(
             self._time_ms, max((slot.time_ms for slot in decoded.values()), default=0)
@@ -114,10 +127,13 @@ class MarketBooks:
                 self._changed[market.mint] = None
                 self._registry.forget(market.mint)  # as Redis may have
         await self._loader.load(wanted)
+        for mint in wanted:
+            self._resting.pop(mint, None)
         self._decoded = decoded
         for mint in new:
             market = self._markets[mint]
-            if (market.is_stored or mint in woken) and not market.token.name:
+            # The account of wrapped SOL tells neither SOL's name nor its supply.
+            if (market.is_stored or mint in woken) and not market.token.name and mint != WSOL:
                 self._registry.ask(mint)
 
     def apply(self, batch: SlotBatch) -> None:
@@ -136,6 +152,8 @@ class MarketBooks:
             market = self._markets.pop(mint)
             self._markets[mint] = market
             market.begin_slot(slot.slot, now_ms, self._sol_usd)
+            if mint == WSOL and slot.sol_usd is not None:
+                market.reference()
             for event in work.events:
                 if isinstance(event, Swap):
                     market.swap(event)
@@ -187,10 +205,22 @@ class MarketBooks:
         """Tell the frames of what was written, and forget what has not been used for long."""
         self._cold.written()
         for mint in self._in_flight:  # changed again meanwhile or not: a market may never rest
-            self._forget_details(self._markets[mint])
+            market = self._markets[mint]
+            if market.details > DETAILS_IN_MEMORY:
+                market.forget_details()
         self._in_flight = {}
         self._written_frames |= self._taken_frames
         self._taken_frames = {}
+        self._forget_surplus()
+        if (minute := self._time_ms // 60_000) != self._forgot_min:
+            self._forgot_min = minute
+            self._forget_idle((minute - IDLE_MIN) * 60_000)
+            if minute - self._forgot_details_min >= DETAILS_MIN:
+                self._forgot_details_min = minute
+                for market in self._markets.values():
+                    market.forget_details()
+
+    def _forget_surplus(self) -> None:
         surplus = len(self._markets) - MARKETS_IN_MEMORY
         if surplus <= 0:
             return
@@ -200,18 +230,27 @@ class MarketBooks:
                 break
             if not self._is_needed(mint):
                 idle.append(mint)
-        for mint in idle:
-            del self._markets[mint]
+        self._forget(idle)
+
+    def _forget_idle(self, before_ms: int) -> None:
+        """Forget the markets to which nothing happened since a time."""
+        self._forget(
+            [
+                mint
+                for mint, market in self._markets.items()
+                if market.head.time_ms < before_ms and not self._is_needed(mint)
+            ]
+        )
+
+    def _forget(self, mints: Iterable[str]) -> None:
+        """Forget markets, which Redis has; of those on the trending list keep what that needs."""
+        for mint in mints:
+            market = self._markets.pop(mint)
+            if mint in self._trending.scores:
+                self._resting[mint] = Resting(market)
 
     def _is_needed(self, mint: str) -> bool:
-        return mint in self._changed or mint in self._this_minute or mint in self._trending.scores
-
-    @staticmethod
-    def _forget_details(market: MintMarket) -> None:
-        if len(market.traders.known) > DETAILS_IN_MEMORY:
-            market.traders.forget()
-        if len(market.holders.accounts) + len(market.holders.owners) > DETAILS_IN_MEMORY:
-            market.holders.forget()
+        return mint in self._changed or mint in self._this_minute
 
     async def tick(self) -> None:
         """Tell the live stream of the trending records that were written, the latest of each.
@@ -254,9 +293,9 @@ class MarketBooks:
                 self._row(HOLDER_SNAPSHOTS.name, _snapshot_row(market))
         self._this_minute.clear()
         for mint in sorted(self._trending.scores):
-            market = self._markets[mint]
-            if self._trending.rank(mint, market.score(now_min)):
-                self._tell(market, now_min)
+            listed = self._listed(mint)
+            if self._trending.rank(mint, listed.score(now_min)):
+                self._tell(listed, now_min)
         self._tell_who_left()
 
     def _put_away(self, now_ms: int, slot: Slot) -> None:
@@ -270,18 +309,23 @@ class MarketBooks:
         for mint in self._cold.turn(now_ms, moves, slot.slot):
             self._markets.pop(mint, None)
 
-    def _tell(self, market: MintMarket, minute: int) -> None:
+    def _listed(self, mint: str) -> MintMarket | Resting:
+        """Return a market of the trending list, or one that has just left it."""
+        return self._markets.get(mint) or self._resting[mint]
+
+    def _tell(self, market: MintMarket | Resting, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
         if self._trending.record(market.mint, orjson.dumps(record)):
             if known := self._registry.known(market.mint):
-                told = Token(known.name, known.symbol, supply_raw=known.supply_raw)
-                record = market.record(minute, self._sol_usd, told)
+                from_rpc = Token(known.name, known.symbol, supply_raw=known.supply_raw)
+                record = market.record(minute, self._sol_usd, from_rpc)
             self._trending.frames[market.mint] = trending_event(record)
 
     def _tell_who_left(self) -> None:
         for mint in sorted(self._trending.left):
-            dex = self._markets[mint].token.platform
+            dex = self._listed(mint).token.platform
             self._trending.frames[mint] = trending_removed_event(mint, dex)
+            self._resting.pop(mint, None)
         self._trending.left.clear()
 
     def _row(self, table: str, row: tuple[Any, ...]) -> None:

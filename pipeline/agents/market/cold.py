@@ -31,8 +31,8 @@ from schemas.redis_keys import (
 )
 from schemas.rows import COLD_MARKETS as TABLE
 from schemas.rows import Row
+from schemas.times import DAY_MS, HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 AT_ONCE: Final = 500  # markets read for putting away; the others wait for the next hour
 _FIRST: Final = ("BYSCORE", "LIMIT", 0, AT_ONCE)
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
@@ -58,7 +58,7 @@ def reader(sink: ClickHouseSink) -> ReadCold:
     return read
 
 
-class ColdMarketsLost(Exception):  # noqa: N818 - what happened
+class ColdMarketsLost(Exception):
     """ClickHouse does not have what Redis says was put there; the text says what to do."""
 
     def __init__(self, mints: list[str]) -> None:
@@ -75,7 +75,7 @@ class ColdMarkets:
     def __init__(self, redis: Redis, tag: str, after_days: int, read: ReadCold) -> None:
         self._redis = redis
         self._tag = tag
-        self._after_ms = after_days * 24 * HOUR_MS
+        self._after_ms = after_days * DAY_MS
         self._read = read
         # May be put away at the next turns of the hour: when it last moved, and all of it.
         self._idle: dict[str, tuple[int, Hashes]] = {}

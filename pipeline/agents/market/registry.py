@@ -9,7 +9,6 @@ one that nobody has traded for months when somebody does.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from base64 import b64decode
 from collections import OrderedDict
@@ -23,19 +22,21 @@ from prometheus_client import Counter
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from infra import rpc
+from infra.backoff import Backoff
 from infra.settings import Settings
+from infra.solana_rpc import client as rpc
 from pipeline.sinks.clickhouse import ClickHouseSink
-from pipeline.solana.address import key, text
-from pipeline.solana.token_accounts import (
+from schemas.redis_keys import METADATA, mint_tag
+from schemas.rows import TOKEN_METADATA
+from schemas.solana.addresses import key, text
+from schemas.solana.token_accounts import (
     BadAccount,
     Metadata,
     metadata_address,
     read_metadata,
     read_mint,
 )
-from schemas.redis_keys import METADATA, mint_tag
-from schemas.rows import TOKEN_METADATA
+from schemas.times import DAY_S
 
 log = structlog.get_logger(__name__)
 
@@ -49,9 +50,8 @@ MINTS_A_CALL: Final = 50  # two accounts each: getMultipleAccounts takes a hundr
 CALLS_PER_S: Final = 5.0
 MAX_WAITING: Final = 10_000
 MAX_KNOWN: Final = 20_000
-ABSENT_FOR_S: Final = 86_400
-BACKOFF_FIRST_S: Final = 0.5
-BACKOFF_MAX_S: Final = 60.0
+ABSENT_FOR_S: Final = DAY_S
+BACKOFF_S: Final = (0.5, 60.0)
 MAX_TEXT: Final = 512  # of a name, symbol or URI; longer ones are cut
 
 
@@ -129,14 +129,14 @@ class Registry:
             while True:
                 await self._asked.wait()
                 mints = list(self._waiting)[:MINTS_A_CALL]
-                await self._again_and_again(http, mints)
+                await self._retry(http, mints)
                 for mint in mints:
                     self._waiting.pop(mint, None)
                 if not self._waiting:
                     self._asked.clear()
 
-    async def _again_and_again(self, http: Any, mints: list[str]) -> None:
-        pause_s = BACKOFF_FIRST_S
+    async def _retry(self, http: Any, mints: list[str]) -> None:
+        backoff = Backoff(*BACKOFF_S)
         while True:
             try:
                 await self._look_up(http, mints)
@@ -148,8 +148,7 @@ class Registry:
                 ASKED.labels("refused").inc(len(mints))
                 log.warning("token metadata: RPC refuses", detail=str(refusal))
                 return
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-            pause_s = min(pause_s * 2, BACKOFF_MAX_S)
+            await backoff.wait()
 
     async def _look_up(self, http: Any, mints: list[str]) -> None:
         missing = await self._from_store(mints)

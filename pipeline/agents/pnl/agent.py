@@ -9,10 +9,11 @@ import faust
 
 from pipeline.agents.context import Context
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.cold import ColdMints, reader
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.agents.settled.lane import attach as attach_settled
+from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
 
 GROUP: Final = "pnl"

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pipeline.agents.pnl.cold import HOUR_MS, Asleep, ColdMints
+from pipeline.agents.pnl.cold import Asleep, ColdMints
 from pipeline.agents.pnl.memory import (
     NOT_CHANGED,
     Entry,
@@ -26,11 +26,9 @@ from pipeline.agents.pnl.memory import (
 from pipeline.agents.pnl.rows import Row, match_row, position_row, wallet_day_row
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
-from pipeline.domain.lots import Holding, Match, Realised
+from pipeline.domain.lots import Holding, Match, Realized
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
-from pipeline.solana import address
 from schemas.positions import (
-    DAY_MS,
     PackedError,
     WalletDay,
     full_chunks,
@@ -40,9 +38,12 @@ from schemas.positions import (
 )
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import COLD_POSITIONS, LOT_MATCHES, POSITIONS, WALLET_DAYS
+from schemas.solana.addresses import text
+from schemas.times import DAY_MS, HOUR_MS
 
 DAYS_KEPT: Final = 35
-RECENT: Final = 4_000  # positions, and wallets, that are kept in memory at the least
+RECENT: Final = 4_000  # positions, and wallets, that a generation in memory holds
+GENERATION_MS: Final = 30_000  # the longest that one lasts, in the chain's time
 _CHUNKS_IN_MEMORY: Final = 8
 _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
@@ -56,6 +57,7 @@ class PnlBooks:
         self._clock_ms = clock_ms  # the latest block time
         self._entries: Recent[Place, Entry] = Recent(recent)
         self._wallets: Recent[str, Wallet] = Recent(recent)
+        self._generation_ms = clock_ms  # when the last one began
         self._flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
         self._idle: dict[str, set[str]] = {}  # mints these may put away -> their wallets
         # What the next `take` returns.
@@ -133,7 +135,7 @@ class PnlBooks:
                     commands.append(
                         ("UNLINK", *(store.lots(name, entry.mint, number) for number in emptied))
                     )
-            score = position.realised_usd_micros
+            score = position.realized_usd_micros
             if score != entry.score:
                 entry.score = score
                 tops[entry.mint] += (score, entry.wallet_raw)
@@ -156,8 +158,11 @@ class PnlBooks:
                 entry.holding.forget_chunks(_CHUNKS_IN_MEMORY)
         self._writing = {}
         self._cold.written()
-        self._entries.forget(self._dirty)
-        self._wallets.forget(self._dirty_wallets)
+        is_due = self._clock_ms - self._generation_ms >= GENERATION_MS
+        if is_due:
+            self._generation_ms = self._clock_ms
+        self._entries.forget(self._dirty, is_due=is_due)
+        self._wallets.forget(self._dirty_wallets, is_due=is_due)
 
     # Reading.
 
@@ -185,7 +190,7 @@ class PnlBooks:
         for place, packed in zip(places, found, strict=True):
             if packed:
                 entry = entry_at(place, Holding.unpack(packed))
-                entry.score = entry.holding.position.realised_usd_micros
+                entry.score = entry.holding.position.realized_usd_micros
             else:
                 entry = entry_at(place, Holding.empty())
             self._entries.put(place, entry)
@@ -248,12 +253,12 @@ class PnlBooks:
                 if flow.mint != NO_TOKEN:
                     moving.setdefault(flow.mint, batch.block_time_ms // HOUR_MS)
         times_ms = [batch.block_time_ms for batch in batches]
-        mints = await self._cold.find_idle(times_ms, moving, raw_address, address.text)
+        mints = await self._cold.find_idle(times_ms, moving, raw_address, text)
         self._idle = {mint: set() for mint in mints}
         if not mints:
             return
         for mint, raws in zip(mints, await self._store.read_holders(mints), strict=True):
-            self._idle[mint].update(map(address.text, raws))
+            self._idle[mint].update(map(text, raws))
         for wallet, mint in (*self._writing, *self._dirty, *self._places()):
             if mint in self._idle:
                 self._idle[mint].add(wallet)
@@ -366,19 +371,19 @@ class PnlBooks:
                     each.bought_usd_micros += usd_micros
         elif flow.side == SELL:
             lamports, usd_micros = flow.lamports, flow.usd_micros
-            realised = holding.sell(flow.quantity_raw, lamports, usd_micros, slot, time_ms, matches)
+            realized = holding.sell(flow.quantity_raw, lamports, usd_micros, slot, time_ms, matches)
             for each in (total, figures):
                 each.sells += 1
                 if lamports is not None and usd_micros is not None:
                     each.sold_lamports += lamports
                     each.sold_usd_micros += usd_micros
-                _realise(each, realised, is_sale=True)
+                _realize(each, realized, is_sale=True)
         if flow.sent_raw:
             holding.send(flow.sent_raw, slot, matches)
         if flow.burned_raw:
-            realised = holding.burn(flow.burned_raw, slot, matches)
-            _realise(total, realised, is_sale=False)
-            _realise(figures, realised, is_sale=False)
+            realized = holding.burn(flow.burned_raw, slot, matches)
+            _realize(total, realized, is_sale=False)
+            _realize(figures, realized, is_sale=False)
         if flow.fee_lamports or flow.tip_lamports:
             holding.pay(flow.fee_lamports, flow.priority_fee_lamports, flow.tip_lamports)
             _pay(total, flow)
@@ -410,7 +415,7 @@ class PnlBooks:
             totals += (raw, pack_wallet_day(total))
             days[wallet.day] += (raw, pack_wallet_day(figures))
             rows.append(wallet_day_row(figures, wallet.address, wallet.day))
-            score = total.realised_usd_micros
+            score = total.realized_usd_micros
             if score != wallet.score:
                 wallet.score = score
                 if score:
@@ -450,16 +455,16 @@ def _pay(day: WalletDay, flow: Flow) -> None:
     day.tip_lamports += flow.tip_lamports
 
 
-def _realise(day: WalletDay, realised: Realised, is_sale: bool) -> None:
-    day.matched_proceeds_lamports += realised.proceeds_lamports
-    day.matched_proceeds_usd_micros += realised.proceeds_usd_micros
-    day.matched_cost_lamports += realised.cost_lamports
-    day.matched_cost_usd_micros += realised.cost_usd_micros
+def _realize(day: WalletDay, realized: Realized, is_sale: bool) -> None:
+    day.matched_proceeds_lamports += realized.proceeds_lamports
+    day.matched_proceeds_usd_micros += realized.proceeds_usd_micros
+    day.matched_cost_lamports += realized.cost_lamports
+    day.matched_cost_usd_micros += realized.cost_usd_micros
     if is_sale:
-        gain = realised.proceeds_usd_micros - realised.cost_usd_micros
+        gain = realized.proceeds_usd_micros - realized.cost_usd_micros
         if gain > 0:
             day.wins += 1
         elif gain < 0:
             day.losses += 1
-        if realised.unmatched_raw:
+        if realized.unmatched_raw:
             day.unmatched_sales += 1

@@ -19,8 +19,8 @@ from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.positions import COLD_MARK, pack_cold, unpack_cold
 from schemas.rows import COLD_POSITIONS, Row
+from schemas.times import HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 AT_ONCE: Final = 4_000  # tokens put away as an hour begins, idle longest first; the others wait
 
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from pipeline.domain.lots import Holding
-from pipeline.solana import address
 from schemas.codec import CodecError
 from schemas.positions import WalletDay
+from schemas.solana import addresses
 
 NOT_CHANGED: Final = -1  # no day
 
@@ -31,7 +31,7 @@ class Wallet:
         self.total = total
         self.day = day
         self.figures = figures
-        self.score = total.realised_usd_micros  # as the leaderboard has it
+        self.score = total.realized_usd_micros  # as the leaderboard has it
 
 
 class Entry:
@@ -77,9 +77,9 @@ class Recent(Generic[K, V]):
         self._young.pop(key, None)
         self._old.pop(key, None)
 
-    def forget(self, keep: Iterable[K]) -> None:
-        """Forget the elder generation if it is time, but for some keys."""
-        if len(self._young) < self._size:
+    def forget(self, keep: Iterable[K], *, is_due: bool) -> None:
+        """Forget the elder generation if it is due or the younger is full, but for some keys."""
+        if len(self._young) < self._size and not is_due:
             return
         kept = {key: value for key in keep if (value := self.get(key)) is not None}
         self._old, self._young = self._young, kept
@@ -97,6 +97,6 @@ def entry_at(place: Place, holding: Holding) -> Entry:
 def raw_address(text: str) -> bytes:
     """Return the bytes of an address; raises CodecError."""
     try:
-        return address.key(text)
+        return addresses.key(text)
     except ValueError as error:
         raise CodecError(f"address {text!r}: {error}") from None

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from redis.asyncio import Redis
 
+from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.settled.partition_work import PartitionWork, Taken
@@ -119,8 +120,8 @@ class Flush:
         await work.wrote(one)
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask Redis, again and again while it is away. Raises Moved, Refused."""
-        pause_s, most_s = BACKOFF_S
+        """Ask Redis until it answers. Raises Moved, Refused."""
+        backoff = Backoff(*BACKOFF_S)
         held = False
         try:
             while True:
@@ -132,8 +133,7 @@ class Flush:
                     if not held:
                         held = True
                         self._hold(+1, str(error))
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(most_s, pause_s * 2)
+                    await backoff.wait()
                 else:
                     return answer
         finally:

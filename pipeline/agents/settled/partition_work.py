@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from infra.clickhouse.client import ClickHouseError
@@ -41,7 +42,7 @@ SEEK_AGAIN_S: Final = 5.0
 SEEKS: Final = 3  # then the next message is taken as the first there is
 
 
-class Reopen(Exception):  # noqa: N818 - what is to be done
+class Reopen(Exception):
     """The books are not those of the store any more: open them again; the text says why."""
 
 
@@ -55,7 +56,7 @@ class BadSlot(Reopen):
         self.data = data
 
 
-class BooksFailed(Exception):  # noqa: N818 - what happened
+class BooksFailed(Exception):
     """The books failed over a slot, which is a bug; the text says where."""
 
     def __init__(self, place: str, offset: int, slot: int, error: Exception) -> None:
@@ -123,14 +124,18 @@ class PartitionWork:
 
     async def go_back(self) -> None:
         """Have the consumer go on at the expected message, or the first there is after it."""
-        wanted = 0 if self._expected is None else self._expected
-        found = await self.consumer.seek(self.tp, wanted)
+        wanted = self._expected = self._expected or 0
+        self._seeking_since = time.monotonic()
+        try:
+            found = await self.consumer.seek(self.tp, wanted)
+        except KafkaError as error:  # a rebalance, or the broker is away
+            log.warning("cannot go back yet", place=self._place, to=wanted, reason=str(error))
+            return  # `seek_again` tries again
         if found is None:
             return  # not ours any more
         if found > wanted:
             self._continuous = False
         self._expected = found
-        self._seeking_since = time.monotonic()
         self._seeks += 1
 
     @property

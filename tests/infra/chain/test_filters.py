@@ -8,7 +8,6 @@ import pytest
 from infra.chain.filters import DeshredFilters, Filters, InvalidFilter, token_owners
 from infra.chain.source import ChainTransaction
 from infra.chain.updates import SlotUpdate, labels_prefix
-from schemas import base58
 from schemas.proto.geyser_pb2 import (
     ALL,
     BALANCE_CHANGED,
@@ -22,6 +21,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeRequest,
     SubscribeUpdateTransactionInfo,
 )
+from schemas.solana import base58
 
 A, B, C, D = (bytes([number]) * 32 for number in (1, 2, 3, 4))
 

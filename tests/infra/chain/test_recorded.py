@@ -24,7 +24,7 @@ from infra.chain.source import (
     SlotTransactions,
 )
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_to_json
+from schemas.solana.rpc_json import transaction_to_json
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.kafka import apache
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from infra.kafka import client
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings, SettingsError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.kafka import embedded, tansu
+from infra.kafka import embedded
 from infra.settings import Settings, SettingsError
 
 
@@ -10,15 +10,13 @@ def settings(**values: object) -> Settings:
     return Settings(_env_file=None, **values)
 
 
-@pytest.mark.parametrize("kind", [embedded, tansu])
-def test_only_this_machine(kind):
+def test_only_this_machine():
     with pytest.raises(SettingsError, match=r"KAFKA_BOOTSTRAP='kafka-1:9092'.* this machine"):
-        kind.process(settings(kafka_bootstrap="kafka-1:9092"))
+        embedded.process(settings(kafka_bootstrap="kafka-1:9092"))
     with pytest.raises(SettingsError, match="this machine only"):
-        kind.process(settings(kafka_bootstrap="127.0.0.1:9092,127.0.0.1:9093"))
+        embedded.process(settings(kafka_bootstrap="127.0.0.1:9092,127.0.0.1:9093"))
 
 
-@pytest.mark.parametrize("kind", [embedded, tansu])
-def test_only_plaintext(kind):
+def test_only_plaintext():
     with pytest.raises(SettingsError, match="KAFKA_SECURITY='ssl'"):
-        kind.process(settings(kafka_bootstrap="127.0.0.1:9092", kafka_security="ssl"))
+        embedded.process(settings(kafka_bootstrap="127.0.0.1:9092", kafka_security="ssl"))

@@ -3,15 +3,18 @@
 import asyncio
 import signal
 import subprocess
-import time
 from contextlib import contextmanager
 
 import pytest
 
-from infra.process import NotReady, free_port
+from infra.local.process import NotReady, free_port
 from infra.redis.client import RedisError, check, connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
+from tests.support.systems import saved
+from tests.support.waiting import without_error_async
+
+pytestmark = pytest.mark.processes
 
 
 @contextmanager
@@ -25,13 +28,7 @@ def running(process):
 
 
 async def until_ready(process):
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return await process.ready()
-        except NotReady:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+    await without_error_async(process.ready, NotReady)
 
 
 async def test_what_was_written_is_there_after_sigkill(tmp_path):
@@ -41,7 +38,7 @@ async def test_what_was_written_is_there_after_sigkill(tmp_path):
         await until_ready(process)
         async with connect(settings) as client:
             await client.set("watermark", 42)
-        await asyncio.sleep(1.2)  # appendfsync everysec
+            await saved(client)
     with running(process):
         await until_ready(process)
         async with connect(settings) as client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections import defaultdict
 from itertools import pairwise
 
@@ -13,13 +12,15 @@ import pytest
 
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice
-from pipeline.solana.address import WSOL
 from schemas import channels, prices
 from schemas.codec import message_to_json
 from schemas.events import Commitment
+from schemas.money import WSOL
 from schemas.proto import tape_pb2
 from schemas.redis_keys import PRICE, mint_tag
 from schemas.topics import PRICES, SWAPS
+from tests.support.systems import saved
+from tests.support.waiting import eventually_async
 
 CLOCK_MS = 50  # the producer stamps a message when it gets to it; conflation has exact tests
 
@@ -80,10 +81,7 @@ async def frames(store, channel):
 
 async def until(holds, within_s=60):
     """Wait for what Redis is to hold: it comes a little after Kafka."""
-    deadline = time.monotonic() + within_s
-    while not await holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await eventually_async(holds, within_s=within_s)
 
 
 async def last_prices_are_there(lane, store):
@@ -147,6 +145,9 @@ async def test_frames_are_the_events(lane, live, store):
         seen[data["signature"], data["event_index"]] = data
         assert data.pop("amount") == swap.amount_raw / 10**6
         assert data.pop("quote_amount") == swap.quote_amount_raw / 10**9
+        for name in ("fee", "priority_fee", "tip"):
+            assert data.pop(f"{name}_sol") == getattr(swap, f"{name}_lamports") / 10**9
+        assert data.pop("symbol") is None
         assert {"kind": "swap", **data} == message_to_json(swap)
     assert seen.keys() == got.keys()
 
@@ -206,7 +207,7 @@ async def test_redis_away_stops_no_topic_and_misses_nothing(lane, live, store):
     await lane.feed(300, per_second=600)
     await lane.until(lambda: last_published(lane) == final_prices(lane))
     await last_prices_are_there(lane, store)
-    await asyncio.sleep(1.2)  # appendfsync everysec
+    await saved(store.client)
     store.kill()
     await lane.feed(600, per_second=600)
     await lane.until(lambda: last_published(lane) == final_prices(lane), within_s=60)

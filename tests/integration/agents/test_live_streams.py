@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from contextlib import suppress
 
 import orjson
@@ -15,6 +14,8 @@ from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams, Place
 from schemas.channels import PRICES, SWAPS, LiveEvent
 from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE
+from tests.support.systems import saved
+from tests.support.waiting import eventually_async
 
 
 async def events(store, stream=SWAPS.stream):
@@ -137,7 +138,7 @@ async def test_while_redis_is_away_batches_are_done_and_frames_wait(store):
     writer = Writer(store)
     writer.batch(0)
     await writer.flush()
-    await asyncio.sleep(1.2)  # it keeps all but the last second
+    await saved(store.client)
     epoch = await epoch_of(store)
     store.kill()
     writer.batch(1)
@@ -159,6 +160,7 @@ async def test_what_redis_lost_begins_an_epoch(store):
     await writer.flush()
     first = await epoch_of(store)
     await store.client.flushall()  # as it is after losing all
+    await saved(store.client)
     store.kill()
     writer.batch(1)
     assert not await writer.flush()
@@ -322,10 +324,11 @@ async def test_the_loop_goes_on_by_itself_when_redis_is_back(store):
         writer.batch(1)
         await asyncio.sleep(0.3)
         await store.start()
-        deadline = time.monotonic() + 5
-        while [n for _, n in await events(store)] != numbers(range(2)):
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+
+        async def all_there():
+            return [n for _, n in await events(store)] == numbers(range(2))
+
+        await eventually_async(all_there)
     finally:
         running.cancel()
 

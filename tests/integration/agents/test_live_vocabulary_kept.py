@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -13,19 +12,18 @@ from infra.redis.client import connect
 from pipeline.agents.live import vocabulary
 from schemas.redis_keys import VOCABULARY
 from schemas.vocabulary import unpack
+from tests.support.waiting import eventually_async
 
 
 async def told(store: Any) -> None:
-    deadline = time.monotonic() + 60
-    while True:
+    async def found() -> bytes | None:
         try:
-            if value := await store.client.get(VOCABULARY.make()):
-                assert unpack(value) == vocabulary.SLUGS
-                return
-        except RedisError:
-            pass
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+            value: bytes | None = await store.client.get(VOCABULARY.make())
+        except RedisError:  # it was killed, or starts
+            return None
+        return value
+
+    assert unpack(await eventually_async(found)) == vocabulary.SLUGS
 
 
 async def test_it_is_told_again_when_redis_has_lost_it(
@@ -39,12 +37,12 @@ async def test_it_is_told_again_when_redis_has_lost_it(
         await store.client.delete(VOCABULARY.make())
         await told(store)
         await store.client.set(VOCABULARY.make(), b"of another release")
-        deadline = time.monotonic() + 60
-        while await store.client.get(VOCABULARY.make()) != vocabulary.SLUGS.pack():
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+
+        async def is_ours() -> bool:
+            return bool(await store.client.get(VOCABULARY.make()) == vocabulary.SLUGS.pack())
+
+        await eventually_async(is_ours)
         store.kill()
-        await asyncio.sleep(0.1)
         await store.start()
         await store.client.flushall()
         await told(store)

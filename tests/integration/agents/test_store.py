@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from confluent_kafka import Producer
@@ -12,10 +11,11 @@ from confluent_kafka import Producer
 from infra.clickhouse.client import ClickHouseError, connect
 from infra.clickhouse.embedded import server
 from infra.kafka import client, topics
-from infra.process import NotReady, free_port
+from infra.local.process import NotReady, free_port
 from infra.redis.embedded import valkey
 from schemas.proto.tape_pb2 import BUY, SlotBatch, SlotGap
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
+from tests.support.waiting import eventually, without_error_async
 
 SLOTS = 30
 SOL = "So11111111111111111111111111111111111111112"
@@ -61,25 +61,22 @@ def store(fresh_embedded, tmp_path):
 
 
 async def ready(process):
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await process.ready()
-            except NotReady:
-                await asyncio.sleep(0.1)
+    await without_error_async(process.ready, NotReady)
 
 
-def until(settings, log, sql, wanted, within_s=60):
-    deadline = time.monotonic() + within_s
+def until(settings, log, sql, wanted):
     found = None
-    while found != wanted:
-        assert time.monotonic() < deadline, (found, log.read_text()[-3000:])
-        time.sleep(0.2)
+
+    def holds():
+        nonlocal found
         try:
             with connect(settings) as client:
                 found = client.query(sql).result_rows
         except ClickHouseError as error:  # the agent has not made the tables yet
             found = error
+        return found == wanted
+
+    eventually(holds, lambda: (found, log.read_text()[-3000:]))
 
 
 def slot(number, partition):

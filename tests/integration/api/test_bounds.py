@@ -143,6 +143,40 @@ def test_a_head_that_never_ends_is_not_piled_up(api):
         assert sent < 4 * 2**20
 
 
+@pytest.mark.parametrize("path", ["/api/usage", BATCH], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("filler", [b"x-a: b\r\n" * 500, b"a" * 4_000], ids=["many", "endless"])
+def test_trailers_that_never_end_are_not_piled_up(api, path, filler):
+    key = (f"x-api-key: {api.key}",) if path == BATCH else ()
+    with Caller(api) as caller:
+        lines = "\r\n".join((f"POST {path} HTTP/1.1", "host: api", *key))
+        caller.send(f"{lines}\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-b: ".encode())
+        sent = 0
+        while sent < 100 * 2**20 and caller.can_send(filler):
+            sent += len(filler)
+        assert sent < 8 * 2**20
+    assert_it_serves(api)
+
+
+def test_chunks_larger_than_a_head_are_a_body(api):
+    with Caller(api) as caller:
+        lines = ("content-type: application/json", "transfer-encoding: chunked")
+        body = BODY[:-1] + b" " * (3 * HEAD_BYTES) + BODY[-1:]
+        caller.send(head(api, "POST", BATCH, *lines) + b"%x\r\n" % len(body))
+        caller.send(body)
+        caller.send(b"\r\n0\r\nx-checksum: 1\r\n\r\n")
+        assert caller.answer().status == 200
+
+
+def test_a_key_in_the_trailers_is_none(api):
+    with Caller(api) as caller:
+        caller.send(
+            b"GET /api/usage HTTP/1.1\r\nhost: api\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"0\r\nx-api-key: %b\r\n\r\n" % api.key.encode()
+        )
+        answer = caller.answer()
+        assert (answer.status, answer.problem["code"]) == (401, "key_missing")
+
+
 def test_a_large_but_decent_head_is_taken(api):
     fields = [f"x-field-{number}: {'v' * 140}" for number in range(90)]
     with Caller(api) as caller:

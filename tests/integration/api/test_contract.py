@@ -17,9 +17,9 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from tests.integration.api.asking import resolved, validator
-from tests.integration.api.oracle import known
-from tests.integration.api.simulation import Simulation
+from tests.support.api.asking import resolved, validator
+from tests.support.api.oracle import known
+from tests.support.api.simulation import Simulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from api.app import create_app
+from api.dashboard import routes
 from api.server import listen, server_of
-from infra import pages
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 
 DEMO_KEY = "soltape_" + "d" * 39
@@ -55,7 +55,7 @@ def folder(tmp_path, monkeypatch):
     (folder / "index.html").write_text("<!doctype html><title>mine</title>")
     (folder / "lib" / "dom.js").write_text("export const one = 1;\n")
     (tmp_path / "secret.js").write_text("not to be had")
-    monkeypatch.setattr(pages, "dashboard", lambda: folder)
+    monkeypatch.setattr(routes, "FOLDER", folder)
     return folder
 
 
@@ -63,7 +63,7 @@ async def test_the_page_is_at_the_root_and_may_run_nothing_but_its_own_files():
     async with serving() as client:
         page = await client.get("/")
         assert page.status_code == 200
-        assert page.text == (pages.dashboard() / "index.html").read_text()
+        assert page.text == (routes.FOLDER / "index.html").read_text()
         assert (await client.get("/index.html")).text == page.text
         assert page.headers["content-type"] == MEDIA_TYPES[".html"]
         assert page.headers["x-content-type-options"] == "nosniff"
@@ -82,7 +82,7 @@ async def test_the_page_is_at_the_root_and_may_run_nothing_but_its_own_files():
 
 
 async def test_every_file_of_the_folder_is_served_as_what_it_is():
-    folder = pages.dashboard()
+    folder = routes.FOLDER
     paths = [path for path in folder.rglob("*") if path.suffix in MEDIA_TYPES]
     assert {path.suffix for path in paths} >= {".html", ".js", ".css"}
     async with serving() as client:
@@ -155,8 +155,8 @@ async def test_nothing_but_the_files_can_be_had(folder, path):
         writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
         answer = (await reader.read()).decode()
         writer.close()
-        assert answer.startswith("HTTP/1.1 404 "), answer
-        assert '"code":"not_found"' in answer
+        assert answer.startswith("HTTP/1.1 401 "), answer
+        assert '"code":"key_missing"' in answer
         assert "not to be had" not in answer
 
 
@@ -174,7 +174,7 @@ async def test_without_the_dashboard_the_root_leads_to_the_documentation(folder)
         root = await client.get("/")
         assert (root.status_code, root.headers["location"]) == (307, "/docs")
         for path in ("/index.html", "/lib/dom.js", "/dashboard.json"):
-            assert (await client.get(path)).status_code == 404, path
+            assert (await client.get(path)).status_code == 401, path
 
 
 async def test_it_serves_though_the_page_is_not_there(folder):

@@ -13,7 +13,8 @@ import pytest
 import redis as sync_redis
 
 from schemas import channels
-from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.solana import networks
 
 PARTITIONS = 8
 GROUPS = {"pnl": tag_of_wallets, "market": tag_of_mints, "store": tag_of_mints}
@@ -23,7 +24,7 @@ GROUPS = {"pnl": tag_of_wallets, "market": tag_of_mints, "store": tag_of_mints}
 def redis(stores):
     """The stores' Redis with nothing of a pipeline in it, before and after."""
     client = sync_redis.Redis.from_url(stores.redis_url)
-    of_pipeline = [channels.STATUS.stream]
+    of_pipeline = [channels.STATUS.stream, CHAIN.make()]
     of_pipeline += [
         WATERMARK.make(tag=tag(number), group=group)
         for group, tag in GROUPS.items()
@@ -96,8 +97,26 @@ def test_the_head_is_the_newest_slot_whatever_was_told_last(api, redis):
 
 
 def test_without_a_key_the_status_is_all_that_is_told(api, redis):
-    assert ask(api).json().keys() == {"status", "timestamp"}
+    assert ask(api).json().keys() == {"status", "timestamp", "chain"}
     assert ask(api).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "network"),
+    [
+        ("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "mainnet"),
+        (networks.SIMULATED, "simulated"),
+        (networks.RECORDED, "recorded"),
+        ("1" * 32, None),  # a cluster of somebody's own
+        (None, None),
+    ],
+)
+def test_the_chain_is_named_to_everybody_and_never_guessed(api, redis, said, network):
+    if said is not None:
+        redis.set(CHAIN.make(), said)
+    wanted = {"network": network, "genesis_hash": said}
+    assert ask(api).json()["chain"] == wanted
+    assert ask(api, api.key).json()["chain"] == wanted
 
 
 def test_a_group_that_is_behind_is_named(api, redis):
@@ -131,7 +150,7 @@ def test_a_silent_chain_is_told(api, redis):
     told = answer.json()
     assert (answer.status_code, told["status"]) == (200, "degraded")
     [reason] = told["reasons"]
-    assert reason.startswith(("no slot was told of for 90 s", "no slot was told of for 91 s"))
+    assert reason.startswith(("no slot has arrived for 90 s", "no slot has arrived for 91 s"))
 
 
 def test_gaps_of_the_last_day_are_told_and_older_ones_are_not(api, redis, clickhouse):

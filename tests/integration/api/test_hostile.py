@@ -28,11 +28,11 @@ from hiredis import Reader
 
 from infra.redis.client import connect as connect_redis
 from pipeline.chaos import stores
-from tests.integration.api.hostile_texts import BROKEN_BODY, MARK
-from tests.integration.api.hostility import Hostility, Operation
-from tests.integration.api.oracle import Known, known
-from tests.integration.api.simulation import Simulation
-from tests.integration.api.wire import Answer, Ear, Wire
+from tests.support.api.hostile_texts import BROKEN_BODY, MARK
+from tests.support.api.hostility import Hostility, Operation
+from tests.support.api.oracle import Known, known
+from tests.support.api.simulation import Simulation
+from tests.support.api.wire import Answer, Ear, Wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -169,7 +169,7 @@ async def test_ten_thousand_hostile_requests(overheard, simulation, truth):
     assert memory.memory_info().rss < 500e6
     async with httpx.AsyncClient(base_url=overheard.api.url, timeout=60) as client:
         sane = await client.get("/api/health")
-    assert sane.json().keys() == {"status", "timestamp"}
+    assert sane.json().keys() == {"status", "timestamp", "chain"}
     after = await state_of_stores(simulation)
     assert [
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from infra.chain.source import SlotCompleted, SlotConfirmed, SlotEvent, SlotFinalized, SlotStarted
-from schemas import transaction_error
 from schemas.proto.geyser_pb2 import (
     SLOT_PROCESSED,
     SubscribeRequest,
     SubscribeUpdate,
     SubscribeUpdateDeshred,
 )
-from schemas.rpc_json import transaction_to_json
-from tests.integration import npm
+from schemas.solana import transaction_error
+from schemas.solana.rpc_json import transaction_to_json
+from tests.support import npm
 
 Serve = Any
 SCRIPT = Path(__file__).parent / "official_client"

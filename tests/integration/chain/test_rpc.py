@@ -16,9 +16,10 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
 )
-from schemas import base58
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_info_from_json, transaction_to_json
+from schemas.solana import base58
+from schemas.solana.networks import network_of
+from schemas.solana.rpc_json import transaction_info_from_json, transaction_to_json
 
 Serve = Any
 CONFIRMED = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
@@ -47,6 +48,11 @@ async def rpc(serve: Serve, market_events: list[SlotEvent]) -> AsyncIterator[Rpc
     chain.publish(market_events)
     async with aiohttp.ClientSession() as http:
         yield Rpc(http, f"http://127.0.0.1:{chain.chain.rpc_port}")
+
+
+async def test_the_genesis_hash_names_a_simulated_chain(rpc: Rpc) -> None:
+    said = await rpc.call("getGenesisHash")
+    assert network_of(said) == "simulated"
 
 
 def infos(events: list[SlotEvent], slot: int) -> list[SubscribeUpdateTransactionInfo]:

@@ -24,7 +24,6 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
 )
-from schemas import base58
 from schemas.proto.geyser_pb2 import (
     CONFIRMED,
     FINALIZED,
@@ -39,6 +38,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeRequest,
     SubscribeUpdate,
 )
+from schemas.solana import base58, networks
 
 Serve = Any
 
@@ -377,6 +377,8 @@ async def test_a_slow_consumer_is_dropped(serve: Serve, market_events: list[Slot
 
 class Breathless:
     """A source that is always late: it never pauses."""
+
+    genesis_hash = networks.SIMULATED
 
     def __init__(self, transactions: list[ChainTransaction]) -> None:
         self._batch = tuple(transactions[:100])

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from infra.chain.source import SlotCompleted, SlotConfirmed, SlotEvent, SlotFinalized
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from schemas.proto import geyser_pb2 as geyser
 from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED
 

@@ -17,9 +17,9 @@ from pipeline.decoding.registry import PROGRAM_IDS
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
-from pipeline.solana.address import key
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
+from schemas.solana.addresses import key
 
 SLOTS = 150
 

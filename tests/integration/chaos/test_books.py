@@ -16,7 +16,7 @@ from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.market.books import open_books as open_market
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import HOUR_MS, ColdMints
+from pipeline.agents.pnl.cold import ColdMints
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.chaos import stores
@@ -24,7 +24,8 @@ from pipeline.chaos.compare import Oracle, books, markets
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Stored
 from schemas.rows import TABLES
-from tests.integration.systems import running_valkey
+from schemas.times import HOUR_MS
+from tests.support.systems import running_valkey
 
 # What makes a row another one's successor.
 IDENTITY = {

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.support.waiting import eventually
 
 CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
 
@@ -53,16 +54,16 @@ def test_who_ends_it_is_left_neither_processes_nor_files(
         stderr=subprocess.PIPE,
     )
     try:
-        deadline = time.monotonic() + 60
-        started: list[psutil.Process] = []
-        while len(started) < 8:
-            assert time.monotonic() < deadline
+
+        def all_started() -> list[psutil.Process] | None:
             assert child.poll() is None
-            time.sleep(0.2)
-            started = psutil.Process(child.pid).children(recursive=True)
+            found = psutil.Process(child.pid).children(recursive=True)
+            return found if len(found) >= 8 else None
+
+        started = eventually(all_started)
         assert list(tmp_path.iterdir())
         child.send_signal(number)
-        _, said = child.communicate(timeout=30)
+        _, said = child.communicate(timeout=120)
     finally:
         child.kill()
     assert child.returncode == 1

@@ -14,9 +14,9 @@ from pipeline.chaos.movements import Movement, balances, movements, of_mints
 from pipeline.chaos.values import Valuer
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice
-from schemas.base58 import encode
 from schemas.codec import swap_from_proto
 from schemas.proto.tape_pb2 import SlotBatch
+from schemas.solana.base58 import encode
 
 
 def swaps(batches: list[SlotBatch]) -> dict[tuple[str, int], Any]:

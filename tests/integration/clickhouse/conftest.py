@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ import clickhouse_connect
 import pytest
 
 from infra.clickhouse.embedded import server
-from infra.process import free_port
+from infra.local.process import free_port
+from tests.support.systems import bound
+from tests.support.waiting import eventually
 
 
 @dataclass
@@ -37,7 +38,7 @@ def running(data: Path, log: Path, **env: str) -> Iterator[Embedded]:
     port = free_port()
     with log.open("w") as output:
         process = subprocess.Popen(
-            server(data, port).command,
+            bound(server(data, port).command),
             stdout=output,
             stderr=output,
             env=os.environ | env,
@@ -57,16 +58,15 @@ def running(data: Path, log: Path, **env: str) -> Iterator[Embedded]:
 
 
 def _wait_until_ready(embedded: Embedded) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    def said() -> bytes | None:
         assert embedded.process.poll() is None, embedded.log.read_text()
         try:
             with urlopen(f"{embedded.url}/ping", timeout=5) as answer:
-                assert answer.read() == b"Ok.\n"
-                return
+                return bytes(answer.read())
         except URLError:
-            time.sleep(0.1)
-    raise AssertionError(embedded.log.read_text())
+            return None
+
+    assert eventually(said, embedded.log.read_text) == b"Ok.\n"
 
 
 @pytest.fixture(scope="module")

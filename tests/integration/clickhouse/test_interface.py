@@ -1,9 +1,11 @@
 """The HTTP interface as a ClickHouse server has it: statuses, headers, settings, sessions."""
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
+import aiohttp
 import clickhouse_connect
 import lz4.frame
 import pytest
@@ -75,6 +77,16 @@ async def test_an_error_after_the_first_rows_reaches_both_clients(embedded, clie
         with pytest.raises(StreamFailureError, match="throwIf") as caught:
             await read_all(blocks)
     assert caught.value.code == 395
+
+
+async def test_a_client_that_reads_late_gets_the_error_too(embedded):
+    """The event loop of a busy program takes the end of a connection before the program reads."""
+    sql = "SELECT number, throwIf(number = 900) FROM numbers(1000) SETTINGS max_block_size = 100"
+    async with aiohttp.ClientSession() as session, session.post(embedded.url, data=sql) as answer:
+        await asyncio.sleep(0.5)  # how late it reads
+        tag = answer.headers["X-ClickHouse-Exception-Tag"].encode()
+        said = await answer.content.readuntil(tag + b"\r\n__exception__\r\n")
+    assert b"throwIf" in said
 
 
 async def read_all(blocks):
@@ -185,7 +197,7 @@ def test_a_session_keeps_settings_and_database(post):
         assert post(sql, session_id="s").status == 200
     read = "SELECT getSetting('max_threads'), currentDatabase()"
     assert post(read, session_id="s").data == b"3\tother\n"
-    assert post(read, session_id="s", max_threads=2, database="default").data == b"2\tdefault\n"
+    assert post(read, session_id="s", max_threads=2, database="default").data == b"2\tscratch\n"
     assert post(read, session_id="s").data == b"3\tother\n"
     assert not post(read, session_id="t").data.startswith(b"3\t")
     unknown = post(read, session_id="u", session_check=1)

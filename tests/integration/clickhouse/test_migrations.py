@@ -12,6 +12,37 @@ from infra.clickhouse.migrations import Migration, MigrationError, known, migrat
 from infra.settings import Settings
 from schemas.rows import TABLES
 
+# Two wallets with a gain and a loss in a token, over two days.
+GAINS = (
+    """INSERT INTO positions (mint, wallet, day, slot, bought_raw_low, sold_raw_low,
+        bought_lamports_low, bought_usd_micros_low, sold_lamports_low, sold_usd_micros_low,
+        matched_proceeds_lamports_low, matched_proceeds_usd_micros_low,
+        matched_cost_lamports_low, matched_cost_usd_micros_low, buys, sells, wins, losses,
+        first_trade_slot, first_trade_time, last_trade_time)
+    VALUES
+        ('m', 'a', '2026-07-01', 5, 90, 30, 900, 9000, 400, 4000, 400, 4000, 300, 3000, 2, 1, 1, 0,
+         5, 1782900000, 1782900100),
+        ('m', 'a', '2026-07-02', 9, 90, 60, 900, 9000, 500, 5000, 500, 5000, 600, 6000, 2, 2, 1, 1,
+         5, 1782900000, 1782990000),
+        ('m', 'b', '2026-07-02', 8, 10, 10, 100, 1000, 700, 7000, 700, 7000, 100, 1000, 1, 1, 1, 0,
+         7, 1782980000, 1782990000)""",
+    """INSERT INTO wallet_days (wallet, day, slot, bought_lamports_low,
+        bought_usd_micros_low, sold_lamports_low, sold_usd_micros_low,
+        matched_proceeds_lamports_low, matched_proceeds_usd_micros_low,
+        matched_cost_lamports_low, matched_cost_usd_micros_low, buys, sells, wins, losses)
+    VALUES
+        ('a', '2026-07-01', 5, 900, 9000, 400, 4000, 400, 4000, 300, 3000, 2, 1, 1, 0),
+        ('a', '2026-07-02', 9, 0, 0, 100, 1000, 100, 1000, 300, 3000, 0, 1, 0, 1),
+        ('b', '2026-07-02', 8, 100, 1000, 700, 7000, 700, 7000, 100, 1000, 1, 1, 1, 0)""",
+    """INSERT INTO lot_matches (wallet, mint, signature, slot, tx_index, block_time, kind,
+        lot_number, quantity_raw, cost_lamports, cost_usd_micros, proceeds_lamports,
+        proceeds_usd_micros)
+    VALUES
+        ('a', 'm', 's1', 5, 1, 1782900100, 'sale', 0, 30, 300, 3000, 400, 4000),
+        ('a', 'm', 's2', 9, 1, 1782990000, 'sale', 0, 30, 300, 3000, 100, 1000),
+        ('b', 'm', 's3', 8, 1, 1782990000, 'transfer', 0, 5, 50, 500, NULL, NULL)""",
+)
+
 
 @pytest.fixture
 def settings(embedded, request):
@@ -186,6 +217,61 @@ def test_a_swap_is_one_row_however_often_it_is_written(settings):
         assert client.command("SELECT sum(wallet_amount_raw) FROM swaps FINAL") == 14
         client.command("OPTIMIZE TABLE swaps FINAL")
         assert client.command("SELECT count() FROM swaps") == 2
+
+
+def test_gains_read_the_same_after_the_columns_are_renamed(settings):
+    """Rows that were written before 0033 keep their figures under `realized` and `rank`."""
+    before = [m for m in known() if m.number < 33]
+    views = ("wallet_positions", "position_days", "wallet_daily", "leaderboard")
+    tables = ("lot_matches", "positions", "wallet_days")
+    aliases = "{0}_lamports, {0}_usd_micros"
+    migrate(settings, before)
+    with connect(settings) as client:
+        for statement in GAINS:
+            client.command(statement)
+        shown = {view: client.query(f"SELECT * FROM {view} ORDER BY ALL") for view in views}
+        gains = {table: gain_rows(client, table, aliases.format("realised")) for table in tables}
+    assert all(len(each.result_rows) > 1 for each in shown.values())
+    assert all(any(row != (0, 0) for row in rows) for rows in gains.values())
+    assert migrate(settings) == [m for m in known() if m.number >= 33]
+    with connect(settings) as client:
+        for view, old in shown.items():
+            now = client.query(f"SELECT * FROM {view} ORDER BY ALL")
+            names = [name.replace("realised", "realized") for name in old.column_names]
+            names = ["rank" if name == "place" else name for name in names]
+            assert list(now.column_names) == names, view
+            assert now.result_rows == old.result_rows, view
+        for table, rows in gains.items():
+            assert gain_rows(client, table, aliases.format("realized")) == rows, table
+        left = client.query(
+            "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() "
+            "AND concat(name, comment) ILIKE '%realis%' UNION ALL "
+            "SELECT name, '', comment FROM system.tables WHERE database = currentDatabase() "
+            "AND comment ILIKE '%realis%'"
+        )
+        assert left.result_rows == []
+
+
+def gain_rows(client, table, columns):
+    return client.query(f"SELECT {columns} FROM {table} FINAL ORDER BY ALL").result_rows
+
+
+def test_swaps_written_before_are_found_by_their_quote(settings):
+    """The projection of 0034 is made of rows that were there before it."""
+    migrate(settings, [m for m in known() if m.number < 34])
+    with connect(settings) as client:
+        client.command(
+            "INSERT INTO swaps (signature, slot, block_time, mint, quote_mint)"
+            " SELECT toString(number), number, 1700000000 + number, toString(number % 500),"
+            " if(number = 40000, 'rare', 'common') FROM numbers(50000)"
+        )
+    migrate(settings)
+    with connect(settings) as client:
+        found = client.query(
+            "SELECT slot FROM swaps WHERE quote_mint = 'rare' AND block_time > 1700000000"
+        )
+        assert found.result_rows == [(40_000,)]
+        assert int(found.summary["read_rows"]) < 10_000
 
 
 def test_a_database_without_a_name_of_ours_is_left_alone(settings):

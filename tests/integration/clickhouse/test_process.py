@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import clickhouse_connect
@@ -15,8 +14,9 @@ from click.testing import CliRunner
 from infra.clickhouse import client
 from infra.clickhouse.command import clickhouse
 from infra.clickhouse.embedded import server
-from infra.process import NotReady, free_port
+from infra.local.process import NotReady, free_port
 from infra.settings import Settings
+from tests.support.waiting import eventually
 
 
 def connect(embedded, **options):
@@ -54,7 +54,7 @@ def test_a_stop_does_not_wait_for_long_queries(start):
                 "INSERT INTO FUNCTION null('n UInt64') SELECT number FROM numbers(1e15)",
             )
         ]
-        time.sleep(0.5)
+        eventually(lambda: running_queries(embedded) == len(busy))
         embedded.process.terminate()
         assert embedded.process.wait(60) == 0
         for query in busy:
@@ -63,12 +63,17 @@ def test_a_stop_does_not_wait_for_long_queries(start):
                 assert query.result().headers["X-ClickHouse-Exception-Code"] == "394"
 
 
+def running_queries(embedded):
+    sql = "SELECT count() FROM system.processes WHERE query NOT LIKE '%system.processes%'"
+    return int(urllib3.request("POST", f"{embedded.url}/", body=sql).data)
+
+
 def test_a_stop_lets_a_short_query_finish(start):
     with start() as embedded, ThreadPoolExecutor() as pool:
         query = pool.submit(
             urllib3.request, "POST", f"{embedded.url}/", body="SELECT sleep(0.6) FORMAT JSON"
         )
-        time.sleep(0.3)
+        eventually(lambda: running_queries(embedded) == 1 or query.done())
         embedded.process.terminate()
         assert query.result().status == 200
 

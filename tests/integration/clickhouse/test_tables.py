@@ -10,6 +10,8 @@ import pytest
 import urllib3
 from clickhouse_connect.driver.exceptions import DatabaseError
 
+from tests.support.waiting import eventually
+
 ROWS = 200_000
 SWAPS = """
 CREATE OR REPLACE TABLE swaps (
@@ -90,17 +92,10 @@ def test_an_insert_whose_client_dies_leaves_nothing(embedded, client):
         body = b"INSERT INTO cut FORMAT CSV\n" + b"1\n" * 1_000_000
         head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body) + 2}\r\n\r\n"
         connection.sendall(head.encode() + body)
-        wait_until(lambda: client.command(inserts) == 1)
+        eventually(lambda: client.command(inserts) == 1)
         time.sleep(0.3)  # all but the last row have arrived
-    wait_until(lambda: client.command(inserts) == 0)
+    eventually(lambda: client.command(inserts) == 0)
     assert client.command("SELECT count() FROM cut") == 0
-
-
-def wait_until(holds, timeout_s=10):
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("body", [b"1\nno number\n", b"1,2,3\n" * 3, b'{"a":'])
@@ -145,7 +140,7 @@ def test_values_and_selects_insert_and_are_counted(client):
 
 def test_the_latest_version_replaces(client):
     client.command(
-        "CREATE OR REPLACE TABLE pnl (wallet String, slot UInt64, realised_raw Int256) "
+        "CREATE OR REPLACE TABLE pnl (wallet String, slot UInt64, realized_raw Int256) "
         "ENGINE = ReplacingMergeTree(slot) ORDER BY wallet"
     )
     for slot in (2, 3, 1, 3):
@@ -206,9 +201,9 @@ def test_a_query_whose_client_leaves_is_stopped(embedded, client):
         left = pool.submit(
             urllib3.request, "POST", f"{embedded.url}/", body=sql, timeout=1, retries=False
         )
-        wait_until(lambda: client.command(running) == 1)
+        eventually(lambda: client.command(running) == 1)
         assert isinstance(left.exception(), urllib3.exceptions.TimeoutError)
-    wait_until(lambda: client.command(running) == 0)
+    eventually(lambda: client.command(running) == 0)
 
 
 def test_reading_slowly_holds_up_nobody(embedded, client):

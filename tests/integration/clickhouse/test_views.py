@@ -3,10 +3,12 @@
 Every row is written twice, in blocks cut differently: no view may count it twice.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -56,10 +58,15 @@ def simulated():
     return batches, events
 
 
+async def nothing_before(mints, before_slot):
+    return {}
+
+
 def write(client, batches, every):
     """Write batches, so many an insert, however often they have been written before."""
-    books = TapeBooks(0)
+    books = TapeBooks(0, nothing_before)
     for number, batch in enumerate(batches, start=1):
+        asyncio.run(books.load([batch]))
         books.apply(batch)
         if number % every == 0 or number == len(batches):
             for table, rows in books.take().rows.items():
@@ -127,11 +134,16 @@ def test_trades_are_the_swaps_in_human_units(tape, reader):
     assert len(found) == len(swaps) > 5_000
     assert found.keys() == swaps.keys()
     assert reader.command("SELECT count() FROM trades") == len(swaps)
+    created = {e.mint: e.platform for e in tape[1] if isinstance(e, Creation) and e.platform}
+    in_pools = 0
     for identity, swap in swaps.items():
         row = found[identity]
         for name in ("slot", "tx_index", "wallet", "mint", "quote_mint", "dex", "pool", "router",
-                     "platform", "fee_payer"):  # fmt: skip
+                     "fee_payer"):  # fmt: skip
             assert row[name] == getattr(swap, name), name
+        launchpad = created.get(swap.mint, swap.platform)
+        assert row["platform"] == launchpad
+        in_pools += bool(launchpad) and not swap.platform
         assert row["side"] == swap.side.name.lower()
         assert row["block_time"] == datetime.fromtimestamp(swap.block_time_ms / 1000, UTC)
         human = 10**swap.decimals, 10**swap.quote_decimals
@@ -148,6 +160,7 @@ def test_trades_are_the_swaps_in_human_units(tape, reader):
             "tip_sol": swap.tip_lamports / 1e9,
         }.items():
             assert row[name] == (None if value is None else pytest.approx(value)), name
+    assert in_pools > 30, "a token keeps its launch platform behind its curve"
 
 
 def test_the_raw_columns_turn_back_into_what_was_traded(tape, reader):
@@ -248,7 +261,7 @@ def test_tokens_known_are_the_chains_then_what_rpc_said(empty):
 
 
 def test_query_hourly_volume(tape, reader):
-    wanted = defaultdict(lambda: [0, 0.0, set()])
+    wanted: Any = defaultdict(lambda: [0, 0.0, set()])
     for swap in swaps_of(tape):
         entry = wanted[hour_of(swap.block_time_ms), swap.dex]
         entry[0] += 1
@@ -389,16 +402,16 @@ def test_query_sandwich_victims(empty):
     ]  # fmt: skip
 
 
-def position(wallet, day, realised_micros, sells, mint="M", slot=1):
+def position(wallet, day, realized_micros, sells, mint="M", slot=1):
     zeros = {
         name: [] if kind.startswith("Array") else 0
         for name, kind in TABLES["positions"].columns.items()
     }
-    gain = "matched_proceeds" if realised_micros > 0 else "matched_cost"
+    gain = "matched_proceeds" if realized_micros > 0 else "matched_cost"
     return tuple((zeros | {
         "wallet": wallet, "mint": mint, "day": day, "sells": sells, "slot": slot,
-        f"{gain}_usd_micros_low": abs(realised_micros),
-        f"{gain}_lamports_low": abs(realised_micros) * 6, "last_trade_slot": slot,
+        f"{gain}_usd_micros_low": abs(realized_micros),
+        f"{gain}_lamports_low": abs(realized_micros) * 6, "last_trade_slot": slot,
         "last_trade_time": 1_785_500_000_000,
     }).values())  # fmt: skip
 
@@ -417,15 +430,15 @@ def test_query_top_wallets(empty):
         ])  # fmt: skip
         insert(writer, "slots", [(100, None, "", 1_785_500_000_000, 0, 0, 0, 0, True, None)])
     rows = ask(reader, "top-wallets", mint="M")
-    assert [(row["wallet"], row["realised_usd"], row["sold_times"]) for row in rows] == [
+    assert [(row["wallet"], row["realized_usd"], row["sold_times"]) for row in rows] == [
         ("first", 4.0, 1), ("steady", 2.5, 1), ("loser", -1.0, 1),
     ]  # fmt: skip
-    assert rows[0]["realised_sol"] == pytest.approx(0.024)
-    board = reader.query("SELECT place, wallet, realised_usd FROM leaderboard WHERE mint = 'M'")
+    assert rows[0]["realized_sol"] == pytest.approx(0.024)
+    board = reader.query("SELECT rank, wallet, realized_usd FROM leaderboard WHERE mint = 'M'")
     assert sorted(board.result_rows) == [
         (1, "was-rich", 900.0), (2, "steady", 7.5), (3, "first", 4.0), (4, "loser", -1.0),
     ]  # fmt: skip
-    now = reader.query("SELECT mint, realised_usd FROM wallet_positions WHERE wallet = 'steady'")
+    now = reader.query("SELECT mint, realized_usd FROM wallet_positions WHERE wallet = 'steady'")
     assert now.result_rows == [("M", 7.5)]
 
 

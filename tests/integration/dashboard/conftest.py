@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +14,10 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from infra.bench.roles import stack
-from infra.running import addresses
-from tests.integration import npm
-from tests.integration.dashboard.looking import Up, Visit
+from infra.local.running import addresses
+from tests.support import npm
+from tests.support.dashboard import Up, Visit
+from tests.support.waiting import eventually
 
 ACCESSIBILITY = Path(__file__).parent / "accessibility"
 RATE = 60  # transactions a second: two test processes and a browser share the machine
@@ -63,14 +63,11 @@ def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         running = Up(role.child.pid, folder)
 
         def has_something() -> bool:
+            role.check()
             running.addresses = addresses(folder)
             return bool(running.addresses) and len(trending(running)) >= 5
 
-        deadline = time.monotonic() + STARTS_WITHIN_S
-        while not has_something():
-            role.check()
-            assert time.monotonic() < deadline, role.log.read_text()[-2000:]
-            time.sleep(0.5)
+        eventually(has_something, lambda: role.log.read_text()[-2000:], STARTS_WITHIN_S)
         yield running
 
 

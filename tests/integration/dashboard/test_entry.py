@@ -15,12 +15,13 @@ from playwright.sync_api import Page, expect
 
 from api.access.keys import new
 from infra.settings import Settings
-from tests.integration.api.conftest import Served, served
-from tests.integration.dashboard.looking import ask, rows, texts_of
+from tests.support.api.served import Served, served
+from tests.support.dashboard import ask, rows, texts_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 KEY = re.compile(r"soltape_\w+")
+SIMULATED = "Simulated chain: prices and wallets are invented"
 UNAUTHORISED = "Failed to load resource: the server responded with a status of 401 "
 
 
@@ -101,8 +102,21 @@ def test_a_plan_without_live_swaps_of_a_wallet_has_the_rest_of_its_page(
     submit(visit.page, key_of_plan(up, "free"))
     expect(rows(visit.page, "Positions, newest trade first").first).to_be_visible()
     expect(rows(visit.page, "Swaps of the wallet, newest first").first).to_be_visible()
-    expect(visit.page.get_by_text("the plan free has no filters by wallet")).to_be_visible()
+    expect(visit.page.get_by_text("this key has the plan free")).to_be_visible()
     expect(visit.page.get_by_role("alert").filter(visible=True)).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["live", "trending", "token", "wallet", "system", "nowhere"])
+def test_every_page_says_that_the_chain_is_simulated(look: Any, path: str) -> None:
+    banner = look(path).page.get_by_text(SIMULATED, exact=True)
+    expect(banner).to_be_visible()
+    assert banner.bounding_box()["y"] == 0
+
+
+def test_without_a_key_too(look: Any, api: Served) -> None:
+    page = look("live", api.url).page
+    expect(page.get_by_label("API key")).to_be_visible()
+    expect(page.get_by_text(SIMULATED, exact=True)).to_be_visible()
 
 
 def test_what_is_no_key_is_told_without_asking_anybody(look: Any, api: Served) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.dashboard.looking import Visit, focused, loading, rows
+from tests.support.dashboard import Visit, focused, loading, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

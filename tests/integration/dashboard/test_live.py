@@ -10,7 +10,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.dashboard.looking import rows, texts_of
+from tests.support.dashboard import rows, texts_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

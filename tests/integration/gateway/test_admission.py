@@ -11,13 +11,14 @@ from redis.exceptions import RedisError
 
 from api.access import register
 from api.access.keys import Record, new, parse
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
-from tests.integration.systems import Mortal
+from tests.support.systems import Mortal
+from tests.support.waiting import without_error_async
 
 
 class Server(Mortal):
@@ -128,9 +129,9 @@ async def test_what_is_no_key_is_refused_without_asking_redis(text, code):
         async def ask(self, commands):
             raise AssertionError(commands)
 
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(Refusal) as refused:
         await admission(Nobody()).admit(text)
-    refusal = refusal.value
+    refusal = refused.value
     assert (refusal.status, refusal.code) == (401, code)
     assert refusal.headers["WWW-Authenticate"].startswith("ApiKey ")
     body = json.loads(refusal.body("1-a", "/ws"))
@@ -165,13 +166,7 @@ async def test_a_lease_that_is_not_renewed_ends_and_one_that_is_does_not(redis, 
     dead, living = admission(redis), admission(redis)
     await dead.admit(text)
     assert await redis.ask([("PTTL", leases_key(text))]) <= [1_000]
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                admitted = await living.admit(text)
-                break
-            except Refusal:
-                await asyncio.sleep(0.05)
+    admitted = await without_error_async(lambda: living.admit(text), Refusal)
     assert await leases(redis, text) == {admitted.lease_id}
     [before] = await redis.ask([("ZSCORE", leases_key(text), admitted.lease_id)])
     await asyncio.sleep(0.01)
@@ -284,13 +279,8 @@ async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, r
 
 
 async def back(redis):
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await redis.ask([("PING",)])
-                return redis
-            except RedisError:
-                await asyncio.sleep(0.02)
+    await without_error_async(lambda: redis.ask([("PING",)]), RedisError)
+    return redis
 
 
 RUSH = """
@@ -299,7 +289,7 @@ from api.access import register
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 from stream_gateway.admission import Admission, Refusal
-from tests.integration.systems import Mortal
+from tests.support.systems import Mortal
 
 async def main(url, key):
     settings = Settings(_env_file=None, access_redis_url=url, log_level="error")

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from infra.process import free_port
-from tests.integration.gateway.conftest import WITHIN_S, running_gateway
+from infra.local.process import free_port
+from tests.support.gateway.running import WITHIN_S, running_gateway
 
 
 def soltape(*arguments, **settings):

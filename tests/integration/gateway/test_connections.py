@@ -8,7 +8,7 @@ import json
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.integration.gateway.conftest import WITHIN_S, closing, opened, running_gateway
+from tests.support.gateway.running import WITHIN_S, closing, opened, running_gateway
 
 
 @pytest.fixture

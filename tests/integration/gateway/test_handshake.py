@@ -8,20 +8,22 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from api.access.keys import new
-from tests.integration.gateway.conftest import (
+from tests.support.gateway.running import (
     WITHIN_S,
     Gateway,
     closing,
     opened,
     running_gateway,
 )
-from tests.integration.systems import running_valkey
+from tests.support.systems import running_valkey
+from tests.support.waiting import without_error_async
 
 UPGRADE = {
     "Upgrade": "websocket",
@@ -37,7 +39,7 @@ def asked(gateway, path, headers=(), method="GET"):
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=WITHIN_S)
     try:
         connection.request(method, path, headers=dict(headers))
-        answer = connection.getresponse()
+        answer: Any = connection.getresponse()
         answer.body = answer.read()
         return answer
     finally:
@@ -167,13 +169,8 @@ class TestRefused:
             assert answer.status == 429
             problem(answer, "too_many_connections")
             assert int(answer.headers["retry-after"]) > 0
-        async with asyncio.timeout(WITHIN_S):
-            while True:  # the place is free once the gateway has seen the end
-                try:
-                    async with opened(gateway, key):
-                        return
-                except InvalidStatus:
-                    await asyncio.sleep(0.01)
+        # The place is free once the gateway has seen the end.
+        await (await without_error_async(lambda: opened(gateway, key), InvalidStatus)).close()
 
     @pytest.mark.parametrize(
         "path", ["/", "/ws/", "/ws/x", "/WS", "/metrics", "//ws", "/%77s", "http://x/ws"]
@@ -257,13 +254,9 @@ class TestBounds:
                 problem(answer, "busy")
                 assert (await asyncio.to_thread(asked, gateway, "/health/live")).status == 200
                 await second.close()
-                async with asyncio.timeout(WITHIN_S):
-                    while True:
-                        try:
-                            async with opened(gateway, key):
-                                return
-                        except InvalidStatus:
-                            await asyncio.sleep(0.01)
+                await (
+                    await without_error_async(lambda: opened(gateway, key), InvalidStatus)
+                ).close()
 
     async def test_who_says_nothing_gets_a_ping_and_then_the_end(self, tmp_path, valkey_port):
         with running_gateway(

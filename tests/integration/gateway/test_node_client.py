@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from schemas import channels
-from tests.integration import npm
-from tests.integration.gateway.conftest import SLUGS, WITHIN_S, swap
+from tests.support import npm
+from tests.support.gateway.running import SLUGS, WITHIN_S, swap
 
 SCRIPT = Path(__file__).parent / "node_client"
 WSOL = "So11111111111111111111111111111111111111112"

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -20,14 +19,16 @@ from click.testing import CliRunner
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from infra import pages
+import infra
+from api.dashboard import routes
 from infra.cli import cli
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 from schemas import channels
-from tests.integration.gateway.conftest import WITHIN_S, swap
+from tests.support.gateway.running import WITHIN_S, swap
+from tests.support.waiting import eventually, eventually_async
 
-INFRA = Path(pages.__file__).parent
+INFRA = Path(infra.__file__).parent
 CADDY = Path(sys.executable).with_name("caddy")
 
 
@@ -45,11 +46,8 @@ def running(command, log, environment, url):
             command, env={**os.environ, **environment}, stdout=output, stderr=output
         )
     try:
-        deadline = time.monotonic() + WITHIN_S
-        while not answers(url):
-            assert child.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
+        eventually(lambda: answers(url) or child.poll() is not None, log.read_text)
+        assert child.poll() is None, log.read_text()
         yield child
     finally:
         child.terminate()
@@ -107,7 +105,7 @@ def proxy(gateway, tmp_path_factory):
 def test_page_documentation_and_api_are_at_one_address(proxy, gateway):
     url, _ = proxy
     page = httpx.get(f"{url}/")
-    assert page.text == (pages.dashboard() / "index.html").read_text()
+    assert page.text == (routes.FOLDER / "index.html").read_text()
     assert page.headers.get_list("content-security-policy") == [
         page.headers["content-security-policy"]
     ]
@@ -175,10 +173,7 @@ async def test_a_key_is_in_no_line_of_the_proxy_not_even_where_it_fails(tmp_path
                 additional_headers={"x-api-key": key},
             )
         assert refused.value.response.status_code == 502
-        deadline = time.monotonic() + WITHIN_S
-        while "/ws?" not in log.read_text():
-            assert time.monotonic() < deadline, log.read_text()
-            await asyncio.sleep(0.05)
+        await eventually_async(lambda: "/ws?" in log.read_text(), log.read_text)
         assert key not in log.read_text()
         assert "HIDDEN" in log.read_text()
 

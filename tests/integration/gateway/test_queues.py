@@ -7,7 +7,7 @@ import json
 import socket
 
 from schemas import channels
-from tests.integration.gateway.conftest import WITHIN_S, closing, opened, running_gateway, swap
+from tests.support.gateway.running import WITHIN_S, closing, opened, running_gateway, swap
 
 SUBSCRIBE = json.dumps({"action": "subscribe", "channel": "swaps"})
 

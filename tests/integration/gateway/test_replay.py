@@ -14,7 +14,7 @@ from schemas.channels import SWAPS
 from stream_gateway import replay as module
 from stream_gateway.recent import Recent
 from stream_gateway.subscriptions import Filter
-from tests.integration.gateway.reading import Client, Reader, Store, swap, until
+from tests.support.gateway.reading import Client, Reader, Store, swap, until
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ cut off the file here, and the rule is: an event that a client never saw is in a
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
@@ -23,8 +23,9 @@ from infra.redis.client import connect
 from pipeline.agents.live.streams import LiveStreams, Place
 from schemas import channels
 from schemas.channels import CREATIONS, PRICES, STATUS, SWAPS, LiveEvent
-from tests.integration.gateway.conftest import Gateway, running_gateway
-from tests.integration.gateway.reading import WITHIN_S, Store, swap, until
+from tests.support.gateway.reading import Store, swap, until
+from tests.support.gateway.running import Gateway, running_gateway
+from tests.support.waiting import eventually_async
 
 VENUES = ("pump-fun", "pump-swap", "raydium-cpmm")
 READ = (SWAPS, CREATIONS, PRICES, STATUS)
@@ -49,10 +50,7 @@ class Market:
             offset += 1
             await asyncio.sleep(self._random.uniform(0, 0.03))
         flushing.cancel()
-        deadline = time.monotonic() + WITHIN_S
-        while not await self.streams.flush():
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
+        await eventually_async(self.streams.flush)
 
     def _batch(self, offset: int) -> None:
         random, events = self._random, []
@@ -81,7 +79,7 @@ class Viewer:
         self.gaps = defaultdict(list)
         self.notices = []
         self.connections = 0
-        self._socket = None
+        self._socket: Any = None
 
     async def run(self) -> None:
         while True:

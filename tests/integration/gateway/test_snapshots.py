@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from infra.process import NotReady, free_port
+from infra.local.process import NotReady, free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.redis.pipelined import Pipelined
@@ -21,13 +21,15 @@ from infra.settings import Settings
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
 from pipeline.agents.live.vocabulary import SLUGS
-from schemas import base58, channels, redis_keys
+from schemas import channels, redis_keys
 from schemas.channels import LiveEvent, price_data, trending_data
 from schemas.prices import LastPrice
 from schemas.redis_keys import PRICE, VOCABULARY, mint_tag
+from schemas.solana import base58
 from stream_gateway import snapshots
 from stream_gateway.snapshots import NOTHING_YET, Snapshot, Snapshots
 from stream_gateway.vocabulary import Vocabulary
+from tests.support.waiting import without_error_async
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +37,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     process = valkey(tmp_path_factory.mktemp("snapshots"), "127.0.0.1", free_port())
     child = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
 
-    async def ready() -> None:
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    return await process.ready()
-                except NotReady:
-                    await asyncio.sleep(0.02)
-
     try:
-        asyncio.run(ready())
+        asyncio.run(without_error_async(process.ready, NotReady))
         yield Settings(_env_file=None, redis_url=process.address)
     finally:
         child.kill()
@@ -98,8 +92,7 @@ class Market:
     def trade(self) -> None:
         self.slot += 1
         mint = self.random.choice(self.mints)
-        usd = None if self.slot % 5 == 0 else self.slot * 2.0
-        price = LastPrice(self.slot / 8, usd, self.slot * 400, self.slot, "pool")
+        price = LastPrice(self.slot / 8, self.slot * 2.0, self.slot * 400, self.slot, "pool")
         key = PRICE.make(tag=mint_tag(mint), mint=mint)
         parts = [part for item in price.to_hash().items() for part in item]
         self.streams.state(key, lambda: [("HSET", key, "state", b"x", *parts)])
@@ -170,11 +163,14 @@ async def test_a_mint_without_a_price_is_left_out(redis: Redis, pipelined: Pipel
     reader = Snapshots(pipelined)
     message = told(await reader.prices([known, unknown]))
     assert message == {"type": "snapshot", "channel": "prices", "data": [], "as_of_id": NOTHING_YET}
+    # A version before this one wrote prices without dollars.
     await redis.hset(key, mapping=LastPrice(0.5, None, 7000, 9, "pool").to_hash())
+    assert told(await reader.prices([known, unknown]))["data"] == []
+    await redis.hset(key, mapping=LastPrice(0.5, 75.0, 7000, 9, "pool").to_hash())
     expected = {
         "mint": known,
         "price_sol": 0.5,
-        "price_usd": None,
+        "price_usd": 75.0,
         "timestamp": 7000,
         "slot": 9,
         "pool": "pool",

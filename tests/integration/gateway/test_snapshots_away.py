@@ -11,8 +11,8 @@ import orjson
 import redis as sync_redis
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.integration.gateway.conftest import Gateway, running_gateway
-from tests.integration.systems import running_valkey
+from tests.support.gateway.running import Gateway, running_gateway
+from tests.support.systems import running_valkey
 
 WITHIN_S = 60
 MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"

@@ -14,7 +14,7 @@ from schemas.channels import PRICES, SWAPS, LiveEvent
 from stream_gateway import source as module
 from stream_gateway.source import NOTHING
 from stream_gateway.subscriptions import Filter
-from tests.integration.gateway.reading import Client, Reader, Store, swap, until
+from tests.support.gateway.reading import Client, Reader, Store, swap, until
 
 
 @pytest.fixture

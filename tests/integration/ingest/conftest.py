@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,13 +25,16 @@ from aiohttp import web
 from confluent_kafka.admin import AdminClient
 
 from infra.kafka.client import confluent_client
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
-from pipeline.solana.address import TOKEN_PROGRAM, USDC, WSOL, key, signature_text, text
 from schemas import topics
+from schemas.money import USDC, WSOL
 from schemas.proto import geyser_pb2 as geyser
 from schemas.proto.geyser_pb2 import SubscribeUpdate, SubscribeUpdateTransactionInfo
-from schemas.rpc_json import transaction_to_json
+from schemas.solana.addresses import TOKEN_PROGRAM, key, signature_text, text
+from schemas.solana.rpc_json import transaction_to_json
+from tests.support.systems import bound
+from tests.support.waiting import eventually
 
 SOLFI = key("SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF")  # a swap is its token transfers
 GENESIS = 1_000
@@ -108,6 +110,7 @@ class Node:
     slots: int
     slot_s: float = 0.05
     replay_slots: int = 10**6
+    held_slots: int = 0  # the last ones, which come once `go_on` is set
     disconnect_chance: float = 0.0  # of each stream, at each slot
     rpc_serves: bool = True
     chain: list[Slot] = field(default_factory=list)
@@ -122,6 +125,8 @@ class Node:
         self._subscribers: list[asyncio.Queue[SubscribeUpdate | bytes | None]] = []
         self.subscribed = asyncio.Event()
         self.done = asyncio.Event()
+        self.held = asyncio.Event()
+        self.go_on = asyncio.Event()
         head = GENESIS
         for number in range(GENESIS + 1, GENESIS + 1 + self.slots):
             dice = self._random.random()
@@ -153,6 +158,9 @@ class Node:
         await self.subscribed.wait()
         told = {geyser.SLOT_CONFIRMED: GENESIS, geyser.SLOT_FINALIZED: GENESIS}
         for at, slot in enumerate(self.chain):
+            if self.held_slots and at == len(self.chain) - self.held_slots:
+                self.held.set()
+                await self.go_on.wait()
             updates: list[SubscribeUpdate | bytes] = [
                 self._transaction(slot, info) for info in slot.transactions
             ]
@@ -305,7 +313,7 @@ class Role:
         self._started_at = len(self.log)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "infra.cli", "ingest"],
+                bound([sys.executable, "-m", "infra.cli", "ingest"]),
                 env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(free_port())},
                 stderr=log,
                 stdout=log,
@@ -336,10 +344,7 @@ async def kafka(broker: Any) -> str:
     if ours := existing.intersection(names):
         for deleted in admin.delete_topics(list(ours)).values():
             deleted.result(timeout=10)
-    deadline = time.monotonic() + 10
-    while set(admin.list_topics(timeout=10).topics).intersection(names):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.1)
+    eventually(lambda: not set(admin.list_topics(timeout=10).topics).intersection(names))
     return settings.kafka_bootstrap
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from infra.kafka.topics import end_offsets
 from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
+from tests.support.waiting import eventually_async
 
 MakeNode = Callable[..., Any]
 MakeRole = Callable[[dict[str, str]], Any]
@@ -63,18 +63,15 @@ async def last_slot(kafka: str) -> int:
     return min((batches[-1].slot if batches else 0) for batches in lanes.values())
 
 
-async def until_settled(kafka: str, slot: int, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while (reached := await last_slot(kafka)) < slot:
-        assert time.monotonic() < deadline, f"settled {reached}, wanted {slot}"
-        await asyncio.sleep(0.5)
+async def until_settled(kafka: str, slot: int) -> None:
+    reached = 0
 
+    async def holds() -> bool:
+        nonlocal reached
+        reached = await last_slot(kafka)
+        return reached >= slot
 
-async def until_true(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await eventually_async(holds, lambda: f"settled {reached}, wanted {slot}")
 
 
 async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[int]:
@@ -148,14 +145,14 @@ async def test_killed_again_and_again_it_loses_and_doubles_nothing(
         await until_settled(kafka, node.chain[0].slot)  # from here on, a tape is to be continued
         kills = 0
         while not node.done.is_set():
-            await until_true(lambda: role.has_said("stream open") or node.done.is_set())
+            await eventually_async(lambda: role.has_said("stream open") or node.done.is_set())
             await asyncio.sleep(random.uniform(0, 2))
             await asyncio.to_thread(role.stop, signal.SIGKILL)
             kills += 1
             role.start()
         await live
         assert kills >= 3
-        await until_true(lambda: role.has_said("log read"))
+        await eventually_async(lambda: role.has_said("log read"))
         await until_settled(kafka, node.canonical[-1].slot)
         assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
     slots = await check_lanes(kafka, node)
@@ -201,15 +198,21 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
 async def test_what_nobody_has_is_a_gap(
     kafka: str, make_node: MakeNode, make_role: MakeRole
 ) -> None:
-    node = make_node(seed=4, slots=240, replay_slots=3, rpc_serves=False)
+    node = make_node(seed=4, slots=240, replay_slots=3, held_slots=60, rpc_serves=False)
     async with node.serve() as environment:
         role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
         live = asyncio.create_task(node.live())
         role.start()
         await until_settled(kafka, node.chain[20].slot)
         await asyncio.to_thread(role.stop, signal.SIGKILL)
-        await asyncio.sleep(1)
+        await node.held.wait()
+        before = len(node.requests)
         role.start()
+        # It gives up asking for what the node no longer has: only new slots can show the gap.
+        await eventually_async(
+            lambda: any(not request.HasField("from_slot") for request in node.requests[before:])
+        )
+        node.go_on.set()
         await live
         await until_settled(kafka, node.canonical[-1].slot)
         await asyncio.to_thread(role.stop, signal.SIGTERM)

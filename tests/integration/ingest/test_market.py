@@ -18,7 +18,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from infra.kafka.topics import end_offsets
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic

@@ -11,9 +11,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import Consumer, Producer
 
 from infra.kafka import client, topics
-from infra.process import PortInUse
+from infra.local.process import PortInUse
 from infra.settings import Settings
-from schemas.topics import HOUR_MS, Topic
+from schemas.times import HOUR_MS
+from schemas.topics import Topic
 
 
 def own_topic(partitions: int = 4) -> Topic:
@@ -69,7 +70,7 @@ async def test_aiokafka_produces_and_consumes_lz4(broker):
         **client.aiokafka_client(broker.settings),
         acks="all",
         compression_type="lz4",
-        enable_idempotence=broker.kind != "tansu",  # which refuses aiokafka's InitProducerId
+        enable_idempotence=True,
     )
     await producer.start()
     sent = [f"mint{number}".encode() * 20 for number in range(1000)]

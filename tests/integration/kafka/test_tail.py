@@ -6,17 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from infra.kafka import client, topics
-from infra.process import free_port
+from infra.local.process import free_port
 from schemas import codec
 from schemas.events import Commitment, Creation, Side, Swap
 from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, LIVE, SWAPS
+from tests.support.messages import to_proto
 
 MINTS = [f"Mint{number}" for number in range(20)]
 
@@ -35,14 +35,14 @@ def delivered(error: object, _: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def tape(broker) -> Iterator[dict[str, str]]:
+def tape(broker) -> dict[str, str]:
     """The environment of a `soltape` whose topics hold 100 swaps, a batch and a broken record."""
     import asyncio
 
     asyncio.run(topics.create(broker.settings))
     producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     for number in range(100):
-        value = codec.swap_to_proto(swap(number)).SerializeToString()
+        value = to_proto(swap(number)).SerializeToString()
         key = swap(number).mint
         producer.produce(SWAPS.name, value, key, partition=SWAPS.partition(key))
     batch = tape_pb2.LiveBatch(sent_ms=5)
@@ -56,9 +56,7 @@ def tape(broker) -> Iterator[dict[str, str]]:
         6, 10**15, "T",
     )  # fmt: skip
     producer.produce(CREATIONS.name, b"\xff\xff", partition=0)
-    producer.produce(
-        CREATIONS.name, codec.creation_to_proto(creation).SerializeToString(), partition=0
-    )
+    producer.produce(CREATIONS.name, to_proto(creation).SerializeToString(), partition=0)
     assert producer.flush(20) == 0
     return {
         **os.environ,
@@ -128,7 +126,7 @@ def test_from_now_until_interrupted(broker, tape):
         command(SWAPS.name, "--position"), env=tape, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
-    value = codec.swap_to_proto(swap(0)).SerializeToString()
+    value = to_proto(swap(0)).SerializeToString()
     try:
         deadline = time.monotonic() + 30
         os.set_blocking(reading.stdout.fileno(), False)
@@ -164,7 +162,7 @@ def test_a_broker_that_goes_away_is_a_clear_error(fresh_embedded):
     asyncio.run(topics.create(settings))
     env = {**os.environ, "KAFKA_BOOTSTRAP": settings.kafka_bootstrap}
     producer = Producer(client.confluent_producer(settings) | {"on_delivery": delivered})
-    producer.produce(SWAPS.name, codec.swap_to_proto(swap(0)).SerializeToString(), partition=0)
+    producer.produce(SWAPS.name, to_proto(swap(0)).SerializeToString(), partition=0)
     assert producer.flush(10) == 0
     reading = subprocess.Popen(
         command(SWAPS.name, "--from", "beginning"),

@@ -8,26 +8,23 @@ import pytest
 
 from infra.clickhouse.embedded import server
 from infra.clickhouse.migrations import migrate
-from infra.process import NotReady, free_port
+from infra.local.process import NotReady, free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
+from tests.support.systems import bound
+from tests.support.waiting import without_error_async
 
 
 async def started(process):
     child = subprocess.Popen(  # noqa: ASYNC220 - an instant
-        process.command,
+        bound(process.command),
         env=os.environ | dict(process.env),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                await process.ready()
-                return child
-            except NotReady:
-                await asyncio.sleep(0.05)
+    await without_error_async(process.ready, NotReady)
+    return child
 
 
 @pytest.fixture

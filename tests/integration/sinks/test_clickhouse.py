@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from infra.clickhouse.client import connect_async
-from infra.process import free_port
+from infra.local.process import free_port
 from pipeline.sinks.clickhouse import ClickHouseSink, RowsRefused
 
 

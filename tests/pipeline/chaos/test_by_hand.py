@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.chaos.books import Books, held, net_trades, piece
+from pipeline.chaos.compare import launchpads
 from pipeline.chaos.markets import Markets, weight
 from pipeline.chaos.movements import Movement, balances, movements
 from pipeline.chaos.truth import Slot, Tx, without
@@ -199,6 +200,35 @@ def test_holders_are_neither_vaults_nor_pools():
     markets.slot(each, None)
     assert markets.holders["coin"].by_owner() == {"a": 40}
     assert markets.candles["coin", 60, (NOON_MS + 400) // 60_000 * 60].buys == 1
+
+
+def test_a_token_is_of_the_platform_that_its_creation_then_its_curve_then_its_migration_names():
+    def launch(platform: str, at: int, **fields: Any) -> dict[str, Any]:
+        return {"event_index": at, "mint": "coin", "platform": platform, **fields}
+
+    def traded(dex: str, at: int) -> dict[str, Any]:
+        # The market's notes know the platform of every swap; the transaction of a pool does not.
+        return swap("a", "buy", 1, 1, at=at) | {"dex": dex, "platform": "known", "signature": "s"}
+
+    def platforms(*slots: Slot) -> list[str]:
+        return [*launchpads(slots).values()]
+
+    def one(number: int, **events: Any) -> Slot:
+        return Slot(number, number - 1, "", NOON_MS, [Tx(f"tx{number}", 0, **events)])
+
+    pool, curve = traded("pump-swap", 2), traded("meteora-dbc", 3)
+    creation = launch("bags", 1)
+    migration = launch("moved", 4, from_pool="curve")
+    assert platforms(one(1, swaps=[pool, curve])) == ["", "known"]
+    assert platforms(one(1, swaps=[pool, curve], creations=[creation])) == ["bags", "bags"]
+    late = pool | {"event_index": 5}
+    assert platforms(one(1, swaps=[pool, curve, late], migrations=[migration])) == [
+        *("", "known", "moved"),
+    ]
+    other = pool | {"mint": "other", "event_index": 6}
+    assert platforms(
+        one(1, creations=[creation]), one(2, migrations=[migration]), one(3, swaps=[pool, other])
+    ) == ["bags", ""]
 
 
 @pytest.mark.parametrize(("dollars", "expected"), [(0, 0), (1, 1024), (3, 2048), (10**9, 13_606)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
@@ -11,9 +10,11 @@ from pipeline.decoders import boop
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL, key
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder
 
 TOKEN_RAW, SOL_RAW, FEE = 33_076_589_599, 990_000, 9_000
 
@@ -23,7 +24,7 @@ def text(value: str) -> bytes:
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_trade(is_buy: bool, builder: ModuleType) -> None:
+def test_trade(is_buy: bool) -> None:
     tx = builder.TransactionBuilder("trader")
     tx.token("vault", "mint", "authority", 10 * TOKEN_RAW)
     tx.token("user_tokens", "mint", "trader", 3 * TOKEN_RAW)
@@ -49,7 +50,7 @@ def test_trade(is_buy: bool, builder: ModuleType) -> None:
     assert differences(transaction, list(read(transaction, []))) == []
 
 
-def test_a_trade_that_moved_nothing_is_refused(builder: ModuleType) -> None:
+def test_a_trade_that_moved_nothing_is_refused() -> None:
     tx = builder.TransactionBuilder("trader")
     tx.call(boop.PROGRAM, "mint curve fees vault sol_vault user_tokens trader", boop.BUY_TOKEN)
     decoded = decode_update(tx.info(), 1, 2)
@@ -58,7 +59,7 @@ def test_a_trade_that_moved_nothing_is_refused(builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("deployed", [True, False])
-def test_creation(deployed: bool, builder: ModuleType) -> None:
+def test_creation(deployed: bool) -> None:
     tx = builder.TransactionBuilder("payer")
     names = text("Name") + text("NM") + text("https://uri")
     tx.call(boop.PROGRAM, "config x mint payer", boop.CREATE_TOKEN + pack("<Q", 77) + names)
@@ -79,7 +80,7 @@ def test_creation(deployed: bool, builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("sol_first", [True, False])
-def test_migration_to_raydium(sol_first: bool, builder: ModuleType) -> None:
+def test_migration_to_raydium(sol_first: bool) -> None:
     tx = builder.TransactionBuilder("operator")
     tx.token("curve_tokens", "mint", "authority", TOKEN_RAW)
     tx.token("curve_sol", WSOL, "authority", SOL_RAW)

@@ -16,10 +16,11 @@ import orjson
 
 from pipeline.decoding.decode import decode_update
 from pipeline.decoding.registry import BY_PROGRAM
-from pipeline.solana.address import USDC, WSOL, key, text
-from pipeline.solana.layout import u64
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
 from schemas.events import Side, Swap
+from schemas.money import USDC, WSOL
+from schemas.solana.addresses import key, text
+from schemas.solana.borsh import u64
 
 CORPUS = Path(__file__).parents[4] / "shared/corpus"
 

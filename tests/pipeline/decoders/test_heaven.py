@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pipeline.decoders import heaven
 from pipeline.decoding.decode import decode_update
-from pipeline.solana.address import WSOL, key
 from schemas.events import Creation, Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder, examples
 
 METAPLEX = "metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s"
 TOKEN_RAW, SOL_RAW, FEE, RESERVE = 583_297_520_078, 13_076_171, 196_141, 85_653_015_592_490_641
@@ -23,9 +24,9 @@ def text(value: str) -> bytes:
 
 NAMES = text("Name") + text("NM") + text("https://uri")
 WRITTEN = {
-    "token-2022": lambda builder: (builder.TOKEN_2022, bytes.fromhex("d2e11ea258b84d8d"), 2),
-    "metaplex create": lambda _: (METAPLEX, b"\x2a\x00", 2),
-    "metaplex v3": lambda _: (METAPLEX, b"\x21", 1),
+    "token-2022": (builder.TOKEN_2022, bytes.fromhex("d2e11ea258b84d8d"), 2),
+    "metaplex create": (METAPLEX, b"\x2a\x00", 2),
+    "metaplex v3": (METAPLEX, b"\x21", 1),
 }
 
 
@@ -33,9 +34,9 @@ def trade_event() -> bytes:
     return heaven.TRADE_EVENT + pack("<4Q", RESERVE, 2, 3, FEE) + bytes(40)
 
 
-def test_trade_event(builder: ModuleType, examples: ModuleType) -> None:
+def test_trade_event() -> None:
     for buys in (True, False):
-        tx, call = examples.swap(builder, examples.EXAMPLES["heaven"], buys=buys)
+        tx, call = examples.swap(examples.EXAMPLES["heaven"], buys=buys)
         tx.log_event(call, trade_event())
         (swap,) = decode_update(tx.info(), 1, 2).events
         assert isinstance(swap, Swap)
@@ -44,7 +45,7 @@ def test_trade_event(builder: ModuleType, examples: ModuleType) -> None:
         assert swap.platform == "heaven"
 
 
-def create(builder: ModuleType, *, written: str | None, bought: bool) -> Any:
+def create(*, written: str | None, bought: bool) -> Any:
     tx = builder.TransactionBuilder("user")
     tx.mint("mint", decimals=9)
     for name, mint, owner, amount in (
@@ -59,7 +60,7 @@ def create(builder: ModuleType, *, written: str | None, bought: bool) -> Any:
     call = tx.call(heaven.PROGRAM, accounts, heaven.CREATE_POOL + bytes(22))
     tx.mint_to(call, "mint", "vault", 10**18)
     if written is not None:
-        program, tag, place = WRITTEN[written](builder)
+        program, tag, place = WRITTEN[written]
         for mint in ("another mint", "mint"):
             names = ["x0", "x1", "x2"]
             names[place] = mint
@@ -75,8 +76,8 @@ def create(builder: ModuleType, *, written: str | None, bought: bool) -> Any:
 
 
 @pytest.mark.parametrize("written", [*WRITTEN, None])
-def test_creation(written: str | None, builder: ModuleType) -> None:
-    decoded = decode_update(create(builder, written=written, bought=False).info(), 1, 2)
+def test_creation(written: str | None) -> None:
+    decoded = decode_update(create(written=written, bought=False).info(), 1, 2)
     assert not decoded.undecoded
     (created,) = decoded.events
     assert isinstance(created, Creation)
@@ -88,8 +89,8 @@ def test_creation(written: str | None, builder: ModuleType) -> None:
     assert (created.quote_mint, created.token_program) == (WSOL, builder.TOKEN_2022)
 
 
-def test_first_purchase(builder: ModuleType) -> None:
-    decoded = decode_update(create(builder, written=None, bought=True).info(), 1, 2)
+def test_first_purchase() -> None:
+    decoded = decode_update(create(written=None, bought=True).info(), 1, 2)
     created, swap = decoded.events
     assert isinstance(created, Creation)
     assert isinstance(swap, Swap)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
@@ -13,19 +12,18 @@ from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
+from tests.support.decoding import examples
 
 
 @pytest.mark.parametrize("heights", [True, False])
 @pytest.mark.parametrize("host", [True, False])
-def test_fees_beside_the_vault(
-    heights: bool, host: bool, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_fees_beside_the_vault(heights: bool, host: bool) -> None:
     example = examples.EXAMPLES["meteora-damm-v1"]
     if host:
         example = examples.Example(
             example.program, example.tag, example.accounts + " host", deep=True
         )
-    tx, call = examples.swap(builder, example, buys=True)
+    tx, call = examples.swap(example, buys=True)
     tx.token("fees", examples.USDC, "protocol")
     tx.token("host", examples.USDC, "host owner")
     vault_calls, call.calls = call.calls, []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
 from pipeline.decoders.meteora_damm_v2 import SWAP2_EVENT, SWAP_EVENT
 from pipeline.decoding.decode import decode_update
 from schemas.events import Swap
+from tests.support.decoding import examples
 
 DEX = "meteora-damm-v2"
 SQRT_PRICE = 9 << 62
@@ -33,11 +33,9 @@ def swap2_event(*, a_to_b: bool, fee_on_input: bool) -> bytes:
 
 @pytest.mark.parametrize("buys", [True, False])
 @pytest.mark.parametrize("fee_on_input", [True, False])
-def test_new_event(
-    buys: bool, fee_on_input: bool, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_new_event(buys: bool, fee_on_input: bool) -> None:
     """Side A is the token, B is USDC: a purchase goes B to A."""
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX], buys=buys)
+    tx, call = examples.swap(examples.EXAMPLES[DEX], buys=buys)
     tx.cpi_event(call, swap2_event(a_to_b=not buys, fee_on_input=fee_on_input))
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -47,8 +45,8 @@ def test_new_event(
     assert swap.pool_fee_mint == (swap.quote_mint if buys is fee_on_input else swap.mint)
 
 
-def test_new_event_before_it_told_reserves(builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+def test_new_event_before_it_told_reserves() -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX])
     tx.cpi_event(call, swap2_event(a_to_b=False, fee_on_input=True)[:172])
     decoded = decode_update(tx.info(), 1, 2)
     assert not decoded.undecoded
@@ -56,12 +54,12 @@ def test_new_event_before_it_told_reserves(builder: ModuleType, examples: Module
     assert decoded.events[0].pool_fee_raw == sum(FEES)
 
 
-def test_old_event(builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX], buys=False)
+def test_old_event() -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX], buys=False)
     tx.cpi_event(call, swap_event(a_to_b=True))
     (sale,) = decode_update(tx.info(), 1, 2).events
     assert (sale.pool_fee_raw, sale.pool_fee_mint) == (sum(FEES), examples.USDC)
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX], buys=True)
+    tx, call = examples.swap(examples.EXAMPLES[DEX], buys=True)
     tx.cpi_event(call, swap_event(a_to_b=False))
     (purchase,) = decode_update(tx.info(), 1, 2).events
     assert purchase.sqrt_price_x64 == SQRT_PRICE

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
 from pipeline.decoders import meteora_dbc as dbc
 from pipeline.decoding.decode import decode_update
-from pipeline.solana.address import WSOL
 from schemas.events import Creation, Migration, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder, examples
 
 DEX = "meteora-dbc"
 SQRT_PRICE, QUOTE_RESERVE, THRESHOLD = 9 << 60, 2_230_000, 85_000_000
@@ -41,10 +41,8 @@ def swap_event_2(*, fee_on_input: bool) -> bytes:
 @pytest.mark.parametrize("buys", [True, False])
 @pytest.mark.parametrize("fee_on_input", [True, False])
 @pytest.mark.parametrize("newer", [True, False])
-def test_both_events_are_one_swap(
-    buys: bool, fee_on_input: bool, newer: bool, builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX], buys=buys)
+def test_both_events_are_one_swap(buys: bool, fee_on_input: bool, newer: bool) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX], buys=buys)
     tx.cpi_event(call, swap_event(fee_on_input=fee_on_input))
     if newer:
         tx.cpi_event(call, swap_event_2(fee_on_input=fee_on_input))
@@ -77,7 +75,6 @@ def test_creation(
     partner: str,
     platform: str,
     token_2022: bool,
-    builder: ModuleType,
 ) -> None:
     tx = builder.TransactionBuilder("payer", signer)
     tx.call(dbc.PROGRAM, ["other", *"1234567", JUP_STUDIO], dbc.CREATE_CONFIG)  # not this one
@@ -100,7 +97,7 @@ def test_creation(
 
 
 @pytest.mark.parametrize("newer", [True, False])
-def test_migration(newer: bool, builder: ModuleType) -> None:
+def test_migration(newer: bool) -> None:
     tx = builder.TransactionBuilder("payer")
     for name, mint, owner in (
         ("base", "mint", "auth"),

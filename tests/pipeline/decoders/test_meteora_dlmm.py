@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
@@ -13,6 +12,7 @@ from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 DEX = "meteora-dlmm"
 FEE = 2_400
@@ -43,9 +43,9 @@ def swap2_event(*, on_input: bool = True) -> bytes:
         "4a62c0d6b1334b33",
     ],
 )
-def test_every_swap_instruction(tag: str, builder: ModuleType, examples: ModuleType) -> None:
+def test_every_swap_instruction(tag: str) -> None:
     accounts = examples.EXAMPLES[DEX].accounts + " x x"
-    tx, call = examples.swap(builder, examples.Example(PROGRAM, tag, accounts))
+    tx, call = examples.swap(examples.Example(PROGRAM, tag, accounts))
     tx.cpi_event(call, swap_event())
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -54,10 +54,8 @@ def test_every_swap_instruction(tag: str, builder: ModuleType, examples: ModuleT
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_both_events_count_once(
-    order: tuple[int, int], builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+def test_both_events_count_once(order: tuple[int, int]) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX])
     bodies = (swap_event(), swap2_event())
     for number in order:
         tx.cpi_event(call, bodies[number])
@@ -68,8 +66,8 @@ def test_both_events_count_once(
 
 
 @pytest.mark.parametrize("on_input", [True, False])
-def test_new_event_alone(on_input: bool, builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+def test_new_event_alone(on_input: bool) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX])
     tx.cpi_event(call, swap2_event(on_input=on_input))
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -78,9 +76,9 @@ def test_new_event_alone(on_input: bool, builder: ModuleType, examples: ModuleTy
 
 
 @pytest.mark.parametrize("payer", ["trader", "pool"])
-def test_host_fee(payer: str, builder: ModuleType, examples: ModuleType) -> None:
+def test_host_fee(payer: str) -> None:
     """Whether the trader pays the host or the reserve does, every balance is explained."""
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX], buys=True)
+    tx, call = examples.swap(examples.EXAMPLES[DEX], buys=True)
     tx.token("fees", examples.USDC, "host")
     source = "user 2" if payer == "trader" else "vault 2"
     tx.transfer(call, source, "fees", payer, 48)

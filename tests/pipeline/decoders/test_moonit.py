@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +11,10 @@ from pipeline.decoders import moonit
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder
 
 ACCOUNTS = "trader user_tokens curve vault dex helio mint config tokens ata system"
 TOKEN_RAW, SOL_RAW, DEX_FEE, HELIO_FEE = 7_000_000_000_000, 1_752_300_000, 8_761_500, 8_761_400
@@ -25,7 +25,7 @@ def text(value: str) -> bytes:
     return len(value).to_bytes(4, "little") + value.encode()
 
 
-def trade(builder: ModuleType, *, is_buy: bool) -> Any:
+def trade(*, is_buy: bool) -> Any:
     tx = builder.TransactionBuilder("trader")
     tx.mint("mint", decimals=9)
     tx.token("vault", "mint", "curve", 10 * TOKEN_RAW)
@@ -45,9 +45,9 @@ def trade(builder: ModuleType, *, is_buy: bool) -> Any:
 
 
 @pytest.mark.parametrize(("is_buy", "logs"), [(True, True), (True, False), (False, True)])
-def test_trade(is_buy: bool, logs: bool, builder: ModuleType) -> None:
+def test_trade(is_buy: bool, logs: bool) -> None:
     """A purchase is told by what its buyer sent even where the log is cut."""
-    info = trade(builder, is_buy=is_buy).info(logs=logs)
+    info = trade(is_buy=is_buy).info(logs=logs)
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded
     (swap,) = decoded.events
@@ -62,13 +62,13 @@ def test_trade(is_buy: bool, logs: bool, builder: ModuleType) -> None:
     assert differences(tx, list(read(tx, []))) == []
 
 
-def test_a_sale_without_its_event_is_refused(builder: ModuleType) -> None:
-    decoded = decode_update(trade(builder, is_buy=False).info(logs=False), 1, 2)
+def test_a_sale_without_its_event_is_refused() -> None:
+    decoded = decode_update(trade(is_buy=False).info(logs=False), 1, 2)
     assert not decoded.events
     assert "no TradeEvent" in decoded.undecoded[0].detail
 
 
-def test_creation(builder: ModuleType) -> None:
+def test_creation() -> None:
     tx = builder.TransactionBuilder("creator")
     names = ["creator", "backend", "curve", "mint", "5", "6", "7", builder.TOKEN]
     data = text("Game") + text("$GME") + text("https://uri") + bytes([9, 0])
@@ -81,7 +81,7 @@ def test_creation(builder: ModuleType) -> None:
     assert created.creator == builder.address("creator")
 
 
-def test_migration(builder: ModuleType) -> None:
+def test_migration() -> None:
     tx = builder.TransactionBuilder("backend")
     call = tx.call(moonit.PROGRAM, "backend migrator curve vault x mint", moonit.MIGRATE_FUNDS)
     tx.log_event(call, moonit.MIGRATION_EVENT + pack("<4Q", 11, 12, 13, 14) + text("migration"))

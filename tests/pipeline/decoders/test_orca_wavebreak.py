@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
 from pipeline.decoders import orca_wavebreak as wavebreak
 from pipeline.decoding.decode import decode_update
-from pipeline.solana.address import USDC
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import USDC
+from tests.support.decoding import builder
 
 TOKEN_RAW, QUOTE_RAW = 9_000_000, 2_500_000
 
@@ -19,7 +18,7 @@ def text(value: str) -> bytes:
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_trade(is_buy: bool, builder: ModuleType) -> None:
+def test_trade(is_buy: bool) -> None:
     tx = builder.TransactionBuilder("trader")
     tx.token("user_tokens", "mint", "trader", TOKEN_RAW)
     tx.token("user_quote", USDC, "trader", QUOTE_RAW)
@@ -42,7 +41,7 @@ def test_trade(is_buy: bool, builder: ModuleType) -> None:
     assert swap.wallet == builder.address("trader")
 
 
-def test_creation(builder: ModuleType) -> None:
+def test_creation() -> None:
     tx = builder.TransactionBuilder("creator")
     names = ["creator", "curve", "mint", USDC, *"4567", builder.TOKEN_2022]
     data = wavebreak.CREATE_LAUNCH + text("Name") + text("NM") + text("https://uri")
@@ -53,7 +52,7 @@ def test_creation(builder: ModuleType) -> None:
     assert (created.quote_mint, created.platform) == (USDC, "orca-wavebreak")
 
 
-def test_graduation(builder: ModuleType) -> None:
+def test_graduation() -> None:
     tx = builder.TransactionBuilder("anyone")
     tx.token("vault", USDC, "curve", QUOTE_RAW)
     tx.token("pool_quote", USDC, "whirlpool")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +11,11 @@ from pipeline.decoders.orca_whirlpool import PROGRAM, TRADED
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL, key
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder, examples
 
 SQRT_BEFORE, SQRT_AFTER = 1 << 64, 7 << 60
 LP_FEE, PROTOCOL_FEE = 3_000, 450
@@ -32,12 +33,12 @@ def traded(pool: str, number: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_event(version: int, builder: ModuleType, examples: ModuleType) -> None:
+def test_event(version: int) -> None:
     example = examples.EXAMPLES["orca-whirlpool"]
     if version == 2:
         accounts = "tokens tokens x trader pool x x u1 v1 u2 v2 x x x x"
         example = examples.Example(PROGRAM, examples.SWAP_V2, accounts)
-    tx, call = examples.swap(builder, example, buys=True)
+    tx, call = examples.swap(example, buys=True)
     tx.log_event(call, traded(builder.address("another pool"), 5))
     tx.log_event(call, traded(builder.address("pool")))
     (swap,) = decode_update(tx.info(), 1, 2).events
@@ -47,7 +48,7 @@ def test_event(version: int, builder: ModuleType, examples: ModuleType) -> None:
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (LP_FEE + PROTOCOL_FEE, examples.USDC)
 
 
-def two_pools(builder: ModuleType) -> Any:
+def two_pools() -> Any:
     """A token of 2 % transfer fee for USDC in pool one, USDC for SOL in pool two."""
     tx = builder.TransactionBuilder("trader")
     tx.mint("token", fee_bps=200)
@@ -62,7 +63,7 @@ def two_pools(builder: ModuleType) -> Any:
     return tx
 
 
-def assert_two_hops(builder: ModuleType, info: Any, second: int) -> None:
+def assert_two_hops(info: Any, second: int) -> None:
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded
     one, two = decoded.events
@@ -80,9 +81,9 @@ def assert_two_hops(builder: ModuleType, info: Any, second: int) -> None:
     assert differences(transaction, list(read(transaction, []))) == []
 
 
-def test_two_hop_swap(builder: ModuleType) -> None:
+def test_two_hop_swap() -> None:
     """Pool one holds (token, USDC), pool two (SOL, USDC): the second is swapped B to A."""
-    tx = two_pools(builder)
+    tx = two_pools()
     accounts = ["tokens", "trader", "one", "two"]
     accounts += ["user token", "one token", f"user {USDC}", f"one {USDC}"]
     accounts += [f"user {WSOL}", f"two {WSOL}", f"user {USDC}", f"two {USDC}", *["x"] * 8]
@@ -93,13 +94,13 @@ def test_two_hop_swap(builder: ModuleType) -> None:
     tx.transfer(call, f"two {WSOL}", f"user {WSOL}", "two", 4_000)
     tx.log_event(call, traded(builder.address("one"), 1))
     tx.log_event(call, traded(builder.address("two"), 2))
-    assert_two_hops(builder, tx.info(), second=3)
+    assert_two_hops(tx.info(), second=3)
 
 
 @pytest.mark.parametrize("heights", [True, False])
-def test_two_hop_swap_v2(heights: bool, builder: ModuleType) -> None:
+def test_two_hop_swap_v2(heights: bool) -> None:
     """Pool one pays straight into the vault of pool two: three transfers."""
-    tx = two_pools(builder)
+    tx = two_pools()
     accounts = ["one", "two", "token", USDC, WSOL, "tokens", "tokens", "tokens", "user token"]
     accounts += ["one token", f"one {USDC}", f"two {USDC}", f"two {WSOL}", f"user {WSOL}"]
     accounts += ["trader", *["x"] * 9]
@@ -110,10 +111,10 @@ def test_two_hop_swap_v2(heights: bool, builder: ModuleType) -> None:
     tx.transfer(call, f"two {WSOL}", f"user {WSOL}", "two", 4_000, checked=True)
     tx.log_event(call, traded(builder.address("one"), 1))
     tx.log_event(call, traded(builder.address("two"), 2))
-    assert_two_hops(builder, tx.info(heights=heights), second=2)
+    assert_two_hops(tx.info(heights=heights), second=2)
 
 
-def test_the_pools_second_side_is_the_quote(builder: ModuleType) -> None:
+def test_the_pools_second_side_is_the_quote() -> None:
     """Between two tokens that are no quote, side B is: told by the direction in the data."""
     tx = builder.TransactionBuilder("trader")
     for mint in ("p", "q", "r"):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
 from pipeline.decoding.decode import Reason, decode_update
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 BOOKS = ["manifest", "openbook-v2", "phoenix"]
 PHOENIX = "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY"
 
 
 @pytest.mark.parametrize("dex", BOOKS)
-def test_an_order_that_met_no_other(dex: str, builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[dex])
+def test_an_order_that_met_no_other(dex: str) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[dex])
     call.calls.clear()
     decoded = decode_update(tx.info(), 1, 2)
     assert not decoded.events
@@ -23,19 +22,17 @@ def test_an_order_that_met_no_other(dex: str, builder: ModuleType, examples: Mod
 
 
 @pytest.mark.parametrize("dex", BOOKS)
-def test_an_order_that_was_paid_by_nobody(
-    dex: str, builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[dex])
+def test_an_order_that_was_paid_by_nobody(dex: str) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[dex])
     call.calls.pop()
     decoded = decode_update(tx.info(), 1, 2)
     assert not decoded.events
     assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
 
 
-def test_manifest_draws_on_global_vaults(builder: ModuleType, examples: ModuleType) -> None:
+def test_manifest_draws_on_global_vaults() -> None:
     """What makers bring in from their global vault is not the trader's."""
-    tx, call = examples.swap(builder, examples.EXAMPLES["manifest"], buys=True)
+    tx, call = examples.swap(examples.EXAMPLES["manifest"], buys=True)
     tx.token("global", "token", "makers", 900_000)
     before, call.calls = call.calls, []
     tx.transfer(call, "global", "vault 1", "makers", 900_000)
@@ -45,11 +42,11 @@ def test_manifest_draws_on_global_vaults(builder: ModuleType, examples: ModuleTy
     assert (swap.amount_raw, swap.quote_amount_raw) == (examples.TOKEN_RAW, examples.USDC_RAW)
 
 
-def test_manifest_swap_v2(builder: ModuleType, examples: ModuleType) -> None:
+def test_manifest_swap_v2() -> None:
     """Payer and owner are two accounts."""
     old = examples.EXAMPLES["manifest"]
     example = examples.Example(old.program, "0d", "payer " + old.accounts)
-    tx, _ = examples.swap(builder, example, buys=False)
+    tx, _ = examples.swap(example, buys=False)
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
     assert swap.pool == builder.address("pool")
@@ -75,11 +72,9 @@ def summary(base_lots: int, quote_lots: int, fee_lots: int) -> bytes:
 
 @pytest.mark.parametrize("heights", [True, False])
 @pytest.mark.parametrize("buys", [True, False])
-def test_phoenix_fee_in_the_markets_lots(
-    buys: bool, heights: bool, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_phoenix_fee_in_the_markets_lots(buys: bool, heights: bool) -> None:
     """A quote lot is what was paid or received for one: a thousand here."""
-    tx, call = examples.swap(builder, examples.EXAMPLES["phoenix"], buys=buys, routed=True)
+    tx, call = examples.swap(examples.EXAMPLES["phoenix"], buys=buys, routed=True)
     log = market_log(FILL, FILL, summary(7, examples.USDC_RAW // 1_000, 2))
     tx.call(call.program, "log", log, under=call)
     (swap,) = decode_update(tx.info(heights=heights), 1, 2).events
@@ -98,11 +93,9 @@ def test_phoenix_fee_in_the_markets_lots(
         (b"\x06",),
     ],
 )
-def test_phoenix_log_that_does_not_fit_tells_no_fee(
-    events: tuple[bytes, ...], builder: ModuleType, examples: ModuleType
-) -> None:
+def test_phoenix_log_that_does_not_fit_tells_no_fee(events: tuple[bytes, ...]) -> None:
     """Lots that do not divide the amount, too high a fee, unknown kinds, none, a torn one."""
-    tx, call = examples.swap(builder, examples.EXAMPLES["phoenix"])
+    tx, call = examples.swap(examples.EXAMPLES["phoenix"])
     tx.call(call.program, "log", market_log(*events), under=call)
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -110,7 +103,7 @@ def test_phoenix_log_that_does_not_fit_tells_no_fee(
     assert swap.amount_raw == examples.TOKEN_RAW
 
 
-def test_phoenix_orders_on_the_book(builder: ModuleType) -> None:
+def test_phoenix_orders_on_the_book() -> None:
     """One that waits is no trade; one that met another is, of amounts that nothing tells."""
     for tag in (1, 2, 3):
         for filled, reasons in ((0, []), (9, [Reason.MALFORMED])):

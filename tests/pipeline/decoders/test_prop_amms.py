@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
 
 from pipeline.decoders import prop_amms
 from pipeline.decoding.decode import Reason, decode_update
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 
-def test_quotes_deposits_and_withdrawals_are_no_swaps(builder: ModuleType) -> None:
+def test_quotes_deposits_and_withdrawals_are_no_swaps() -> None:
     for venue in prop_amms.VENUES:
         tx = builder.TransactionBuilder("maker")
         tx.token("maker a", "a", "maker", 900)
@@ -29,10 +29,10 @@ def test_quotes_deposits_and_withdrawals_are_no_swaps(builder: ModuleType) -> No
         assert not decoded.undecoded
 
 
-def test_the_makers_side_may_pay_first(builder: ModuleType, examples: ModuleType) -> None:
+def test_the_makers_side_may_pay_first() -> None:
     for venue in prop_amms.VENUES:
         for buys in (True, False):
-            tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex], buys=buys)
+            tx, call = examples.swap(examples.EXAMPLES[venue.dex], buys=buys)
             call.calls.reverse()
             (swap,) = decode_update(tx.info(), 1, 2).events
             assert isinstance(swap, Swap)
@@ -40,10 +40,10 @@ def test_the_makers_side_may_pay_first(builder: ModuleType, examples: ModuleType
             assert swap.quote_amount_raw == examples.USDC_RAW
 
 
-def test_a_routers_own_account_trades(builder: ModuleType, examples: ModuleType) -> None:
+def test_a_routers_own_account_trades() -> None:
     """The authority of a router's account signs by the router alone: the place tells it."""
     for venue in prop_amms.VENUES:
-        tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex], buys=False)
+        tx, call = examples.swap(examples.EXAMPLES[venue.dex], buys=False)
         trader, vault = builder.address("trader"), builder.address("router's authority")
         for made in (call, *call.calls):
             made.accounts = [vault if name == trader else name for name in made.accounts]
@@ -62,23 +62,19 @@ def test_a_routers_own_account_trades(builder: ModuleType, examples: ModuleType)
         ("scorch", "01", "auth trader u1 u2 v1 v2 x x tokens tokens x pool"),
     ],
 )
-def test_instructions_with_places_of_their_own(
-    dex: str, tag: str, accounts: str, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_instructions_with_places_of_their_own(dex: str, tag: str, accounts: str) -> None:
     example = replace(examples.EXAMPLES[dex], tag=tag, accounts=accounts)
-    tx, _ = examples.swap(builder, example, routed=True)
+    tx, _ = examples.swap(example, routed=True)
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
     assert swap.pool == builder.address("pool")
     assert swap.amount_raw == examples.TOKEN_RAW
 
 
-def test_a_swap_whose_trader_is_not_told_is_counted(
-    builder: ModuleType, examples: ModuleType
-) -> None:
+def test_a_swap_whose_trader_is_not_told_is_counted() -> None:
     """An account list that is not the known one, by way of a router: rather none than a guess."""
     for venue in prop_amms.VENUES:
-        tx, call = examples.swap(builder, examples.EXAMPLES[venue.dex])
+        tx, call = examples.swap(examples.EXAMPLES[venue.dex])
         call.accounts[:0] = [builder.address("new")] * 12
         for made in call.calls:
             made.accounts = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import orjson
@@ -14,9 +13,11 @@ from pipeline.decoders import pump_fun
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import Decoded, decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import USDC, WSOL, key
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import USDC, WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder
 
 TOKEN_RAW, SOL_RAW = 5_000_000_000_000, 200_000_000
 QUOTE_RESERVE, TOKEN_RESERVE = 7_200_000_000, 600_000_000_000_000
@@ -36,7 +37,6 @@ def text(value: str) -> bytes:
 
 
 def trade_event(
-    builder: ModuleType,
     *,
     is_buy: bool,
     size: int = 10_000,
@@ -58,7 +58,7 @@ def trade_event(
     return (body + b"a field of the future")[:size]
 
 
-def trade(builder: ModuleType, event: bytes, *, is_buy: bool, fee: int, told: bool = True) -> Any:
+def trade(event: bytes, *, is_buy: bool, fee: int, told: bool = True) -> Any:
     """A trade of a SOL curve: fees as lamports on top of a purchase, off a sale."""
     tx = builder.TransactionBuilder("trader")
     tx.token("vault", "mint", "curve", 10 * TOKEN_RAW)
@@ -107,9 +107,9 @@ def swap_of(tx: Any) -> Swap:
         (10_000, FEE + CREATOR_FEE + CASHBACK),  # the buyback is a share of the fee
     ],
 )
-def test_every_length_of_the_event(size: int, fee: int, is_buy: bool, builder: ModuleType) -> None:
-    event = trade_event(builder, is_buy=is_buy, size=size)
-    swap = swap_of(trade(builder, event, is_buy=is_buy, fee=fee))
+def test_every_length_of_the_event(size: int, fee: int, is_buy: bool) -> None:
+    event = trade_event(is_buy=is_buy, size=size)
+    swap = swap_of(trade(event, is_buy=is_buy, fee=fee))
     assert (swap.dex, swap.platform) == ("pump-fun", "pump-fun")
     assert swap.pool == builder.address("curve")
     assert (swap.mint, swap.quote_mint) == (builder.address("mint"), WSOL)
@@ -128,21 +128,21 @@ def test_every_length_of_the_event(size: int, fee: int, is_buy: bool, builder: M
     assert (swap.decimals, swap.quote_decimals) == (6, 9)
 
 
-def test_fee_of_an_old_sale_is_unknown_where_two_share_the_recipient(builder: ModuleType) -> None:
-    tx = trade(builder, trade_event(builder, is_buy=False, size=129), is_buy=False, fee=FEE_V1)
+def test_fee_of_an_old_sale_is_unknown_where_two_share_the_recipient() -> None:
+    tx = trade(trade_event(is_buy=False, size=129), is_buy=False, fee=FEE_V1)
     tx.calls.append(tx.calls[0])
     swaps = decode(tx).events
     assert [swap.pool_fee_raw for swap in swaps] == [None, None]  # type: ignore[union-attr]
 
 
-def test_mayhem_coins_are_told_by_their_flag(builder: ModuleType) -> None:
-    event = trade_event(builder, is_buy=True, mayhem=True)
-    swap = swap_of(trade(builder, event, is_buy=True, fee=FEE + CREATOR_FEE + CASHBACK))
+def test_mayhem_coins_are_told_by_their_flag() -> None:
+    event = trade_event(is_buy=True, mayhem=True)
+    swap = swap_of(trade(event, is_buy=True, fee=FEE + CREATOR_FEE + CASHBACK))
     assert swap.platform == "pump-fun-mayhem"
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool, builder: ModuleType) -> None:
+def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool) -> None:
     fee = FEE + CREATOR_FEE + CASHBACK
     tx = builder.TransactionBuilder("trader")
     tx.token("vault", "mint", "curve", 10 * TOKEN_RAW)
@@ -160,7 +160,7 @@ def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool, builder: ModuleType) 
         tx.transfer(call, "user_tokens", "vault", "trader", TOKEN_RAW)
         tx.transfer(call, "quote_vault", "user_quote", "curve", SOL_RAW - fee)
         tx.transfer(call, "quote_vault", "quote_fees", "curve", fee)
-    tx.cpi_event(call, trade_event(builder, is_buy=is_buy, quote=USDC))
+    tx.cpi_event(call, trade_event(is_buy=is_buy, quote=USDC))
     swap = swap_of(tx)
     assert swap.quote_mint == swap.pool_fee_mint == USDC
     assert swap.quote_amount_raw == SOL_RAW
@@ -170,8 +170,8 @@ def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool, builder: ModuleType) 
     assert virtual == (VIRTUAL_TOKEN, VIRTUAL_QUOTE)
 
 
-def test_without_its_event_a_trade_is_refused(builder: ModuleType) -> None:
-    tx = trade(builder, b"", is_buy=True, fee=FEE, told=False)
+def test_without_its_event_a_trade_is_refused() -> None:
+    tx = trade(b"", is_buy=True, fee=FEE, told=False)
     decoded = decode(tx)
     assert not decoded.events
     assert [item.detail for item in decoded.undecoded] == [
@@ -179,14 +179,14 @@ def test_without_its_event_a_trade_is_refused(builder: ModuleType) -> None:
     ]
 
 
-def test_the_logged_copy_stands_in(builder: ModuleType) -> None:
-    event = trade_event(builder, is_buy=True)
-    tx = trade(builder, event, is_buy=True, fee=FEE, told=False)
+def test_the_logged_copy_stands_in() -> None:
+    event = trade_event(is_buy=True)
+    tx = trade(event, is_buy=True, fee=FEE, told=False)
     tx.log_event(tx.calls[0], event)
     assert len(decode(tx).events) == 1
 
 
-def create_event(builder: ModuleType, size: int, *, mayhem: bool, quote: str) -> bytes:
+def create_event(size: int, *, mayhem: bool, quote: str) -> bytes:
     body = pump_fun.CREATE_EVENT + text("Name") + text("NM") + text("https://uri")
     body += b"".join(key(builder.address(name)) for name in ("mint", "curve", "user"))
     body += key(builder.address("creator")) + pack("<QQQQ", 1, 2, 3, 4) + pack("<Q", 2 * 10**15)
@@ -194,8 +194,8 @@ def create_event(builder: ModuleType, size: int, *, mayhem: bool, quote: str) ->
     return body[: size or None]
 
 
-def test_every_length_of_a_creation(builder: ModuleType) -> None:
-    full = create_event(builder, 0, mayhem=True, quote=USDC)
+def test_every_length_of_a_creation() -> None:
+    full = create_event(0, mayhem=True, quote=USDC)
     for cut, creator, supply, platform, quote in (
         (0, "creator", 2 * 10**15, "pump-fun-mayhem", USDC),
         (40, "creator", 2 * 10**15, "pump-fun-mayhem", WSOL),
@@ -219,7 +219,7 @@ def test_every_length_of_a_creation(builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("quote", [WSOL, USDC])
-def test_migration_to_pump_swap(quote: str, builder: ModuleType) -> None:
+def test_migration_to_pump_swap(quote: str) -> None:
     body = pump_fun.MIGRATION_EVENT + bytes(32) + key(builder.address("mint"))
     body += pack("<QQQ", TOKEN_RAW, SOL_RAW, 15) + key(builder.address("curve")) + bytes(8)
     body += key(builder.address("pool")) + (b"" if quote == WSOL else key(quote))
@@ -234,7 +234,7 @@ def test_migration_to_pump_swap(quote: str, builder: ModuleType) -> None:
     assert migration.quote_mint == quote
 
 
-def test_a_second_migration_does_nothing(builder: ModuleType) -> None:
+def test_a_second_migration_does_nothing() -> None:
     tx = builder.TransactionBuilder("anyone")
     tx.call(pump_fun.PROGRAM, "global x mint curve", pump_fun.MIGRATE_V2)
     decoded = decode(tx)
@@ -242,7 +242,7 @@ def test_a_second_migration_does_nothing(builder: ModuleType) -> None:
     assert not decoded.undecoded
 
 
-def test_withdrawal_for_raydium(builder: ModuleType) -> None:
+def test_withdrawal_for_raydium() -> None:
     tx = builder.TransactionBuilder("migrator")
     tx.token("vault", "mint", "curve", TOKEN_RAW)
     tx.token("migrators", "mint", "migrator")

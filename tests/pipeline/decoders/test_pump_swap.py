@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +11,10 @@ from pipeline.decoders import pump_swap
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder
 
 ACCOUNTS = (
     "pool trader config base quote user_base user_quote vault_base vault_quote x fees tokens "
@@ -37,7 +37,7 @@ def event(*, is_buy: bool, size: int, ix_name: bytes = b"buy") -> bytes:
     return body[:size]
 
 
-def swap(builder: ModuleType, *, is_buy: bool, event: bytes, base: str = "base") -> Any:
+def swap(*, is_buy: bool, event: bytes, base: str = "base") -> Any:
     tx = builder.TransactionBuilder("trader")
     quote = "token" if base == WSOL else WSOL
     tx.mint(WSOL, decimals=9)
@@ -69,9 +69,9 @@ def swap(builder: ModuleType, *, is_buy: bool, event: bytes, base: str = "base")
 
 @pytest.mark.parametrize("is_buy", [True, False])
 @pytest.mark.parametrize("with_cashback", [True, False])
-def test_fees_and_reserves(is_buy: bool, with_cashback: bool, builder: ModuleType) -> None:
+def test_fees_and_reserves(is_buy: bool, with_cashback: bool) -> None:
     body = event(is_buy=is_buy, size=10_000 if with_cashback else 393 if is_buy else 360)
-    info = swap(builder, is_buy=is_buy, event=body).info()
+    info = swap(is_buy=is_buy, event=body).info()
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded
     (found,) = decoded.events
@@ -90,9 +90,9 @@ def test_fees_and_reserves(is_buy: bool, with_cashback: bool, builder: ModuleTyp
     assert differences(transaction, list(read(transaction, []))) == []
 
 
-def test_a_reversed_pool_sells_the_token_for_sol(builder: ModuleType) -> None:
+def test_a_reversed_pool_sells_the_token_for_sol() -> None:
     body = event(is_buy=True, size=10_000)
-    info = swap(builder, is_buy=True, event=body, base=WSOL).info()
+    info = swap(is_buy=True, event=body, base=WSOL).info()
     (found,) = decode_update(info, 1, 2).events
     assert isinstance(found, Swap)
     assert found.side is Side.SELL
@@ -101,7 +101,7 @@ def test_a_reversed_pool_sells_the_token_for_sol(builder: ModuleType) -> None:
     assert found.pool_fee_mint == found.mint
 
 
-def test_a_new_pool_is_no_creation(builder: ModuleType) -> None:
+def test_a_new_pool_is_no_creation() -> None:
     tx = builder.TransactionBuilder("trader")
     tx.call(pump_swap.PROGRAM, ACCOUNTS, bytes.fromhex("e992d18ecf6840bc") + bytes(60))
     decoded = decode_update(tx.info(), 1, 2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import replace
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pipeline.decoding.decode import decode_update
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 DEX = "raydium-amm-v4"
 COIN_BEFORE, PC_BEFORE = 90_000_000, 40_000_000
@@ -40,11 +40,9 @@ def only_swap(info: Any) -> Swap:
 @pytest.mark.parametrize("accounts", ACCOUNTS.values(), ids=ACCOUNTS)
 @pytest.mark.parametrize(("tag", "kind"), [("09", 3), ("0b", 4), ("10", 3), ("11", 4)])
 @pytest.mark.parametrize("buys", [True, False])
-def test_every_account_list(
-    accounts: str, tag: str, kind: int, buys: bool, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_every_account_list(accounts: str, tag: str, kind: int, buys: bool) -> None:
     example = replace(examples.EXAMPLES[DEX], accounts=accounts, tag=tag)
-    tx, call = examples.swap(builder, example, buys=buys)
+    tx, call = examples.swap(example, buys=buys)
     call.logs.append(ray_log(kind))
     swap = only_swap(tx.info())
     assert (swap.amount_raw, swap.quote_amount_raw) == (examples.TOKEN_RAW, examples.USDC_RAW)
@@ -56,24 +54,24 @@ def test_every_account_list(
     assert swap.pool_fee_mint == (swap.quote_mint if buys else swap.mint)
 
 
-def test_without_its_log_a_swap_has_no_reserves(builder: ModuleType, examples: ModuleType) -> None:
+def test_without_its_log_a_swap_has_no_reserves() -> None:
     for damaged in (None, "log: ray_log: ****", "log: ray_log: AwAA", ray_log(1)):
-        tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+        tx, call = examples.swap(examples.EXAMPLES[DEX])
         call.logs += [damaged] if damaged else []
         swap = only_swap(tx.info())
         assert swap.amount_raw == examples.TOKEN_RAW
         assert swap.reserve_raw is None
 
 
-def test_the_fee_is_rounded_up(builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+def test_the_fee_is_rounded_up() -> None:
+    tx, call = examples.swap(examples.EXAMPLES[DEX])
     call.calls[0].data = bytes([3]) + (401).to_bytes(8, "little")
     assert only_swap(tx.info()).pool_fee_raw == 2
 
 
-def test_the_order_book_is_settled_first(builder: ModuleType, examples: ModuleType) -> None:
+def test_the_order_book_is_settled_first() -> None:
     """Until 2023 a swap could settle the pool's orders, heights were not recorded then."""
-    tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+    tx, call = examples.swap(examples.EXAMPLES[DEX])
     swap_transfers, call.calls = call.calls, []
     book = tx.call("order book", "x", b"settle", under=call)
     for side, mint in (("1", "token"), ("2", examples.USDC)):
@@ -86,9 +84,9 @@ def test_the_order_book_is_settled_first(builder: ModuleType, examples: ModuleTy
         assert swap.wallet == builder.address("trader")
 
 
-def test_other_instructions_hold_no_swap(builder: ModuleType, examples: ModuleType) -> None:
+def test_other_instructions_hold_no_swap() -> None:
     for tag in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15):
-        tx, call = examples.swap(builder, examples.EXAMPLES[DEX])
+        tx, call = examples.swap(examples.EXAMPLES[DEX])
         call.data = bytes([tag]) + call.data[1:]
         decoded = decode_update(tx.info(), 1, 2)
         assert not decoded.events

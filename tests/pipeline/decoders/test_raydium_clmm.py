@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +11,11 @@ from pipeline.decoders.raydium_clmm import PROGRAM, SWAP_EVENT
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL, key
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder, examples
 
 SQRT_PRICE, LIQUIDITY = 3 << 64, 5 << 66
 ROUTER = bytes.fromhex("457d73daf5baf2c4")
@@ -29,8 +30,8 @@ def event(pool: str, number: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("dex", ["raydium-clmm", "byreal", "pancakeswap"])
-def test_event(dex: str, builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES[dex])
+def test_event(dex: str) -> None:
+    tx, call = examples.swap(examples.EXAMPLES[dex])
     tx.log_event(call, event(builder.address("another pool")))
     tx.log_event(call, event(builder.address("pool"), 9))
     (swap,) = decode_update(tx.info(), 1, 2).events
@@ -38,7 +39,7 @@ def test_event(dex: str, builder: ModuleType, examples: ModuleType) -> None:
     assert (swap.sqrt_price_x64, swap.liquidity) == (SQRT_PRICE + 9, LIQUIDITY)
 
 
-def route(builder: ModuleType, hops: int = 3) -> Any:
+def route(hops: int = 3) -> Any:
     """SOL to USDC to a to b, the fees of a Token-2022 mint on the way."""
     mints = [WSOL, "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", "a", "b"][: hops + 1]
     tx = builder.TransactionBuilder("trader")
@@ -70,8 +71,8 @@ def route(builder: ModuleType, hops: int = 3) -> Any:
 
 @pytest.mark.parametrize("logs", [True, False])
 @pytest.mark.parametrize("heights", [True, False])
-def test_route_through_pools(logs: bool, heights: bool, builder: ModuleType) -> None:
-    info = route(builder).info(logs=logs, heights=heights)
+def test_route_through_pools(logs: bool, heights: bool) -> None:
+    info = route().info(logs=logs, heights=heights)
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded
     swaps = [event for event in decoded.events if isinstance(event, Swap)]
@@ -89,8 +90,8 @@ def test_route_through_pools(logs: bool, heights: bool, builder: ModuleType) -> 
     assert differences(transaction, list(read(transaction, []))) == []
 
 
-def test_a_route_with_a_transfer_missing_is_malformed(builder: ModuleType) -> None:
-    tx = route(builder)
+def test_a_route_with_a_transfer_missing_is_malformed() -> None:
+    tx = route()
     tx.calls[0].calls.pop()
     decoded = decode_update(tx.info(), 1, 2)
     assert not decoded.events

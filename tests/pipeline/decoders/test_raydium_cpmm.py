@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
@@ -13,6 +12,7 @@ from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 IN_BEFORE, OUT_BEFORE = 700_000_000, 900_000_000
 TRADE_FEE, CREATOR_FEE = 2_500, 700
@@ -37,10 +37,8 @@ def event(size: int, *, creator_fee_on_input: bool = True) -> bytes:
         (201, TRADE_FEE + CREATOR_FEE),  # fields that are still to come
     ],
 )
-def test_every_length_of_the_event(
-    size: int, fee: int | None, builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES["raydium-cpmm"], buys=True)
+def test_every_length_of_the_event(size: int, fee: int | None) -> None:
+    tx, call = examples.swap(examples.EXAMPLES["raydium-cpmm"], buys=True)
     tx.log_event(call, event(size))
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -51,8 +49,8 @@ def test_every_length_of_the_event(
     assert swap.reserve_raw == OUT_BEFORE - examples.TOKEN_RAW
 
 
-def test_creator_fee_on_the_output(builder: ModuleType, examples: ModuleType) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES["raydium-cpmm"], buys=True)
+def test_creator_fee_on_the_output() -> None:
+    tx, call = examples.swap(examples.EXAMPLES["raydium-cpmm"], buys=True)
     tx.log_event(call, event(170, creator_fee_on_input=False))
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -61,7 +59,7 @@ def test_creator_fee_on_the_output(builder: ModuleType, examples: ModuleType) ->
     assert swap.reserve_raw == OUT_BEFORE - examples.TOKEN_RAW - CREATOR_FEE
 
 
-def test_transfer_fees_of_two_sales_to_one_vault(builder: ModuleType, examples: ModuleType) -> None:
+def test_transfer_fees_of_two_sales_to_one_vault() -> None:
     """The vault's balance tells the sum of what was withheld; the events tell each."""
     example = examples.EXAMPLES["raydium-cpmm"]
     tx = builder.TransactionBuilder("trader")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +11,10 @@ from pipeline.decoders import raydium_launchlab as launchlab
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder
 
 LETSBONK = "FfYek5vEz23cMkWsdJwG2oa6EphsvXSHrGpdALN4g6W1"
 TOKEN_RAW, SOL_RAW = 20_261_126_631, 3_761_047
@@ -37,7 +37,7 @@ def trade_event(
     return body + (bytes(3) if with_creator_fee else bytes(2))
 
 
-def trade(builder: ModuleType, *, is_buy: bool, config: str = LETSBONK) -> Any:
+def trade(*, is_buy: bool, config: str = LETSBONK) -> Any:
     tx = builder.TransactionBuilder("trader")
     for name, mint, owner in (
         ("user_base", "mint", "trader"),
@@ -64,8 +64,8 @@ def trade(builder: ModuleType, *, is_buy: bool, config: str = LETSBONK) -> Any:
 @pytest.mark.parametrize("is_buy", [True, False])
 @pytest.mark.parametrize("with_creator_fee", [True, False])
 @pytest.mark.parametrize("logged", [True, False])
-def test_trade(is_buy: bool, with_creator_fee: bool, logged: bool, builder: ModuleType) -> None:
-    tx, call = trade(builder, is_buy=is_buy)
+def test_trade(is_buy: bool, with_creator_fee: bool, logged: bool) -> None:
+    tx, call = trade(is_buy=is_buy)
     (tx.log_event if logged else tx.cpi_event)(call, trade_event(with_creator_fee=with_creator_fee))
     info = tx.info()
     decoded = decode_update(info, 1, 2)
@@ -86,24 +86,22 @@ def test_trade(is_buy: bool, with_creator_fee: bool, logged: bool, builder: Modu
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_virtual_reserves_are_told_where_their_product_is_kept(
-    is_buy: bool, builder: ModuleType
-) -> None:
+def test_virtual_reserves_are_told_where_their_product_is_kept(is_buy: bool) -> None:
     quote, base = VIRTUAL_QUOTE + RAISED, VIRTUAL_BASE - SOLD
     quote_before = quote - SOL_RAW if is_buy else quote + SOL_RAW
     base_before = -(-quote * base // quote_before)  # whoever trades loses what is rounded
     before = (VIRTUAL_BASE - base_before, quote_before - VIRTUAL_QUOTE)
     linear = (before[0] - 10**6, before[1])
     for sold_and_raised, told in ((before, (base, quote)), (linear, (None, None))):
-        tx, call = trade(builder, is_buy=is_buy)
+        tx, call = trade(is_buy=is_buy)
         tx.cpi_event(call, trade_event(with_creator_fee=True, before=sold_and_raised))
         (swap,) = decode_update(tx.info(), 1, 2).events
         assert isinstance(swap, Swap)
         assert (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw) == told
 
 
-def test_more_sold_than_was_for_sale_leaves_no_reserve(builder: ModuleType) -> None:
-    tx, call = trade(builder, is_buy=True)
+def test_more_sold_than_was_for_sale_leaves_no_reserve() -> None:
+    tx, call = trade(is_buy=True)
     tx.cpi_event(call, trade_event(with_creator_fee=True, after=FOR_SALE + 1))
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
@@ -121,9 +119,7 @@ def test_more_sold_than_was_for_sale_leaves_no_reserve(builder: ModuleType) -> N
 @pytest.mark.parametrize(
     ("config", "platform"), [(LETSBONK, "letsbonk"), ("somebody", "raydium-launchlab")]
 )
-def test_creation(
-    tag: bytes, token_program: int, config: str, platform: str, builder: ModuleType
-) -> None:
+def test_creation(tag: bytes, token_program: int, config: str, platform: str) -> None:
     tx = builder.TransactionBuilder("payer")
     names = ["payer", "creator", "2", config, "4", "pool", "mint", WSOL, "8", "9", "10", "11"]
     names[token_program] = builder.TOKEN_2022
@@ -142,7 +138,7 @@ def test_creation(
 
 
 @pytest.mark.parametrize("to_cpmm", [True, False])
-def test_migration(to_cpmm: bool, builder: ModuleType) -> None:
+def test_migration(to_cpmm: bool) -> None:
     tx = builder.TransactionBuilder("payer")
     for name, mint, owner in (
         ("base", "mint", "auth"),

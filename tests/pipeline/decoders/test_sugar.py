@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
 from pipeline.decoders import sugar
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import decode_update, read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder
 
 TOKEN_RAW, SOL_RAW, FEE = 44_000_000_000, 1_500_000, 15_000
 
@@ -22,7 +21,7 @@ def text(value: str) -> bytes:
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_trade(is_buy: bool, builder: ModuleType) -> None:
+def test_trade(is_buy: bool) -> None:
     tx = builder.TransactionBuilder("trader")
     tx.token("vault", "mint", "curve", 10 * TOKEN_RAW)
     tx.token("user_tokens", "mint", "trader", 3 * TOKEN_RAW)
@@ -50,7 +49,7 @@ def test_trade(is_buy: bool, builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("newer", [True, False])
-def test_creation(newer: bool, builder: ModuleType) -> None:
+def test_creation(newer: bool) -> None:
     tx = builder.TransactionBuilder("creator")
     if newer:
         names = ["0", "curve", "mint", "3", "4", "creator", builder.TOKEN_2022, *"789ab"]
@@ -67,7 +66,7 @@ def test_creation(newer: bool, builder: ModuleType) -> None:
     assert created.token_program == (builder.TOKEN_2022 if newer else builder.TOKEN)
 
 
-def test_migration(builder: ModuleType) -> None:
+def test_migration() -> None:
     tx = builder.TransactionBuilder("migrator")
     tx.token("from", "mint", "curve", TOKEN_RAW)
     tx.token("pool_tokens", "mint", "pool")

@@ -6,7 +6,6 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from pipeline.decoding.decode import Decoded, decode_update, read
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
+from tests.support.decoding import builder, examples
 
 CONCENTRATED = {
     "byreal",
@@ -43,7 +43,7 @@ def decode(info: Any) -> Decoded:
     return decode_update(info, 1, 2)
 
 
-def test_every_venue_has_a_swap_built_for_it(examples: ModuleType) -> None:
+def test_every_venue_has_a_swap_built_for_it() -> None:
     """In `examples.py`, or in a test file of the venue's own."""
     here = Path(__file__).parent
     without = [
@@ -57,11 +57,9 @@ def test_every_venue_has_a_swap_built_for_it(examples: ModuleType) -> None:
 
 @pytest.mark.parametrize("form", ["outer", "routed", "routed, no heights", "no logs"])
 @pytest.mark.parametrize("buys", [True, False])
-def test_swap_is_its_transfers(
-    example: Any, buys: bool, form: str, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_swap_is_its_transfers(example: Any, buys: bool, form: str) -> None:
     dex, accounts = example
-    tx, _ = examples.swap(builder, accounts, buys=buys, routed="routed" in form)
+    tx, _ = examples.swap(accounts, buys=buys, routed="routed" in form)
     info = tx.info(heights="no heights" not in form, logs=form != "no logs")
     decoded = decode(info)
     assert not decoded.undecoded
@@ -86,10 +84,10 @@ def test_swap_is_its_transfers(
 
 @pytest.mark.parametrize("buys", [True, False])
 def test_reserves_of_concentrated_pools_are_what_their_vaults_hold(
-    example: Any, buys: bool, builder: ModuleType, examples: ModuleType
+    example: Any, buys: bool
 ) -> None:
     dex, accounts = example
-    tx, _ = examples.swap(builder, accounts, buys=buys)
+    tx, _ = examples.swap(accounts, buys=buys)
     info = tx.info()
     (swap,) = decode(info).events
     if dex not in CONCENTRATED:
@@ -106,11 +104,9 @@ def test_reserves_of_concentrated_pools_are_what_their_vaults_hold(
 
 
 @pytest.mark.parametrize("buys", [True, False])
-def test_swap_twice_in_one_transaction(
-    example: Any, buys: bool, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_swap_twice_in_one_transaction(example: Any, buys: bool) -> None:
     dex, accounts = example
-    tx, call = examples.swap(builder, accounts, buys=buys, routed=True)
+    tx, call = examples.swap(accounts, buys=buys, routed=True)
     tx.calls[0].calls.append(call)  # the same pool again, after the router's own transfers
     for heights in (True, False):
         decoded = decode(tx.info(heights=heights))
@@ -120,27 +116,23 @@ def test_swap_twice_in_one_transaction(
         assert len({event.event_index for event in decoded.events}) == 2
 
 
-def test_a_failed_transaction_has_no_swap(
-    example: Any, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_a_failed_transaction_has_no_swap(example: Any) -> None:
     _, accounts = example
-    tx, _ = examples.swap(builder, accounts)
+    tx, _ = examples.swap(accounts)
     decoded = decode(tx.info(failed=True))
     assert decoded.failed
     assert not decoded.events
     assert not decoded.undecoded
 
 
-def test_transfer_fees_are_told_apart(
-    example: Any, builder: ModuleType, examples: ModuleType
-) -> None:
+def test_transfer_fees_are_told_apart(example: Any) -> None:
     """A Token-2022 token that withholds 1 % of each transfer, whichever way it goes."""
     _, accounts = example
     for buys in (True, False):
         fee = examples.TOKEN_RAW // 100
         for checked, fee_told in ((True, False), (True, True)):
-            tx, _ = examples.swap(builder, accounts, buys=buys)
-            rebuilt = with_transfer_fee(builder, tx, checked=checked, fee_told=fee_told)
+            tx, _ = examples.swap(accounts, buys=buys)
+            rebuilt = with_transfer_fee(tx, checked=checked, fee_told=fee_told)
             swap = decode(rebuilt.info()).events[0]
             assert isinstance(swap, Swap)
             if buys:
@@ -151,7 +143,7 @@ def test_transfer_fees_are_told_apart(
                 assert swap.wallet_amount_raw == examples.TOKEN_RAW
 
 
-def with_transfer_fee(builder: ModuleType, tx: Any, *, checked: bool, fee_told: bool) -> Any:
+def with_transfer_fee(tx: Any, *, checked: bool, fee_told: bool) -> Any:
     """Replay a transaction's transfers of `token` under Token-2022 with a fee."""
     tx.mint("token", fee_bps=100)
     mint = builder.address("token")
@@ -185,7 +177,7 @@ def with_transfer_fee(builder: ModuleType, tx: Any, *, checked: bool, fee_told: 
     return tx
 
 
-def test_examples_are_like_recorded_swaps(corpus: Any, examples: ModuleType) -> None:
+def test_examples_are_like_recorded_swaps(corpus: Any) -> None:
     """What has no recorded swap is named here, so that a decoder gone blind is noticed."""
     seen = {
         event.dex
@@ -231,7 +223,7 @@ def test_recorded_swaps_without_heights(corpus: Any) -> None:
         assert len(after.undecoded) == len(before.undecoded), signature
 
 
-def test_recorded_swaps_without_logs(corpus: Any, examples: ModuleType) -> None:
+def test_recorded_swaps_without_logs(corpus: Any) -> None:
     """What the transfers tell stays, what only a log told is gone."""
     swaps = 0
     for signature, (answer, info) in corpus.items():

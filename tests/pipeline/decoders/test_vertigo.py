@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
 from pipeline.decoders import vertigo
 from pipeline.decoding.decode import decode_update
-from pipeline.solana.address import WSOL
 from schemas.events import Creation, Swap
+from schemas.money import WSOL
+from tests.support.decoding import builder, examples
 
 RESERVE_A, RESERVE_B, FEE = 10**10, 1 << 63, 5_000
 
@@ -18,10 +18,8 @@ RESERVE_A, RESERVE_B, FEE = 10**10, 1 << 63, 5_000
 @pytest.mark.parametrize("buys", [True, False])
 @pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("reserve", [RESERVE_B, 1 << 70])  # u128: more than a token can have
-def test_event(
-    buys: bool, logged: bool, reserve: int, builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, call = examples.swap(builder, examples.EXAMPLES["vertigo"], buys=buys)
+def test_event(buys: bool, logged: bool, reserve: int) -> None:
+    tx, call = examples.swap(examples.EXAMPLES["vertigo"], buys=buys)
     if not buys:
         call.data = vertigo.SELL + call.data[8:]
     body = (vertigo.BUY_EVENT if buys else vertigo.SELL_EVENT) + bytes(64) + pack("<2Q", 1, 2)
@@ -35,7 +33,7 @@ def test_event(
     assert swap.platform == "vertigo"
 
 
-def test_creation(builder: ModuleType) -> None:
+def test_creation() -> None:
     tx = builder.TransactionBuilder("payer")
     names = ["payer", "owner", "2", WSOL, "mint", "5", "pool", "7", "8", "9", builder.TOKEN]
     tx.call(vertigo.PROGRAM, names, vertigo.CREATE + bytes(60))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
 from pipeline.decoders import virtuals
 from pipeline.decoding.decode import decode_update
 from schemas.events import Creation, Migration, Side, Swap
+from tests.support.decoding import builder
 
 TOKEN_RAW, VIRTUAL_RAW, FEE = 9_000_000, 2_500_000, 25_000
 
@@ -18,7 +17,7 @@ def text(value: str) -> bytes:
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_platform_fee(is_buy: bool, builder: ModuleType) -> None:
+def test_platform_fee(is_buy: bool) -> None:
     tx = builder.TransactionBuilder("trader")
     for name, mint, owner in (
         ("user_virtual", "virtual", "trader"),
@@ -48,7 +47,7 @@ def test_platform_fee(is_buy: bool, builder: ModuleType) -> None:
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (FEE, swap.quote_mint)
 
 
-def test_launch(builder: ModuleType) -> None:
+def test_launch() -> None:
     tx = builder.TransactionBuilder("creator")
     tx.token("creator_virtual", "virtual", "creator", 100)
     names = ["creator", "creator_virtual", "mint", "3", "4", "pool", "6", "7", builder.TOKEN]
@@ -61,7 +60,7 @@ def test_launch(builder: ModuleType) -> None:
     assert (created.platform, created.pool) == ("virtuals", builder.address("pool"))
 
 
-def test_migration(builder: ModuleType) -> None:
+def test_migration() -> None:
     tx = builder.TransactionBuilder("anyone")
     tx.token("from", "mint", "curve", TOKEN_RAW)
     tx.token("into", "mint", "vault")

@@ -6,7 +6,6 @@ import io
 from collections import defaultdict
 from collections.abc import Iterable
 from struct import pack
-from types import ModuleType
 from typing import Any
 
 import orjson
@@ -16,9 +15,13 @@ from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
 from pipeline.decoding.decode import Decoded, Reason, decode_update
-from pipeline.solana.address import MONEY, USDC, WSOL, key, text
 from schemas.events import Movement, Side, Swap
+from schemas.money import MONEY, USDC, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.addresses import key, text
+from tests.support.decoding import builder
+
+pytestmark = pytest.mark.slow  # runs a market
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
@@ -35,7 +38,7 @@ def buy(tx: Any, *, to: str = "coins", checked: bool = False, paid: int = 100) -
 
 
 @pytest.fixture
-def tx(builder: ModuleType) -> Any:
+def tx() -> Any:
     """A trader with dollars, and a pool with coins."""
     tx = builder.TransactionBuilder("trader")
     tx.token("dollars", USDC, "trader", 1_000)
@@ -53,7 +56,7 @@ def moved(decoded: Decoded) -> dict[Holding, tuple[int, int, int]]:
     }
 
 
-def test_balances_of_a_swap(tx: Any, builder: ModuleType) -> None:
+def test_balances_of_a_swap(tx: Any) -> None:
     buy(tx)
     tx.gain("trader", -5_000)
     decoded = decode_update(tx.info(), 1, 2)
@@ -72,7 +75,7 @@ def test_balances_of_a_swap(tx: Any, builder: ModuleType) -> None:
     assert decoded.movements == []
 
 
-def test_what_is_handed_on_was_sent_and_received(tx: Any, builder: ModuleType) -> None:
+def test_what_is_handed_on_was_sent_and_received(tx: Any) -> None:
     buy(tx)
     tx.token("friend's", "coin", "friend")
     tx.transfer(None, "coins", "friend's", "trader", 4_000)
@@ -84,7 +87,7 @@ def test_what_is_handed_on_was_sent_and_received(tx: Any, builder: ModuleType) -
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_burn_is_no_transfer(tx: Any, builder: ModuleType, checked: bool) -> None:
+def test_a_burn_is_no_transfer(tx: Any, checked: bool) -> None:
     buy(tx)
     tx.call(
         builder.TOKEN,
@@ -98,9 +101,7 @@ def test_a_burn_is_no_transfer(tx: Any, builder: ModuleType, checked: bool) -> N
     assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 70)}
 
 
-def test_what_a_venue_burns_of_the_seller_is_sold(
-    builder: ModuleType,
-) -> None:
+def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
     """A curve that burns what it buys back; burning more beside it is no sale."""
     tx = builder.TransactionBuilder("trader")
     tx.token("coins", "coin", "trader", 900)
@@ -117,7 +118,7 @@ def test_what_a_venue_burns_of_the_seller_is_sold(
     assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 100)}
 
 
-def test_a_swap_into_anothers_account_is_a_gift(tx: Any, builder: ModuleType) -> None:
+def test_a_swap_into_anothers_account_is_a_gift(tx: Any) -> None:
     tx.token("program's", "coin", "program")
     buy(tx, to="program's")
     decoded = decode_update(tx.info(), 1, 2)
@@ -131,7 +132,7 @@ def test_a_swap_into_anothers_account_is_a_gift(tx: Any, builder: ModuleType) ->
     }
 
 
-def test_a_transfer_fee_is_nobodys(builder: ModuleType) -> None:
+def test_a_transfer_fee_is_nobodys() -> None:
     tx = builder.TransactionBuilder("trader")
     tx.mint("coin", fee_bps=100)
     tx.token("dollars", USDC, "trader", 1_000)
@@ -156,9 +157,7 @@ def test_a_transfer_fee_is_nobodys(builder: ModuleType) -> None:
     assert not held[builder.address("dollars")].is_token_2022
 
 
-def test_accounts_opened_and_closed_begin_and_end_with_nothing(
-    tx: Any, builder: ModuleType
-) -> None:
+def test_accounts_opened_and_closed_begin_and_end_with_nothing(tx: Any) -> None:
     buy(tx)
     tx.token("new", "coin", "trader")
     tx.transfer(None, "coins", "new", "trader", 5_030)
@@ -182,7 +181,7 @@ def test_accounts_opened_and_closed_begin_and_end_with_nothing(
     assert decoded.movements == []
 
 
-def test_an_account_that_changes_hands(tx: Any, builder: ModuleType) -> None:
+def test_an_account_that_changes_hands(tx: Any) -> None:
     """SetAuthority moves no token, and yet the holder is another one."""
     tx.token("given", "coin", "trader", 77)
     info = tx.info()
@@ -196,7 +195,7 @@ def test_an_account_that_changes_hands(tx: Any, builder: ModuleType) -> None:
     assert told == [(trader, 0), (friend, 77)]
 
 
-def test_what_a_pool_itself_owns_is_a_vault(tx: Any, builder: ModuleType) -> None:
+def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
     buy(tx)
     tx.token("fees", "coin", "pool")
     tx.transfer(None, "coins", "fees", "trader", 10)
@@ -209,7 +208,7 @@ def test_what_a_pool_itself_owns_is_a_vault(tx: Any, builder: ModuleType) -> Non
 
 
 @pytest.mark.parametrize("how", ["create", "assign", "wallet"])
-def test_a_cosigner_is_a_wallet_or_not(builder: ModuleType, how: str) -> None:
+def test_a_cosigner_is_a_wallet_or_not(how: str) -> None:
     tx = builder.TransactionBuilder("trader", "cosigner")
     info = tx.info()
     program = key(builder.TOKEN)
@@ -234,7 +233,7 @@ def test_a_failed_transaction_changed_nothing(tx: Any) -> None:
 
 
 @pytest.mark.parametrize("damage", ["amount", "index", "address", "burn"])
-def test_damage_is_counted(tx: Any, builder: ModuleType, damage: str) -> None:
+def test_damage_is_counted(tx: Any, damage: str) -> None:
     tx.token("friend's", "coin", "friend")
     tx.transfer(None, "coins", "friend's", "trader", 10)
     if damage == "burn":

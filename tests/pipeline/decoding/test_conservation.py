@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from struct import pack
-from types import ModuleType
 
 import pytest
 
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import read
 from pipeline.decoding.registry import PROGRAMS
-from pipeline.solana.address import WSOL, key
 from pipeline.solana.transaction import Transaction
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
@@ -20,9 +21,7 @@ RENT, WRAPPED, SPENT = 2_039_280, 900_000, 650_000
 
 @pytest.mark.parametrize("seed", [None, "", "a seed of the trader's"])
 @pytest.mark.parametrize("missing", [0, 1])
-def test_sol_wrapped_as_the_account_is_opened(
-    missing: int, seed: str | None, builder: ModuleType
-) -> None:
+def test_sol_wrapped_as_the_account_is_opened(missing: int, seed: str | None) -> None:
     """CreateAccount, or CreateAccountWithSeed, with more than the rent: the rest is tokens."""
     tx = builder.TransactionBuilder("trader")
     tx.token("sol", WSOL, "trader")

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.chain.market import Knobs, Market
@@ -20,7 +21,8 @@ from schemas.codec import add_event
 from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import LiveBatch
-from schemas.rpc_json import transaction_info_from_json
+from schemas.solana.rpc_json import transaction_info_from_json
+from tests.support.exploring import examples
 
 Info = SubscribeUpdateTransactionInfo
 CORPUS = Path(__file__).parents[4] / "shared/corpus/transactions.jsonl"
@@ -45,7 +47,7 @@ def recorded() -> list[bytes]:
     return [transaction_info_from_json(orjson.loads(line)).SerializeToString() for line in lines]
 
 
-def instructions(info: Info) -> list[object]:
+def instructions(info: Info) -> list[Any]:
     outer = list(info.transaction.message.instructions)
     inner = [ix for group in info.meta.inner_instructions for ix in group.instructions]
     return [*outer, *inner]
@@ -165,9 +167,7 @@ def check(data: bytes, seed: int, manglers: Sequence[Callable[[Info, Random], No
             assert event.mint != event.quote_mint
 
 
-MANY = settings(
-    max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck), database=None
-)
+MANY = examples(1500)
 MANGLINGS = st.lists(st.sampled_from(MANGLERS), min_size=1, max_size=5)
 
 

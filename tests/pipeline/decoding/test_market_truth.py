@@ -20,6 +20,8 @@ from pipeline.solana.transaction import Transaction
 from schemas.codec import event_to_json
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
+pytestmark = pytest.mark.slow  # runs a market
+
 SLOTS = 60
 Identity = tuple[int, str, int, str]
 # The launchpad of a coin that trades on an AMM cannot be told from that trade alone.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from pipeline.decoding.decode import decode_update
 from pipeline.decoding.routers import RoutersError
 from pipeline.decoding.routers import read as read_routers
 from schemas.events import Swap
+from tests.support.decoding import builder, examples
 
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 SHARED_ACCOUNTS_ROUTE = bytes.fromhex("c1209b3341d69c81")
@@ -24,9 +24,7 @@ SWAP = bytes.fromhex("8fbe5adac41e33de")
 PAID, GOT = 1_000, 2_000
 
 
-def through(
-    builder: ModuleType, router: str, data: bytes, accounts: str, *signers: str, giver: str = "user"
-) -> Any:
+def through(router: str, data: bytes, accounts: str, *signers: str, giver: str = "user") -> Any:
     """A purchase through accounts of a `shared` authority, for `giver`."""
     tx = builder.TransactionBuilder(*signers)
     for name, mint, owner in (
@@ -56,32 +54,32 @@ def swap_of(tx: Any) -> Swap:
     return swap
 
 
-def test_the_router_names_the_trader(builder: ModuleType) -> None:
-    tx = through(builder, JUPITER, SHARED_ACCOUNTS_ROUTE, "x shared user", "relayer", "user")
+def test_the_router_names_the_trader() -> None:
+    tx = through(JUPITER, SHARED_ACCOUNTS_ROUTE, "x shared user", "relayer", "user")
     swap = swap_of(tx)
     assert (swap.router, swap.wallet) == ("jupiter", builder.address("user"))
     assert swap.fee_payer == builder.address("relayer")
 
 
-def test_the_trader_of_a_router_may_be_a_programs_account(builder: ModuleType) -> None:
-    tx = through(builder, OKX, b"any swap", "vault x x", "keeper", giver="vault")
+def test_the_trader_of_a_router_may_be_a_programs_account() -> None:
+    tx = through(OKX, b"any swap", "vault x x", "keeper", giver="vault")
     swap = swap_of(tx)
     assert (swap.router, swap.wallet) == ("okx", builder.address("vault"))
 
 
-def test_an_instruction_without_a_known_trader_is_its_signers(builder: ModuleType) -> None:
-    tx = through(builder, JUPITER, b"a new route", "x shared user", "relayer", "user")
+def test_an_instruction_without_a_known_trader_is_its_signers() -> None:
+    tx = through(JUPITER, b"a new route", "x shared user", "relayer", "user")
     assert swap_of(tx).wallet == builder.address("user")
 
 
 @pytest.mark.parametrize("giver", ["user", "agent"])
-def test_an_unknown_go_between_leads_to_whose_tokens_moved(giver: str, builder: ModuleType) -> None:
+def test_an_unknown_go_between_leads_to_whose_tokens_moved(giver: str) -> None:
     """Signer or not: `agent` is a program's own account."""
-    swap = swap_of(through(builder, "unknown", b"", "x", "user", giver=giver))
+    swap = swap_of(through("unknown", b"", "x", "user", giver=giver))
     assert (swap.router, swap.wallet) == ("", builder.address(giver))
 
 
-def test_an_account_that_keeps_the_tokens_is_the_trader(builder: ModuleType) -> None:
+def test_an_account_that_keeps_the_tokens_is_the_trader() -> None:
     tx = builder.TransactionBuilder("keeper")
     for name, mint, owner in (
         ("agent_usdc", USDC, "agent"),
@@ -97,7 +95,7 @@ def test_an_account_that_keeps_the_tokens_is_the_trader(builder: ModuleType) -> 
     assert swap_of(tx).wallet == builder.address("agent")
 
 
-def test_a_sponsor_swaps_for_another_signer(builder: ModuleType) -> None:
+def test_a_sponsor_swaps_for_another_signer() -> None:
     """DFlow: the user hands the tokens to a sponsor, who signs, swaps and hands on."""
     tx = builder.TransactionBuilder("sponsor", "user")
     for name, mint, owner in (
@@ -121,10 +119,8 @@ def test_a_sponsor_swaps_for_another_signer(builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("lamports", [10_000, 0])
-def test_an_app_is_told_by_its_fee(
-    lamports: int, builder: ModuleType, examples: ModuleType
-) -> None:
-    tx, _ = examples.swap(builder, examples.EXAMPLES["raydium-cpmm"])
+def test_an_app_is_told_by_its_fee(lamports: int) -> None:
+    tx, _ = examples.swap(examples.EXAMPLES["raydium-cpmm"])
     tx.send(None, "trader", TROJAN_FEES, lamports)
     assert swap_of(tx).router == ("trojan" if lamports else "")
 

@@ -134,7 +134,7 @@ def test_quantity_and_cost_are_conserved_to_the_last_unit(ops: list[Op]) -> None
     sold = [match for match in matches if match.kind is Kind.SALE]
     assert position.sold_raw == sum(match.quantity_raw for match in sold)
     assert position.sold_lamports == sum(match.proceeds_lamports or 0 for match in sold)
-    assert position.realised_lamports == sum(
+    assert position.realized_lamports == sum(
         match.proceeds_lamports - match.cost_lamports
         for match in matches
         if match.proceeds_lamports is not None and match.cost_lamports is not None
@@ -142,14 +142,14 @@ def test_quantity_and_cost_are_conserved_to_the_last_unit(ops: list[Op]) -> None
 
 
 @given(st.lists(st.builds(Op, st.just("buy"), AMOUNT, KNOWN), min_size=1, max_size=40), KNOWN)
-def test_a_closed_position_realises_proceeds_minus_cost(
+def test_a_closed_position_realizes_proceeds_minus_cost(
     ops: list[Op], worth: tuple[int, int]
 ) -> None:
     held = sum(op.quantity for op in ops)
     position = play([*ops, Op("sell", held, worth)])[0].position
     assert position.held_raw == position.held_cost_lamports == position.held_cost_usd_micros == 0
-    assert position.realised_lamports == worth[0] - sum(op.worth[0] for op in ops if op.worth)
-    assert position.realised_usd_micros == worth[1] - sum(op.worth[1] for op in ops if op.worth)
+    assert position.realized_lamports == worth[0] - sum(op.worth[0] for op in ops if op.worth)
+    assert position.realized_usd_micros == worth[1] - sum(op.worth[1] for op in ops if op.worth)
     assert position.lots_opened == position.lots_closed == len(ops)
 
 
@@ -208,7 +208,7 @@ def test_unmatched_is_never_a_gain() -> None:
     assert [match.proceeds_lamports for match in matches] == [400, 400, 200]
     assert all(match.cost_lamports is None for match in matches)
     assert position.unmatched_raw == 25
-    assert position.realised_lamports == position.realised_usd_micros == 0
+    assert position.realized_lamports == position.realized_usd_micros == 0
     assert position.wins == position.losses == 0
     assert position.sold_lamports == 1000
 
@@ -219,7 +219,7 @@ def test_a_sale_at_an_unknown_value_uses_up_lots_without_gain_or_loss() -> None:
     position = holding.position
     assert (position.held_raw, position.held_cost_lamports) == (6, 60)
     assert position.unmatched_raw == 4
-    assert position.realised_lamports == position.sold_lamports == 0
+    assert position.realized_lamports == position.sold_lamports == 0
 
 
 def test_what_is_sent_takes_its_cost_along_and_gains_nothing() -> None:
@@ -234,14 +234,14 @@ def test_what_is_sent_takes_its_cost_along_and_gains_nothing() -> None:
         150,
         250,
     )
-    assert position.realised_lamports == position.unmatched_raw == 0
+    assert position.realized_lamports == position.unmatched_raw == 0
 
 
 def test_what_is_burned_is_sold_for_nothing() -> None:
     holding, matches = play([Op("buy", 10, (100, 200)), Op("burn", 4)])
     assert [(m.kind, m.cost_lamports, m.proceeds_lamports) for m in matches] == [(Kind.BURN, 40, 0)]
     position = holding.position
-    assert (position.realised_lamports, position.realised_usd_micros) == (-40, -80)
+    assert (position.realized_lamports, position.realized_usd_micros) == (-40, -80)
     assert (position.burned_raw, position.sold_raw, position.sells, position.losses) == (4, 0, 0, 0)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.pool_trade import trade_of
-from pipeline.solana.address import MONEY, USDC, WSOL
 from schemas.events import Side, Swap
+from schemas.money import MONEY, USDC, WSOL
 
 SOL = 10**9
 

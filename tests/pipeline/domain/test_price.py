@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.domain.pool_trade import Trade, trade_of
@@ -21,7 +21,8 @@ from pipeline.domain.price import (
     Verdict,
 )
 from pipeline.domain.value import SolUsd, value_swaps
-from pipeline.solana.address import WSOL
+from schemas.money import WSOL
+from tests.support.exploring import examples
 
 SOL = 10**9
 MINUTE_MS = 60_000
@@ -440,8 +441,21 @@ def play(mint, stream):
     return mint
 
 
+def of_curve(pool, price, amount_raw):
+    return Trade(pool, "a-dex", 1, 1, amount_raw * price, amount_raw, 10**15)
+
+
+TWO_CURVES_INTO_ONE_POOL = [
+    of_curve("pool0", 1, 10**11),
+    ("migrate", "pool0", "pool2"),
+    ("migrate", "pool1", "pool2"),
+    of_curve("pool0", 9, 10**9),
+]
+
+
 @given(STREAMS)
-@settings(max_examples=150, deadline=None)
+@example(TWO_CURVES_INTO_ONE_POOL)
+@examples(150)
 def test_the_price_is_always_one_that_was_accepted_of_a_pool(stream):
     mint, last = MintPrice(), {}
     for step in stream:
@@ -458,7 +472,7 @@ def test_the_price_is_always_one_that_was_accepted_of_a_pool(stream):
 
 
 @given(STREAMS, st.integers(0, 60))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_packing_amid_the_stream_changes_nothing(stream, cut):
     whole = play(MintPrice(), stream)
     packed = MintPrice.unpack(play(MintPrice(), stream[:cut]).pack())
@@ -468,7 +482,7 @@ def test_packing_amid_the_stream_changes_nothing(stream, cut):
 
 
 @given(st.lists(TRADES, max_size=8, unique_by=lambda trade: trade.pool), st.randoms())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_order_of_pools_does_not_matter(trades, random):
     """Trades of pools that all tell their reserves, all at one moment."""
     trades = [
@@ -482,7 +496,7 @@ def test_the_order_of_pools_does_not_matter(trades, random):
 
 
 @given(st.lists(TRADES, max_size=60))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_time_and_slot_never_go_back(trades):
     mint, seen = MintPrice(), [(0, 0)]
     for trade in trades:

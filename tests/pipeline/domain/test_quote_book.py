@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pipeline.domain.quote_book import CAPACITY, LEAST_VOLUME_LAMPORTS, QuoteBook
 from pipeline.domain.value import U64_MAX, SolUsd, value_swaps
-from pipeline.solana.address import USDC, WSOL
 from schemas.events import Swap
+from schemas.money import USDC, WSOL
 
 QUOTE, COIN = "staked-sol", "coin"
 SOL_USD = SolUsd(150, 1)

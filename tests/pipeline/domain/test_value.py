@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain.value import U64_MAX, Price, SolUsd, value_swaps
-from pipeline.solana.address import DOLLARS, USD1, USDC, USDT, WSOL
 from schemas.events import Swap
+from schemas.money import DOLLARS, USD1, USDC, USDT, WSOL
 
 A, B, C, D = "token-a", "token-b", "token-c", "token-d"
 PRICE = SolUsd.of(Decimal("151.25"))

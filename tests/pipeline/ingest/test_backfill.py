@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 from pipeline.ingest import backfill
 from pipeline.ingest.backfill import Backfill, Block
 from pipeline.ingest.ledger import Missing
+from tests.support.waiting import eventually_async
 
 Answer = dict[str, Any] | int  # result, error code, or HTTP status from 400 on
 ERRORS = {-32007: "skipped", -32004: "not available", -32001: "cleaned up", -32005: "behind"}
@@ -22,7 +23,7 @@ ERRORS = {-32007: "skipped", -32004: "not available", -32001: "cleaned up", -320
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill, "BACKOFF_FIRST_S", 0.02)
+    monkeypatch.setattr(backfill, "BACKOFF_S", (0.02, 10.0))
 
 
 class Recorder:
@@ -75,9 +76,7 @@ async def fill(endpoint: str, missing: Missing, recorder: Recorder, until: int) 
     task = asyncio.create_task(filling.run())
     filling.ask(missing)
     try:
-        async with asyncio.timeout(20):
-            while not recorder.answers or recorder.answers[-1][1] < until:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await eventually_async(lambda: recorder.answers and recorder.answers[-1][1] >= until)
     finally:
         task.cancel()
 

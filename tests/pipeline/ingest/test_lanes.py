@@ -16,12 +16,13 @@ from pipeline.decoding.decode import decode_update
 from pipeline.ingest.lanes import batches_of, last_balances, venues_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
-from pipeline.solana.address import MONEY, WSOL, key
 from schemas.codec import swap_from_proto
 from schemas.events import Commitment, Swap, TokenBalance
+from schemas.money import MONEY, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.rpc_json import transaction_info_from_json, transaction_to_json
+from schemas.solana.addresses import key
+from schemas.solana.rpc_json import transaction_info_from_json, transaction_to_json
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 COIN = "9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E"
@@ -113,7 +114,7 @@ async def test_each_batch_tells_what_the_slot_has_of_each_venue(chain: Any) -> N
         slot = settled(number, decoded(number, infos))
         lanes = await publish(Valuation(None, ()), slot)
         swaps = Counter(event.dex for event in slot.events() if isinstance(event, Swap))
-        assert len(swaps) > 3
+        assert len(swaps) >= 3
         for batches in lanes.values():
             for batch in batches:
                 assert list(batch.venues) == venues_of(slot.transactions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ingest.ledger import (
@@ -24,6 +24,7 @@ from pipeline.ingest.ledger import (
     Transaction,
 )
 from schemas.events import Migration
+from tests.support.exploring import examples
 
 BASE = 100
 
@@ -240,7 +241,7 @@ def shuffled(random: Random, world: World, *, duplicates: bool = True) -> list[U
 seeds = st.integers(min_value=0, max_value=2**32)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=seeds, slots=st.integers(1, 40))
 def test_any_order_settles_the_canonical_chain(seed: int, slots: int) -> None:
     random = Random(seed)
@@ -311,7 +312,7 @@ def cut(random: Random, log: list[Update], ledger: Ledger, tape: Tape, *, replay
             ledger.connected(from_slot=None)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=seeds, slots=st.integers(20, 80))
 def test_what_a_broken_stream_lost_is_fetched(seed: int, slots: int) -> None:
     random = Random(seed)
@@ -325,7 +326,7 @@ def test_what_a_broken_stream_lost_is_fetched(seed: int, slots: int) -> None:
     assert settled == world.canonical[: len(settled)], "a prefix: nothing in between is lost"
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=seeds, slots=st.integers(20, 80), share=st.sampled_from([None, 0.5]))
 def test_what_can_not_be_fetched_is_a_gap(seed: int, slots: int, share: float | None) -> None:
     random = Random(seed)
@@ -343,7 +344,7 @@ def test_what_can_not_be_fetched_is_a_gap(seed: int, slots: int, share: float | 
     assert not complete & in_gaps
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=seeds, slots=st.integers(20, 60), start=st.floats(0, 0.8))
 def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float) -> None:
     random = Random(seed)
@@ -362,7 +363,7 @@ def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float
     assert tape.gaps == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seed=seeds, slots=st.integers(60, 120), confirmed=st.booleans())
 def test_memory_is_bounded(seed: int, slots: int, confirmed: bool) -> None:
     random = Random(seed)

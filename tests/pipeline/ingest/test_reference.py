@@ -3,8 +3,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from pipeline.ingest.reference import sol_usd
-from pipeline.solana.address import USDC, USDT, WSOL
 from schemas.events import Side, Swap
+from schemas.money import USDC, USDT, WSOL
 
 SOL = 10**9
 OTHER = "9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from pipeline.solana.address import WSOL, key, text
 from pipeline.solana.transaction import Transaction
+from schemas.money import WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.addresses import key, text
+from tests.support.decoding import builder
 
 EVENT = bytes(range(8)) + b"body"
 ED25519 = "Ed25519SigVerify111111111111111111111111111"
@@ -20,7 +21,7 @@ def read(info: SubscribeUpdateTransactionInfo, boundaries: frozenset[bytes] = fr
     return Transaction(info, 7, 8, boundaries)
 
 
-def tree(builder: ModuleType) -> Any:
+def tree() -> Any:
     """0 router(1 venue(2 tokens, 3 venue's event), 4 other(5 venue(6 tokens)), 7 memo), 8 memo."""
     tx = builder.TransactionBuilder("trader")
     for name in ("a", "b"):
@@ -40,8 +41,8 @@ def tree(builder: ModuleType) -> Any:
 # -- order and tree -----------------------------------------------------------------------
 
 
-def test_instructions_run_in_execution_order(builder: ModuleType) -> None:
-    tx = read(tree(builder).info())
+def test_instructions_run_in_execution_order() -> None:
+    tx = read(tree().info())
     assert [data[:1].hex() for data in tx.data] == [
         "00",
         "01",
@@ -58,8 +59,8 @@ def test_instructions_run_in_execution_order(builder: ModuleType) -> None:
     assert (tx.slot, tx.block_time_ms) == (7, 8)
 
 
-def test_loaded_addresses_follow_the_static_ones(builder: ModuleType) -> None:
-    info = tree(builder).info()
+def test_loaded_addresses_follow_the_static_ones() -> None:
+    info = tree().info()
     whole = read(info)
     keys = list(info.transaction.message.account_keys)
     del info.transaction.message.account_keys[2:]
@@ -68,18 +69,18 @@ def test_loaded_addresses_follow_the_static_ones(builder: ModuleType) -> None:
     assert read(info).keys == whole.keys
 
 
-def test_subtree_by_heights(builder: ModuleType) -> None:
-    tx = read(tree(builder).info())
+def test_subtree_by_heights() -> None:
+    tx = read(tree().info())
     assert [tx.subtree_end(position) for position in range(9)] == [8, 4, 3, 4, 7, 7, 7, 8, 9]
     assert list(tx.ancestors(6)) == [5, 4, 0]
     assert list(tx.ancestors(1)) == [0]
     assert list(tx.ancestors(8)) == []
 
 
-def test_subtree_without_heights(builder: ModuleType) -> None:
+def test_subtree_without_heights() -> None:
     """Up to the next program that may be a sibling; an outer instruction owns all it called."""
     venue = frozenset({key(builder.address("venue"))})
-    tx = read(tree(builder).info(heights=False), venue)
+    tx = read(tree().info(heights=False), venue)
     assert tx.heights == [1, 0, 0, 0, 0, 0, 0, 0, 1]
     assert tx.subtree_end(0) == 8
     assert tx.subtree_end(1) == 5  # its own event is no boundary; `other` may be its child
@@ -91,16 +92,16 @@ def test_subtree_without_heights(builder: ModuleType) -> None:
     assert list(tx.ancestors(6)) == [0]
 
 
-def test_transfers_at_the_callers_height_and_deeper(builder: ModuleType) -> None:
-    tx = read(tree(builder).info())
+def test_transfers_at_the_callers_height_and_deeper() -> None:
+    tx = read(tree().info())
     assert tx.transfers(0) == []
     assert [transfer.amount_raw for transfer in tx.transfers(0, nested=True)] == [10, 20]
     assert tx.transfers(4) == []
     assert [transfer.amount_raw for transfer in tx.transfers(4, nested=True)] == [20]
 
 
-def test_cpi_events_belong_to_the_program_that_calls_itself(builder: ModuleType) -> None:
-    tx = read(tree(builder).info())
+def test_cpi_events_belong_to_the_program_that_calls_itself() -> None:
+    tx = read(tree().info())
     assert list(tx.cpi_events(1)) == [EVENT]
     assert list(tx.cpi_events(0)) == []
     assert list(tx.cpi_events(5)) == []
@@ -109,8 +110,8 @@ def test_cpi_events_belong_to_the_program_that_calls_itself(builder: ModuleType)
 # -- logs ---------------------------------------------------------------------------------
 
 
-def logged(builder: ModuleType) -> Any:
-    tx = tree(builder)
+def logged() -> Any:
+    tx = tree()
     (router, _) = tx.calls
     venue, other, _ = router.calls
     tx.log_event(venue, EVENT)
@@ -119,17 +120,17 @@ def logged(builder: ModuleType) -> Any:
     return tx
 
 
-def test_logs_are_attributed_through_the_nesting(builder: ModuleType) -> None:
-    tx = read(logged(builder).info())
+def test_logs_are_attributed_through_the_nesting() -> None:
+    tx = read(logged().info())
     assert tx.log_events(1) == [EVENT]
     assert tx.log_events(5) == [EVENT + b"!"]
     assert tx.log_texts(0) == ["routed"]
     assert tx.log_events(0) == tx.log_events(4) == tx.log_texts(1) == []
 
 
-def test_nothing_after_the_truncation_is_trusted(builder: ModuleType) -> None:
+def test_nothing_after_the_truncation_is_trusted() -> None:
     """Short lines may follow `Log truncated`: by then calls are missing in between."""
-    info = logged(builder).info()
+    info = logged().info()
     lines = list(info.meta.log_messages)
     second = next(n for n, line in enumerate(lines) if line.endswith("IQ=="))
     del info.meta.log_messages[:]
@@ -139,14 +140,14 @@ def test_nothing_after_the_truncation_is_trusted(builder: ModuleType) -> None:
     assert all(tx.log_events(position) == [] for position in range(2, 9))
 
 
-def test_no_logs(builder: ModuleType) -> None:
-    tx = read(logged(builder).info(logs=False))
+def test_no_logs() -> None:
+    tx = read(logged().info(logs=False))
     assert all(tx.log_events(position) == [] for position in range(9))
 
 
-def test_lines_inside_a_program_log_are_its_text(builder: ModuleType) -> None:
+def test_lines_inside_a_program_log_are_its_text() -> None:
     """A program may log what looks like the runtime's lines: they open and close nothing."""
-    tx = tree(builder)
+    tx = tree()
     (router, _) = tx.calls
     venue = builder.address("venue")
     router.logs += [
@@ -162,8 +163,8 @@ def test_lines_inside_a_program_log_are_its_text(builder: ModuleType) -> None:
     assert len(found.log_texts(0)) == 4
 
 
-def test_logs_that_disagree_with_the_instructions_are_dropped(builder: ModuleType) -> None:
-    info = logged(builder).info()
+def test_logs_that_disagree_with_the_instructions_are_dropped() -> None:
+    info = logged().info()
     lines = list(info.meta.log_messages)
     lines.insert(1, f"Program {builder.address('nobody')} invoke [2]")
     del info.meta.log_messages[:]
@@ -172,7 +173,7 @@ def test_logs_that_disagree_with_the_instructions_are_dropped(builder: ModuleTyp
     assert tx.log_events(1) == tx.log_events(5) == []
 
 
-def test_precompiles_write_no_line(builder: ModuleType) -> None:
+def test_precompiles_write_no_line() -> None:
     tx = builder.TransactionBuilder("trader")
     tx.call(ED25519, "", b"\x02" + bytes(20))
     venue = tx.call("venue", "pool", b"\x01")
@@ -185,7 +186,7 @@ def test_precompiles_write_no_line(builder: ModuleType) -> None:
     assert found.log_events(1) == [EVENT]
 
 
-def test_data_that_is_no_base64_is_no_event(builder: ModuleType) -> None:
+def test_data_that_is_no_base64_is_no_event() -> None:
     tx = builder.TransactionBuilder("trader")
     venue = tx.call("venue", "pool", b"\x01")
     good = b64encode(EVENT).decode()
@@ -196,7 +197,7 @@ def test_data_that_is_no_base64_is_no_event(builder: ModuleType) -> None:
 # -- transfers ----------------------------------------------------------------------------
 
 
-def fee_transaction(builder: ModuleType, *, fee_told: bool) -> Any:
+def fee_transaction(*, fee_told: bool) -> Any:
     tx = builder.TransactionBuilder("trader")
     tx.mint("token", fee_bps=300)
     tx.token("from", "token", "trader", 50_000, program=builder.TOKEN_2022)
@@ -206,13 +207,13 @@ def fee_transaction(builder: ModuleType, *, fee_told: bool) -> Any:
 
 
 @pytest.mark.parametrize("fee_told", [True, False])
-def test_transfer_fee(fee_told: bool, builder: ModuleType) -> None:
-    transfer = read(fee_transaction(builder, fee_told=fee_told).info()).transfer(0)
+def test_transfer_fee(fee_told: bool) -> None:
+    transfer = read(fee_transaction(fee_told=fee_told).info()).transfer(0)
     assert (transfer.amount_raw, transfer.received_raw) == (10_000, 9_700)
 
 
-def test_transfer_fee_of_an_account_that_passes_tokens_on(builder: ModuleType) -> None:
-    tx = fee_transaction(builder, fee_told=False)
+def test_transfer_fee_of_an_account_that_passes_tokens_on() -> None:
+    tx = fee_transaction(fee_told=False)
     tx.token("on", "token", "third", program=builder.TOKEN_2022)
     tx.transfer(None, "to", "on", "pool", 2_000, checked=True)
     found = read(tx.info())
@@ -220,23 +221,23 @@ def test_transfer_fee_of_an_account_that_passes_tokens_on(builder: ModuleType) -
     assert found.transfer(1).received_raw == 1_940
 
 
-def test_transfer_fee_is_not_guessed(builder: ModuleType) -> None:
+def test_transfer_fee_is_not_guessed() -> None:
     """Two arrivals, or an account without balances: the amount sent is all that is known."""
-    tx = fee_transaction(builder, fee_told=False)
+    tx = fee_transaction(fee_told=False)
     tx.transfer(None, "from", "to", "trader", 10_000, checked=True)
     assert read(tx.info()).transfer(0).received_raw == 10_000
-    tx = fee_transaction(builder, fee_told=False)
+    tx = fee_transaction(fee_told=False)
     tx.tokens[builder.address("to")].recorded = False
     assert read(tx.info()).transfer(0).received_raw == 10_000
 
 
-def test_spl_tokens_have_no_transfer_fee(builder: ModuleType) -> None:
-    tx = tree(builder)
+def test_spl_tokens_have_no_transfer_fee() -> None:
+    tx = tree()
     for transfer in read(tx.info()).transfers(0, nested=True):
         assert transfer.received_raw == transfer.amount_raw
 
 
-def test_only_transfers_are_transfers(builder: ModuleType) -> None:
+def test_only_transfers_are_transfers() -> None:
     tx = builder.TransactionBuilder("trader")
     for data in (b"", b"\x07" + bytes(8), b"\x1a\x00" + bytes(9)):
         tx.call(builder.TOKEN, "a b c", data)
@@ -249,7 +250,7 @@ def test_only_transfers_are_transfers(builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("tag", [1, 16, 18])
-def test_temporary_accounts(tag: int, builder: ModuleType) -> None:
+def test_temporary_accounts(tag: int) -> None:
     """A wSOL account opened and closed within the transaction has no recorded balance."""
     owner = builder.address("trader")
     accounts = f"temporary {WSOL} trader rent" if tag == 1 else f"temporary {WSOL} rent"
@@ -269,7 +270,7 @@ def test_temporary_accounts(tag: int, builder: ModuleType) -> None:
     assert found.token_account(0) is None
 
 
-def test_an_account_with_one_balance_only(builder: ModuleType) -> None:
+def test_an_account_with_one_balance_only() -> None:
     """Opened here: nothing before. Closed here: nothing after."""
     tx = builder.TransactionBuilder("trader")
     tx.token("opened", "token", "trader", 5)
@@ -284,7 +285,7 @@ def test_an_account_with_one_balance_only(builder: ModuleType) -> None:
 # -- fees ---------------------------------------------------------------------------------
 
 
-def test_priority_fee_is_what_exceeds_the_signatures(builder: ModuleType) -> None:
+def test_priority_fee_is_what_exceeds_the_signatures() -> None:
     tx = builder.TransactionBuilder("trader", "second")
     tx.call(ED25519, "", b"\x03" + bytes(20))  # three signatures more, 5,000 lamports each
     info = tx.info()
@@ -295,7 +296,7 @@ def test_priority_fee_is_what_exceeds_the_signatures(builder: ModuleType) -> Non
     assert read(info).fee_lamports == 5_000
 
 
-def test_lamports_to_are_system_transfers_at_any_depth(builder: ModuleType) -> None:
+def test_lamports_to_are_system_transfers_at_any_depth() -> None:
     tx = builder.TransactionBuilder("trader")
     data = bytes([2, 0, 0, 0]) + (700).to_bytes(8, "little")
     tx.call(builder.SYSTEM, "trader jito", data)
@@ -308,7 +309,7 @@ def test_lamports_to_are_system_transfers_at_any_depth(builder: ModuleType) -> N
     assert found.lamports_to(frozenset({key(builder.address("nobody"))})) == 0
 
 
-def test_a_failed_transaction_says_so(builder: ModuleType) -> None:
-    tx = tree(builder)
+def test_a_failed_transaction_says_so() -> None:
+    tx = tree()
     assert read(tx.info(failed=True)).failed
     assert not read(tx.info()).failed

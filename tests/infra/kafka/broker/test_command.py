@@ -4,9 +4,9 @@ import os
 
 from click.testing import CliRunner
 
-from infra import folder_lock
 from infra.kafka.broker.command import kafka
-from infra.process import free_port
+from infra.local import folder_lock
+from infra.local.process import free_port
 
 
 def test_a_second_broker_on_the_same_log_is_refused_with_the_pid_of_the_first(

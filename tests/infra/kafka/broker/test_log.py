@@ -122,6 +122,33 @@ def test_retention_by_size_and_by_age(tmp_path: Path, monkeypatch: pytest.Monkey
     assert PartitionLog(tmp_path / "0").end_offset == 41
 
 
+def indexes(log: PartitionLog) -> int:
+    """How many batches have an entry in memory."""
+    return sum(len(segment._index.offsets) for segment in log._segments if segment._index)
+
+
+def test_indexes_do_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 1_000)
+    log = PartitionLog(tmp_path / "0")
+    a_segment = 1_000 // len(batch(2)) + 1
+    for n in range(20 * a_segment):
+        append(log, batch(2, timestamp_ms=1_000 + n))
+        assert indexes(log) <= 2 * a_segment
+    for _ in range(2):  # as written, and as recovered
+        assert indexes(log) <= 2 * a_segment
+        for n in (0, 19 * a_segment, 7 * a_segment + 3, 7 * a_segment - 1, a_segment, 0):
+            assert offsets(log.read(2 * n + 1, 1)) == [2 * n]
+            assert offsets(log.read(2 * n, 1 << 20))[0] == 2 * n
+            assert log.offset_at(1_000 + n) == (2 * n, 1_000 + n)
+            assert indexes(log) <= 2 * a_segment
+        log.close()
+        log = PartitionLog(tmp_path / "0")
+    log.retain(oldest_ms=0, max_bytes=3_000)
+    assert offsets(log.read(log.start_offset, 1)) == [log.start_offset]
+    assert append(log, batch(2, timestamp_ms=10_000)) == 40 * a_segment
+    assert offsets(log.read(40 * a_segment, 1)) == [40 * a_segment]
+
+
 def test_delete_records(tmp_path: Path) -> None:
     log = PartitionLog(tmp_path / "0")
     for _ in range(5):

@@ -17,11 +17,11 @@ from infra.settings import Settings
 from pipeline.agents.market.books import MarketBooks, open_books
 from pipeline.agents.market.registry import Registry
 from pipeline.sinks.redis import Watermark, commit, read_watermark
-from schemas import base58
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.proto.tape_pb2 import SlotBatch
-from tests.integration.systems import running_valkey
+from schemas.solana import base58
+from tests.support.systems import running_valkey
 
 WSOL = "So11111111111111111111111111111111111111112"
 T0_MS = 1_763_700_000_000
@@ -209,12 +209,17 @@ async def opened(
 
 
 async def run(
-    redis: Redis, slots: Sequence[SlotBatch], *, flush: Callable[[], int], reopen: float = 0.0
+    redis: Redis,
+    slots: Sequence[SlotBatch],
+    *,
+    flush: Callable[[], int],
+    reopen: float = 0.0,
+    partition: int = 0,
 ) -> dict[str, list[Any]]:
     """Run books over slots; `flush()` says how many slots go into each, `reopen` how often anew."""
     rng = random.Random(1)
     rows: dict[str, list[Any]] = {}
-    books = await opened(redis, rows)
+    books = await opened(redis, rows, partition)
     at = 0
     while at < len(slots):
         part = slots[at : at + flush()]
@@ -224,7 +229,7 @@ async def run(
             books.apply(batch)
         await write(redis, books, rows)
         if rng.random() < reopen:
-            books = await opened(redis, rows)
+            books = await opened(redis, rows, partition)
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from fractions import Fraction
 from typing import Any
 
 import orjson
@@ -15,7 +16,6 @@ from pipeline.agents.market import trending_list
 from pipeline.agents.market.cold import ColdMarketsLost
 from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.sinks.redis import Watermark, commit
-from schemas import base58
 from schemas.channels import TRENDING as TRENDING_FRAMES
 from schemas.channels import (
     TRENDING_FIELDS,
@@ -24,7 +24,15 @@ from schemas.channels import (
     unpack,
 )
 from schemas.codec import CodecError
-from schemas.markets import INTERVALS_S, unpack_candles, unpack_head, unpack_pool, window
+from schemas.markets import (
+    INTERVALS_S,
+    PRICE_SCALE,
+    unpack_candles,
+    unpack_head,
+    unpack_pool,
+    window,
+)
+from schemas.money import WSOL
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import (
     ACCOUNTS,
@@ -35,8 +43,11 @@ from schemas.redis_keys import (
     METADATA,
     TRENDING,
     TRENDING_RECORDS,
+    mint_tag,
     tag_of_mints,
 )
+from schemas.solana import base58
+from schemas.topics import SETTLED_BY_MINT
 
 TAG = tag_of_mints(0)
 PUMP = "pump-fun"
@@ -82,6 +93,68 @@ async def test_what_is_in_memory_makes_no_difference(
     monkeypatch.setattr(market_books, "MARKETS_IN_MEMORY", 2)
     monkeypatch.setattr(market_books, "DETAILS_IN_MEMORY", 5)
     rows = await lab.run(redis, tape.slots, flush=lambda: 2)
+    assert await lab.dump(redis) == first
+    assert rows == first_rows
+
+
+@pytest.mark.parametrize("listed", [1, 5])
+async def test_what_rests_leaves_memory_and_makes_no_difference(
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    tape = lab.make_tape(5, 200, mints=20, step_ms=60_000)
+    monkeypatch.setattr(trending_list, "LISTED", listed)
+    monkeypatch.setattr(market_books, "IDLE_MIN", 10**6)
+    first_rows = await lab.run(redis, tape.slots, flush=lambda: 3)
+    first = await lab.dump(redis)
+    await redis.flushall()
+    monkeypatch.setattr(market_books, "IDLE_MIN", 1)
+    rows: dict[str, list[Any]] = {}
+    books = await lab.opened(redis, rows)
+    fewest = len(tape.balances)
+    rested: set[str] = set()
+    for at in range(0, len(tape.slots), 3):
+        await books.load(tape.slots[at : at + 3])
+        for batch in tape.slots[at : at + 3]:
+            books.apply(batch)
+        await lab.write(redis, books, rows)
+        minute_ago_ms = (books._time_ms // 60_000 - 1) * 60_000
+        assert all(each.head.time_ms >= minute_ago_ms for each in books._markets.values())
+        assert books._resting.keys() <= books._trending.scores.keys() - books._markets.keys()
+        rested |= books._resting.keys()
+        fewest = min(fewest, len(books._markets)) if at > 30 else fewest
+    assert fewest < len(tape.balances)
+    assert len(rested) >= listed
+    assert await lab.dump(redis) == first
+    assert rows == first_rows
+
+
+async def test_what_rests_of_a_market_that_does_not_leaves_memory(
+    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape = lab.make_tape(6, 200, mints=2, wallets=200, unit=1000, step_ms=30_000)
+    monkeypatch.setattr(market_books, "DETAILS_MIN", 10**6)
+    first_rows = await lab.run(redis, tape.slots, flush=lambda: 3)
+    first = await lab.dump(redis)
+    await redis.flushall()
+    monkeypatch.undo()
+    rows: dict[str, list[Any]] = {}
+    books = await lab.opened(redis, rows)
+    moved: dict[str, dict[bytes, int]] = defaultdict(dict)  # account -> when it moved last
+    most = 0
+    for at in range(0, len(tape.slots), 3):
+        part = tape.slots[at : at + 3]
+        await books.load(part)
+        for batch in part:
+            books.apply(batch)
+            for each in batch.balances:
+                moved[each.mint][each.account] = batch.block_time_ms // 60_000
+        await lab.write(redis, books, rows)
+        # What moved in the minutes before the last time that they forgot may be there still.
+        since = books._time_ms // 60_000 - 2 * market_books.DETAILS_MIN
+        for mint, market in books._markets.items():
+            assert all(moved[mint][account] >= since for account in market.holders.accounts)
+            most = max(most, len(market.traders.known))
+    assert 0 < most < min(len(accounts) for accounts in moved.values()) / 2
     assert await lab.dump(redis) == first
     assert rows == first_rows
 
@@ -209,6 +282,52 @@ async def test_candles_hold_every_trade_once(lab: Any, redis: Redis) -> None:
             if length == length_s
         }
         assert found == expected
+
+
+async def test_candles_of_sol_are_of_the_reference_of_each_slot(lab: Any, redis: Redis) -> None:
+    """On SOL's own partition, whatever the flushes and restarts; on others there are none."""
+    tape = lab.make_tape(6, 300)
+    for slot in tape.slots[:5]:
+        slot.sol_usd = ""  # the reference is not known yet
+    partition = SETTLED_BY_MINT.partition(WSOL)
+    rows = await lab.run(redis, tape.slots, flush=lambda: 5, reopen=0.3, partition=partition)
+    first = await lab.dump(redis)
+    await redis.flushall()
+    whole = await lab.run(redis, tape.slots, flush=lambda: 300, partition=partition)
+    assert (whole, await lab.dump(redis)) == (rows, first)
+
+    expected: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    time_ms = 0
+    for slot in tape.slots:
+        time_ms = max(time_ms, slot.block_time_ms)
+        if slot.sol_usd:
+            usd = float(Fraction(slot.sol_usd))
+            for length_s in INTERVALS_S.values():
+                start_ms = time_ms // 1000 // length_s * length_s * 1000
+                expected[length_s, start_ms].append((slot.slot, usd))
+    fields = await redis.hgetall(MARKET.make(tag=mint_tag(WSOL), mint=WSOL))
+    running = dict(zip(INTERVALS_S.values(), unpack_candles(fields[b"candles"]), strict=True))
+    found = {(row[1], row[2]): row for row in rows["candles"] if row[0] == WSOL}
+    found |= {
+        (length_s, candle.start_s * 1000): market_books.candle_row(WSOL, length_s, candle)
+        for length_s, candle in running.items()
+    }
+    assert found.keys() == expected.keys()
+    for key, quotes in expected.items():
+        usd = [each for _, each in quotes]
+        _, _, _, *prices, amount, lamports, micros, buys, sells, slot = found[key]
+        assert prices[:4] == [1.0] * 4
+        assert prices[4:] == pytest.approx([usd[0], max(usd), min(usd), usd[-1]], rel=1e-12)
+        assert (amount, lamports, micros, buys, sells) == (0, 0, 0, 0, 0)
+        assert slot == quotes[-1][0]
+    head, _ = unpack_head(fields[b"head"])
+    last = [slot.sol_usd for slot in tape.slots if slot.sol_usd][-1]
+    assert head.price_sol == PRICE_SCALE
+    assert head.price_usd == int(Fraction(last) * PRICE_SCALE)
+
+    await redis.flushall()
+    elsewhere = await lab.run(redis, tape.slots, flush=lambda: 50)
+    assert WSOL not in {row[0] for row in elsewhere["candles"]}
 
 
 async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,9 +15,10 @@ from infra.chain.market import Knobs, Market
 from infra.chain.server import LocalChain, ServerOptions
 from infra.settings import Settings
 from pipeline.agents.market.registry import MINTS_A_CALL, Registry
-from schemas import base58
 from schemas.redis_keys import METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA
+from schemas.solana import base58
+from tests.support.waiting import eventually_async
 
 
 class Rows:
@@ -55,12 +55,6 @@ def registry_of(redis: Redis, rows: Rows, port: int) -> Registry:
     return Registry(Settings(_env_file=None, rpc_endpoint=endpoint), redis, rows)
 
 
-async def until(true: Callable[[], Any], timeout_s: float = 10) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not true():  # noqa: ASYNC110 - what is waited for does not tell
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def working(registry: Registry) -> AsyncIterator[None]:
     failed: list[str] = []
@@ -94,7 +88,7 @@ async def test_every_mint_of_the_chain_is_known_as_the_chain_has_it(
     async with working(registry):
         for mint in mints:
             registry.ask(mint.text)
-        await until(lambda: all(registry.known(mint.text) for mint in mints))
+        await eventually_async(lambda: all(registry.known(mint.text) for mint in mints))
     named = 0
     for mint in mints:
         known = registry.known(mint.text)
@@ -110,7 +104,7 @@ async def test_every_mint_of_the_chain_is_known_as_the_chain_has_it(
         "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
         "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
     }
-    await until(lambda: len(rows.rows) == len(mints))
+    await eventually_async(lambda: len(rows.rows) == len(mints))
     text = await redis.get(METADATA.make(tag=mint_tag(mints[0].text), mint=mints[0].text))
     assert orjson.loads(text)["decimals"] == mints[0].decimals
 
@@ -133,7 +127,7 @@ async def test_what_has_been_asked_once_is_not_asked_again(redis: Redis, market:
                 for _ in range(3):
                     registry.ask(nobody)
                     registry.ask(mint)
-                await until(lambda r=registry: r.known(nobody) and r.known(mint))
+                await eventually_async(lambda r=registry: r.known(nobody) and r.known(mint))
                 known = registry.known(nobody)
                 assert known is not None
                 assert known.status == "absent"
@@ -157,7 +151,7 @@ async def test_what_was_forgotten_is_read_from_redis_and_else_asked_of_rpc(redis
                     await redis.delete(METADATA.make(tag=mint_tag(mint), mint=mint))
                 registry.forget(mint)
                 registry.ask(mint)
-                await until(lambda: registry.known(mint) and not registry._waiting)
+                await eventually_async(lambda: registry.known(mint) and not registry._waiting)
     assert calls == 2
 
 
@@ -178,7 +172,7 @@ async def test_failures_are_repeated_and_nobody_waits(redis: Redis) -> None:
         async with working(registry):
             registry.ask(mint)
             assert registry.known(mint) is None  # asking is over at once
-            await until(lambda: registry.known(mint), 20)
+            await eventually_async(lambda: registry.known(mint), 20)
     assert not answers
 
 
@@ -196,7 +190,7 @@ async def test_wrong_bytes_are_counted_with_a_reason(
         registry = registry_of(redis, Rows(), port)
         async with working(registry):
             registry.ask(mint)
-            await until(lambda: registry.known(mint))
+            await eventually_async(lambda: registry.known(mint))
     assert "3 bytes are no mint" in capsys.readouterr().out + caplog.text
 
 

@@ -10,19 +10,20 @@ import orjson
 import pytest
 from redis.asyncio import Redis
 
-from infra.chain.market import Knobs, Market, meteora_dbc, pump_fun, raydium_launchlab
-from infra.chain.market.meteora_dbc import DbcCurve
-from infra.chain.market.raydium_launchlab import LaunchLabCurve
+from infra.chain.market import Knobs, Market
+from infra.chain.market.venues import meteora_dbc, pump_fun, raydium_launchlab
+from infra.chain.market.venues.meteora_dbc import DbcCurve
+from infra.chain.market.venues.raydium_launchlab import LaunchLabCurve
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoding.decode import decode_update
 from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.ledger import Counts, Settled, Transaction
 from pipeline.ingest.valuation import Valuation
-from schemas import base58
 from schemas.markets import sold_pct, unpack_account, unpack_head
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRENDING_RECORDS, tag_of_mints
+from schemas.solana import base58
 from schemas.topics import SETTLED_BY_MINT
 
 

@@ -14,15 +14,16 @@ from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.cold import ColdMints, reader
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
-from schemas.base58 import encode
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 from schemas.rows import TABLES
-from tests.integration.systems import running_stores
+from schemas.solana.base58 import encode
+from schemas.times import HOUR_MS
+from tests.support.systems import running_stores
 
 PARTITION = 3
 WATERMARK = "wm:{w3}:pnl"

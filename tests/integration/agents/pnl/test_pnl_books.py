@@ -7,11 +7,12 @@ from random import Random
 import pytest
 
 from pipeline.agents.pnl import cold
+from pipeline.agents.pnl.books import GENERATION_MS
 from pipeline.domain.lots import Holding
-from pipeline.solana.address import USDC, WSOL
-from schemas.base58 import decode, encode
+from schemas.money import USDC, WSOL
 from schemas.positions import COLD_MARK, LOT, full_chunks, unpack_position, unpack_wallet_day
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
+from schemas.solana.base58 import decode, encode
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -44,6 +45,21 @@ async def test_however_it_is_cut_the_stores_hold_the_same(player, market, seed):
     await cut.flush()
     assert await cut.state() == wanted
     assert cut.rows == rows
+
+
+async def test_positions_that_rest_leave_memory(player, market):
+    tape = market(3)
+    books = await player()
+    for _ in range(20):
+        await books.apply([tape.one(GENERATION_MS // 20, busy=9)])
+        await books.flush()
+    assert len({*books.books._entries._young, *books.books._entries._old}) > 10
+    for _ in range(2):
+        await books.apply([tape.one(GENERATION_MS, busy=0)])
+        await books.flush()
+    for recent in (books.books._entries, books.books._wallets):
+        assert not recent._young
+        assert not recent._old
 
 
 async def test_redis_keeps_the_figures_of_thirty_five_days(player, market):
@@ -127,7 +143,7 @@ async def test_clickhouse_says_what_redis_says(player, market):
     }
     client = await books.sink.client()
     latest = await client.query(
-        "SELECT wallet, mint, held_raw, realised_lamports, realised_usd_micros, unmatched_raw,"
+        "SELECT wallet, mint, held_raw, realized_lamports, realized_usd_micros, unmatched_raw,"
         " held_cost_lamports, buys, sells, slot FROM positions FINAL"
         " ORDER BY day DESC LIMIT 1 BY wallet, mint"
     )
@@ -136,23 +152,23 @@ async def test_clickhouse_says_what_redis_says(player, market):
         position = held[wallet, decode(mint)]
         assert figures == [
             position.held_raw,
-            position.realised_lamports,
-            position.realised_usd_micros,
+            position.realized_lamports,
+            position.realized_usd_micros,
             position.unmatched_raw,
             position.held_cost_lamports,
             position.buys,
             position.sells,
             position.changed_slot,
         ]
-    realised = sum(position.realised_lamports for position in held.values())
+    realized = sum(position.realized_lamports for position in held.values())
     totals = [unpack_wallet_day(packed) for packed in state["wallets:{w3}"].values()]
-    assert sum(total.realised_lamports for total in totals) == realised
+    assert sum(total.realized_lamports for total in totals) == realized
     for query in (
-        "SELECT sum(realised_lamports) FROM lot_matches FINAL",
-        "SELECT sum(realised_lamports) FROM wallet_days FINAL",
-        "SELECT sum(realised_lamports) FROM position_days",
+        "SELECT sum(realized_lamports) FROM lot_matches FINAL",
+        "SELECT sum(realized_lamports) FROM wallet_days FINAL",
+        "SELECT sum(realized_lamports) FROM position_days",
     ):
-        assert (await client.query(query)).result_rows == [(realised,)], query
+        assert (await client.query(query)).result_rows == [(realized,)], query
     tops = {
         (key.partition("}:")[2], wallet): score
         for key, value in state.items()
@@ -160,7 +176,7 @@ async def test_clickhouse_says_what_redis_says(player, market):
         for wallet, score in value.items()
     }
     assert tops == {
-        (encode(mint), decode(wallet)): position.realised_usd_micros
+        (encode(mint), decode(wallet)): position.realized_usd_micros
         for (wallet, mint), position in held.items()
     }
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -17,16 +16,18 @@ from confluent_kafka import Producer
 from infra.clickhouse.embedded import server as clickhouse
 from infra.clickhouse.migrations import migrate
 from infra.kafka import client, topics
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT, UNDECODED
-from tests.integration.systems import Mortal
+from tests.support import systems
+from tests.support.systems import Mortal, bound
+from tests.support.waiting import eventually_async
 
-COUNTING = Path(__file__).with_name("counting.py")
+COUNTING = Path(systems.__file__).parent / "agents/counting.py"
 PARTITIONS = range(SETTLED_BY_MINT.partitions)
 
 
@@ -43,7 +44,8 @@ class Lane:
         await topics.create(self.settings, [SETTLED_BY_MINT, UNDECODED])
         async with topics.reader(self.settings) as consumer:
             places = await topics.partitions(self.settings, SETTLED_BY_MINT)
-            ends = await topics.ends(consumer, places)
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
             waiting = {place for place in places if ends[place]}
             await consumer.seek_to_beginning(*places)
             while waiting:
@@ -127,7 +129,7 @@ class Workers:
     def start(self, **environment):
         with self.log_file.open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, str(COUNTING)],
+                bound([sys.executable, str(COUNTING)]),
                 env=os.environ
                 | {
                     "COUNTING_GROUP": self.group,
@@ -162,18 +164,22 @@ class Workers:
             for partition in PARTITIONS
         }
 
-    async def until(self, enough, within_s=60):
+    async def until(self, enough, within_s=150):
         """Wait until the state fulfils something."""
-        deadline = time.monotonic() + within_s
-        while True:
+        state = None
+
+        async def holds():
+            nonlocal state
             state = await self.state()
             if enough(state):
-                return state
-            assert time.monotonic() < deadline, (state, self.log[-3000:])
+                return True
             assert any(child.poll() is None for child in self.running), self.log[-3000:]
-            await asyncio.sleep(0.1)
+            return False
 
-    async def until_applied(self, lane, within_s=60):
+        await eventually_async(holds, lambda: (state, self.log[-3000:]), within_s)
+        return state
+
+    async def until_applied(self, lane, within_s=150):
         expected = lane.expected()
         await self.until(lambda state: state == expected, within_s)
 

@@ -9,14 +9,11 @@ from infra.clickhouse.client import connect_async
 from infra.kafka import topics
 from schemas.proto.tape_pb2 import SlotBatch, Undecoded
 from schemas.topics import UNDECODED
+from tests.support.systems import saved
+from tests.support.waiting import eventually_async
 
 embedded = pytest.mark.parametrize("broker", ["embedded"], indirect=True)
 """Where the broker is not what is tried."""
-
-durable = pytest.mark.parametrize(
-    "broker", ["embedded", pytest.param("apache", marks=pytest.mark.apache)], indirect=True
-)
-"""Where Tansu would show nothing that the other tests on it do not."""
 
 
 def some(count):
@@ -59,15 +56,12 @@ async def test_an_orderly_end_writes_what_is_applied_and_leaves_nothing_to_do_ag
     assert "opened again" not in workers.log
 
 
-@durable
 @pytest.mark.slow
 async def test_two_workers_share_and_the_one_left_takes_over(lane, workers):
     lane.send(20)
     first, second = workers.start(), workers.start()
     await workers.until_applied(lane)
-    async with asyncio.timeout(40):
-        while workers.log.count("started") < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
+    await eventually_async(lambda: workers.log.count("started") == 2, lambda: workers.log)
     lane.send(50)
     await workers.until_applied(lane)
     first.kill()
@@ -77,7 +71,6 @@ async def test_two_workers_share_and_the_one_left_takes_over(lane, workers):
     assert second.poll() is None
 
 
-@durable
 @pytest.mark.slow
 @pytest.mark.parametrize("agents_live", [True, False], ids=["while-running", "while-down"])
 async def test_redis_without_its_last_second_is_computed_again(
@@ -86,7 +79,7 @@ async def test_redis_without_its_last_second_is_computed_again(
     child = workers.start()
     lane.send(50)
     await workers.until_applied(lane)
-    await asyncio.sleep(1.5)  # the append-only file is written every second
+    await saved(workers.redis)
     redis_server.copy_to(tmp_path / "older")
     lane.send(30)
     await workers.until_applied(lane)

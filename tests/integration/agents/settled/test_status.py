@@ -9,7 +9,7 @@ import time
 import pytest
 
 from infra.kafka import topics
-from infra.process import free_port
+from infra.local.process import free_port
 from infra.settings import Settings
 from schemas import redis_keys
 from schemas.proto.tape_pb2 import LiveBatch

@@ -13,7 +13,7 @@ from api.access.keys import Record, new, parse
 from api.access.script import Asks, Script
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
-from tests.integration.systems import running_valkey
+from tests.support.systems import running_valkey
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from api.access import register
 from api.access.charge import Charges, Grant, Refusal
 from api.access.keys import new, parse
-from infra import running
 from infra.cli import cli
-from infra.process import free_port
+from infra.local import running
+from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.redis_keys import tag_of_key
 from stream_gateway.admission import Admission
+from tests.support.waiting import without_error
 
 TEXT = re.compile(r"soltape_[0-9A-Za-z]{39}")
 
@@ -52,7 +53,7 @@ def listed():
     return [orjson.loads(line) for line in keys("list", "--json").stdout.splitlines()]
 
 
-def charge(text, times=1, more=0):
+def charge(text, times=1):
     """Ask with a key, as the API does; return the last answer."""
 
     async def ask():
@@ -61,8 +62,6 @@ def charge(text, times=1, more=0):
             charges = Charges(connection)
             for _ in range(times):
                 answer = await charges.request(parse(text), 1)
-            if more:
-                await charges.more(answer, more)
             return answer
         finally:
             await connection.aclose()
@@ -204,7 +203,7 @@ def test_what_is_wrong_is_said(arguments, code, said):
 
 def test_usage_is_told_by_key_and_month():
     text, other = created("--plan", "pro"), created()
-    charge(text, times=3, more=39)
+    charge(text, times=42)
     charge(other)
     head, *rows = keys("usage").stdout.splitlines()
     assert head.split() == ["id", "key", "month", "credits", "of", "plan", "name"]
@@ -389,14 +388,7 @@ def test_a_redis_that_may_lose_keys_is_told_in_words(folder, monkeypatch, option
 
 
 def until_it_answers(client):
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            client.ping()
-            return
-        except sync_redis.RedisError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    without_error(client.ping, sync_redis.RedisError)
 
 
 def test_every_command_teaches():

@@ -10,13 +10,20 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from api.bench import load, measures
-from api.bench.command import api
-from api.bench.data import stores
-from api.bench.endpoints import CLICKHOUSE, HOT, read_pairs, token_batch, top_batch, wallet_batch
-from api.bench.load import LoadFailed, Request
-from api.bench.serving import fetch, serve_api
-from api.bench.world import LAST_MS, LAST_SLOT, World
+from infra.bench.api import load, measures
+from infra.bench.api.command import api
+from infra.bench.api.data import stores
+from infra.bench.api.endpoints import (
+    CLICKHOUSE,
+    HOT,
+    read_pairs,
+    token_batch,
+    top_batch,
+    wallet_batch,
+)
+from infra.bench.api.load import LoadFailed, Request
+from infra.bench.api.serving import fetch, serve_api
+from infra.bench.api.world import LAST_MS, LAST_SLOT, World
 from infra.clickhouse.client import connect
 
 WORLD = World(10_000)
@@ -92,8 +99,8 @@ def test_what_is_told_of_positions_is_what_the_swaps_come_to(served):
         assert held == int(told["held_raw"])
         cost = sum(int(lot["cost_lamports"]) for lot in lots["open_lots"])
         assert cost == int(told["held_cost_lamports"])
-        gain = sum(int(match["realised_lamports"] or 0) for match in lots["matches"])
-        assert gain == int(told["realised_lamports"] or 0)
+        gain = sum(int(match["realized_lamports"] or 0) for match in lots["matches"])
+        assert gain == int(told["realized_lamports"] or 0)
 
 
 @pytest.mark.slow

@@ -19,12 +19,12 @@ from api.app import create_app
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
 from infra.settings import Settings
-from schemas.base58 import encode
 from schemas.money import WSOL
 from schemas.plans import ENTERPRISE
 from schemas.proto.tape_pb2 import BUY, CONFIRMED, SELL, Swap
 from schemas.redis_keys import METADATA, WATERMARK, mint_tag, tag_of_mints
 from schemas.rows import SWAPS, TABLES, Row
+from schemas.solana.base58 import encode
 from schemas.tape_rows import swap_row
 from schemas.topics import SETTLED_BY_MINT
 

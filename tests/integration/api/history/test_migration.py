@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from random import Random
 
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import known, migrate
 from schemas.rows import SWAPS
 from schemas.tape_rows import swap_row
+from tests.support.waiting import eventually
 
 NOW_MS = 1_785_499_140_000
 DAY_MS = 86_400_000
@@ -45,10 +45,10 @@ def test_swaps_of_before_are_in_the_new_order(store, new_swap):
         client.command("SYSTEM START MERGES swaps")
         before = client.query("SELECT * FROM swaps ORDER BY signature").result_rows
         assert "21_swaps" in str(migrate(settings)[0])
-        deadline = time.monotonic() + 60
-        while projections(client) != ["by_time", "by_wallet_time"]:
-            assert time.monotonic() < deadline, projections(client)
-            time.sleep(0.2)
+        eventually(
+            lambda: projections(client) == ["by_quote_time", "by_time", "by_wallet_time"],
+            lambda: projections(client),
+        )
         assert client.query("SELECT * FROM swaps ORDER BY signature").result_rows == before
         assert migrate(settings) == []
         # Every statement may run twice.

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from api.sql import load
 from infra.clickhouse.client import connect
 from infra.clickhouse.reader import as_reader
-from schemas.base58 import encode
+from infra.clickhouse.sql import load
+from schemas.solana.base58 import encode
 
 DAY_MS = 86_400_000
 NOW_MS = 1_785_499_140_000
@@ -24,6 +24,7 @@ PARTS = 5
 
 _random = Random("rows read")
 BUSY, QUIET, SEEN = (encode(_random.randbytes(32)) for _ in range(3))  # tokens
+QUOTE = encode(_random.randbytes(32))  # of every swap here, and of no other test's
 BOT, PERSON = (encode(_random.randbytes(32)) for _ in range(2))  # wallets
 
 # Two thirds of the swaps are of one token, a fifth of one wallet; a thousand of another token and
@@ -42,7 +43,7 @@ SELECT * EXCEPT ago_ms FROM (SELECT
             concat(char(49 + number % 70), toString(sipHash64(number) % 50000))) AS wallet,
     multiIf(number % 1500 = 3, {quiet:String}, number % 3 > 0, {busy:String},
             concat(char(49 + number % 73), toString(sipHash64(number, 1) % 10000))) AS mint,
-    'So11111111111111111111111111111111111111112' AS quote_mint,
+    {quote:String} AS quote_mint,
     'buy' AS side, 1000 AS amount_raw, 6 AS decimals, 2000 AS quote_amount_raw, 9 AS quote_decimals
 FROM numbers({first:UInt64}, {count:UInt64}))
 """
@@ -71,6 +72,7 @@ def fill(store, first, count, now_ms=NOW_MS):
             "bot": BOT,
             "quiet": QUIET,
             "busy": BUSY,
+            "quote": QUOTE,
             "first": first,
             "count": count,
         },
@@ -80,7 +82,7 @@ def fill(store, first, count, now_ms=NOW_MS):
 def read(client, name, days=30, limit=101, before_ms=NOW_MS, **keys):
     """The rows of a page's query, and how many it read for them."""
     answer = client.query(
-        load("api.readers", name),
+        load("api.history", name),
         {
             **keys,
             "from_ms": NOW_MS - days * DAY_MS,
@@ -114,6 +116,30 @@ def test_a_page_of_a_busy_token_reads_what_one_of_a_quiet_token_reads(filled):
     rows, middle = read(filled, "token_swaps", mint=BUSY, before_ms=NOW_MS - DAY_MS // 6)
     assert rows == 101
     assert middle <= (2 * PARTS + 4) * GRANULE
+
+
+@pytest.mark.slow
+def test_a_page_of_the_quote_of_all_swaps_reads_what_its_swaps_lie_in(filled):
+    """One mint is the quote of them all: a granule for each swap returned, not every granule."""
+    rows, rows_read = read(filled, "token_swaps", mint=QUOTE, limit=21)
+    assert rows == 21
+    assert rows_read <= (2 * PARTS + 21 + 4) * GRANULE
+    rows, middle = read(filled, "token_swaps", mint=QUOTE, limit=21, before_ms=NOW_MS - DAY_MS // 6)
+    assert rows == 21
+    assert middle <= (2 * PARTS + 21 + 4) * GRANULE
+
+
+@pytest.mark.slow
+async def test_pages_of_a_quote_have_each_swap_once(filled, ask):
+    """Over HTTP, whatever their `mint`: each once, newest first, none left out."""
+    query = {"limit": 200}
+    seen = []
+    for _ in range(5):
+        answer = await ask.get(f"/api/tokens/{QUOTE}/swaps", **query)
+        assert {swap["quote_mint"] for swap in answer["swaps"]} == {QUOTE}
+        seen += [swap["slot"] - NOW_SLOT + SWAPS for swap in answer["swaps"]]
+        query["cursor"] = answer["page"]["next_cursor"]
+    assert seen == list(range(SWAPS - 1, SWAPS - 1_001, -1))
 
 
 @pytest.mark.slow

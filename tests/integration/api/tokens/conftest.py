@@ -25,7 +25,6 @@ from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
-from schemas import base58
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.money import WSOL
@@ -39,6 +38,7 @@ from schemas.redis_keys import (
     tag_of_mints,
     tag_of_wallets,
 )
+from schemas.solana import base58
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 T0_MS = 1_763_700_000_000
@@ -153,6 +153,7 @@ class Chain:
             before = await read_watermark(self.redis, key)
             await commit(self.redis, key, before, Watermark(last_slot, 0, 0), written)
             await self.redis.hset(key, "time_ms", last_ms)
+        each: Any
         for each in (*self._markets, *self._wallets):
             each.written()
         self._slots = []

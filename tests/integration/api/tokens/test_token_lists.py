@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from pipeline.domain.holders import Holders
-from schemas import base58
 from schemas.channels import TRENDING_FIELDS
 from schemas.events import Side
 from schemas.markets import BURNED
 from schemas.money import USDC, WSOL
 from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets, wallet_tag
-from tests.integration.api.asking import STANDS_S
+from schemas.solana import base58
+from tests.support.api.asking import STANDS_S
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -68,7 +68,7 @@ async def test_holders_by_balance_over_all_their_accounts(
     assert len(expected) > 40
     answer = await told(client, f"/api/tokens/{mint}/holders")
     assert pairs(answer["holders"]) == expected[:20]
-    assert [each["place"] for each in answer["holders"]] == list(range(1, 21))
+    assert [each["rank"] for each in answer["holders"]] == list(range(1, 21))
     assert answer["holder_count"] == len(expected)
     first = answer["holders"][0]
     assert first["supply_pct"] == pytest.approx(int(first["balance_raw"]) / 10**13)
@@ -119,7 +119,7 @@ class Books:
         self.mint = mint
         self.pool = chain.address()
         self.lots: dict[str, list[list[Fraction]]] = defaultdict(list)
-        self.realised: dict[str, int] = defaultdict(int)  # micros of a dollar
+        self.realized: dict[str, int] = defaultdict(int)  # micros of a dollar
 
     def buy(self, wallet: str, amount_raw: int, lamports: int) -> None:
         self.chain.trade(self.mint, wallet, Side.BUY, amount_raw, lamports, pool=self.pool)
@@ -130,16 +130,16 @@ class Books:
         amount_raw = int(sum(lot[0] for lot in self.lots[wallet]))
         self.chain.trade(self.mint, wallet, Side.SELL, amount_raw, lamports, pool=self.pool)
         cost = sum(lot[1] for lot in self.lots.pop(wallet))
-        self.realised[wallet] += lamports * SOL_USD // 1000 - int(cost)
+        self.realized[wallet] += lamports * SOL_USD // 1000 - int(cost)
 
     def ranked(self) -> list[tuple[str, str]]:
         """By gain, then by address; who came out even is not there."""
-        found = [(-gain, wallet) for wallet, gain in self.realised.items() if gain]
+        found = [(-gain, wallet) for wallet, gain in self.realized.items() if gain]
         return [(wallet, str(-loss)) for loss, wallet in sorted(found)]
 
 
 def gains(traders: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(each["wallet"], each["realised_usd_micros"]) for each in traders]
+    return [(each["wallet"], each["realized_usd_micros"]) for each in traders]
 
 
 def a_market(chain: Any, mint: str, seed: int, wallets: int = 60) -> Books:
@@ -156,7 +156,7 @@ def a_market(chain: Any, mint: str, seed: int, wallets: int = 60) -> Books:
     return books
 
 
-async def test_traders_of_all_partitions_by_what_they_realised(
+async def test_traders_of_all_partitions_by_what_they_realized(
     chain: Any, client: httpx.AsyncClient
 ) -> None:
     books = a_market(chain, chain.address(), 5)
@@ -168,17 +168,17 @@ async def test_traders_of_all_partitions_by_what_they_realised(
     for limit in (1, 2, 5, 11, 20, 36, 100):
         answer = await told(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
         assert gains(answer["traders"]) == expected[:limit], limit
-        assert [each["place"] for each in answer["traders"]] == [
+        assert [each["rank"] for each in answer["traders"]] == [
             *range(1, min(limit, len(expected)) + 1)
         ]
     assert answer["as_of_slot"] == chain.slot - 1
     default = await told(client, f"/api/wallets/leaderboard/{books.mint}")
     assert gains(default["traders"]) == expected[:20]
     first = default["traders"][0]
-    micros = int(first["realised_usd_micros"])
-    assert first["realised_usd"] == micros / 1e6
-    assert first["realised_pct"] == pytest.approx(micros / 150e6 * 100)
-    assert abs(int(first["realised_lamports"]) - micros * 1000 / SOL_USD) < 1000 / SOL_USD
+    micros = int(first["realized_usd_micros"])
+    assert first["realized_usd"] == micros / 1e6
+    assert first["realized_pct"] == pytest.approx(micros / 150e6 * 100)
+    assert abs(int(first["realized_lamports"]) - micros * 1000 / SOL_USD) < 1000 / SOL_USD
     assert (first["bought_raw"], first["bought"], first["sold"]) == ("1000000000", 1e3, 1e3)
     assert (first["held"], first["unmatched_raw"], first["bought_usd"]) == (0.0, "0", 150.0)
     assert (first["buys"], first["sells"], first["wins"], first["losses"]) == (1, 1, 1, 0)
@@ -319,12 +319,12 @@ async def test_the_trending_list(chain: Any, client: httpx.AsyncClient) -> None:
     await asyncio.sleep(STANDS_S)
     listed = (await told(client, "/api/tokens/trending"))["tokens"]
     assert [token["mint"] for token in listed] == mints[::-1]
-    assert [token["place"] for token in listed] == [1, 2, 3, 4]
+    assert [token["rank"] for token in listed] == [1, 2, 3, 4]
     assert sorted((token["score"] for token in listed), reverse=True) == [
         token["score"] for token in listed
     ]
     best = listed[0]
-    assert set(best) == {*TRENDING_FIELDS, "place", "score"}
+    assert set(best) == {*TRENDING_FIELDS, "rank", "score"}
     # Seven wallets with 150 dollars each: log2(151) each, by 21 for the three windows.
     assert best["score"] == pytest.approx(7 * 7.24 * 21, rel=0.01)
     assert (best["name"], best["dex"], best["creator"]) == ("Coin 3", "moonit", people[0])

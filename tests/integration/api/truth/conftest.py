@@ -9,12 +9,12 @@ import pytest
 
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.values import MONEY
-from tests.integration.api.asking import Asker
-from tests.integration.api.history_figures import all_days
-from tests.integration.api.oracle import Known, known
-from tests.integration.api.simulation import SEED, WALLETS, Simulation
-from tests.integration.api.token_figures import TokenFigures, coins_of
-from tests.integration.api.wallet_figures import Figures, WalletFigures
+from tests.support.api.asking import Asker
+from tests.support.api.history_figures import all_days
+from tests.support.api.oracle import Known, known
+from tests.support.api.simulation import SEED, WALLETS, Simulation
+from tests.support.api.token_figures import TokenFigures, coins_of
+from tests.support.api.wallet_figures import Figures, WalletFigures
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.chaos.books import DAY_MS
 from pipeline.chaos.differences import Differences
 from schemas.markets import INTERVALS_S
-from tests.integration.api import history_figures as history
-from tests.integration.api.asking import Near, compare
-from tests.integration.api.oracle import day_text, some
-from tests.integration.api.wallet_figures import Figures
+from schemas.money import WSOL
+from schemas.times import DAY_MS
+from tests.support.api import history_figures as history
+from tests.support.api.asking import Near, compare
+from tests.support.api.oracle import Known, day_text, some
+from tests.support.api.wallet_figures import Figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -83,43 +84,49 @@ def test_every_swap_of_every_wallet(ask, truth, found):
     for place, wallet in enumerate(truth.wallets):
         limit = 500 if place % 10 else 6
         pages = ask.pages("/api/wallets/{wallet}/swaps", wallet=wallet, limit=limit)
-        _swaps(found, truth.swaps_of_wallet.get(wallet, []), pages)
+        _swaps(truth, found, truth.swaps_of_wallet.get(wallet, []), pages)
     assert found.compared["swap"] > 1_500
 
 
 def test_every_swap_of_every_token(ask, truth, found):
-    for place, mint in enumerate(truth.mints):
+    """On either side: SOL's are nearly all there are."""
+    mints = {*truth.mints, *truth.swaps_with}
+    assert len(truth.swaps_with[WSOL]) > 1_000
+    for place, mint in enumerate(sorted(mints)):
         limit = 1_000 if place % 4 else 40
         pages = ask.pages("/api/tokens/{mint}/swaps", mint=mint, limit=limit)
-        _swaps(found, truth.swaps_of_mint.get(mint, []), pages)
-    assert found.compared["swap"] == sum(map(len, truth.swaps_of_mint.values()))
+        _swaps(truth, found, truth.swaps_with.get(mint, []), pages)
+    assert found.compared["swap"] == sum(map(len, truth.swaps_with.values()))
 
 
 def test_trades_of_a_wallet_with_a_token(ask, truth, found):
     for wallet, mint in some(sorted(truth.books.positions), 40):
         expected = [each for each in truth.swaps_of_wallet.get(wallet, []) if each["mint"] == mint]
         pages = ask.pages("/api/wallets/{wallet}/trades/{mint}", wallet=wallet, mint=mint, limit=3)
-        _swaps(found, expected, pages)
+        _swaps(truth, found, expected, pages)
 
 
 def test_swaps_of_a_range_of_time(ask, truth, found):
     middle = history.all_days(truth)[-1] * DAY_MS
     for mint in some(sorted(truth.swaps_of_mint), 5):
         for span, is_in in (
-            ({"from_ms": middle}, lambda at: at >= middle),
-            ({"to_ms": middle, "from_ms": middle - DAY_MS}, lambda at: at < middle),
+            ({"from": middle}, lambda at: at >= middle),
+            ({"to": middle, "from": middle - DAY_MS}, lambda at: at < middle),
         ):
-            expected = [each for each in truth.swaps_of_mint[mint] if is_in(each["block_time_ms"])]
+            expected = [each for each in truth.swaps_with[mint] if is_in(each["block_time_ms"])]
             pages = ask.pages("/api/tokens/{mint}/swaps", mint=mint, limit=9, **span)
-            _swaps(found, expected, pages)
+            _swaps(truth, found, expected, pages)
 
 
-def _swaps(found: Differences, expected: list[Figures], pages: Iterator[Figures]) -> None:
+def _swaps(
+    truth: Known, found: Differences, expected: list[Figures], pages: Iterator[Figures]
+) -> None:
     told = [swap for page in pages for swap in page["swaps"]]
     identities = [(swap["signature"], swap["event_index"]) for swap in told]
     assert identities == [(swap["signature"], swap["event_index"]) for swap in expected]
     for wanted, got in zip(expected, told, strict=True):
-        compare(found, "swap", wanted["signature"], history.swap(wanted, got), got)
+        platform = truth.platforms[wanted["signature"], wanted["event_index"]]
+        compare(found, "swap", wanted["signature"], history.swap(wanted, got, platform), got)
 
 
 # Why is a gain what it is.
@@ -167,9 +174,9 @@ def _identities(position: Figures, lots: list[Figures], matches: list[Figures]) 
     for unit in ("lamports", "usd_micros"):
         costs = [int(lot[f"cost_{unit}"] or 0) for lot in lots]
         assert int(position[f"held_cost_{unit}"]) == sum(costs)
-        gains = [each[f"realised_{unit}"] for each in matches if each[f"realised_{unit}"]]
+        gains = [each[f"realized_{unit}"] for each in matches if each[f"realized_{unit}"]]
         gain = str(sum(map(int, gains))) if gains else None
-        assert position[f"realised_{unit}"] == gain
+        assert position[f"realized_{unit}"] == gain
 
 
 # Prices.

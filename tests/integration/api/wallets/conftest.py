@@ -15,16 +15,15 @@ from redis.asyncio import Redis
 from api.access import register
 from api.access.keys import Record, new, parse
 from api.app import create_app
-from api.stores import Stores
+from api.stores.clients import Stores
 from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import HOUR_MS, ColdMints, reader
+from pipeline.agents.pnl.cold import ColdMints, reader
 from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
-from schemas.base58 import encode
 from schemas.markets import BUCKET, Head, pack_head
 from schemas.money import USDC, WSOL
 from schemas.prices import LastPrice
@@ -40,8 +39,10 @@ from schemas.redis_keys import (
     tag_of_wallets,
     wallet_tag,
 )
+from schemas.solana.base58 import encode
+from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
-from tests.integration.systems import running_stores
+from tests.support.systems import running_stores
 
 PARTITIONS = (2, 5)
 T0_MS = 1_763_700_000_000

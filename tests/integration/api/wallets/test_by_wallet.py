@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.sql import load
 from infra.clickhouse.client import connect_async
+from infra.clickhouse.sql import load
 
 NOBODY = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
 EVER = 2**62
@@ -35,7 +35,7 @@ async def test_through_the_projection(make_books, settings, name, projection, pa
                 f"INSERT INTO {table} ({columns}) SELECT {values} FROM numbers(200000)"
             )
         plan = await client.query(
-            "EXPLAIN indexes = 1 " + load("api.readers", name), parameters=parameters
+            "EXPLAIN indexes = 1 " + load("api.wallets", name), parameters=parameters
         )
     finally:
         await client.close()

@@ -8,15 +8,16 @@ from random import Random
 import pytest
 
 from infra.clickhouse.client import connect
-from schemas.base58 import decode, encode
-from schemas.positions import DAY_MS, unpack_wallet_day
+from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
 from schemas.rows import WALLET_DAYS as WALLET_DAYS_TABLE
+from schemas.solana.base58 import decode, encode
+from schemas.times import DAY_MS
 
 COUNTS = ("buys", "sells", "wins", "losses")
 MONEY = tuple(
     f"{name}_{unit}"
-    for name in ("bought", "sold", "matched_cost", "realised")
+    for name in ("bought", "sold", "matched_cost", "realized")
     for unit in ("lamports", "usd_micros")
 )
 FEES = ("fee_lamports", "priority_fee_lamports", "tip_lamports")
@@ -124,7 +125,7 @@ async def test_a_range_begins_with_the_difference_to_the_day_before_it(played, a
     before = await ask.get(path, **{"from": "2025-01-01", "to": "2025-01-31"})
     assert before["days"] == []
     assert set(whole(before["total"], MOVED).values()) == {0}
-    assert before["total"]["realised_usd"] is None
+    assert before["total"]["realized_usd"] is None
 
 
 async def test_a_row_that_was_written_again_counts_once(played, ask, settings):
@@ -177,11 +178,13 @@ async def test_who_is_not_known_and_what_is_refused(make_books, ask):
     for query, says in (
         ({"from": "2025-02-30"}, "YYYY-MM-DD"),
         ({"from": "yesterday"}, "YYYY-MM-DD"),
-        ({"from": "1700000000"}, "YYYY-MM-DD"),
         ({"from": "2025-W31-5"}, "YYYY-MM-DD"),
         ({"to": "'; DROP TABLE wallet_days --"}, "YYYY-MM-DD"),
         ({"to": "9999-12-31"}, "1970-01-01 to 2149-06-06"),
-        ({"from": "2025-03-02", "to": "2025-03-01"}, "is after"),
+        (
+            {"from": "2025-03-02", "to": "2025-03-01"},
+            "before the end of the range, 2025-03-02",
+        ),
         ({"from": "2024-01-01", "to": "2025-01-01"}, "at most 366"),
     ):
         for path in paths:

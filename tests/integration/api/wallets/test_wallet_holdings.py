@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import pytest
 
-from api.readers import holdings
+from api.wallets import holdings
 from infra.clickhouse.client import connect_async
-from pipeline.solana import address
-from schemas.base58 import encode
 from schemas.money import USDC, WSOL
 from schemas.positions import pack_balance
 from schemas.redis_keys import BALANCES, MARKETS, tag_of_mints, wallet_tag
+from schemas.solana import addresses as address
+from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_MINT
-from tests.integration.api.asking import STANDS_S
+from tests.support.api.asking import STANDS_S
 
 SOL_USD = 150
 PATH = "/api/wallets/{}/holdings"
@@ -128,6 +128,19 @@ async def test_small_ones_are_left_out(wallet, ask):
     assert (answer["hidden_small"], answer["hidden_unverified"]) == (2, 3)
     exact = await ask.get(PATH.format(name), min_value_usd=12.345678)
     assert USDC in [each["mint"] for each in exact["tokens"]]
+    whole = await ask.get(PATH.format(name))
+    assert whole["value_usd_micros"] == whole["total_value_usd_micros"]
+    listed = [answer["native"], *answer["tokens"]]
+    assert answer["value_usd_micros"] == str(sum(int(each["value_usd_micros"]) for each in listed))
+    assert int(answer["value_usd_micros"]) < int(answer["total_value_usd_micros"])
+    # SOL is left out like any token, and still counted in the total.
+    above = whole["native"]["value_usd"] + 0.01
+    rich = await ask.get(PATH.format(name), min_value_usd=above)
+    assert (rich["native"], rich["hidden_native"]) == (None, True)
+    assert whole["hidden_native"] is answer["hidden_native"] is False
+    for other in (answer, exact, rich):
+        assert other["total_value_usd_micros"] == whole["value_usd_micros"]
+        assert other["total_value_usd"] == whole["value_usd"]
     none = await ask.get(PATH.format(name), min_value_usd=0, include_unverified=True)
     assert len(none["tokens"]) == 7
     for bad in ("-1", "nan", "inf", "much"):

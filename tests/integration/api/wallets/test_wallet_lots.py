@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from api.readers.lots import MOST
+from api.history.lots import MOST
 from infra.clickhouse.client import connect
-from schemas.base58 import encode
 from schemas.positions import CHUNK_LOTS
 from schemas.proto.tape_pb2 import BUY, SELL
 from schemas.rows import LOT_MATCHES
+from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_WALLET
 
 HOUR_MS = 3_600_000
@@ -48,19 +48,19 @@ def check_sums(answer):
     assert sum_of(unknown, "quantity_raw") == int(position["unknown_cost_raw"])
     for unit in UNITS:
         assert sum_of(lots, f"cost_{unit}") == int(position[f"held_cost_{unit}"])
-        gains = [match for match in matches if match[f"realised_{unit}"] is not None]
-        assert sum_of(gains, f"realised_{unit}") == int(position[f"realised_{unit}"] or 0)
+        gains = [match for match in matches if match[f"realized_{unit}"] is not None]
+        assert sum_of(gains, f"realized_{unit}") == int(position[f"realized_{unit}"] or 0)
         assert sum_of(gains, f"cost_{unit}") == int(position[f"matched_cost_{unit}"])
         for match in gains:
             assert match["kind"] != "transfer"
             gain = int(match[f"proceeds_{unit}"]) - int(match[f"cost_{unit}"])
-            assert int(match[f"realised_{unit}"]) == gain
-        assert bool(gains) == (position[f"realised_{unit}"] is not None)
+            assert int(match[f"realized_{unit}"]) == gain
+        assert bool(gains) == (position[f"realized_{unit}"] is not None)
     sold = [match for match in matches if match["kind"] == "sale"]
     assert sum_of(sold, "quantity_raw") == int(position["sold_raw"])
     burned = [match for match in matches if match["kind"] == "burn"]
     assert sum_of(burned, "quantity_raw") == int(position["burned_raw"])
-    unmatched = [each for each in (*sold, *burned) if each["realised_lamports"] is None]
+    unmatched = [each for each in (*sold, *burned) if each["realized_lamports"] is None]
     assert sum_of(unmatched, "quantity_raw") == int(position["unmatched_raw"])
 
 

@@ -7,15 +7,16 @@ from random import Random
 
 import pytest
 
-from api.readers import positions, wallet_state
-from api.readers.positions import read_page
-from api.readers.wallet_state import WalletReader
-from api.routers import wallets as wallet_routes
-from api.stores import Stores
-from schemas.base58 import decode, encode
+from api.stores.clients import Stores
+from api.wallets import positions
+from api.wallets import service as wallet_service
+from api.wallets import state as wallet_state
+from api.wallets.positions import read_page
+from api.wallets.state import WalletReader
 from schemas.positions import COLD_MARK, unpack_position, unpack_wallet_day
 from schemas.proto.tape_pb2 import BUY
 from schemas.redis_keys import POSITIONS, WALLET_TOTALS, wallet_tag
+from schemas.solana.base58 import decode, encode
 from schemas.topics import SETTLED_BY_WALLET
 
 HOUR_MS = 3_600_000
@@ -60,8 +61,8 @@ async def test_positions_are_the_books_and_totals_their_sum(make_books, ask, tap
                 assert each[f"{name}_raw"] == str(getattr(position, f"{name}_raw")), name
             assert each["unknown_cost_raw"] == str(position.held_raw - position.held_known_raw)
             matched = position.sold_raw + position.burned_raw - position.unmatched_raw
-            realised = str(position.realised_usd_micros) if matched else None
-            assert each["realised_usd_micros"] == realised
+            realized = str(position.realized_usd_micros) if matched else None
+            assert each["realized_usd_micros"] == realized
             assert (each["decimals"] is None) == (each["mint"] in tape.mints[9:])
             assert (await ask.get(f"/api/wallets/{wallet}/{each['mint']}")) == {
                 **each,
@@ -76,8 +77,8 @@ async def test_positions_are_the_books_and_totals_their_sum(make_books, ask, tap
             told = sum(int(each[name]) for each in answer["positions"])
             assert int(totals[name]) == told == getattr(record, name), name
         for unit in ("lamports", "usd_micros"):
-            told = sum(int(each[f"realised_{unit}"] or 0) for each in answer["positions"])
-            assert int(totals[f"realised_{unit}"] or 0) == told
+            told = sum(int(each[f"realized_{unit}"] or 0) for each in answer["positions"])
+            assert int(totals[f"realized_{unit}"] or 0) == told
         assert int(totals["fee_lamports"]) == record.fee_lamports
         assert record.fee_lamports >= sum(int(p["fee_lamports"]) for p in answer["positions"])
         check_open(totals["open"], answer["positions"])
@@ -89,7 +90,7 @@ def check_open(told, positions):
     assert told["held_positions"] == len(held)
     for unit in ("lamports", "usd_micros"):
         assert told[f"held_cost_{unit}"] == str(sum(int(p[f"held_cost_{unit}"]) for p in held))
-        for name in ("value", "unrealised"):
+        for name in ("value", "unrealized"):
             known = [int(p[f"{name}_{unit}"]) for p in held if p[f"{name}_{unit}"] is not None]
             assert told[f"{name}_{unit}"] == (str(sum(known)) if known else None)
     assert told["priced_positions"] == sum(p["value_lamports"] is not None for p in held)
@@ -331,7 +332,7 @@ async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, t
 @pytest.fixture
 def nothing_stands(monkeypatch):
     """Every answer of an application made after this is read anew."""
-    monkeypatch.setattr(wallet_routes, "FRESH_FOR_S", 0.0)
+    monkeypatch.setattr(wallet_service, "FRESH_FOR_S", 0.0)
 
 
 async def test_every_answer_is_one_state_while_the_books_go_on(

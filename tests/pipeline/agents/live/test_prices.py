@@ -12,11 +12,12 @@ from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _c
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
 from pipeline.domain.pool_trade import Trade
-from pipeline.solana.address import WSOL
 from schemas.channels import price_event
 from schemas.codec import migration_from_proto, swap_from_proto
-from schemas.prices import CLOSE_MS, DAY_MS, day_ago
+from schemas.money import WSOL
+from schemas.prices import CLOSE_MS, day_ago
 from schemas.proto import tape_pb2
+from schemas.times import DAY_MS
 
 NOW_MS = 1_732_170_000_000
 
@@ -60,10 +61,19 @@ def test_only_another_price_is_news():
     assert state.last.price_usd == pytest.approx(2 / 1000 * 150)
 
 
+def test_a_price_without_dollars_is_no_news():
+    state = MintState()
+    state.decimals = 6
+    state.price.apply(Trade("pool", "dex", 1, NOW_MS, 10**9, 10**9))
+    assert state.news(None) is None
+    assert state.news(None, traded=True) is None
+    assert state.news(150.0).price_usd == pytest.approx(1 / 1000 * 150)
+
+
 def test_after_a_trade_another_price_in_dollars_is_news():
     state = MintState()
     traded(state, 10**9, NOW_MS)
-    state.sent = state.sent._replace(price_usd=None)  # priced before SOL was
+    state.sent = state.sent._replace(price_usd=None)  # as a version before this one stored it
     assert state.news(None, traded=True) is None
     assert state.news(150.0) is None
     assert state.news(150.0, traded=True).price_usd == pytest.approx(1 / 1000 * 150)
@@ -100,6 +110,7 @@ def test_a_hash_of_another_form_begins_anew(fields):
 def test_sol_is_news_when_the_reference_moves_and_is_not_older():
     sol = SolState()
     assert sol.news(None) is None
+    assert sol.news(150.0) is None, "no trade has dated the reference"
     sol.at_ms, sol.at_slot = NOW_MS, 9
     price = sol.news(150.0)
     assert (price.price_sol, price.price_usd, price.time_ms, price.slot) == (1.0, 150.0, NOW_MS, 9)
@@ -144,12 +155,13 @@ async def test_a_redis_that_is_away_is_asked_once(board):
 class Board:
     """A sink whose partitions are acknowledged as a test wants, and what is told live."""
 
-    def __init__(self, redis):
+    def __init__(self, redis, sol_usd=150.0):
         self.acks = []
         self.sent = []
         self.told = []
         self.prices = Prices(redis, self, self)
-        self.prices.sol_usd = 150.0
+        if sol_usd is not None:
+            self.prices.set_sol_usd(sol_usd, Receipt(lambda: None))
 
     away = True  # nothing is asked of Redis
     lost_touch = state = will_write = lambda *_: False
@@ -196,16 +208,38 @@ async def test_a_trade_at_the_same_price_is_published_when_sol_has_moved(monkeyp
     monkeypatch.setattr(conflation, "EVERY_S", 0.0)
     board = Board(None)
     await board.prices.load(["m"])
-    for sol_usd in (None, 150.0, 150.0, 151.0):
-        board.prices.sol_usd = sol_usd
+    for sol_usd in (150.0, 150.0, 151.0):
+        board.prices.set_sol_usd(sol_usd, Receipt(lambda: None))
         await board.prices.publish()
         board.prices.trade(swap(), Receipt(lambda: None))
         await board.prices.publish()
-    dollars = [u.price_usd if u.HasField("price_usd") else None for u in board.sent]
-    assert dollars == [None, pytest.approx(0.15), pytest.approx(0.151)]
+    assert [u.price_usd for u in board.sent] == [pytest.approx(0.15), pytest.approx(0.151)]
     assert len({update.price_sol for update in board.sent}) == 1
-    first = orjson.loads(price_event(board.sent[0]).frame)["data"]
-    assert first["price_usd"] is None
+
+
+async def test_prices_wait_until_sol_has_one_and_hold_no_batch_up(monkeypatch):
+    monkeypatch.setattr(conflation, "EVERY_S", 0.0)
+    board = Board(None, sol_usd=None)
+    await board.prices.load(["m", "quiet"])
+    done = []
+    for lamports in (10**9, 2 * 10**9):
+        receipt = Receipt(lambda: done.append("batch"))
+        board.prices.trade(swap(lamports=lamports), receipt)
+        receipt.release()
+        await board.prices.publish()
+    assert (board.sent, done) == ([], ["batch", "batch"])
+    receipt = Receipt(lambda: done.append("reference"))
+    board.prices.set_sol_usd(150.0, receipt)
+    receipt.release()
+    await board.prices.publish()
+    [update] = board.sent
+    assert (update.mint, update.price_usd) == ("m", pytest.approx(update.price_sol * 150))
+    frame = orjson.loads(price_event(update).frame)["data"]
+    assert frame["price_usd"] == update.price_usd
+    assert done == ["batch", "batch"], "the batch of the reference waits for its prices"
+    board.prices.set_sol_usd(151.0, Receipt(lambda: None))
+    await board.prices.publish()
+    assert len(board.sent) == 1, "later moves of SOL publish no token"
 
 
 def migration():
@@ -223,7 +257,7 @@ async def test_a_migration_is_published_when_it_makes_another_price(monkeypatch)
         for _ in range(swaps):
             board.prices.trade(swap(pool, lamports), Receipt(lambda: None))
             await board.prices.publish()
-    board.prices.sol_usd = 160.0
+    board.prices.set_sol_usd(160.0, Receipt(lambda: None))
     state = board.prices._mints["m"]
     for _ in range(2):
         receipt = Receipt(lambda: done.append(1))

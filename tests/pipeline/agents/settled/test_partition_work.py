@@ -4,9 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from aiokafka.errors import RequestTimedOutError
 from aiokafka.structs import TopicPartition
 
 from pipeline.agents import metrics
+from pipeline.agents.settled import partition_work
 from pipeline.agents.settled.books import Writes
 from pipeline.agents.settled.partition_work import (
     BadSlot,
@@ -25,11 +27,15 @@ TP = TopicPartition("lane", 3)
 class Log:
     """Where the consumer is asked to go on; the log begins at `first`."""
 
-    def __init__(self, first=0):
+    def __init__(self, first=0, refusals=0):
         self.first = first
+        self.refusals = refusals
         self.sought = []
 
     async def seek(self, tp, offset):
+        if self.refusals:
+            self.refusals -= 1
+            raise RequestTimedOutError
         self.sought.append(offset)
         return max(offset, self.first)
 
@@ -137,6 +143,21 @@ async def test_a_consumer_ahead_of_the_store_goes_back_and_what_was_fetched_pass
         await settle()
         assert books.applied == list(range(101, 116))
         assert log.sought == [8]
+
+
+async def test_a_broker_that_refuses_to_go_back_is_asked_again(monkeypatch):
+    monkeypatch.setattr(partition_work, "SEEK_AGAIN_S", 0)
+    log = Log(refusals=partition_work.SEEKS + 1)
+    async with opened(Watermark(100, 7, 0), log) as (work, books, _):
+        assert not await offer(work, message(9, 102))
+        assert log.sought == []
+        while not log.sought:
+            await work.seek_again()
+            assert not await offer(work, message(9, 102)), "nothing is taken for the first there is"
+        for offset in (8, 9):
+            assert await offer(work, message(offset, 93 + offset))
+        await settle()
+        assert books.applied == [101, 102]
 
 
 async def test_a_hole_in_the_middle_is_read_again_as_well():

@@ -1,0 +1,1 @@
+"""What happened: days, swaps, candles, lots."""

@@ -1,0 +1,268 @@
+"""Swaps as pages, newest first: of a wallet, of a token, of a wallet in one token.
+
+A page ends at a place: block time, slot, transaction, instruction; the next one begins there. What
+is not settled on every partition asked is not shown: else a swap could come in above a place that
+a caller has passed already. A swap that the table has twice, as it may until its parts are merged,
+is left out here and not by the query, which then need not look at more than it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from api.history.answers import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletTokenSwaps
+from api.http.cursors import Page, Place, invalid_cursor, place
+from api.http.windows import MAX_MS, window
+from api.stores.clients import Stores
+from api.stores.settled import MINT_TAGS, Settled, read_settled
+from api.stores.unique import Row, read_unique
+from api.tokens.reader import read_tokens, unknown_token
+from infra.clickhouse.sql import load
+from schemas.amounts import human, sol, text, usd
+from schemas.redis_keys import mint_tag
+from schemas.times import DAY_MS
+
+DEFAULT_LIMIT: Final = 50
+"""A wallet's swaps lie among those of its tokens: each is some 1 ms of ClickHouse's CPU."""
+MOST: Final = 1_000
+LONGEST_MS: Final = 90 * DAY_MS
+WALLET_MS: Final = 30 * DAY_MS  # looked back without `from`
+TOKEN_MS: Final = DAY_MS
+
+_GROUP: Final = "store"
+_OF_WALLET: Final = load(__package__, "wallet_swaps")
+_OF_TOKEN: Final = load(__package__, "token_swaps")
+_OF_WALLET_AND_TOKEN: Final = load(__package__, "wallet_token_swaps")
+_FURTHER: Final = 32  # times as far back with every step
+_U32_MAX: Final = 2**32 - 1
+
+At = tuple[int, int, int, int]  # block time, slot, transaction, instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which page a caller wants."""
+
+    limit: int
+    cursor: str | None
+    from_ms: int | None
+    to_ms: int | None
+
+
+async def read_wallet_swaps(stores: Stores, wallet: str, asked: Asked) -> WalletSwaps:
+    """Return a page of a wallet's swaps; raises Problem."""
+    now = await read_settled(stores, _GROUP, MINT_TAGS)
+    span = _span(asked, now, WALLET_MS, of_wallet(wallet))
+    # One step: the query finds by itself how far back it has to look.
+    rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, span, asked, now, [span.from_ms])
+    return {"wallet": wallet, **_page(rows, span, asked, now)}
+
+
+async def read_token_swaps(stores: Stores, mint: str, asked: Asked) -> TokenSwaps:
+    """Return a page of the swaps that have a token on either side; raises Problem."""
+    now = await read_settled(stores, _GROUP, MINT_TAGS)  # its swaps as a quote are of any mint
+    span = _span(asked, now, TOKEN_MS, of_token(mint))
+    rows = await _read(stores, _OF_TOKEN, {"mint": mint}, span, asked, now, _steps(span))
+    await _require_known(stores, mint, rows)
+    return {"mint": mint, **_page(rows, span, asked, now)}
+
+
+async def read_wallet_token_swaps(
+    stores: Stores, wallet: str, mint: str, asked: Asked
+) -> WalletTokenSwaps:
+    """Return a page of a wallet's swaps in one token; raises Problem."""
+    now = await read_settled(stores, _GROUP, [mint_tag(mint)])
+    span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
+    keys = {"wallet": wallet, "mint": mint}
+    rows = await _read(stores, _OF_WALLET_AND_TOKEN, keys, span, asked, now, _steps(span))
+    await _require_known(stores, mint, rows)
+    return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now)}
+
+
+# What cursors are of.
+
+
+def of_wallet(wallet: str) -> str:
+    """Return what the list of a wallet's swaps is called."""
+    return f"swaps by {wallet}"
+
+
+def of_token(mint: str) -> str:
+    """Return what the list of a token's swaps is called."""
+    return f"swaps of {mint}"
+
+
+def of_wallet_and_token(wallet: str, mint: str) -> str:
+    """Return what the list of a wallet's swaps in one token is called."""
+    return f"swaps of {mint} by {wallet}"
+
+
+async def _require_known(stores: Stores, mint: str, rows: list[Row]) -> None:
+    """Raise Problem for a token that nobody has heard of; one that has swaps is known."""
+    if not rows and (await read_tokens(stores, [mint])).get(mint) is None:
+        raise unknown_token(mint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A range of time, and the place in it before which a page begins."""
+
+    from_ms: int
+    to_ms: int
+    before: Place
+    of: str  # what its list is called
+
+
+def _span(asked: Asked, now: Settled, default_ms: int, of: str) -> _Span:
+    if asked.cursor is not None:
+        before = place(asked.cursor, of)
+        from_ms, to_ms = before.since_ms, before.until_ms
+        if (
+            not from_ms <= before.time_ms < to_ms <= MAX_MS
+            or to_ms - from_ms > LONGEST_MS
+            or before.index > _U32_MAX
+        ):
+            raise invalid_cursor()
+        return _Span(from_ms, to_ms, before, of)
+    asked_for = window(asked.from_ms, asked.to_ms, now.time_ms, default_ms, LONGEST_MS)
+    from_ms, to_ms = asked_for.from_ms, asked_for.to_ms
+    # Of the block's own second there may be younger slots that are not settled everywhere yet.
+    end = (now.time_ms, now.slot + 1) if to_ms > now.time_ms else (to_ms, 0)
+    return _Span(from_ms, to_ms, Place(*end, 0, 0, from_ms, to_ms), of)
+
+
+def _steps(span: _Span) -> Iterator[int]:
+    """Yield how far back to look: a day first, as most pages need no more; then further."""
+    length_ms = DAY_MS
+    while (at_ms := span.before.time_ms - length_ms) > span.from_ms:
+        yield at_ms
+        length_ms *= _FURTHER
+    yield span.from_ms
+
+
+async def _read(
+    stores: Stores,
+    sql: str,
+    keys: Mapping[str, object],
+    span: _Span,
+    asked: Asked,
+    now: Settled,
+    steps: Iterator[int] | list[int],
+) -> list[Row]:
+    """Return the rows of a page and one more, if there are as many; none twice."""
+    found: list[Row] = []
+    first = span.before
+    before: At = (first.time_ms, first.slot, first.tx_index, first.index)
+    for from_ms in steps:
+        keys = {**keys, "from_ms": from_ms, "as_of_slot": now.slot}
+        found += await _rows(stores, sql, keys, before, asked.limit + 1 - len(found))
+        if len(found) > asked.limit:
+            break
+        before = (from_ms, 0, 0, 0)  # from here on all has been read
+    return found
+
+
+async def _rows(
+    stores: Stores, sql: str, keys: Mapping[str, object], before: At, most: int
+) -> list[Row]:
+    async def ask(at: At, limit: int) -> list[Row]:
+        time_ms, slot, tx_index, event_index = at
+        return await stores.query(
+            sql,
+            {
+                **keys,
+                "before_ms": time_ms,
+                "before_slot": slot,
+                "before_tx_index": tx_index,
+                "before_event_index": event_index,
+                "limit": limit,
+            },
+        )
+
+    return await read_unique(ask, _at, before, most)
+
+
+def _at(row: Row) -> At:
+    return row["block_time_ms"], row["slot"], row["tx_index"], row["event_index"]
+
+
+def _page(rows: list[Row], span: _Span, asked: Asked, now: Settled) -> SwapPage:
+    page: Page = {"next_cursor": None, "has_more": len(rows) > asked.limit}
+    if page["has_more"]:
+        last = rows[asked.limit - 1]
+        page["next_cursor"] = Place(
+            last["block_time_ms"],
+            last["slot"],
+            last["tx_index"],
+            last["event_index"],
+            span.from_ms,
+            span.to_ms,
+        ).cursor(span.of)
+    return {
+        "from_ms": span.from_ms,
+        "to_ms": span.to_ms,
+        "swaps": [_swap(row) for row in rows[: asked.limit]],
+        "page": page,
+        "as_of_slot": now.slot,
+        "as_of_ms": now.time_ms,
+    }
+
+
+def _swap(row: Row) -> Swap:
+    """Return a swap as it is told; prices and values are computed as for the live streams."""
+    amount_raw, decimals = row["amount_raw"], row["decimals"]
+    quote_amount_raw, quote_decimals = row["quote_amount_raw"], row["quote_decimals"]
+    lamports, usd_micros = row["sol_value_lamports"], row["usd_value_micros"]
+    amount = human(amount_raw, decimals)
+    price = 0.0
+    if amount_raw:
+        price = quote_amount_raw / amount_raw * 10.0 ** (decimals - quote_decimals)
+    sol_value = sol(lamports)
+    usd_value = usd(usd_micros)
+    return {
+        "signature": row["signature"],
+        "slot": row["slot"],
+        "tx_index": row["tx_index"],
+        "event_index": row["event_index"],
+        "block_time_ms": row["block_time_ms"],
+        "dex": row["dex"],
+        "program_id": row["program_id"],
+        "pool": row["pool"],
+        "wallet": row["wallet"],
+        "fee_payer": row["fee_payer"],
+        "mint": row["mint"],
+        "quote_mint": row["quote_mint"],
+        "side": row["side"],
+        "amount_raw": str(amount_raw),
+        "decimals": decimals,
+        "quote_amount_raw": str(quote_amount_raw),
+        "quote_decimals": quote_decimals,
+        "wallet_amount_raw": str(row["wallet_amount_raw"]),
+        "wallet_quote_amount_raw": str(row["wallet_quote_amount_raw"]),
+        "price": price,
+        "price_sol": sol_value / amount if sol_value is not None and amount else None,
+        "price_usd": usd_value / amount if usd_value is not None and amount else None,
+        "sol_value": sol_value,
+        "usd_value": usd_value,
+        "pool_fee_raw": text(row["pool_fee_raw"]),
+        "pool_fee_mint": row["pool_fee_mint"],
+        "fee_lamports": str(row["fee_lamports"]),
+        "priority_fee_lamports": str(row["priority_fee_lamports"]),
+        "tip_lamports": str(row["tip_lamports"]),
+        "router": row["router"],
+        "platform": row["platform"],
+        "commitment": "confirmed",
+        "reserve_raw": text(row["reserve_raw"]),
+        "quote_reserve_raw": text(row["quote_reserve_raw"]),
+        "liquidity": text(row["liquidity"]),
+        "sqrt_price_x64": text(row["sqrt_price_x64"]),
+        "sol_value_lamports": text(lamports),
+        "usd_value_micros": text(usd_micros),
+        "amount": amount,
+        "quote_amount": human(quote_amount_raw, quote_decimals),
+        "fee_sol": sol(row["fee_lamports"]),
+        "priority_fee_sol": sol(row["priority_fee_lamports"]),
+        "tip_sol": sol(row["tip_lamports"]),
+    }

@@ -1,0 +1,1 @@
+"""HTTP itself: protocol, bounds, problems, replies, the access log."""

@@ -1,0 +1,47 @@
+"""An answer as bytes, with the ETag that identifies it.
+
+The slot up to which an answer is complete is not part of its ETag: on a live chain that changes
+with every slot, while most wallets and tokens do not. A caller who gets 304 has what is true now.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+
+_AS_OF: Final = b'"as_of_slot":'  # nothing within a text: quotes there have a backslash
+_AS_OF_PAIR: Final = re.compile(_AS_OF + rb'(?:\d+|null),"as_of_ms":(?:\d+|null)')
+
+
+class Encoded:
+    """An answer as JSON; one object may be sent to many callers."""
+
+    __slots__ = ("_etag", "body")
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self._etag = b""
+
+    @property
+    def etag(self) -> bytes:
+        """Return the weak ETag of the answer without its `as_of_*`."""
+        if not self._etag:  # computed once, and never for a door without ETags
+            digest = blake2b(_without_as_of(self.body), digest_size=8).hexdigest()
+            self._etag = b'W/"%b"' % digest.encode()
+        return self._etag
+
+
+def encode(answer: Any) -> Encoded:
+    """Return an answer as JSON."""
+    return Encoded(orjson.dumps(answer))
+
+
+def _without_as_of(body: bytes) -> bytes:
+    # It is first or last, so it is found at once, however long the answer is.
+    at = 1 if body.startswith(_AS_OF, 1) else body.rfind(_AS_OF)
+    if at >= 0 and (found := _AS_OF_PAIR.match(body, at)):
+        return body[:at] + body[found.end() :]
+    return body

@@ -1,0 +1,140 @@
+"""Bounds every request: how many at once, how long, how large. What goes wrong inside is answered.
+
+It is inside of CORS, so that pages of other origins can read the problems, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http import problems
+from api.http.access_log import shown
+from api.http.deadlines import Deadlines
+from api.http.errors import BODY_TOO_LARGE, BUSY, REQUEST_TIMED_OUT, TIMED_OUT, Problem
+from infra.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+RETRY_AFTER_S: Final = 1
+_KIB: Final = 1024
+
+
+class Guard:
+    """ASGI middleware around the gate and the routes."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._most = settings.api_max_concurrent
+        self._timeout_s = settings.api_timeout_s
+        self._deadlines = Deadlines(settings.api_timeout_s)
+        self._body_bytes = settings.api_max_body_kib * _KIB
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._running >= self._most:
+            await problems.response(_busy(), scope)(scope, receive, send)
+            return
+        self._running += 1
+        body = None
+        if scope["method"] == "POST":  # the server holds back what others send
+            body = _Body(receive, self._body_bytes)
+            receive = body.receive
+        is_started = is_late = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        problem = None
+        task = self._deadlines.enter(asyncio.get_running_loop())
+        try:
+            if body is not None:
+                body.check_length(scope)
+            await self._app(scope, receive, sending)
+        except Problem as found:
+            problem = found
+        except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
+            problem = _stopping()
+        except Exception:
+            request_id = scope["state"]["request_id"]
+            log.exception("request failed", request_id=request_id, path=shown(scope["path"]))
+            problem = problems.internal(request_id)
+        finally:
+            self._running -= 1
+            is_late = self._deadlines.leave(task)
+        if problem is None:
+            return
+        if is_late:
+            problem = self._too_late(body)
+        if is_started:  # too late for another answer: the caller must see that this one is cut
+            raise problem
+        await problems.response(problem, scope)(scope, receive, send)
+
+    def _too_late(self, body: _Body | None) -> Problem:
+        if body is not None and body.is_awaited:
+            return Problem(
+                REQUEST_TIMED_OUT,
+                f"The body did not arrive within {self._timeout_s:g} s",
+                headers={"connection": "close"},
+            )
+        return Problem(
+            TIMED_OUT,
+            f"The answer took more than {self._timeout_s:g} s; request less, or retry in "
+            f"{RETRY_AFTER_S} s",
+            headers={"retry-after": str(RETRY_AFTER_S)},
+        )
+
+
+class _Body:
+    """A request's body, counted as it comes; raises Problem where it is too large."""
+
+    __slots__ = ("_left", "_limit", "_receive", "is_awaited")
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = self._left = limit
+        self.is_awaited = False  # whether somebody waits for the caller to send more of it
+
+    def check_length(self, scope: Scope) -> None:
+        """Refuse a body that is announced to be too large, before anything is done for it."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and int(value) > self._limit:
+                raise self._too_large()
+
+    async def receive(self) -> Message:
+        """Return what comes next."""
+        self.is_awaited = True
+        message = await self._receive()
+        self.is_awaited = False
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise self._too_large()
+        return message
+
+    def _too_large(self) -> Problem:
+        return Problem(BODY_TOO_LARGE, f"A body must have at most {self._limit // _KIB} KiB")
+
+
+def _busy() -> Problem:
+    return Problem(
+        BUSY,
+        f"The server is answering as many requests as it can; retry in {RETRY_AFTER_S} s",
+        headers={"retry-after": str(RETRY_AFTER_S)},
+    )
+
+
+def _stopping() -> Problem:
+    return Problem(
+        BUSY,
+        f"This server is stopping; retry in {RETRY_AFTER_S} s",
+        headers={"retry-after": str(RETRY_AFTER_S), "connection": "close"},
+    )

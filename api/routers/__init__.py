@@ -1,1 +1,0 @@
-"""One file an area of paths: take the request apart, ask a reader, reply."""

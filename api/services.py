@@ -1,0 +1,29 @@
+"""What a process can answer: every reader and every cache, built once, behind every door.
+
+A door (REST now) translates: it checks what a caller sent, calls a method here with plain values,
+and sends the encoded answer. So all doors of a process share one set of caches and say the same.
+"""
+
+from __future__ import annotations
+
+from api.history.service import HistoryService
+from api.stores.clients import Stores
+from api.system.service import SystemService
+from api.tokens.service import TokenService
+from api.wallets.service import WalletService
+from infra.settings import Settings
+
+
+class Services:
+    """The answers by subject. Every method raises Problem."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.stores = Stores(settings)
+        self.wallets = WalletService(self.stores)
+        self.tokens = TokenService(self.stores)
+        self.history = HistoryService(self.stores)
+        self.system = SystemService(self.stores)
+
+    async def close(self) -> None:
+        """Close the connections to the stores."""
+        await self.stores.close()

@@ -1,0 +1,96 @@
+"""The stores as the API sees them: one trip to Redis for many commands, SQL files to ClickHouse."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from clickhouse_connect.driver.asyncclient import AsyncClient
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from prometheus_client import Counter
+from redis.exceptions import RedisError
+
+from api.access import refusals, register
+from api.http.errors import Problem
+from infra.clickhouse.client import connect_async
+from infra.clickhouse.reader import LIMITS, as_reader
+from infra.redis.pipelined import Pipelined
+from infra.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+FAILURES: Final = Counter(
+    "soltape_api_store_failures_total", "Reads that a store did not answer.", ["store"]
+)
+
+
+# Projections lead to the rows of a page where they say that these are few, in small parts as well.
+# By default up to a million rows a part are looked up: for a wallet's page all of its days by time.
+_PROJECTIONS: Final = {
+    "min_table_rows_to_use_projection_index": 0,
+    "max_projection_rows_to_use_projection_index": 50_000,
+}
+
+
+class Stores:
+    """Reads of Redis and ClickHouse. Whatever a store says wrong becomes a Problem."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = as_reader(settings)
+        self.redis = Pipelined(settings)
+        self.access = register.connect(settings)  # where the keys are
+        self._clickhouse: AsyncClient | None = None
+        self._connecting = asyncio.Lock()
+        # Nobody waits for an answer longer than for a request.
+        longest_s = min(math.ceil(settings.api_timeout_s), LIMITS["max_execution_time"])
+        self._query_settings = {"max_execution_time": longest_s, **_PROJECTIONS}
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.redis.aclose()
+        await self.access.aclose()
+        if self._clickhouse is not None:
+            await self._clickhouse.close()
+
+    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return Redis's answers to reading commands, in one trip; values are bytes.
+
+        Commands between ("MULTI",) and ("EXEC",) see one state: EXEC's answer has theirs.
+        """
+        try:
+            return await self.redis.ask(commands)
+        except (RedisError, OSError) as error:
+            raise unavailable("redis", error) from None
+
+    async def query(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return ClickHouse's rows, by name of column.
+
+        `sql` comes from a file (`api.stores.sql`), values as bound parameters, {name:Type}.
+        """
+        try:
+            client = self._clickhouse or await self._connected()
+            answer = await client.query(sql, dict(parameters), self._query_settings)
+            return list(answer.named_results())
+        except (ClickHouseError, OSError) as error:
+            raise unavailable("clickhouse", error) from None
+
+    async def _connected(self) -> AsyncClient:
+        async with self._connecting:  # many first requests are one connection's
+            if self._clickhouse is None:
+                client = await connect_async(self._settings)
+                # Sent unseen: the client takes a reader's settings for fixed ones, the reader may
+                # lower its limits.
+                known = client.valid_transport_settings
+                client.valid_transport_settings = known | {*self._query_settings}
+                self._clickhouse = client
+            return self._clickhouse
+
+
+def unavailable(store: str, error: Exception) -> Problem:
+    """Return the answer to a caller; the reason is for the log alone."""
+    FAILURES.labels(store).inc()
+    log.warning("store does not answer", store=store, reason=str(error).partition("\n")[0])
+    return refusals.store_unavailable(store)

@@ -1,0 +1,1 @@
+"""Soltape itself: health, usage, rates of the tape."""

@@ -1,0 +1,220 @@
+"""Whether we can answer, and how far the facts have come: one look a second, whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from importlib.metadata import version
+from typing import Any, Final, TypeVar
+
+from redis.exceptions import RedisError
+
+from api.access.charge import STORE
+from api.http.errors import Problem
+from api.stores.caches import SharedReading
+from api.stores.clients import Stores, unavailable
+from api.system.health_answers import (
+    Chain,
+    Dependencies,
+    Dependency,
+    Gaps,
+    Group,
+    Groups,
+    Health,
+    Pipeline,
+)
+from infra.clickhouse.sql import load
+from schemas import channels
+from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.solana.networks import network_of
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+
+TIMEOUT_S: Final = 2.0
+KEEP_S: Final = 1.0
+FAR_SLOTS: Final = 150  # a minute of the chain
+STILL_MS: Final = 30_000  # a chain makes a slot every 0.4 s
+MOST_GAPS: Final = 20
+# Of the slots' statuses. The last one may tell of an old slot, that it is final: a slot has some
+# five entries until then.
+LAST_ENTRIES: Final = 32
+
+_T = TypeVar("_T")
+
+_UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
+
+_GAPS: Final = load(__package__, "gaps")
+_MINTS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
+_TAGS: Final = {
+    "pnl": tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions))),
+    "market": _MINTS,
+    "store": _MINTS,
+}
+_COMMANDS: Final[list[tuple[Any, ...]]] = [
+    ("INFO", "server"),
+    ("GET", CHAIN.make()),
+    ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
+    *(
+        ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
+        for group, tags in _TAGS.items()
+        for tag in tags
+    ),
+]
+
+
+class HealthReader:
+    """Looks at the stores. A look is kept for a second and shared: asking often costs nothing."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._look = SharedReading(self._examine, KEEP_S)
+
+    async def read(self) -> Health:
+        """Return all there is to tell, within TIMEOUT_S."""
+        return await self._look.get()
+
+    async def _examine(self) -> Health:
+        (redis, facts), (clickhouse, gaps), (keys, _) = await asyncio.gather(
+            _ask("redis", self._redis),
+            _ask("clickhouse", self._clickhouse),
+            _ask(STORE, self._keys),
+        )
+        now_ms = time.time_ns() // 1_000_000
+        chain, pipeline = _UNKNOWN_CHAIN, None
+        if facts is not None:
+            genesis_hash, *positions = facts
+            chain, pipeline = _chain(genesis_hash), _pipeline(positions, now_ms)
+        stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
+        away = [f"{name} {why}" for name, why in lacking(stores).items()]
+        late = list(_late(pipeline)) if pipeline else []
+        return {
+            "status": "unavailable" if away else "degraded" if late else "ok",
+            "timestamp": now_ms,
+            "chain": chain,
+            "reasons": away + late,
+            "dependencies": stores,
+            "pipeline": pipeline,
+            "gaps": gaps,
+            "versions": {"soltape": version("soltape")},
+        }
+
+    async def _redis(self) -> tuple[str, list[Any]]:
+        info, *answers = await self._stores.ask(_COMMANDS)
+        return _name(info), answers
+
+    async def _keys(self) -> tuple[str, None]:
+        try:
+            [info] = await self._stores.access.ask([("INFO", "server")])
+        except (RedisError, OSError) as error:
+            raise unavailable(STORE, error) from None
+        return _name(info), None
+
+    async def _clickhouse(self) -> tuple[str, Gaps]:
+        [row] = await self._stores.query(_GAPS, {"most": MOST_GAPS})
+        return f"ClickHouse {row['version']}", {
+            "count": row["count"],
+            "slots": row["slots"],
+            "latest": [
+                {
+                    "first_slot": first_slot,
+                    "last_slot": last_slot,
+                    "reason": reason,
+                    "detected_ms": detected_ms,
+                }
+                for detected_ms, first_slot, last_slot, reason in row["latest"]
+            ],
+        }
+
+
+def lacking(stores: Dependencies) -> dict[str, str]:
+    """Return which stores do not answer, and why."""
+    each = (
+        ("redis", stores["redis"]),
+        ("clickhouse", stores["clickhouse"]),
+        ("keys", stores["keys"]),
+    )
+    return {name: str(store["detail"]) for name, store in each if store["status"] != "ok"}
+
+
+def _name(info: bytes) -> str:
+    lines = dict(line.partition(":")[::2] for line in info.decode().splitlines())
+    if valkey := lines.get("valkey_version"):
+        return f"Valkey {valkey}"
+    return f"Redis {lines.get('redis_version', '')}"
+
+
+async def _ask(
+    name: str, ask: Callable[[], Coroutine[Any, Any, tuple[str, _T]]]
+) -> tuple[Dependency, _T | None]:
+    """Return how a store does, and what it said."""
+    began_s = time.perf_counter()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            version, said = await ask()
+    except Problem as problem:
+        detail = problem.detail.partition(";")[0].removeprefix(f"{name} ")
+    except TimeoutError:
+        detail = f"does not answer within {TIMEOUT_S:g} s"
+    else:
+        took_ms = round((time.perf_counter() - began_s) * 1000, 2)
+        return {"status": "ok", "latency_ms": took_ms, "version": version, "detail": None}, said
+    return {"status": "unavailable", "latency_ms": None, "version": None, "detail": detail}, None
+
+
+def _chain(genesis_hash: bytes | None) -> Chain:
+    if genesis_hash is None:
+        return _UNKNOWN_CHAIN
+    text = genesis_hash.decode()
+    return {"network": network_of(text), "genesis_hash": text}
+
+
+def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
+    entries, *watermarks = answers
+    head_slot = head_age_ms = None
+    if entries:
+        head_slot = max(
+            event.index[0]
+            for _, fields in entries
+            for event in channels.unpack(dict(zip(fields[::2], fields[1::2], strict=True))).events
+        )
+        head_age_ms = max(0, now_ms - int(entries[0][0].partition(b"-")[0]))
+    groups = {}
+    for name, tags in _TAGS.items():
+        slots, watermarks = watermarks[: len(tags)], watermarks[len(tags) :]
+        groups[name] = _group(slots, head_slot)
+    return {
+        "head_slot": head_slot,
+        "head_age_ms": head_age_ms,
+        "groups": Groups(pnl=groups["pnl"], market=groups["market"], store=groups["store"]),
+    }
+
+
+def _group(slots: list[bytes | None], head_slot: int | None) -> Group:
+    """Return how far all partitions have come; one that has not begun holds the group back."""
+    known = [int(slot) for slot in slots if slot is not None]
+    if len(known) < len(slots):
+        return {"slot": None, "lag_slots": None}
+    slot = min(known)
+    return {"slot": slot, "lag_slots": None if head_slot is None else max(0, head_slot - slot)}
+
+
+def _late(pipeline: Pipeline) -> Iterator[str]:
+    """Yield what is wrong with the pipeline, in words."""
+    age_ms = pipeline["head_age_ms"]
+    if age_ms is None:
+        yield "no slot has arrived yet: the pipeline has not begun"
+    elif age_ms > STILL_MS:
+        yield (
+            f"no slot has arrived for {age_ms // 1000} s: the chain has ended, or ingest or the "
+            "agent live has stopped"
+        )
+    groups = pipeline["groups"]
+    for name, group in (
+        ("pnl", groups["pnl"]),
+        ("market", groups["market"]),
+        ("store", groups["store"]),
+    ):
+        if group["slot"] is None:
+            yield f"{name} has not begun on every partition"
+        elif (group["lag_slots"] or 0) > FAR_SLOTS:
+            yield f"{name} is {group['lag_slots']} slots behind the chain"

@@ -1,0 +1,139 @@
+"""Answers about ourselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from schemas.solana.networks import Network
+
+
+class Live(TypedDict):
+    """The process serves."""
+
+    status: Literal["ok"]
+
+
+class Chain(TypedDict):
+    """Which chain all answers are of."""
+
+    network: Annotated[
+        Network | None,
+        Field(
+            description="simulated: invented by a local chain; recorded: replayed by one; null: "
+            "not known, or another cluster than the public ones",
+            examples=["mainnet"],
+        ),
+    ]
+    genesis_hash: Annotated[
+        str | None,
+        Field(
+            description="that identifies it, as the chain itself said; null: not known",
+            examples=["5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"],
+        ),
+    ]
+
+
+class Dependency(TypedDict):
+    """A store, as the last look found it."""
+
+    status: Literal["ok", "unavailable"]
+    latency_ms: Annotated[
+        float | None, Field(description="of the question we asked; null: no answer", examples=[0.6])
+    ]
+    version: Annotated[str | None, Field(examples=["Valkey 9.1.2"])]
+    detail: Annotated[str | None, Field(description="why there was no answer", examples=[None])]
+
+
+class Dependencies(TypedDict):
+    """What an answer needs."""
+
+    redis: Dependency
+    clickhouse: Dependency
+    keys: Annotated[Dependency, Field(description="the Redis of the API keys, often the same")]
+
+
+class Group(TypedDict):
+    """A group of agents of the pipeline."""
+
+    slot: Annotated[
+        int | None,
+        Field(
+            description="up to which all its partitions have settled; null: it has not begun",
+            examples=[341_204_093],
+        ),
+    ]
+    lag_slots: Annotated[int | None, Field(description="behind the chain's head", examples=[3])]
+
+
+class Groups(TypedDict):
+    """The groups by what they keep: books of wallets, markets of mints, rows of ClickHouse."""
+
+    pnl: Group
+    market: Group
+    store: Group
+
+
+class Pipeline(TypedDict):
+    """How far the facts have come."""
+
+    head_slot: Annotated[
+        int | None,
+        Field(
+            description="the newest slot on the live stream; null: none",
+            examples=[341_204_096],
+        ),
+    ]
+    head_age_ms: Annotated[int | None, Field(description="since that slot came", examples=[180])]
+    groups: Groups
+
+
+class Gap(TypedDict):
+    """Slots that could neither be streamed nor fetched."""
+
+    first_slot: Annotated[int, Field(examples=[341_100_100])]
+    last_slot: Annotated[int, Field(examples=[341_100_149])]
+    reason: Annotated[str, Field(description="why they could not be had", examples=["pruned"])]
+    detected_ms: Annotated[int, Field(examples=[1_763_699_000_000])]
+
+
+class Gaps(TypedDict):
+    """What was found to be missing within the last day."""
+
+    count: Annotated[int, Field(examples=[1])]
+    slots: Annotated[int, Field(description="slots in all of them", examples=[50])]
+    latest: Annotated[list[Gap], Field(description="at most 20, the newest first")]
+
+
+class Versions(TypedDict):
+    """What is running."""
+
+    soltape: Annotated[str, Field(examples=["0.1.0"])]
+
+
+class Health(TypedDict):
+    """Whether we serve. All beyond `chain` is for callers with a key."""
+
+    status: Annotated[
+        Literal["ok", "degraded", "unavailable"],
+        Field(
+            description="degraded: answers come, but the facts are behind or silent; unavailable "
+            "(with HTTP status 503): send no requests here"
+        ),
+    ]
+    timestamp: Annotated[
+        int, Field(description="ms since the Unix epoch of the look", examples=[1_763_700_000_000])
+    ]
+    chain: Chain
+    reasons: NotRequired[
+        Annotated[
+            list[str],
+            Field(description="why it is not ok, in words; empty if it is", examples=[[]]),
+        ]
+    ]
+    dependencies: NotRequired[Dependencies]
+    pipeline: NotRequired[Annotated[Pipeline | None, Field(description="null without Redis")]]
+    gaps: NotRequired[Annotated[Gaps | None, Field(description="null without ClickHouse")]]
+    versions: NotRequired[Versions]

@@ -1,0 +1,32 @@
+"""What every door answers about Soltape itself and about the caller's key."""
+
+from __future__ import annotations
+
+from api.access.grants import Grant
+from api.http.encoding import Encoded, encode
+from api.stores.clients import Stores
+from api.system.health import HealthReader
+from api.system.health_answers import Health
+from api.system.tape import SystemReader
+from api.system.usage import read_usage
+
+
+class SystemService:
+    """Answers about the process, the tape and a key."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._health = HealthReader(stores)
+        self._tape = SystemReader(stores)
+
+    async def health(self) -> Health:
+        """Return whether the stores answer and how far the pipeline has come."""
+        return await self._health.read()
+
+    async def last_hour(self) -> Encoded:
+        """Return how fast the tape runs (`answers.System`); raises Problem."""
+        return await self._tape.last_hour()
+
+    async def usage(self, grant: Grant) -> Encoded:
+        """Return what the key behind a grant has used (`usage_answers.Usage`); raises Problem."""
+        return encode(await read_usage(self._stores, grant))

@@ -1,0 +1,1 @@
+"""Tokens: facts, prices, holders, leaderboards, trending."""

@@ -1,0 +1,174 @@
+"""Who realized most with a token: its eight partitions by wallet, merged.
+
+Each partition ranks all its wallets with a position in a token by what they realized. Only gains
+and losses count here: those who have not sold are none. Positions tell the exact figures; equal
+gains stand in the order of the addresses. The positions of a token that rests for days lie in
+ClickHouse, partition by partition: where one of them does, all are read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from api.stores.clients import Stores
+from infra.clickhouse.sql import load
+from schemas.positions import Position, unpack_figures
+from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets
+from schemas.solana.base58 import decode, encode
+from schemas.topics import SETTLED_BY_WALLET
+
+TAGS: Final = tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions)))
+_TOPS: Final = [TOP_OF_MINT.make(tag=tag, mint="") for tag in TAGS]
+_POSITIONS: Final = [POSITIONS.make(tag=tag, wallet="") for tag in TAGS]
+_GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
+_LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
+_TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
+_SQL: Final = load(__package__, "leaderboards")
+
+Ranked = list[tuple[str, Position]]  # wallets
+
+
+@dataclass(slots=True)
+class _Board:
+    """The wallets of one token that may be among the first."""
+
+    mint: str
+    mint_raw: bytes
+    found: list[list[Sequence[Any]]]  # by partition, largest gain first: raw wallet, gain
+    partial: list[bool]  # by partition: there may be more
+    ranked: Ranked = field(default_factory=list)
+
+    def least(self, limit: int) -> float | None:
+        """Return the gain of the one at the limit; None where there are fewer."""
+        scores: list[float] = [score for each in self.found for _, score in each]
+        if len(scores) < limit:
+            return None
+        scores.sort(reverse=True)
+        return scores[limit - 1]
+
+    def candidates(self, limit: int) -> list[tuple[int, bytes]]:
+        """Return partition and wallet of all who gained no less than the one at the limit."""
+        least = self.least(limit)
+        return [
+            (partition, wallet)
+            for partition, each in enumerate(self.found)
+            for wallet, score in each
+            if least is None or score >= least
+        ]
+
+    def ties(self, limit: int) -> Iterable[tuple[int, float]]:
+        """Yield partitions whose last wallet has the gain of the one at the limit, and that gain.
+
+        There may be more of it: a set that was cut off has them in another order than ours.
+        """
+        if not any(self.partial):
+            return
+        least = self.least(limit)
+        for partition, each in enumerate(self.found):
+            if self.partial[partition] and each[-1][1] == least:
+                yield partition, each[-1][1]
+
+
+async def read_traders(stores: Stores, mints: Sequence[str], limit: int) -> dict[str, Ranked]:
+    """Return the first wallets of each token, with their positions; raises Problem."""
+    boards = await _read_sets(stores, mints, limit)
+    await _read_ties(stores, boards, limit)
+    cold = await _read_positions(stores, boards, limit)
+    found = {board.mint: board.ranked for board in boards}
+    if cold:
+        found |= await _read_clickhouse(stores, cold, limit)
+    return {mint: _first(ranked, limit) for mint, ranked in found.items()}
+
+
+def _first(ranked: Ranked, limit: int) -> Ranked:
+    """Return the first wallets, without those that came out even since the sets were read."""
+    realized = [each for each in ranked if each[1].realized_usd_micros]
+    return sorted(realized, key=_place)[:limit]
+
+
+def _place(ranked: tuple[str, Position]) -> tuple[int, str]:
+    wallet, position = ranked
+    return -position.realized_usd_micros, wallet
+
+
+async def _read_sets(stores: Stores, mints: Sequence[str], limit: int) -> list[_Board]:
+    """Read the first gains and losses of each partition."""
+    commands: list[tuple[Any, ...]] = []
+    cut = ("LIMIT", 0, limit, "WITHSCORES")
+    gains_first, losses_last = (*_GAINS, *cut), (*_LOSSES, *cut)
+    for mint in mints:
+        for top in _TOPS:
+            commands.append(("ZRANGE", top + mint, *gains_first))
+            commands.append(("ZRANGE", top + mint, *losses_last))
+    answers = iter(await stores.ask(commands))
+    boards = []
+    for mint in mints:
+        board = _Board(mint, decode(mint), [], [])
+        for _ in TAGS:
+            gains, losses = next(answers), next(answers)
+            if len(gains) == limit:
+                losses = []  # nobody who lost is among the first
+            board.found.append(gains + losses)
+            board.partial.append(limit in (len(gains), len(losses)))
+        boards.append(board)
+    return boards
+
+
+async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> None:
+    """Where the cut goes through equal gains, read all who have them: rarely anything."""
+    commands: list[tuple[Any, ...]] = []
+    places: list[tuple[_Board, int]] = []
+    for board in boards:
+        for partition, score in board.ties(limit):
+            number = repr(score)
+            equal = (number, number, "BYSCORE", "LIMIT", 0, _TIES, "WITHSCORES")
+            commands.append(("ZRANGE", _TOPS[partition] + board.mint, *equal))
+            places.append((board, partition))
+    if not commands:
+        return
+    for (board, partition), tied in zip(places, await stores.ask(commands), strict=True):
+        known = {wallet for wallet, _ in board.found[partition]}
+        board.found[partition] += [(wallet, score) for wallet, score in tied if wallet not in known]
+
+
+async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) -> list[str]:
+    """Read the positions of those who may be among the first; return the mints that rest."""
+    commands: list[tuple[Any, ...]] = []
+    places: list[tuple[_Board, str]] = []
+    for board in boards:
+        for partition, raw in board.candidates(limit):
+            wallet = encode(raw)
+            commands.append(("HGET", _POSITIONS[partition] + wallet, board.mint_raw))
+            places.append((board, wallet))
+    empty = [
+        [board for board in boards if not board.found[partition]] for partition in range(len(TAGS))
+    ]
+    for tag, without in zip(TAGS, empty, strict=True):
+        if without:
+            key = COLD_MINTS.make(tag=tag)
+            commands.append(("SMISMEMBER", key, *(board.mint_raw for board in without)))
+    answers = iter(await stores.ask(commands))
+    cold: dict[str, None] = {}
+    for board, wallet in places:
+        packed = next(answers)
+        if packed is None:
+            cold[board.mint] = None  # put away since the sets were read
+        else:
+            board.ranked.append((wallet, unpack_figures(packed, Position)))
+    for without in filter(None, empty):
+        for board, is_cold in zip(without, next(answers), strict=True):
+            if is_cold:
+                cold[board.mint] = None
+    return list(cold)
+
+
+async def _read_clickhouse(stores: Stores, mints: Sequence[str], limit: int) -> dict[str, Ranked]:
+    """Read the first of some mints from ClickHouse, which has all that Redis has."""
+    found: dict[str, Ranked] = {mint: [] for mint in mints}
+    for row in await stores.query(_SQL, {"mints": list(mints), "limit": limit}):
+        mint, wallet = row.pop("mint"), row.pop("wallet")
+        row.pop("realized_usd_micros")
+        found[mint].append((wallet, Position(**row)))
+    return found

@@ -1,0 +1,188 @@
+"""The trending list: the best launch tokens of all partitions, read at most twice a second.
+
+A list is some hundred kilobytes of records; all who ask within half a second get the same reading.
+Of its records those are unpacked that somebody asks for: all of them would take so long that every
+request at that moment would feel it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from api.http.encoding import Encoded, encode
+from api.stores.caches import SharedReading
+from api.stores.clients import Stores
+from api.stores.settled import MINT_TAGS, Settled, settled
+from api.tokens.answers import TrendingToken
+from api.tokens.facts import facts
+from schemas.redis_keys import (
+    HOLDERS,
+    MARKETS,
+    METADATA,
+    TRENDING,
+    TRENDING_RECORDS,
+    mint_tag,
+)
+
+SCORE_UNIT: Final = 1024
+TOP: Final = 10
+ANSWERS_KEPT: Final = 64  # of a reading
+
+_Asked = tuple[frozenset[str], int]  # platforms, limit
+
+
+class _Listed:
+    """A token of the list."""
+
+    __slots__ = ("_packed", "_record", "mint", "rank", "score")
+
+    def __init__(self, rank: int, score: int, mint: str, packed: bytes) -> None:
+        self.rank = rank  # from 1
+        self.score = score
+        self.mint = mint
+        self._packed = packed
+        self._record: dict[str, Any] | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return its record, with what was put in later."""
+        if self._record is None:
+            self._record = orjson.loads(self._packed)
+        return self._record
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The list, and how far the markets are."""
+
+    settled: Settled
+    tokens: list[_Listed]
+    answers: dict[_Asked, SharedReading[Encoded]] = field(default_factory=dict)  # the first so many
+
+    def first(self, platforms: frozenset[str], limit: int) -> list[_Listed]:
+        """Return the first tokens of some platforms, or of all."""
+        if not platforms:
+            return self.tokens[:limit]
+        of_these = (token for token in self.tokens if token.record["dex"] in platforms)
+        return [*islice(of_these, limit)]
+
+
+class TrendingTokens:
+    """Reads the list, for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._reading = SharedReading(self._read)
+
+    async def first(self, platforms: frozenset[str], limit: int) -> Encoded:
+        """Return the first tokens, of some platforms or of all (`answers.Trending`).
+
+        Raises Problem.
+        """
+        reading = await self._reading.get()
+        asked = platforms, limit
+        answer = reading.answers.get(asked)
+        if answer is None:
+            answer = SharedReading(partial(self._told, reading, *asked), fresh_for_s=math.inf)
+            if len(reading.answers) < ANSWERS_KEPT:
+                reading.answers[asked] = answer
+        return await answer.get()
+
+    async def _read(self) -> _Reading:
+        commands: list[tuple[Any, ...]] = []
+        for tag in MINT_TAGS:
+            commands += (
+                ("MULTI",),
+                ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms"),
+                ("ZRANGE", TRENDING.make(tag=tag), 0, -1, "WITHSCORES"),
+                ("HGETALL", TRENDING_RECORDS.make(tag=tag)),
+                ("EXEC",),
+            )
+        answers = await self._stores.ask(commands)
+        progress = []
+        ranked: list[tuple[int, str, bytes]] = []
+        for slot, scores, records in answers[4::5]:
+            progress.append(slot)
+            for mint, score in scores:
+                if (record := records.get(mint)) is not None:
+                    ranked.append((-int(score), mint.decode(), record))
+        ranked.sort()
+        tokens = [
+            _Listed(rank, -less, mint, packed)
+            for rank, (less, mint, packed) in enumerate(ranked, start=1)
+        ]
+        return _Reading(settled(progress), tokens)
+
+    async def _told(self, reading: _Reading, platforms: frozenset[str], limit: int) -> Encoded:
+        tokens = reading.first(platforms, limit)
+        untold = [token for token in tokens if not token.record["name"]]
+        if untold:
+            await self._complete(untold)
+        return encode(
+            {
+                "tokens": [_answer(token) for token in tokens],
+                "as_of_slot": reading.settled.slot,
+                "as_of_ms": reading.settled.time_ms,
+            }
+        )
+
+    async def _complete(self, tokens: Sequence[_Listed]) -> None:
+        """Put what RPC said into records of tokens whose creation was not seen."""
+        commands: list[tuple[Any, ...]] = []
+        for token in tokens:
+            tag = mint_tag(token.mint)
+            commands.append(("GET", METADATA.make(tag=tag, mint=token.mint)))
+            top = HOLDERS.make(tag=tag, mint=token.mint)
+            commands.append(("ZRANGE", top, 0, TOP - 1, "REV", "WITHSCORES"))
+        answers = await self._stores.ask(commands)
+        for token, asked, top in zip(tokens, answers[::2], answers[1::2], strict=True):
+            told = facts(token.mint, None, asked).about
+            overlay(token.record, told, sum(int(score) for _, score in top))
+
+
+def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:
+    """Fill in what a record leaves open: name, symbol, supply, and what follows from that."""
+    record["name"], record["symbol"] = told["name"] or "", told["symbol"] or ""
+    if record["decimals"] is None:
+        record["decimals"] = told["decimals"]
+    if record["supply"] is not None or not told["supply"]:
+        return
+    record["supply"] = told["supply"]
+    record["top10_holders_pct"] = 100 * top10_raw / int(told["supply_raw"])
+    if record["price_usd"] is not None:
+        record["market_cap"] = record["price_usd"] * told["supply"]
+
+
+def _answer(token: _Listed) -> TrendingToken:
+    record = token.record
+    return {
+        "rank": token.rank,
+        "score": token.score / SCORE_UNIT,
+        "mint": token.mint,
+        "name": record["name"] or None,
+        "symbol": record["symbol"] or None,
+        "dex": record["dex"],
+        "creator": record["creator"] or None,
+        "price_usd": record["price_usd"],
+        "market_cap": record["market_cap"],
+        "liquidity_usd": record["liquidity_usd"],
+        "buy_count": record["buy_count"],
+        "sell_count": record["sell_count"],
+        "buy_volume_24h": record["buy_volume_24h"],
+        "sell_volume_24h": record["sell_volume_24h"],
+        "total_volume_24h": record["total_volume_24h"],
+        "holder_count": record["holder_count"],
+        "top10_holders_pct": record["top10_holders_pct"],
+        "dev_holding_pct": record["dev_holding_pct"],
+        "bonding_curve_pct": record["bonding_curve_pct"],
+        "is_migrated": record["is_migrated"],
+        "supply": record["supply"],
+        "decimals": record["decimals"],
+    }

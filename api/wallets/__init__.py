@@ -1,0 +1,1 @@
+"""Wallets: positions, holdings, portfolio."""

@@ -1,0 +1,65 @@
+"""Positions that were read before: the same bytes are the same position, and are told the same way.
+
+Of a wallet that is looked at again most positions have not changed since, and what they are in has
+not either. What was made of such a one stands: it takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from orjson import Fragment
+
+from api.stores.caches import BoundedCache
+from api.tokens.facts import Facts
+from api.tokens.reader import Token
+from api.wallets.figures import Valued, position_answer, valued
+from schemas.positions import Position, unpack_figures
+from schemas.prices import LastPrice
+
+REMEMBERED: Final = 1 << 14
+"""Positions, of some 4 kB each with what is told of them."""
+
+
+@dataclass(slots=True, eq=False)
+class KnownPosition(Position):
+    """A position, which nobody changes, and what was last made of it."""
+
+    _facts: Facts | None = None  # of the token that it was valued in
+    _price: LastPrice | None = None
+    _valued: Valued | None = None
+    _mint: str = ""  # that it was told of
+    _is_stale: bool = False
+    _told: Fragment | None = None
+
+    def valued(self, token: Token | None) -> Valued:
+        """Return what it is worth."""
+        facts, price = (None, None) if token is None else (token.facts, token.price)
+        if self._valued is None or facts is not self._facts or price is not self._price:
+            self._facts, self._price = facts, price
+            self._valued, self._told = valued(self, token), None
+        return self._valued
+
+    def told(self, mint: str, token: Token | None, now_ms: int) -> Fragment:
+        """Return it as JSON (`position_answers.PositionOf`); `now_ms` is the chain's."""
+        worths = self.valued(token)
+        is_stale = token is not None and token.is_stale(now_ms)
+        if self._told is None or mint != self._mint or is_stale != self._is_stale:
+            self._mint, self._is_stale = mint, is_stale
+            answer = position_answer(mint, self, token, now_ms, worths)
+            self._told = Fragment(orjson.dumps(answer))
+        return self._told
+
+
+_remembered: Final[BoundedCache[bytes, KnownPosition]] = BoundedCache(REMEMBERED)
+
+
+def known_position(packed: bytes) -> KnownPosition:
+    """Return a packed position; raises PackedError."""
+    found = _remembered.kept.get(packed)
+    if found is None:
+        found = unpack_figures(packed, KnownPosition)
+        _remembered.put(packed, found)
+    return found

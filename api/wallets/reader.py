@@ -1,0 +1,366 @@
+"""Wallets as they are answered: one or many, each section from one state of the wallet.
+
+However many wallets are asked for, it is one trip for their states, one query for what of them is
+in ClickHouse, one trip for the tokens, one for the pools behind the prices of what they hold; a
+wallet with more positions than are read at once takes a query and a trip of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from api.stores.clients import Stores
+from api.tokens.reader import SOL_MINT, Tokens, read_tokens
+from api.wallets.answers import (
+    Batch,
+    BatchItem,
+    HoldingsAnswer,
+    Portfolio,
+    PortfolioAnswer,
+    Positions,
+    TopPositions,
+)
+from api.wallets.figures import OpenSum, compact_answer, position_answer, trading
+from api.wallets.holdings import (
+    Beginning,
+    Wanted,
+    holdings,
+    holdings_totals,
+    mints_of,
+    read_backed,
+)
+from api.wallets.known_position import KnownPosition
+from api.wallets.position_answers import (
+    AllPositions,
+    AsOf,
+    PnlDay,
+    PositionAnswer,
+    PositionList,
+    Summary,
+    SummaryAnswer,
+    Totals,
+)
+from api.wallets.positions import (
+    BEFORE_ALL,
+    PositionPage,
+    no_position,
+    order,
+    read_large,
+    read_one,
+    read_page,
+    with_cold,
+)
+from api.wallets.state import IDLE, MOST_POSITIONS, Part, WalletReader, WalletState
+from schemas.positions import summary as sum_of
+from schemas.times import DAY_MS
+
+LISTED: Final = 50  # positions of a wallet in a batch
+TOP: Final = 20  # positions in a portfolio
+MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
+_LARGE_AT_ONCE: Final = 4  # queries
+_IDLE_TOLD: Final = trading(IDLE)
+
+
+class Section(StrEnum):
+    """What a batch may include."""
+
+    POSITIONS = "positions"
+    HOLDINGS = "holdings"
+    PNL = "pnl"
+    PORTFOLIO = "portfolio"
+
+
+class View(StrEnum):
+    """How much of each position a list shows."""
+
+    FULL = "full"
+    COMPACT = "compact"
+
+
+_PARTS: Final = {
+    Section.POSITIONS: Part.POSITIONS,
+    Section.HOLDINGS: Part.BALANCES,
+    Section.PNL: Part.DAYS,
+    Section.PORTFOLIO: Part.POSITIONS | Part.BALANCES | Part.DAYS,
+}
+
+
+@dataclass(slots=True)
+class Book:
+    """The positions of a wallet that an answer is made of, newest trade first."""
+
+    positions: list[tuple[str, KnownPosition]]
+    count: int  # of all there are
+    is_complete: bool
+
+
+@dataclass(slots=True)
+class Facts:
+    """All that the sections of a wallet are made of."""
+
+    state: WalletState
+    book: Book
+    tokens: Tokens
+    backed: frozenset[str]
+    beginning: tuple[int, int] | None
+
+    def as_of(self) -> AsOf:
+        """Return up to where the answer is complete."""
+        return {"as_of_slot": self.state.as_of_slot, "as_of_ms": self.state.as_of_ms}
+
+
+class Wallets:
+    """Answers about wallets. Every method raises Problem."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._reader = WalletReader(stores)
+        self._beginning = Beginning(stores)
+
+    async def page(
+        self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
+    ) -> PositionList:
+        """Return a page of a wallet's positions."""
+        page = await read_page(self._stores, self._reader, wallet, limit, cursor)
+        facts = await self._facts_of(page)
+        listed = page.positions
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            "totals": totals(facts),
+            "positions": _listed(facts, listed, view),
+            "page": page.page,
+        }
+
+    async def newest(self, wallet: str, limit: int, view: View = View.FULL) -> AllPositions:
+        """Return a wallet's positions with the newest trades."""
+        page = await read_page(self._stores, self._reader, wallet, limit, None)
+        facts = await self._facts_of(page)
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            "totals": totals(facts),
+            "positions": _listed(facts, page.positions, view),
+        }
+
+    async def _facts_of(self, page: PositionPage) -> Facts:
+        positions = page.positions if page.all is None else [*page.all.items()]
+        book = Book(positions, page.count, page.all is not None)
+        wanted = {mint for mint, _ in page.positions} | _held(book)
+        tokens = await read_tokens(self._stores, wanted)
+        return Facts(page.state, book, tokens, frozenset(), None)
+
+    async def position(self, wallet: str, mint: str) -> PositionAnswer:
+        """Return a wallet's position in a token."""
+        state, position = await read_one(self._stores, wallet, mint)
+        if position is None:
+            raise no_position(mint)
+        tokens = await read_tokens(self._stores, [mint])
+        token = tokens.get(mint)
+        return {
+            "as_of_slot": state.as_of_slot,
+            "as_of_ms": state.as_of_ms,
+            "wallet": wallet,
+            **position_answer(mint, position, token, tokens.now_ms),
+        }
+
+    async def summary(self, wallet: str) -> SummaryAnswer:
+        """Return what a wallet did on the last seven days."""
+        (state,) = await self._reader.read([wallet], Part.DAYS)
+        return {
+            "as_of_slot": state.as_of_slot,
+            "as_of_ms": state.as_of_ms,
+            "wallet": wallet,
+            **summary(state),
+        }
+
+    async def holdings(self, wallet: str, wanted: Wanted) -> HoldingsAnswer:
+        """Return what a wallet holds."""
+        (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS)
+        return {
+            **facts.as_of(),
+            "wallet": wallet,
+            **holdings(facts.state, facts.tokens, facts.backed, facts.beginning, wanted),
+        }
+
+    async def portfolio(self, wallet: str) -> PortfolioAnswer:
+        """Return a wallet at a glance."""
+        (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS)
+        return {**facts.as_of(), "wallet": wallet, **portfolio(facts)}
+
+    async def batch(self, wallets: Sequence[str], include: Collection[Section]) -> Batch:
+        """Return sections of many wallets, in their order; each is one state."""
+        sections = [section for section in Section if section in include]
+        many = await self._facts(wallets, sections, MOST_IN_BATCH)
+        items = []
+        for facts in many:
+            items.append(_item(facts, sections))
+            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
+        least = min((facts.state for facts in many), key=lambda state: state.as_of_slot)
+        return {
+            "as_of_slot": least.as_of_slot,
+            "as_of_ms": least.as_of_ms,
+            "include": [section.value for section in sections],
+            "wallets": items,
+        }
+
+    async def _facts(
+        self, wallets: Sequence[str], sections: Collection[Section], most: int
+    ) -> list[Facts]:
+        parts = Part.TOTALS
+        for section in sections:
+            parts |= _PARTS[section]
+        states = await self._reader.read(wallets, parts, most)
+        books = [Book([], 0, is_complete=True) for _ in states]
+        if Part.POSITIONS in parts:
+            books = await self._books(states, most)
+        mints: set[str] = set()
+        held: set[str] = set()
+        for state, book in zip(states, books, strict=True):
+            mints |= _held(book)
+            if Section.POSITIONS in sections:
+                mints.update(mint for mint, _ in book.positions[:LISTED])
+            held |= mints_of(state)
+        tokens = Tokens({}, 0, 0, 0, None)
+        backed: frozenset[str] = frozenset()
+        beginning = None
+        if mints or held or Part.BALANCES in parts:
+            tokens = await read_tokens(self._stores, [SOL_MINT, *(mints | held)])
+        if Part.BALANCES in parts:
+            beginning = await self._beginning.read()
+            backed = await read_backed(self._stores, tokens, held)
+        return [
+            Facts(state, book, tokens, backed, beginning)
+            for state, book in zip(states, books, strict=True)
+        ]
+
+    async def _books(self, states: list[WalletState], most: int) -> list[Book]:
+        """Return the books of wallets; the state of a large one becomes that of its book."""
+        gate = asyncio.Semaphore(_LARGE_AT_ONCE)
+
+        async def large(at: int) -> Book:
+            async with gate:
+                page = await read_large(
+                    self._stores, self._reader, states[at].wallet, most, BEFORE_ALL
+                )
+            state = states[at]
+            if page.state.as_of_slot < state.as_of_slot:
+                state.as_of_slot, state.as_of_ms = page.state.as_of_slot, page.state.as_of_ms
+            return Book(page.positions, page.count, is_complete=False)
+
+        wholes = await with_cold(self._stores, states, most)
+        places = [at for at, whole in enumerate(wholes) if whole is None]
+        read = dict(zip(places, await asyncio.gather(*map(large, places)), strict=True))
+        return [
+            read[at] if whole is None else Book(sorted(whole.items(), key=order), len(whole), True)
+            for at, whole in enumerate(wholes)
+        ]
+
+
+def _held(book: Book) -> set[str]:
+    return {mint for mint, position in book.positions if position.held_raw}
+
+
+def _listed(facts: Facts, positions: Sequence[tuple[str, KnownPosition]], view: View) -> list[Any]:
+    """Return positions as a list shows them, each a `PositionOf` or a `CompactPosition`."""
+    if view is View.FULL:
+        return _told(facts, positions)
+    tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
+    found = []
+    for mint, position in positions:
+        token = tokens.get(mint)
+        found.append(compact_answer(mint, position, token, now_ms, position.valued(token)))
+    return found
+
+
+def _told(facts: Facts, positions: Sequence[tuple[str, KnownPosition]]) -> list[Any]:
+    """Return positions as JSON, each a `PositionOf`."""
+    tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
+    return [position.told(mint, tokens.get(mint), now_ms) for mint, position in positions]
+
+
+def _open(facts: Facts) -> OpenSum:
+    total, tokens = OpenSum(), facts.tokens
+    for mint, position in facts.book.positions:
+        if position.held_raw:
+            token = tokens.get(mint)
+            is_stale = token is not None and token.is_stale(tokens.now_ms)
+            total.add(position, position.valued(token), is_stale=is_stale)
+    return total
+
+
+def totals(facts: Facts) -> Totals:
+    """Return the totals over a wallet's tokens; what it holds only if all is known."""
+    return {
+        **trading(facts.state.total),
+        "position_count": facts.book.count,
+        "open": _open(facts).answer() if facts.book.is_complete else None,
+    }
+
+
+def summary(state: WalletState) -> Summary:
+    """Return a wallet's last seven days: days are UTC, the last is that of the books' clock."""
+    days: list[PnlDay] = [
+        {
+            "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
+            "from_ms": day * DAY_MS,
+            **(trading(figures) if figures.changed_slot else _IDLE_TOLD),
+        }
+        for day, figures in (state.days if state.clock_ms else [])
+    ]
+    return {
+        "from_ms": days[0]["from_ms"] if days else None,
+        "to_ms": days[-1]["from_ms"] + DAY_MS if days else None,
+        "days": days,
+        **trading(sum_of(figures for _, figures in state.days)),
+    }
+
+
+def portfolio(facts: Facts) -> Portfolio:
+    """Return a wallet at a glance."""
+    state, book = facts.state, facts.book
+
+    def value(item: tuple[str, KnownPosition]) -> tuple[int, str]:
+        mint, position = item
+        return -(position.valued(facts.tokens.get(mint)).value_lamports or 0), mint
+
+    top = sorted((item for item in book.positions if item[1].held_raw), key=value)[:TOP]
+    positions: TopPositions = {
+        **_open(facts).answer(),
+        "position_count": book.count,
+        "is_complete": book.is_complete,
+        "top": _told(facts, top),
+    }
+    return {
+        "holdings": holdings_totals(state, facts.tokens, facts.backed, facts.beginning),
+        "positions": positions,
+        "pnl": {"days_7": summary(state), "all_time": trading(state.total)},
+    }
+
+
+def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
+    state = facts.state
+    item: BatchItem = {
+        "as_of_slot": state.as_of_slot,
+        "as_of_ms": state.as_of_ms,
+        "wallet": state.wallet,
+    }
+    for section in sections:
+        match section:
+            case Section.POSITIONS:
+                listed = _told(facts, facts.book.positions[:LISTED])
+                item["positions"] = Positions(totals=totals(facts), positions=listed)
+            case Section.HOLDINGS:
+                item["holdings"] = holdings(
+                    state, facts.tokens, facts.backed, facts.beginning, Wanted()
+                )
+            case Section.PNL:
+                item["pnl"] = summary(state)
+            case Section.PORTFOLIO:
+                item["portfolio"] = portfolio(facts)
+    return item

@@ -1,0 +1,91 @@
+"""`soltape bench api`: how fast the API answers, beside a bare route that does nothing."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from infra.bench import median, progress, report
+from infra.bench.api import load, measures
+from infra.bench.api.data import Stores, stores
+from infra.bench.api.endpoints import Pairs, read_pairs
+from infra.bench.api.measures import Effort
+from infra.bench.api.serving import Served, serve_api
+from infra.bench.api.world import World
+from infra.clickhouse import client as clickhouse_client
+
+_SWAPS: Final = 1_000_000
+_QUICK_SWAPS: Final = 20_000
+_SCALE: Final = 10
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="20,000 swaps, one short run of each: rough.")
+@click.option("--swaps", type=click.IntRange(10_000), help="How many.  [default: 1000000]")
+@click.option(
+    "--scale",
+    type=click.IntRange(1),
+    default=_SCALE,
+    show_default=True,
+    help="How many times as much the larger data set has; 1: no larger one.",
+)
+def api(quick: bool, swaps: int | None, scale: int) -> None:
+    """Measure the API: rate and latency of every kind of answer.
+
+    A data set made from a seed (for each million swaps 100,000 wallets and 10,000 tokens over two
+    weeks) is written to an embedded Valkey and ClickHouse. `soltape api` serves it as always; the
+    baseline is one FastAPI route with nothing around it, on the same server, that returns the same
+    bytes. The load is wrk's, which is to be installed. All of it shares the cores of this machine:
+    `cpu_us` is what a request costs the server's process.
+
+    \b
+    hot         answers from Redis: rate at full speed, ratio to the bare route, latency at half;
+                of 400 wallets and tokens over and over, and what is told of one stands for up
+                to a second: most answers are had without Redis
+    clickhouse  answers from ClickHouse: latency at ten requests a second
+    batch       a whole batch against a batch of one, asked one at a time
+    growth      p50 over the larger data set against that over the smaller, both at a modest rate
+    """
+    load.require()
+    effort = Effort(1, 1) if quick else Effort(3, 3)
+    world = World(swaps or (_QUICK_SWAPS if quick else _SWAPS))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soltape-bench-")))
+        figures: dict[str, Any] = {}
+        small, figures["data"] = _serve(stack, folder / "small", world)
+        served, pairs = small
+        hot = measures.hot(served, pairs, folder, effort)
+        figures["hot"] = hot
+        figures["clickhouse"] = measures.clickhouse(served, pairs, folder, effort)
+        figures["batch"] = measures.batches(served, pairs, folder, effort)
+        if scale > 1:
+            larger = World(world.swaps * scale)
+            large, figures["data_grown"] = _serve(stack, folder / "large", larger)
+            figures["growth"] = measures.growth(small, large, folder, effort)
+    report(
+        "api",
+        round(median([each["rate"] for each in hot.values()])),
+        "requests/s",
+        baseline=round(median([each["bare_rate"] for each in hot.values()])),
+        ratio=min(each["ratio"] for each in hot.values()),
+        p99_ms=max(each["at_half"]["p99_ms"] for each in hot.values()),
+        **figures,
+        runs=effort.runs,
+    )
+
+
+def _serve(
+    stack: ExitStack, folder: Path, world: World
+) -> tuple[tuple[Served, Pairs], dict[str, Any]]:
+    folder.mkdir()
+    progress(f"{world.swaps:,} swaps of {world.wallets:,} wallets with {world.mints:,} tokens")
+    filled: Stores = stack.enter_context(stores(folder))
+    told = filled.fill(world)
+    progress(f"{told}")
+    with clickhouse_client.connect(filled.settings) as clickhouse:
+        pairs = read_pairs(clickhouse, world.swaps)
+    return (stack.enter_context(serve_api(filled, folder)), pairs), told

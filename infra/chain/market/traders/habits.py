@@ -1,0 +1,90 @@
+"""Who acts next: every trader's habit has its share of the transactions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from itertools import accumulate
+from random import Random
+
+from infra.chain.market.knobs import Knobs
+from infra.chain.market.runtime.execution import Execution, Intent
+from infra.chain.market.runtime.programs import VOTE
+from infra.chain.market.traders.crowd import Crowd
+from infra.chain.market.traders.curves import Curves
+from infra.chain.market.traders.desk import Desk
+from infra.chain.market.traders.holding import Holding
+from infra.chain.market.traders.routing import Routing
+from infra.chain.market.traders.trading import Habit, Trading
+from infra.chain.market.world.genesis import World
+
+
+class Habits:
+    """Chooses who acts next, and how."""
+
+    def __init__(self, world: World, random: Random, knobs: Knobs) -> None:
+        self._world = world
+        self._random = random
+        self._knobs = knobs
+        trading = Trading(world, random, knobs.failed)
+        self.signer = trading.signer
+        self.desk = Desk(trading, knobs.slot_ms)
+        self.curves = Curves(trading, knobs.slot_ms, knobs.tempo)
+        self._crowd = crowd = Crowd(trading, self.desk, knobs.slot_ms)
+        routing, holding = Routing(trading, crowd), Holding(trading, crowd)
+        self._urgent: deque[Habit] = deque()
+        shares: tuple[tuple[float, Habit], ...] = (
+            (0.08, crowd.keep_reference),
+            (0.34, self.curves.play),
+            (0.33, crowd.trade),
+            (0.14, routing.route),
+            (0.01, routing.two_hop),
+            (0.06, crowd.transfer),
+            (0.004, self.curves.launch),
+            (0.01, holding.buy_and_hand_on),
+            (0.006, holding.airdrop),
+            (0.008, holding.burn),
+            (0.004, holding.wrap),
+            (0.004, holding.provide),
+        )
+        self._mix = [habit for _, habit in shares]
+        self._bounds = list(accumulate(share for share, _ in shares))
+
+    def next(self) -> Intent:
+        """Return the next transaction."""
+        while True:
+            if self._urgent:
+                intent = self._urgent.popleft()()
+            else:
+                roll = self._random.random() * self._bounds[-1]
+                intent = self._mix[bisect_right(self._bounds, roll)]()
+            if intent is not None:
+                return intent
+
+    def begin_slot(self, slot: int, time_ms: float) -> None:
+        """Look at what the last slots brought; `time_ms` counts from the market's start."""
+        self.desk.begin_slot()
+        self._crowd.begin_slot(slot)
+        self._urgent = deque(self.curves.begin_slot(slot, time_ms))
+        self._crowd.young = self.curves.graduates()
+
+    def end_slot(self) -> Iterator[Intent]:
+        """Yield what the desk does; each transaction must have run before the next."""
+        return self.desk.turn()
+
+    def retire(self) -> None:
+        """Forget dead coins, and the oldest where there are too many."""
+        self.curves.retire(self._knobs.curves_kept, self._knobs.pools_kept)
+
+    def vote(self) -> Intent:
+        """Return a validator's vote."""
+        validator = self._random.choice(self._world.validators)
+        data = b"\x0e\0\0\0" + self._random.randbytes(112)
+        accounts = (validator.vote_account, validator.address)
+
+        def vote(tx: Execution) -> None:
+            tx.enter(VOTE, accounts, data, (True, False))
+            tx.leave_builtin()
+
+        return self.signer.vote(validator.address, vote)

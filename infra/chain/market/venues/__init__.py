@@ -1,0 +1,7 @@
+"""The venues of the simulated market, one file each.
+
+`venue` is what they share and `directory` the list of live pools; `launches` creates a coin's
+mint, `sqrt_price` computes concentrated liquidity, `routes` is Jupiter. A file named after a
+venue and another word adds to it: `pump_launch`, `pump_fun_v2`, `raydium_cpmm_liquidity`,
+`meteora_dlmm_liquidity`, `orca_two_hop`.
+"""

@@ -1,0 +1,1 @@
+"""What exists before the first slot: `genesis` (coins, pools, money), `wallets`, `names`."""

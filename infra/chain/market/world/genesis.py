@@ -1,0 +1,232 @@
+"""The market before its first slot: quotes, old coins, their pools, and wallets with means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from infra.chain.market.runtime.ledger import Ledger, Mint
+from infra.chain.market.runtime.programs import (
+    JITO_TIP_ACCOUNTS,
+    PROGRAMS,
+    TOKEN,
+    TOKEN_2022,
+    USDC,
+    USDT,
+    WSOL,
+    derived,
+)
+from infra.chain.market.venues.directory import Directory
+from infra.chain.market.venues.meteora_damm_v2 import DammV2Pool
+from infra.chain.market.venues.meteora_dlmm import DlmmPool
+from infra.chain.market.venues.orca_whirlpool import Whirlpool
+from infra.chain.market.venues.pump_swap import LARGE, PumpSwapPool
+from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
+from infra.chain.market.venues.raydium_clmm import ClmmPool
+from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
+from infra.chain.market.venues.venue import Pool
+from infra.chain.market.world.names import Names
+from infra.chain.market.world.wallets import Validator, Wallet
+from schemas.amounts import LAMPORTS
+
+SOL_PRICE_USDC: Final = 150
+STAKED_SOL_PERCENT: Final = 118  # of SOL
+OLD_COINS: Final = 24
+EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
+MAKERS: Final = 3
+EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools
+DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
+
+
+class World:
+    """What exists when the chain starts."""
+
+    def __init__(self, seed: int, random: Random, wallets: int) -> None:
+        self.seed = seed
+        self.random = random
+        self.ledger = Ledger()
+        self.directory = Directory()
+        self.names = Names(random)
+        for program in PROGRAMS:
+            self.ledger.lamports[program.address] = 1_141_440
+        for tip_account in JITO_TIP_ACCOUNTS:
+            self.ledger.lamports[tip_account] = LAMPORTS
+        self.sol = self.ledger.add_mint(Mint(WSOL, 9, 0, name="Wrapped SOL", symbol="SOL"))
+        self.usdc = self.ledger.add_mint(Mint(USDC, 6, 0, name="USD Coin", symbol="USDC"))
+        self.usdt = self.ledger.add_mint(Mint(USDT, 6, 0, name="USDT", symbol="USDT"))
+        self.staked_sol = self.ledger.add_mint(
+            Mint(self.address("staked-sol"), 9, 0, name="Staked SOL", symbol="stSOL")
+        )
+        self.exchange = self._wallet("exchange", EXCHANGE_LAMPORTS)
+        self.holders = [
+            self._wallet(f"holder-{n}", random.randrange(20, 2_000) * LAMPORTS)
+            for n in range(wallets)
+        ]
+        self.bots = [
+            self._wallet(f"bot-{n}", 5_000 * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 40, 4))
+        ]
+        self.snipers = [
+            self._wallet(f"sniper-{n}", 3_000 * LAMPORTS) for n in range(max(wallets // 40, 4))
+        ]
+        self.makers = [self._wallet(f"maker-{n}", 200_000 * LAMPORTS, True) for n in range(MAKERS)]
+        self.validators = [self._validator(number) for number in range(8)]
+        self.worth: dict[bytes, float] = {  # lamports a raw unit
+            WSOL: 1.0,
+            USDC: 1_000 / SOL_PRICE_USDC,
+            USDT: 1_000 / SOL_PRICE_USDC,
+            self.staked_sol.address: STAKED_SOL_PERCENT / 100,
+        }
+        self.reference = self._reference_pools()
+        self.dollars = self._dollar_pool()
+        self.coins = self._coins()
+        self._stock_makers()
+        self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
+
+    def address(self, *labels: object) -> bytes:
+        """Return an address of this world."""
+        return derived(self.seed, *labels)
+
+    def _wallet(self, name: str, lamports: int, keeps_wsol: bool = False) -> Wallet:
+        wallet = Wallet(self.address("wallet", name), keeps_wsol)
+        self.ledger.lamports[wallet.address] = lamports
+        if keeps_wsol:
+            account = self.ledger.associated(wallet.address, self.sol)
+            self.ledger.endow(account, self.sol, wallet.address, lamports)
+        dollars = lamports * SOL_PRICE_USDC // 1_000
+        for mint, amount in ((self.usdc, dollars), (self.staked_sol, lamports // 4)):
+            account = self.ledger.associated(wallet.address, mint)
+            self.ledger.endow(account, mint, wallet.address, amount)
+        return wallet
+
+    def _validator(self, number: int) -> Validator:
+        validator = Validator(self.address("validator", number), self.address("vote", number))
+        self.ledger.lamports[validator.address] = 1_000 * LAMPORTS
+        self.ledger.lamports[validator.vote_account] = 27_074_400
+        return validator
+
+    def _reference_pools(self) -> list[Pool]:
+        ledger = self.ledger
+        sides = (self.sol, self.usdc)
+        depth = 40_000 * LAMPORTS
+        amounts = (depth, depth * SOL_PRICE_USDC // 1_000)
+        pools: list[Pool] = [
+            Whirlpool(ledger, self.address("orca", "sol-usdc"), sides, amounts, 400),
+            AmmV4Pool(ledger, self.address("v4", "sol-usdc"), sides, amounts),
+            ClmmPool(ledger, sides, amounts, 400),
+            DlmmPool(ledger, self.address("dlmm", "sol-usdc"), sides, amounts, 10),
+        ]
+        for pool in pools:
+            self.directory.add(pool)
+        return pools
+
+    def _dollar_pool(self) -> Pool:
+        pool = ClmmPool(self.ledger, (self.usdc, self.usdt), (DOLLARS_RAW, DOLLARS_RAW), 100)
+        self.directory.add(pool)
+        return pool
+
+    def _stock_makers(self) -> None:
+        """Give makers of every coin and dollar as much as lets them trade on both sides."""
+        for mint in (self.usdt, *self.coins):
+            pools = self.directory.of(mint)
+            held = sum(pool.vault_balances()[pool.sides.index(mint)] for pool in pools)
+            for maker in self.makers:
+                account = self.ledger.associated(maker.address, mint)
+                before = self.ledger.balance(account)
+                if before:
+                    mint.supply_raw -= before
+                self.ledger.endow(account, mint, maker.address, max(held // 2, before))
+            self._stock_exchange(mint, held)
+
+    def _stock_exchange(self, mint: Mint, in_pools_raw: int) -> None:
+        owner = self.exchange.address
+        account = self.ledger.associated(owner, mint)
+        if account not in self.ledger.tokens:
+            self.ledger.endow(account, mint, owner, EXCHANGE_HOLDS * in_pools_raw)
+
+    def _coin(self, number: int) -> Mint:
+        taxed = number % 8 == 7
+        name, symbol = self.names.draw()
+        return self.ledger.add_mint(
+            Mint(
+                self.address("coin", number),
+                6 if number % 3 else 9,
+                0,
+                TOKEN_2022 if taxed or number % 4 == 2 else TOKEN,
+                transfer_fee_bps=100 if taxed else 0,
+                transfer_fee_max_raw=10**15 if taxed else 0,
+                name=name,
+                symbol=symbol,
+                uri=f"https://coins.example/{number}.json",
+            )
+        )
+
+    def _coins(self) -> list[Mint]:
+        coins = [self._coin(number) for number in range(OLD_COINS)]
+        for number, coin in enumerate(coins):
+            depth = self.random.randrange(200, 5_000) * LAMPORTS
+            amounts = (self.random.randrange(10**5, 10**8) * coin.unit, depth)
+            self.worth[coin.address] = amounts[1] / amounts[0]
+            for pool in self._pools_of(number, coin, amounts):
+                self.directory.add(pool)
+        for pool in self._staked_sol_pools(coins):
+            self.directory.add(pool)
+        return [*coins, self.staked_sol]
+
+    def _staked_sol_pools(self, coins: list[Mint]) -> Iterator[Pool]:
+        """Yield pools of staked SOL: against SOL, and as the quote of coins, on several venues.
+
+        Where the venue orders its sides by address, the coin may as well be the quote.
+        """
+        ledger, staked = self.ledger, self.staked_sol
+        depth = 30_000 * LAMPORTS
+        sides = (staked, self.sol)
+        amounts = (depth, depth * STAKED_SOL_PERCENT // 100)
+        yield Whirlpool(ledger, self.address("orca", "staked-sol"), sides, amounts, 100)
+        yield DlmmPool(ledger, self.address("dlmm", "staked-sol"), sides, amounts, 25)
+        for number, coin in enumerate(coins):
+            if number % 4 == 2 or coin.transfer_fee_bps:
+                depth = self.random.randrange(100, 2_000) * LAMPORTS
+                worth = depth * self.worth[staked.address]
+                amounts = (int(worth / self.worth[coin.address]), depth)
+                ordered = sorted_sides(coin, staked)
+                straight = ordered[0] is coin
+                yield CpmmPool(ledger, ordered, amounts if straight else amounts[::-1])
+                if number % 8 < 4:
+                    address = self.address("orca", "staked", number)
+                    yield Whirlpool(ledger, address, (coin, staked), amounts)
+
+    def _pools_of(self, number: int, coin: Mint, amounts: tuple[int, int]) -> Iterator[Pool]:
+        """Yield a coin's pools: every venue gets some, taxed coins only where they can trade."""
+        ledger = self.ledger
+        sides = (coin, self.sol)
+        plain = coin.program is TOKEN
+        if plain and number % 2:
+            yield AmmV4Pool(ledger, self.address("v4", number), sides, amounts)
+        if not coin.transfer_fee_bps:
+            if number % 3 != 1:
+                creator = self.address("creator", number)
+                yield PumpSwapPool(ledger, creator, sides, creator, LARGE, amounts)
+            if number % 3 != 2:
+                address = self.address("dlmm", number)
+                yield DlmmPool(
+                    ledger, address, sides, amounts, (40, 80, 50)[number % 3], number % 4 % 3
+                )
+        if number % 2 or coin.transfer_fee_bps:
+            address = self.address("orca", number)
+            flipped = number % 5 == 1
+            both = sides[::-1] if flipped else sides
+            yield Whirlpool(ledger, address, both, amounts[::-1] if flipped else amounts)
+        if number % 4 in (1, 2) or coin.transfer_fee_bps:
+            ordered = sorted_sides(*sides)
+            yield CpmmPool(ledger, ordered, amounts if ordered == sides else amounts[::-1])
+        if number % 4 in (0, 3):
+            address = self.address("damm", number)
+            yield DammV2Pool(ledger, address, sides, amounts, number % 2, number % 8 > 3)
+        if number % 4 in (1, 3):
+            ordered = sorted_sides(*sides)
+            yield ClmmPool(ledger, ordered, amounts if ordered == sides else amounts[::-1])
+        if number % 6 == 0:  # against the dollar
+            dollars = amounts[1] * SOL_PRICE_USDC // 1_000
+            yield ClmmPool(ledger, (coin, self.usdc), (amounts[0], dollars))

@@ -1,0 +1,1 @@
+"""What `soltape up` starts on this machine, and how it is watched."""

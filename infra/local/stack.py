@@ -1,0 +1,378 @@
+"""What `soltape up` runs: systems and roles, in which order, at which addresses.
+
+A system that the user has set is used as it is; the others are started here. Where a port that
+the user did not set is taken, another is found; one that was set and is taken is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from infra.clickhouse import embedded as clickhouse
+from infra.kafka import apache, embedded, topics
+from infra.kafka.client import KafkaUnreachable
+from infra.local import folder_lock
+from infra.local.process import (
+    NotReady,
+    PortInUse,
+    Process,
+    free_port,
+    require_free_port,
+    reserve_port,
+)
+from infra.redis import embedded as redis
+from infra.settings import EVERYWHERE, LOOPBACK, Settings
+from infra.telemetry import host_of
+
+HOST: Final = LOOPBACK
+_SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
+# Each system's own customary port.
+KAFKA_PORT: Final = 9092
+CLICKHOUSE_PORT: Final = 8123
+REDIS_PORT: Final = 6379
+GEYSER_PORT: Final = 10_000
+RPC_PORT: Final = 8899
+DEMO_KEY: Final = "demo-key"
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
+
+_MAY_HOLD_KEYS: Final = frozenset(
+    {"rpc_endpoint", "clickhouse_url", "redis_url", "access_redis_url"}
+)
+
+ChainKind = Literal["simulated", "recorded"]
+BrokerKind = Literal["embedded", "apache"]
+_BROKERS: Final = {"embedded": embedded, "apache": apache}
+_TAPE_SYSTEMS: Final = ("kafka", "clickhouse", "redis")
+# The folder of each broker's log, below the data folder.
+_LOGS: Final[dict[BrokerKind, str]] = {"embedded": "kafka", "apache": "apache-kafka/log"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks for; None leaves it to the settings."""
+
+    chain: ChainKind | None = None
+    recording: Path | None = None
+    loop: bool = False  # the recording again and again
+    rate: float | None = None
+    seed: int | None = None
+    broker: BrokerKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A process, and the names of the parts that serve before it starts."""
+
+    process: Process
+    after: tuple[str, ...] = ()
+    ends_tape: bool = False  # a local chain: it cannot go on where it ended
+    # Empties what it keeps of a tape, and returns its process for the next one.
+    anew: Callable[[], Process] | None = None
+
+
+@dataclass(slots=True)
+class Stack:
+    """All that `soltape up` runs, in starting order."""
+
+    settings: Settings
+    user_set: frozenset[str]  # names of the settings that are not left to us
+    parts: list[Part] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
+    notes: list[str] = field(default_factory=list)
+    plays_once: bool = False  # the chain is a recording that ends
+    demo_key: Path | None = None  # the file that a key to the API is in once it serves
+
+    @property
+    def keeps_tape_elsewhere(self) -> tuple[str, ...]:
+        """Names of the systems that are the user's own, so that nobody empties them here."""
+        return tuple(name for name in _TAPE_SYSTEMS if name in self.elsewhere)
+
+    def begin_anew(self) -> None:
+        """Empty what keeps the tape; raises what `plan` raises, and OSError."""
+        self.parts = [
+            replace(part, process=part.anew()) if part.anew else part for part in self.parts
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """Return the addresses as settings, for the parts and for commands beside them."""
+        settings = self.settings
+        values = {
+            "GEYSER_ENDPOINT": settings.geyser_endpoint,
+            "RPC_ENDPOINT": settings.rpc_endpoint or "",
+            "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+            "CLICKHOUSE_URL": settings.clickhouse_url,
+            "REDIS_URL": settings.redis_url,
+            "ACCESS_REDIS_URL": settings.access_redis_url or "",
+            "METRICS_PORT_INGEST": str(settings.metrics_port_ingest),
+            "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
+            "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
+            "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
+            "METRICS_PORT_API": str(settings.metrics_port_api),
+            "METRICS_PORT_GATEWAY": str(settings.metrics_port_gateway),
+            "API_PORT": str(settings.api_port),
+            "GATEWAY_PORT": str(settings.gateway_port),
+            "GATEWAY_URL": settings.gateway_url or "",
+        }
+        return {name: value for name, value in values.items() if value}
+
+    def published(self) -> dict[str, str]:
+        """Return what commands in this folder are told: nothing of the user's that holds a key."""
+        kept = {name.upper() for name in _MAY_HOLD_KEYS & self.user_set}
+        return {name: value for name, value in self.environment().items() if name not in kept}
+
+
+def plan(settings: Settings, wishes: Wishes) -> Stack:
+    """Decide what is started here and where.
+
+    Raises PortInUse where the user chose the port, SettingsError where a setting contradicts,
+    FolderInUse where another process works in a folder that would begin anew.
+    """
+    stack = Stack(settings, frozenset(settings.model_fields_set))
+    _kafka(stack, wishes)
+    _clickhouse(stack, wishes)
+    _redis(stack, wishes)
+    _chain(stack, wishes)
+    _roles(stack)
+    _gateway(stack)  # before the API, which tells where it is
+    _api(stack)
+    if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):
+        yours = ", ".join(stack.keeps_tape_elsewhere)
+        stack.notes.append(
+            f"{yours}: yours, not emptied here. A local chain starts a new tape: use empty "
+            "systems, or two tapes mix"
+        )
+    return stack
+
+
+def _kafka(stack: Stack, wishes: Wishes) -> None:
+    if wishes.broker is None and _is_set(stack, "kafka_bootstrap"):
+        stack.elsewhere["kafka"] = stack.settings.kafka_bootstrap
+        return
+    port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
+    _change(stack, kafka_bootstrap=f"{HOST}:{port}")
+    kind = wishes.broker or "embedded"
+
+    def anew() -> Process:
+        _empty(stack, wishes, _LOGS[kind])
+        broker: Process = _BROKERS[kind].process(stack.settings)
+        return replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
+
+    stack.parts.append(Part(anew(), anew=anew))
+
+
+def _empty(stack: Stack, wishes: Wishes, name: str) -> None:
+    """Empty a data folder if the chain is local: a tape is of one chain, from its start on."""
+    if _chain_is_elsewhere(stack, wishes):
+        return
+    folder = stack.settings.soltape_data / name
+    if pid := folder_lock.holder(folder / "lock"):  # `soltape kafka`, say, on another port
+        raise folder_lock.FolderInUse(folder, pid)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _ready_with_topics(broker: Process, settings: Settings) -> None:
+    # Before a role asks for a topic: it would wait for one that is missing.
+    await broker.ready()
+    try:
+        await topics.create(settings)
+    except (KafkaUnreachable, topics.TopicsWrong) as error:
+        raise NotReady(str(error)) from None
+
+
+def _clickhouse(stack: Stack, wishes: Wishes) -> None:
+    if _is_set(stack, "clickhouse_url"):
+        stack.elsewhere["clickhouse"] = host_of(stack.settings.clickhouse_url)
+        return
+    port = _listen(stack, "clickhouse", "clickhouse_url", CLICKHOUSE_PORT)
+    _change(stack, clickhouse_url=f"http://{HOST}:{port}")
+
+    def anew() -> Process:
+        _empty(stack, wishes, "clickhouse")
+        return clickhouse.server(stack.settings.soltape_data / "clickhouse", port)
+
+    stack.parts.append(Part(anew(), anew=anew))
+
+
+def _redis(stack: Stack, wishes: Wishes) -> None:
+    if _is_set(stack, "access_redis_url") and (keys := stack.settings.access_redis_url):
+        stack.elsewhere["keys"] = host_of(keys)
+    if _is_set(stack, "redis_url"):
+        stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
+        return
+    port = _listen(stack, "redis", "redis_url", REDIS_PORT)
+    _change(stack, redis_url=f"redis://{HOST}:{port}/{redis.TAPE}")
+    if not _is_set(stack, "access_redis_url"):
+        _change(stack, access_redis_url=f"redis://{HOST}:{port}/{redis.ACCESS}")
+
+    def anew() -> Process:
+        server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port)
+        return server if _chain_is_elsewhere(stack, wishes) else redis.with_new_tape(server)
+
+    stack.parts.append(Part(anew(), anew=anew))
+
+
+def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
+    return wishes.chain is None and _is_set(stack, "geyser_endpoint")
+
+
+def _chain(stack: Stack, wishes: Wishes) -> None:
+    if _chain_is_elsewhere(stack, wishes):
+        stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
+        return
+    geyser_port = _listen(stack, "chain", "geyser_endpoint", GEYSER_PORT)
+    rpc_port = _listen(stack, "chain", "rpc_endpoint", RPC_PORT)
+    metrics_port = _listen(stack, "chain", "metrics_port_chain")
+    _change(
+        stack,
+        geyser_endpoint=f"http://{HOST}:{geyser_port}",
+        rpc_endpoint=f"http://{HOST}:{rpc_port}",
+        metrics_port_chain=metrics_port,
+    )
+    source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
+    if wishes.loop:
+        source.append("--loop")
+    elif wishes.recording:
+        stack.plays_once = True
+        stack.notes.append(f"{wishes.recording} is played once; then the chain is quiet")
+    if wishes.rate is not None:
+        source += ["--rate", str(wishes.rate)]
+
+    def anew() -> Process:
+        # Given here, so that a chain that ends can be run again as it was.
+        seed = SystemRandom().randrange(1 << 32) if wishes.seed is None else wishes.seed
+        return Process(
+            name="chain",
+            command=[*_SOLTAPE, "chain", *source, "--seed", str(seed)],
+            address=f"{stack.settings.geyser_endpoint} rpc {stack.settings.rpc_endpoint}",
+            ready=partial(listens, geyser_port),
+        )
+
+    stack.parts.append(Part(anew(), ends_tape=True, anew=anew))
+
+
+# Roles in starting order: name, command, which systems serve before it.
+_ROLES: Final = (
+    ("ingest", ("ingest",), ("kafka", "chain")),
+    ("agents", ("agents", "live"), ("kafka", "redis")),
+    # In a process of their own: what they do in slices would delay what is live.
+    ("books", ("agents", "pnl", "market", "store"), ("kafka", "clickhouse", "redis")),
+)
+
+
+def _roles(stack: Stack) -> None:
+    here = {part.process.name for part in stack.parts}
+    for name, command, needs in _ROLES:
+        setting = f"metrics_port_{name}"
+        port = _listen(stack, name, setting)
+        _change(stack, **{setting: port})
+        process = Process(
+            name=name,
+            command=[*_SOLTAPE, *command],
+            address=f"http://{stack.settings.metrics_host}:{port}/metrics",
+            ready=partial(listens, port, stack.settings.metrics_host),
+        )
+        stack.parts.append(Part(process, tuple(n for n in needs if n in here)))
+
+
+def _gateway(stack: Stack) -> None:
+    port = _listen(stack, "gateway", "gateway_port")
+    metrics_port = _listen(stack, "gateway", "metrics_port_gateway")
+    _change(stack, gateway_port=port, metrics_port_gateway=metrics_port)
+    url = stack.settings.gateway_url_here
+    if not _is_set(stack, "gateway_url"):
+        _change(stack, gateway_url=url)
+    host = _host_here(stack.settings.gateway_host)
+    process = Process(
+        name="gateway",
+        command=[*_SOLTAPE, "gateway"],
+        address=f"{url}/ws",
+        ready=partial(listens, port, host),
+    )
+    here = {part.process.name for part in stack.parts}
+    stack.parts.append(Part(process, ("redis",) if "redis" in here else ()))
+
+
+def _api(stack: Stack) -> None:
+    here = {part.process.name for part in stack.parts}
+    command = [*_SOLTAPE, "api"]
+    if "redis" in here and "keys" not in stack.elsewhere:
+        # In keys of the user's own there is none to be made unasked.
+        stack.demo_key = stack.settings.soltape_data / DEMO_KEY
+        command += ["--demo-key", str(stack.demo_key)]
+    port = _listen(stack, "api", "api_port")
+    _change(stack, api_port=port, metrics_port_api=_listen(stack, "api", "metrics_port_api"))
+    host = _host_here(stack.settings.api_host)
+    url = stack.settings.api_url
+    process = Process(name="api", command=command, address=url, ready=partial(listens, port, host))
+    needs = ("clickhouse", "redis")
+    stack.parts.append(Part(process, tuple(name for name in needs if name in here)))
+
+
+def _host_here(host: str) -> str:
+    """Return where something that listens on a host is reached from this machine."""
+    return HOST if host in EVERYWHERE else host
+
+
+def _is_set(stack: Stack, setting: str) -> bool:
+    return setting in stack.user_set
+
+
+def _change(stack: Stack, **values: object) -> None:
+    stack.settings = stack.settings.model_copy(update=values)
+
+
+def _listen(stack: Stack, part: str, setting: str, default: int | None = None) -> int:
+    """Return the port of a part that is started here.
+
+    It is that of the setting if the user set an address of this machine, and then it must be
+    free; else the default one, or any free one where that is taken.
+    """
+    name = setting.upper()
+    if _is_set(stack, setting):
+        if port := _local_port(getattr(stack.settings, setting)):
+            require_free_port(HOST, port, name)
+            return port
+        stack.notes.append(f"{part} is started here: {name} is not used")
+    default = default or Settings.model_fields[setting].default
+    try:
+        require_free_port(HOST, default, name)
+        if not reserve_port(default):
+            raise PortInUse(HOST, default, name)
+    except PortInUse:
+        port = free_port(HOST)
+        stack.notes.append(f"port {default} is in use: {part} takes {port} ({name} sets it)")
+        return port
+    return default
+
+
+def _local_port(value: object) -> int | None:
+    """Return the port of an address of this machine, None if it is elsewhere."""
+    if isinstance(value, int):
+        return value
+    text = str(value)
+    try:
+        address = urlsplit(text if "://" in text else f"//{text}")
+        return address.port if address.hostname in _LOOPBACK else None
+    except ValueError:  # several hosts
+        return None
+
+
+async def listens(port: int, host: str = HOST) -> None:
+    """Raise NotReady until something accepts connections there."""
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        raise NotReady(f"nothing listens on {host}:{port} yet") from None
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()

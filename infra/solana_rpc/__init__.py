@@ -1,0 +1,1 @@
+"""JSON-RPC of a Solana node."""

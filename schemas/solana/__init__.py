@@ -1,0 +1,1 @@
+"""Solana's own shapes: addresses, borsh, token accounts, RPC."""

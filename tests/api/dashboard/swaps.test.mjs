@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { SwapList } from "../../../api/dashboard/page/lib/swap_list.js";
+import { SwapPages } from "../../../api/dashboard/page/lib/swap_pages.js";
+
+const DAY = 86_400_000;
+
+function swap(slot, { tx = 0, event = 0, commitment = "processed" } = {}) {
+  const identity = { signature: `s${slot}-${tx}`, slot, tx_index: tx, event_index: event };
+  return { ...identity, block_time_ms: slot * 400, commitment };
+}
+
+const keys = (list) => list.rows().map((row) => row.key);
+
+test("swaps come newest first by slot, transaction and event, each once", () => {
+  const list = new SwapList(10);
+  list.add([swap(1), swap(3, { tx: 1 }), swap(2), swap(3, { tx: 1, event: 2 }), swap(3)]);
+  list.add([swap(2)]);
+  assert.deepEqual(keys(list), ["s3-1-2", "s3-1-0", "s3-0-0", "s2-0-0", "s1-0-0"]);
+});
+
+test("a surer swap takes the place of one that was only processed, never the other way", () => {
+  const list = new SwapList(10);
+  list.add([swap(1)]);
+  list.add([{ ...swap(1, { commitment: "confirmed" }), block_time_ms: 7 }]);
+  list.add([swap(1)]);
+  assert.deepEqual(list.rows().map((row) => [row.state, row.block_time_ms]), [["confirmed", 7]]);
+});
+
+test("a slot becomes confirmed, then finalized, and does not go back", () => {
+  const list = new SwapList(10);
+  list.add([swap(1), swap(2)]);
+  assert.equal(list.become(1, "confirmed"), true);
+  assert.equal(list.become(1, "confirmed"), false);
+  assert.equal(list.become(1, "finalized"), true);
+  assert.equal(list.become(1, "confirmed"), false);
+  assert.equal(list.become(9, "confirmed"), false);
+  assert.deepEqual(list.rows().map((row) => row.state), ["processed", "finalized"]);
+});
+
+test("an orphaned slot is marked, and comes back where the chain took it after all", () => {
+  const list = new SwapList(10);
+  list.add([swap(5)]);
+  assert.equal(list.become(5, "orphaned"), true);
+  assert.equal(list.rows()[0].state, "orphaned");
+  list.add([swap(5, { commitment: "confirmed" })]);
+  assert.equal(list.rows()[0].state, "confirmed");
+});
+
+test("a note stands above what was the newest then", () => {
+  const list = new SwapList(10);
+  list.add([swap(1), swap(2)]);
+  list.note("may be missing");
+  list.note("again");
+  list.add([swap(3)]);
+  assert.deepEqual(keys(list), ["s3-0-0", "notice-2", "notice-1", "s2-0-0", "s1-0-0"]);
+  list.become(2, "confirmed");
+  assert.equal(list.rows()[1].notice, "again");
+});
+
+test("what is too much goes at the old end, and where that is is told", () => {
+  const list = new SwapList(2);
+  list.add([swap(1), swap(2)]);
+  assert.equal(list.trim(), null);
+  list.add([swap(3)]);
+  assert.equal(list.trim(), 800);
+  assert.deepEqual(keys(list), ["s3-0-0", "s2-0-0"]);
+  list.allow(3);
+  list.add([swap(1)]);
+  assert.equal(list.trim(), null);
+  assert.equal(list.size, 3);
+});
+
+/** Answers with what a server would; keeps what it was asked. */
+function answering(answers) {
+  const asked = [];
+  const get = async (path, { query }) => {
+    asked.push(query);
+    return answers[asked.length - 1];
+  };
+  return { asked, get };
+}
+
+const page = (swaps, cursor, fromMs) => ({
+  swaps,
+  from_ms: fromMs,
+  page: { next_cursor: cursor, has_more: cursor !== null },
+});
+
+test("pages follow the cursor, then the time before, until nothing is there", async () => {
+  const api = answering([
+    page([swap(9)], "abc", 100 * DAY),
+    page([swap(8)], null, 100 * DAY),
+    page([swap(7)], null, 10 * DAY),
+    page([], null, 2 * DAY),
+  ]);
+  const pages = new SwapPages(api, "/swaps", { limit: 5 });
+  for (const slot of [9, 8, 7]) {
+    const [found] = await pages.next();
+    assert.equal(found.slot, slot);
+    assert.equal(pages.ending, null);
+  }
+  assert.deepEqual(await pages.next(), []);
+  assert.match(pages.ending, /90 days/);
+  assert.deepEqual(api.asked, [
+    { limit: 5 },
+    { limit: 5, cursor: "abc" },
+    { limit: 5, from: 10 * DAY, to: 100 * DAY },
+    { limit: 5, from: 0, to: 10 * DAY },
+  ]);
+});
+
+test("an empty first page does not end it: there may be older ones", async () => {
+  const pages = new SwapPages(answering([page([], null, 100 * DAY)]), "/swaps");
+  assert.deepEqual(await pages.next(), []);
+  assert.equal(pages.ending, null);
+});
+
+test("it ends where time begins", async () => {
+  const pages = new SwapPages(answering([page([swap(1)], null, 0)]), "/swaps");
+  await pages.next();
+  assert.equal(pages.ending, "These are all.");
+});
+
+test("it goes on at a time, a little above it", async () => {
+  const api = answering([page([swap(9)], "abc", 0), page([swap(8)], null, 5 * DAY)]);
+  const pages = new SwapPages(api, "/swaps");
+  await pages.next();
+  pages.restart(100 * DAY);
+  assert.equal(pages.ending, null);
+  await pages.next();
+  assert.deepEqual(api.asked[1], { limit: 50, from: 10 * DAY + 5_000, to: 100 * DAY + 5_000 });
+});

@@ -1,0 +1,100 @@
+"""What operations share in the document: error answers, headers, shapes."""
+
+import pytest
+
+from api.app import create_app
+from api.docs.openapi import KINDS, open_problems, problems
+from api.http import errors
+from infra.settings import Settings
+
+JSON = "application/problem+json"
+
+
+LIMITS = {"RateLimit", "RateLimit-Policy", "x-credits-left"}
+
+
+@pytest.fixture(scope="module")
+def document():
+    return create_app(Settings(_env_file=None)).openapi()
+
+
+def operations(document):
+    """Yield each operation with its answers, references followed."""
+    shared = document["components"]["responses"]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            answers = {
+                status: shared.get(answer.get("$ref", "").rpartition("/")[2], answer)
+                for status, answer in operation["responses"].items()
+            }
+            yield method, path, operation, answers
+
+
+def codes(answers):
+    return {status: set(answer["content"][JSON]["examples"]) for status, answer in answers.items()}
+
+
+def test_codes_are_unique_and_told_in_lower_case():
+    found = [kind.code for kind in KINDS]
+    assert len(found) == len(set(found))
+    assert all(code.replace("_", "").islower() for code in found)
+
+
+def test_a_kind_stands_for_itself_and_a_status_for_all_that_have_it():
+    assert codes(problems(errors.UNKNOWN_TOKEN))[404] == {"unknown_token"}
+    assert codes(problems(404))[404] == {"not_found", "unknown_token", "no_position"}
+
+
+def test_what_may_happen_to_any_request_need_not_be_named():
+    assert {401, 403, 429, 500, 503} <= problems().keys()
+    assert 404 not in problems()
+    assert open_problems().keys() == {500, 503}
+    assert "store_unavailable" not in codes(open_problems())[503]
+
+
+def test_examples_are_whole_problems():
+    for status, answer in problems(404, 422).items():
+        for code, example in answer["content"][JSON]["examples"].items():
+            value = example["value"]
+            assert (value["status"], value["code"]) == (status, code)
+            assert value["type"] == f"urn:soltape:problem:{code}"
+            assert value["title"] in answer["description"]
+
+
+def test_what_takes_a_body_tells_of_one_that_comes_too_slowly(document):
+    found = {method for method, *_, answers in operations(document) if "408" in answers}
+    assert found == {"post"}
+    for method, _, _, answers in operations(document):
+        assert method == "get" or set(codes({408: answers["408"]})[408]) == {"request_timed_out"}
+
+
+def test_what_is_left_is_told_to_whom_is_let_in(document):
+    for method, path, operation, answers in operations(document):
+        for status, answer in answers.items():
+            is_told = operation.get("security") != [] and status not in ("401", "403", "408")
+            told = answer["headers"].keys() & LIMITS
+            assert told == (LIMITS if is_told else set()), (method, path, status)
+
+
+def test_every_get_but_health_may_be_asked_under_a_condition(document):
+    condition = {"$ref": "#/components/parameters/IfNoneMatch"}
+    for method, path, operation, answers in operations(document):
+        is_kept = method == "get" and not path.startswith("/api/health")
+        assert (condition in operation["parameters"]) == is_kept, path
+        assert ("304" in answers) == ("ETag" in answers["200"]["headers"]) == is_kept, path
+
+
+def test_health_tells_what_503_it_answers(document):
+    answer = document["paths"]["/api/health"]["get"]["responses"]["503"]
+    assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Health")
+    assert answer["content"]["application/json"]["example"]["status"] == "unavailable"
+    assert codes({503: answer}) == {503: {"timed_out", "busy"}}
+
+
+def test_every_operation_refuses_parameters_that_it_does_not_have(document):
+    for _, path, _, answers in operations(document):
+        assert "invalid_parameter" in codes({422: answers["422"]})[422], path
+
+
+def test_shapes_have_names_of_their_own(document):
+    assert not [name for name in document["components"]["schemas"] if "__" in name]

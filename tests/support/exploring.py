@@ -1,0 +1,43 @@
+"""How many examples hypothesis tries of a property, and which.
+
+Profile `gate`, the default, tries the same ones in every run: a gate must not fail by chance.
+Profile `fast` (`make test-fast`) tries a tenth of them.
+Profile `fuzz` (`make fuzz`) tries new ones, a hundred times as many.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+_GATE_EXAMPLES: Final = 100
+# A busy machine is slow, which says nothing about a property.
+_SLOW: Final = (HealthCheck.too_slow,)
+
+
+def register_profiles() -> None:
+    """Register them; pytest's option --hypothesis-profile chooses."""
+    settings.register_profile(
+        "gate",
+        derandomize=True,
+        max_examples=_GATE_EXAMPLES,
+        deadline=None,
+        suppress_health_check=_SLOW,
+    )
+    settings.register_profile(
+        "fast", settings.get_profile("gate"), max_examples=_GATE_EXAMPLES // 10
+    )
+    settings.register_profile(
+        "fuzz",
+        max_examples=100 * _GATE_EXAMPLES,
+        deadline=None,
+        suppress_health_check=_SLOW,
+        print_blob=True,
+    )
+    settings.load_profile("gate")
+
+
+def examples(in_gate: int) -> settings:
+    """Return settings for a property that needs another number of examples than most."""
+    return settings(max_examples=max(1, in_gate * settings().max_examples // _GATE_EXAMPLES))

@@ -1,0 +1,127 @@
+"""Systems of the embedded stack for tests: each a process on a free port, ended at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from infra.clickhouse.embedded import server
+from infra.clickhouse.migrations import migrate
+from infra.local import tether
+from infra.local.process import NotReady, Process, free_port
+from infra.redis.embedded import valkey
+from infra.settings import Settings
+from tests.support.waiting import eventually, without_error_async
+
+
+def bound(command: Sequence[str]) -> list[str]:
+    """Return a command that ends with this test process, even where no fixture can end it.
+
+    A test process that is killed, or whose time is up, runs no fixture's end. Off Linux the
+    command is returned as it is: there it would have to lead a process group.
+    """
+    return tether.tethered(command) if sys.platform == "linux" else list(command)
+
+
+@contextmanager
+def running(process: Process, folder: Path) -> Iterator[None]:
+    """Run a system, its log in the folder, and wait until it serves."""
+    log = folder / f"{process.name}.log"
+    folder.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            bound(process.command), env=os.environ | dict(process.env), stdout=output, stderr=output
+        )
+    try:
+        eventually(lambda: _is_ready(process) or child.poll() is not None, log.read_text)
+        assert child.poll() is None, log.read_text()
+        yield
+    finally:
+        child.terminate()
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+class Mortal:
+    """A system that a test may kill, and start again where it was with what it had."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.child: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it; returns when it serves."""
+        process = self.process
+        self.child = subprocess.Popen(  # noqa: ASYNC220 - an instant
+            bound(process.command),
+            env=os.environ | dict(process.env),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        await without_error_async(process.ready, NotReady)
+
+    def kill(self) -> None:
+        """End it with SIGKILL; nothing happens where it was not started."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+
+
+async def saved(redis: Redis) -> None:
+    """Wait until all that Valkey was told is in its file on disk, which SIGKILL leaves."""
+    pipeline: Any = redis.pipeline(transaction=False)
+    # WAITAOF waits for the writes of its own connection.
+    pipeline.set("saved", 1).delete("saved").execute_command("WAITAOF", 1, 0, 0)
+    assert (await pipeline.execute())[-1][0] == 1
+
+
+@contextmanager
+def running_valkey(folder: Path) -> Iterator[int]:
+    """Run an empty Valkey; yield its port."""
+    port = free_port()
+    with running(valkey(folder / "valkey", "127.0.0.1", port), folder):
+        yield port
+
+
+@contextmanager
+def running_clickhouse(folder: Path) -> Iterator[int]:
+    """Run an empty ClickHouse; yield its port."""
+    port = free_port()
+    with running(server(folder / "clickhouse", port), folder):
+        yield port
+
+
+@contextmanager
+def running_stores(folder: Path) -> Iterator[Settings]:
+    """Run both, the tables made; yield settings that lead there, keys in database 1."""
+    with ExitStack() as stack:
+        redis_port = stack.enter_context(running_valkey(folder))
+        clickhouse_port = stack.enter_context(running_clickhouse(folder))
+        settings = Settings(
+            _env_file=None,
+            soltape_data=folder,
+            redis_url=f"redis://127.0.0.1:{redis_port}/0",
+            access_redis_url=f"redis://127.0.0.1:{redis_port}/1",
+            clickhouse_url=f"http://127.0.0.1:{clickhouse_port}",
+        )
+        migrate(settings)
+        yield settings
+
+
+def _is_ready(process: Process) -> bool:
+    try:
+        asyncio.run(process.ready())
+    except NotReady:
+        return False
+    return True
