@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -77,6 +78,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     )
     page = app.state.dashboard = Dashboard(settings, demo_key)
     app.state.services = services
+    app.state.document = cache(partial(docs.document_of, app))  # of the routes, added below
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
         *ROUTERS,

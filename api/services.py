@@ -9,6 +9,7 @@ from __future__ import annotations
 from api.history.service import HistoryService
 from api.stores.clients import Stores
 from api.system.service import SystemService
+from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
 from api.wallets.service import WalletService
 from infra.settings import Settings
@@ -19,9 +20,10 @@ class Services:
 
     def __init__(self, settings: Settings) -> None:
         self.stores = Stores(settings)
-        self.wallets = WalletService(self.stores)
-        self.tokens = TokenService(self.stores)
-        self.history = HistoryService(self.stores)
+        reader = TokenReader(self.stores)
+        self.wallets = WalletService(self.stores, reader)
+        self.tokens = TokenService(self.stores, reader)
+        self.history = HistoryService(self.stores, reader)
         self.system = SystemService(self.stores)
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ whose policy allows no script within it cannot be made to run a stranger's.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -86,15 +86,16 @@ for _name in (*_BUNDLED, *_OURS):
 @router.get("/openapi.json")
 async def document(request: Request) -> Response:
     """Answer with the OpenAPI document."""
-    return _document(request.app).respond(request)
+    document: Asset = request.app.state.document()
+    return document.respond(request)
 
 
 OPEN: Final = frozenset(route.path for route in router.routes if isinstance(route, APIRoute))
 """Paths that need no grant: all of these."""
 
 
-@lru_cache(maxsize=1)
-def _document(app: FastAPI) -> Asset:
+def document_of(app: FastAPI) -> Asset:
+    """Return the OpenAPI document as it is sent."""
     return Asset(orjson.dumps(openapi.document(app)), "application/json")
 
 

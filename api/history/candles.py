@@ -8,7 +8,7 @@ from api.history.answers import CandleRow, Candles
 from api.http.errors import INVALID_PARAMETER, Problem
 from api.http.windows import backwards
 from api.stores.clients import Stores
-from api.tokens.reader import SOL_MINT, read_tokens, unknown_token
+from api.tokens.reader import SOL_MINT, TokenReader, unknown_token
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import INTERVALS_S, PRICE_SCALE, Candle, unpack_candles
@@ -25,10 +25,15 @@ _PRICES: Final = (
 
 
 async def read_candles(
-    stores: Stores, mint: str, interval: str, from_ms: int | None, to_ms: int | None
+    stores: Stores,
+    reader: TokenReader,
+    mint: str,
+    interval: str,
+    from_ms: int | None,
+    to_ms: int | None,
 ) -> Candles:
     """Return the candles that begin within [from_ms, to_ms); raises Problem."""
-    token = (await read_tokens(stores, [mint])).get(mint)
+    token = (await reader.read([mint])).get(mint)
     if token is None:
         raise unknown_token(mint)
     # Progress first, then what runs, then what is written: as an interval ends its candle is

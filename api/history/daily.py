@@ -15,7 +15,7 @@ from api.http.windows import LONGEST_DAYS, Days
 from api.http.windows import days as days_asked
 from api.stores.clients import Stores
 from api.stores.settled import Settled, read_settled
-from api.tokens.reader import read_tokens, unknown_token
+from api.tokens.reader import TokenReader, unknown_token
 from api.wallets.figures import outcome, paid, trading
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, usd
@@ -82,11 +82,16 @@ async def _range(
 
 
 async def read_daily_token_pnl(
-    stores: Stores, wallet: str, mint: str, from_ms: int | None, to_ms: int | None
+    stores: Stores,
+    reader: TokenReader,
+    wallet: str,
+    mint: str,
+    from_ms: int | None,
+    to_ms: int | None,
 ) -> DailyTokenPnl:
     """Return what a wallet did with a token on each day; raises Problem."""
     now, days = await _range(stores, wallet, from_ms, to_ms)
-    token = (await read_tokens(stores, [mint])).get(mint)
+    token = (await reader.read([mint])).get(mint)
     rows = await stores.query(
         _POSITION,
         # Those of the range, and the one before it.

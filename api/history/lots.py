@@ -17,7 +17,7 @@ from api.http.windows import MAX_MS
 from api.stores.clients import Stores
 from api.stores.settled import Settled, settled, watermark
 from api.stores.unique import Row, read_unique
-from api.tokens.reader import read_tokens
+from api.tokens.reader import TokenReader
 from api.wallets.figures import position_answer
 from api.wallets.positions import no_position
 from infra.clickhouse.sql import load
@@ -52,12 +52,14 @@ At = tuple[int, int, int, int, int]  # block time, slot, transaction, kind, lot
 Numbered = tuple[int, Lot]
 
 
-async def read_lots(stores: Stores, wallet: str, mint: str, limit: int, cursor: str | None) -> Lots:
+async def read_lots(
+    stores: Stores, reader: TokenReader, wallet: str, mint: str, limit: int, cursor: str | None
+) -> Lots:
     """Return a position, and a page of its open lots and its matches; raises Problem."""
     of = f"lots of {wallet} in {mint}"
     first, before = (0, None) if cursor is None else _place(cursor, of)
     now, position, open_lots = await _read_position(stores, wallet, mint, first, limit + 1)
-    tokens = await read_tokens(stores, [mint])
+    tokens = await reader.read([mint])
     token = tokens.get(mint)
     decimals = None if token is None else token.decimals
     start = before or (now.time_ms, now.slot + 1, 0, 0, 0)

@@ -6,13 +6,15 @@ from api.history import candles, daily, lots, swaps
 from api.http.encoding import Encoded
 from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
+from api.tokens.reader import TokenReader
 
 
 class HistoryService:
     """Encoded answers, read once for identical requests under way. Every method raises Problem."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, tokens: TokenReader) -> None:
         self._stores = stores
+        self._tokens = tokens
         self._reads = SingleFlight()
 
     async def daily_pnl(self, wallet: str, from_ms: int | None, to_ms: int | None) -> Encoded:
@@ -24,7 +26,7 @@ class HistoryService:
     ) -> Encoded:
         """Return what a wallet did with a token on each day (`answers.DailyTokenPnl`)."""
         read = daily.read_daily_token_pnl
-        return await self._reads.get(read, self._stores, wallet, mint, from_ms, to_ms)
+        return await self._reads.get(read, self._stores, self._tokens, wallet, mint, from_ms, to_ms)
 
     async def daily_trades(self, wallet: str, from_ms: int | None, to_ms: int | None) -> Encoded:
         """Return what a wallet bought and sold on each day (`answers.DailyTrades`)."""
@@ -36,12 +38,14 @@ class HistoryService:
 
     async def token_swaps(self, mint: str, asked: swaps.Asked) -> Encoded:
         """Return a page of a token's swaps (`answers.TokenSwaps`)."""
-        return await self._reads.get(swaps.read_token_swaps, self._stores, mint, asked)
+        return await self._reads.get(
+            swaps.read_token_swaps, self._stores, self._tokens, mint, asked
+        )
 
     async def wallet_token_swaps(self, wallet: str, mint: str, asked: swaps.Asked) -> Encoded:
         """Return a page of a wallet's swaps in one token (`answers.WalletTokenSwaps`)."""
         return await self._reads.get(
-            swaps.read_wallet_token_swaps, self._stores, wallet, mint, asked
+            swaps.read_wallet_token_swaps, self._stores, self._tokens, wallet, mint, asked
         )
 
     async def candles(
@@ -49,9 +53,11 @@ class HistoryService:
     ) -> Encoded:
         """Return the candles of a token (`answers.Candles`)."""
         return await self._reads.get(
-            candles.read_candles, self._stores, mint, interval, from_ms, to_ms
+            candles.read_candles, self._stores, self._tokens, mint, interval, from_ms, to_ms
         )
 
     async def lots(self, wallet: str, mint: str, limit: int, cursor: str | None) -> Encoded:
         """Return a position, its open lots and its matches (`answers.Lots`)."""
-        return await self._reads.get(lots.read_lots, self._stores, wallet, mint, limit, cursor)
+        return await self._reads.get(
+            lots.read_lots, self._stores, self._tokens, wallet, mint, limit, cursor
+        )

@@ -18,7 +18,7 @@ from api.http.windows import MAX_MS, window
 from api.stores.clients import Stores
 from api.stores.settled import MINT_TAGS, Settled, read_settled
 from api.stores.unique import Row, read_unique
-from api.tokens.reader import read_tokens, unknown_token
+from api.tokens.reader import TokenReader, unknown_token
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
 from schemas.redis_keys import mint_tag
@@ -60,24 +60,26 @@ async def read_wallet_swaps(stores: Stores, wallet: str, asked: Asked) -> Wallet
     return {"wallet": wallet, **_page(rows, span, asked, now)}
 
 
-async def read_token_swaps(stores: Stores, mint: str, asked: Asked) -> TokenSwaps:
+async def read_token_swaps(
+    stores: Stores, reader: TokenReader, mint: str, asked: Asked
+) -> TokenSwaps:
     """Return a page of the swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)  # its swaps as a quote are of any mint
     span = _span(asked, now, TOKEN_MS, of_token(mint))
     rows = await _read(stores, _OF_TOKEN, {"mint": mint}, span, asked, now, _steps(span))
-    await _require_known(stores, mint, rows)
+    await _require_known(reader, mint, rows)
     return {"mint": mint, **_page(rows, span, asked, now)}
 
 
 async def read_wallet_token_swaps(
-    stores: Stores, wallet: str, mint: str, asked: Asked
+    stores: Stores, reader: TokenReader, wallet: str, mint: str, asked: Asked
 ) -> WalletTokenSwaps:
     """Return a page of a wallet's swaps in one token; raises Problem."""
     now = await read_settled(stores, _GROUP, [mint_tag(mint)])
     span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
     keys = {"wallet": wallet, "mint": mint}
     rows = await _read(stores, _OF_WALLET_AND_TOKEN, keys, span, asked, now, _steps(span))
-    await _require_known(stores, mint, rows)
+    await _require_known(reader, mint, rows)
     return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now)}
 
 
@@ -99,9 +101,9 @@ def of_wallet_and_token(wallet: str, mint: str) -> str:
     return f"swaps of {mint} by {wallet}"
 
 
-async def _require_known(stores: Stores, mint: str, rows: list[Row]) -> None:
+async def _require_known(reader: TokenReader, mint: str, rows: list[Row]) -> None:
     """Raise Problem for a token that nobody has heard of; one that has swaps is known."""
-    if not rows and (await read_tokens(stores, [mint])).get(mint) is None:
+    if not rows and (await reader.read([mint])).get(mint) is None:
         raise unknown_token(mint)
 
 

@@ -8,7 +8,8 @@ no more than an address has. So no answer repeats markup, a query language or an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final
 
 from fastapi.routing import APIRoute
@@ -21,7 +22,6 @@ Schema = Mapping[str, Any]
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._:+-]{0,44}")
 _MOST_DIGITS: Final = 44
-_schemas: Final[dict[Callable[..., Any], dict[Location, Schema]]] = {}  # by endpoint and place
 _JSON: Final = "JSON, with content-type application/json"
 
 
@@ -144,23 +144,19 @@ def _resolved(schema: Schema, whole: Schema) -> Schema:
 
 
 def _schema(route: APIRoute, place: Location) -> Schema:
-    """Return the schema of a parameter, or of the body; kept for as long as the process runs."""
-    if not (kept := _schemas.get(route.endpoint)):
-        dependant = route.dependant
-        infos: dict[Location, Any] = {
-            (where, field.alias): field.field_info
-            for where, fields in (
-                ("path", dependant.path_params),
-                ("query", dependant.query_params),
-            )
-            for field in fields
-        }
-        if route.body_field is not None:
-            infos["body",] = route.body_field.field_info
-        kept = _schemas[route.endpoint] = {where: _of(info) for where, info in infos.items()}
-    return kept.get((*place,), {})
+    """Return the schema of a parameter, or of the body."""
+    where, *name = place
+    if where == "body":
+        return _of(route.body_field) if route.body_field else {}
+    dependant = route.dependant
+    fields = dependant.query_params if where == "query" else dependant.path_params
+    return next((_of(field) for field in fields if [field.alias] == name), {})
 
 
-def _of(info: Any) -> Schema:
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[info.annotation, info])
-    return adapter.json_schema()
+@cache  # by identity: the parameters that the code has
+def _of(field: Any) -> Schema:
+    return _adapter(field.field_info).json_schema()
+
+
+def _adapter(info: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(Annotated[info.annotation, info])

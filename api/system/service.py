@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from api.access.grants import Grant
-from api.http.encoding import Encoded, encode
+from api.http.encoding import Encoded
+from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
 from api.system.health import HealthReader
 from api.system.health_answers import Health
@@ -16,6 +17,7 @@ class SystemService:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+        self._reads = SingleFlight()
         self._health = HealthReader(stores)
         self._tape = SystemReader(stores)
 
@@ -29,4 +31,4 @@ class SystemService:
 
     async def usage(self, grant: Grant) -> Encoded:
         """Return what the key behind a grant has used (`usage_answers.Usage`); raises Problem."""
-        return encode(await read_usage(self._stores, grant))
+        return await self._reads.get(read_usage, self._stores, grant)

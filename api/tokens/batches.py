@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 from orjson import Fragment
 
 from api.stores.caches import FRESH_FOR_S, BoundedCache, now_s
-from api.stores.clients import Stores
 from api.stores.settled import Settled
 from api.tokens.figures import token_json
-from api.tokens.reader import read_tokens
+from api.tokens.reader import TokenReader
 
 KEPT: Final = 1 << 14  # tokens, of a kilobyte each
 
@@ -31,8 +30,8 @@ class _CachedToken(NamedTuple):
 class TokenBatches:
     """Answers for all requests of a process."""
 
-    def __init__(self, stores: Stores, fresh_for_s: float = FRESH_FOR_S) -> None:
-        self._stores = stores
+    def __init__(self, reader: TokenReader, fresh_for_s: float = FRESH_FOR_S) -> None:
+        self._reader = reader
         self._fresh_for_s = fresh_for_s
         self._cache: BoundedCache[str, _CachedToken] = BoundedCache(KEPT)
 
@@ -62,7 +61,7 @@ class TokenBatches:
     async def _read(
         self, mints: Sequence[str], at: float
     ) -> tuple[dict[str, _CachedToken], Settled]:
-        tokens = await read_tokens(self._stores, mints)
+        tokens = await self._reader.read(mints)
         state = Settled(tokens.as_of_slot, tokens.as_of_ms)
         found = {
             mint: _CachedToken(Fragment(token_json(token, tokens)), state, at)

@@ -12,7 +12,7 @@ from api.tokens.answers import LastDay, Pools, TokenFacts, TokenNow, TokenPrice,
 from api.tokens.answers import Pool as PoolAnswer
 from api.tokens.answers import Token as TokenAnswer
 from api.tokens.cold_markets import read_cold_fields
-from api.tokens.reader import SOL_MINT, Token, Tokens, read_tokens, unknown_token
+from api.tokens.reader import SOL_MINT, Token, TokenReader, Tokens, unknown_token
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import (
     PRICE_SCALE,
@@ -32,9 +32,9 @@ MAX_POOLS: Final = 64
 _POOL: Final = b"pool:"
 
 
-async def token(stores: Stores, mint: str) -> TokenAnswer:
+async def token(reader: TokenReader, mint: str) -> TokenAnswer:
     """Return a token and its last 24 hours; raises Problem."""
-    tokens = await read_tokens(stores, (mint,), with_day=True)
+    tokens = await reader.read((mint,), with_day=True)
     found = _known(tokens, mint)
     return {
         **token_facts(found, tokens),
@@ -44,9 +44,9 @@ async def token(stores: Stores, mint: str) -> TokenAnswer:
     }
 
 
-async def token_price(stores: Stores, mint: str) -> TokenPrice:
+async def token_price(reader: TokenReader, mint: str) -> TokenPrice:
     """Return what a token costs; raises Problem."""
-    tokens = await read_tokens(stores, (mint,))
+    tokens = await reader.read((mint,))
     found = token_facts(_known(tokens, mint), tokens)
     return {
         "mint": mint,
@@ -70,11 +70,11 @@ async def token_price(stores: Stores, mint: str) -> TokenPrice:
     }
 
 
-async def pools(stores: Stores, mint: str) -> Pools:
+async def pools(stores: Stores, reader: TokenReader, mint: str) -> Pools:
     """Return where a token trades; raises Problem."""
-    tokens = await read_tokens(stores, (mint,))
+    tokens = await reader.read((mint,))
     found = _known(tokens, mint)
-    read = _read_pools_of_sol(stores) if mint == SOL_MINT else _read_pools(stores, found)
+    read = _read_pools_of_sol(stores, reader) if mint == SOL_MINT else _read_pools(stores, found)
     listed = []
     for pool in await read:
         lamports = pool.facts.liquidity_lamports if pool.tells_liquidity else None
@@ -201,13 +201,13 @@ class _Pool(NamedTuple):
         return side is not None
 
 
-async def _read_pools_of_sol(stores: Stores) -> list[_Pool]:
+async def _read_pools_of_sol(stores: Stores, reader: TokenReader) -> list[_Pool]:
     """Return the pools that trade SOL for dollar coins, seen from SOL.
 
     There SOL is the quote, and the dollar coin counts one dollar. Pools of all other tokens are
     theirs: SOL is the quote of most.
     """
-    coins = await read_tokens(stores, DOLLARS)
+    coins = await reader.read(DOLLARS)
     return [
         _Pool(address, _from_sol(facts, coin.mint), quarters, is_mirrored=True)
         for coin in coins.by_mint.values()

@@ -57,7 +57,6 @@ COVERAGE: Final = (
 COVERAGE_OF_MONEY: Final = "Holders of SOL and of dollar coins are not followed."
 
 Ranked = list[tuple[bytes, int]]
-_text: Final = lru_cache(maxsize=1 << 14)(encode)  # the same wallets hold much of everything
 
 
 @dataclass(slots=True)
@@ -73,39 +72,59 @@ class _State:
     top: Ranked
 
 
-async def holders(stores: Stores, mint: str, limit: int) -> Holders:
-    """Return the largest holders of a token; raises Problem."""
-    state = await _read(stores, mint, limit)
-    if state.is_cold and (market := await read_cold_market(stores, mint)) is not None:
-        fields, accounts = market
-        state.head, state.told = fields[b"head"], fields[b"token"]
-        pools = unpack_head(state.head)[1]
-        # May be many: other requests go on meanwhile.
-        state.top = await asyncio.to_thread(_top, accounts, pools, limit)
-    told = facts(mint, state.told, state.asked)
-    about = told.about
-    known = state.head is not None or about["decimals"] is not None
-    if not (known or state.is_cold or state.is_priced):
-        raise unknown_token(mint)
-    is_followed = state.head is not None and mint not in MONEY
-    return {
-        "mint": mint,
-        "name": about["name"],
-        "symbol": about["symbol"],
-        "decimals": about["decimals"],
-        "supply_raw": about["supply_raw"],
-        "supply": about["supply"],
-        "supply_source": about["supply_source"],
-        "supply_time_ms": about["supply_time_ms"],
-        "holder_count": unpack_standing(state.head).holder_count
-        if is_followed and state.head is not None
-        else None,
-        "creator": about["creator"],
-        "holders": _holders(state.top, told),
-        "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
-        "as_of_slot": state.settled.slot,
-        "as_of_ms": state.settled.time_ms,
-    }
+class HolderReader:
+    """Reads holders, for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._text = lru_cache(maxsize=1 << 14)(encode)  # the same wallets hold much of everything
+
+    async def largest(self, mint: str, limit: int) -> Holders:
+        """Return the largest holders of a token; raises Problem."""
+        state = await _read(self._stores, mint, limit)
+        if state.is_cold and (market := await read_cold_market(self._stores, mint)) is not None:
+            fields, accounts = market
+            state.head, state.told = fields[b"head"], fields[b"token"]
+            pools = unpack_head(state.head)[1]
+            # May be many: other requests go on meanwhile.
+            state.top = await asyncio.to_thread(_top, accounts, pools, limit)
+        told = facts(mint, state.told, state.asked)
+        about = told.about
+        known = state.head is not None or about["decimals"] is not None
+        if not (known or state.is_cold or state.is_priced):
+            raise unknown_token(mint)
+        is_followed = state.head is not None and mint not in MONEY
+        return {
+            "mint": mint,
+            "name": about["name"],
+            "symbol": about["symbol"],
+            "decimals": about["decimals"],
+            "supply_raw": about["supply_raw"],
+            "supply": about["supply"],
+            "supply_source": about["supply_source"],
+            "supply_time_ms": about["supply_time_ms"],
+            "holder_count": unpack_standing(state.head).holder_count
+            if is_followed and state.head is not None
+            else None,
+            "creator": about["creator"],
+            "holders": self._listed(state.top, told),
+            "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
+            "as_of_slot": state.settled.slot,
+            "as_of_ms": state.settled.time_ms,
+        }
+
+    def _listed(self, top: Ranked, told: Facts) -> list[Holder]:
+        unit, supply_raw = told.unit, told.supply_raw
+        return [
+            {
+                "rank": rank,
+                "address": self._text(owner),
+                "balance_raw": str(balance_raw),
+                "balance": None if unit is None else balance_raw / unit,
+                "supply_pct": percent(balance_raw, supply_raw),
+            }
+            for rank, (owner, balance_raw) in enumerate(top, start=1)
+        ]
 
 
 class _Names:
@@ -187,17 +206,3 @@ def _top(accounts: Mapping[bytes, bytes], pools: Iterable[bytes], limit: int) ->
         if amount_raw and not is_vault and owner not in excluded:
             balances[owner] += amount_raw
     return nlargest(limit, balances.items(), key=_rank)
-
-
-def _holders(top: Ranked, told: Facts) -> list[Holder]:
-    unit, supply_raw = told.unit, told.supply_raw
-    return [
-        {
-            "rank": rank,
-            "address": _text(owner),
-            "balance_raw": str(balance_raw),
-            "balance": None if unit is None else balance_raw / unit,
-            "supply_pct": percent(balance_raw, supply_raw),
-        }
-        for rank, (owner, balance_raw) in enumerate(top, start=1)
-    ]

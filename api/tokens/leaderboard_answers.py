@@ -19,7 +19,7 @@ from api.stores.clients import Stores
 from api.stores.settled import MINT_TAGS, Settled, settled, watermark
 from api.tokens.answers import TokenTraders, Trader
 from api.tokens.leaderboards import Ranked, read_traders
-from api.tokens.reader import Token, read_tokens, unknown_token
+from api.tokens.reader import Token, TokenReader, unknown_token
 from schemas.amounts import sol, usd
 from schemas.money import MONEY
 from schemas.positions import Position
@@ -61,8 +61,9 @@ class _CachedBoard:
 class LeaderboardAnswers:
     """Answers for all requests of a process."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, reader: TokenReader) -> None:
         self._stores = stores
+        self._reader = reader
         self._progress = SharedReading(self._read_progress)
         self._cache: AnswerCache[_CachedBoard] = AnswerCache(KEPT_BYTES)  # by mint and limit
 
@@ -110,7 +111,7 @@ class LeaderboardAnswers:
         self, mints: Sequence[str], limit: int, progress: _Progress, at: float
     ) -> dict[str, bytes]:
         tokens, ranked = await asyncio.gather(
-            read_tokens(self._stores, mints), read_traders(self._stores, mints, limit)
+            self._reader.read(mints), read_traders(self._stores, mints, limit)
         )
         made = {}
         for mint, token in tokens.by_mint.items():

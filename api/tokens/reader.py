@@ -131,53 +131,58 @@ _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 # what RPC said.
 _Told = tuple[list[bytes | None], list[bytes | None], bytes | None]
 
-_remembered: Final[BoundedCache[str, tuple[_Told, Token]]] = BoundedCache(REMEMBERED)
-"""Tokens by what Redis said of them: the same bytes are the same token, and not read again.
 
-Most of those asked for again and again have not been traded since. A token takes some 5 kB.
-"""
+class TokenReader:
+    """Reads tokens, for all requests of a process.
 
+    The same bytes are the same token, and not read again: most of those asked for again and again
+    have not been traded since. A token takes some 5 kB.
+    """
 
-async def read_tokens(stores: Stores, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
-    """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
-    groups: dict[int, list[str]] = {}
-    for mint in dict.fromkeys(mints):
-        groups.setdefault(SETTLED_BY_MINT.partition(mint), []).append(mint)
-    if not groups:
-        groups[_SOL_PARTITION] = []
-    fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
-    answers = iter(await stores.ask(_commands(groups, fields)))
-    progress: list[Sequence[bytes | None]] = []
-    by_mint: dict[str, Token] = {}
-    late: list[_Late] = []
-    for group in groups.values():
-        progress.append(next(answers))
-        if group:
-            for mint, asked in zip(group, next(answers), strict=True):
-                told = (next(answers), next(answers), asked)
-                closes = told[1].pop() or b""
-                kept = _remembered.kept.get(mint)
-                if kept is not None and kept[0] == told:
-                    token = kept[1]
-                else:
-                    token = _token(mint, *told)
-                    head = token.packed_head
-                    if head is None or (token.price is None and is_priced(head)):
-                        late.append(_Late(token, asked))
-                    elif not with_day:
-                        _remembered.put(mint, (told, token))
-                token.closes = closes
-                by_mint[mint] = token
-    now = max(progress, key=lambda each: int(each[1] or 0))
-    least = min(progress, key=lambda each: int(each[0] or 0))
-    tokens = Tokens(
-        by_mint, int(least[0] or 0), int(least[1] or 0), int(now[1] or 0), _dollars(now[2])
-    )
-    if SOL_MINT in by_mint:
-        _price_sol(by_mint[SOL_MINT], int(now[0] or 0), tokens)
-    if late:
-        await _complete(stores, late, tokens, fields)
-    return tokens
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._cache: BoundedCache[str, tuple[_Told, Token]] = BoundedCache(REMEMBERED)
+
+    async def read(self, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
+        """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
+        groups: dict[int, list[str]] = {}
+        for mint in dict.fromkeys(mints):
+            groups.setdefault(SETTLED_BY_MINT.partition(mint), []).append(mint)
+        if not groups:
+            groups[_SOL_PARTITION] = []
+        fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
+        answers = iter(await self._stores.ask(_commands(groups, fields)))
+        progress: list[Sequence[bytes | None]] = []
+        by_mint: dict[str, Token] = {}
+        late: list[_Late] = []
+        for group in groups.values():
+            progress.append(next(answers))
+            if group:
+                for mint, asked in zip(group, next(answers), strict=True):
+                    told = (next(answers), next(answers), asked)
+                    closes = told[1].pop() or b""
+                    kept = self._cache.kept.get(mint)
+                    if kept is not None and kept[0] == told:
+                        token = kept[1]
+                    else:
+                        token = _token(mint, *told)
+                        head = token.packed_head
+                        if head is None or (token.price is None and is_priced(head)):
+                            late.append(_Late(token, asked))
+                        elif not with_day:
+                            self._cache.put(mint, (told, token))
+                    token.closes = closes
+                    by_mint[mint] = token
+        now = max(progress, key=lambda each: int(each[1] or 0))
+        least = min(progress, key=lambda each: int(each[0] or 0))
+        tokens = Tokens(
+            by_mint, int(least[0] or 0), int(least[1] or 0), int(now[1] or 0), _dollars(now[2])
+        )
+        if SOL_MINT in by_mint:
+            _price_sol(by_mint[SOL_MINT], int(now[0] or 0), tokens)
+        if late:
+            await _complete(self._stores, late, tokens, fields)
+        return tokens
 
 
 def unknown_token(mint: str) -> Problem:

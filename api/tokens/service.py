@@ -10,8 +10,9 @@ from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
 from api.tokens import figures
 from api.tokens.batches import TokenBatches
-from api.tokens.holders import holders
+from api.tokens.holders import HolderReader
 from api.tokens.leaderboard_answers import LeaderboardAnswers
+from api.tokens.reader import TokenReader
 from api.tokens.trending import TrendingTokens
 
 HOLDERS_KEPT_BYTES: Final = 16 << 20
@@ -21,30 +22,32 @@ TOKENS_KEPT_BYTES: Final = 8 << 20
 class TokenService:
     """Encoded answers. Every method raises Problem."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, reader: TokenReader) -> None:
         self._stores = stores
+        self._reader = reader
         self._tokens = CachedAnswers(TOKENS_KEPT_BYTES)
         self._reads = SingleFlight()
         self._holders = CachedAnswers(HOLDERS_KEPT_BYTES)
-        self._batches = TokenBatches(stores)
-        self._leaderboards = LeaderboardAnswers(stores)
+        self._holder_reader = HolderReader(stores)
+        self._batches = TokenBatches(reader)
+        self._leaderboards = LeaderboardAnswers(stores, reader)
         self._trending = TrendingTokens(stores)
 
     async def token(self, mint: str) -> Encoded:
         """Return a token and its last 24 hours (`answers.Token`)."""
-        return await self._tokens.get(figures.token, self._stores, mint)
+        return await self._tokens.get(figures.token, self._reader, mint)
 
     async def price(self, mint: str) -> Encoded:
         """Return what a token costs, read for each call (`answers.TokenPrice`)."""
-        return await self._reads.get(figures.token_price, self._stores, mint)
+        return await self._reads.get(figures.token_price, self._reader, mint)
 
     async def pools(self, mint: str) -> Encoded:
         """Return where a token trades (`answers.Pools`)."""
-        return await self._reads.get(figures.pools, self._stores, mint)
+        return await self._reads.get(figures.pools, self._stores, self._reader, mint)
 
     async def holders(self, mint: str, limit: int) -> Encoded:
         """Return who holds most of a token (`answers.Holders`)."""
-        return await self._holders.get(holders, self._stores, mint, limit)
+        return await self._holders.get(self._holder_reader.largest, mint, limit)
 
     async def leaderboard(self, mint: str, limit: int) -> Encoded:
         """Return who realized most with a token (`answers.Leaderboard`)."""

@@ -6,7 +6,6 @@ late, and its pools hold enough, or trade enough, that somebody could sell. Mone
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.http.errors import Problem
+from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from api.tokens.reader import SOL_MINT, Token, Tokens
 from api.wallets.answers import (
@@ -38,8 +38,7 @@ LEAST_LIQUIDITY_LAMPORTS: Final = 10 * LAMPORTS
 LEAST_VOLUME_LAMPORTS: Final = 100 * LAMPORTS  # of a day: concentrated pools do not tell liquidity
 
 _BEGINNING: Final = load(__package__, "tape_beginning")
-_ASK_AGAIN_S: Final = 600.0
-RETRY_S: Final = 5.0
+FRESH_FOR_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +59,16 @@ class Beginning:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._known: tuple[int, int] | None = None
-        self._again_at = 0.0
+        self.read = SharedReading(self._look, FRESH_FOR_S).get
 
-    async def read(self) -> tuple[int, int] | None:
+    async def _look(self) -> tuple[int, int] | None:
         """Return the first slot and its time; None while it is not known.
 
-        That is no reason to tell nothing: where ClickHouse is away, what was known before stands.
+        Where ClickHouse does not answer, holdings are answered with what was known before.
         """
-        now = time.monotonic()
-        if now >= self._again_at:
-            self._again_at = now + RETRY_S
-            with suppress(Problem):  # it has been counted
-                rows = await self._stores.query(_BEGINNING, {})
-                if rows:
-                    self._known = rows[0]["slot"], rows[0]["time_ms"]
-                    self._again_at = now + _ASK_AGAIN_S
+        with suppress(Problem):  # it has been counted
+            for row in await self._stores.query(_BEGINNING, {}):
+                self._known = row["slot"], row["time_ms"]
         return self._known
 
 

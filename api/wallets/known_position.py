@@ -53,13 +53,16 @@ class KnownPosition(Position):
         return self._told
 
 
-_remembered: Final[BoundedCache[bytes, KnownPosition]] = BoundedCache(REMEMBERED)
+class KnownPositions:
+    """Positions by their bytes, for all requests of a process."""
 
+    def __init__(self) -> None:
+        self._cache: BoundedCache[bytes, KnownPosition] = BoundedCache(REMEMBERED)
 
-def known_position(packed: bytes) -> KnownPosition:
-    """Return a packed position; raises PackedError."""
-    found = _remembered.kept.get(packed)
-    if found is None:
-        found = unpack_figures(packed, KnownPosition)
-        _remembered.put(packed, found)
-    return found
+    def unpack(self, packed: bytes) -> KnownPosition:
+        """Return a packed position; raises PackedError."""
+        found = self._cache.kept.get(packed)
+        if found is None:
+            found = unpack_figures(packed, KnownPosition)
+            self._cache.put(packed, found)
+        return found

@@ -19,13 +19,12 @@ from typing import Final
 from api.http.cursors import Page, seal, unseal
 from api.http.errors import NO_POSITION, Problem
 from api.stores.clients import Stores
-from api.wallets.known_position import KnownPosition, known_position
+from api.wallets.known_position import KnownPosition
 from api.wallets.state import (
     MOST_POSITIONS,
     Part,
     WalletReader,
     WalletState,
-    read_positions_of,
 )
 from infra.clickhouse.sql import load
 from schemas.money import MONEY
@@ -67,14 +66,14 @@ def after(cursor: str | None, wallet: str) -> After:
 
 
 async def with_cold(
-    stores: Stores, states: Sequence[WalletState], most: int = MOST_POSITIONS
+    reader: WalletReader, states: Sequence[WalletState], most: int = MOST_POSITIONS
 ) -> list[dict[str, KnownPosition] | None]:
     """Return all positions of wallets, None for a large one; one query for all of them.
 
     Those that bought so often that they may be large are counted before, with another one.
     """
     large = await _large(
-        stores, [each for each in states if each.has_cold and each.total.buys > most], most
+        reader.stores, [each for each in states if each.has_cold and each.total.buys > most], most
     )
     whole = [state for state in states if state.is_whole and state.wallet not in large]
     marked = [state for state in whole if state.has_cold]
@@ -82,7 +81,7 @@ async def with_cold(
         state.wallet: dict(state.positions) for state in whole
     }
     if marked:
-        rows = await stores.query(
+        rows = await reader.stores.query(
             _COLD,
             {
                 "wallets": [state.wallet for state in marked],
@@ -94,7 +93,7 @@ async def with_cold(
         for row in rows:
             wallet = row["wallet"]
             cold[wallet] = cold.get(wallet, 0) + 1
-            found[wallet].setdefault(row["mint"], _unpack(row["position"]))
+            found[wallet].setdefault(row["mint"], _unpack(reader, row["position"]))
         for wallet, count in cold.items():
             if count > most:
                 del found[wallet]
@@ -111,14 +110,14 @@ async def _large(stores: Stores, states: Sequence[WalletState], most: int) -> se
 
 
 async def read_page(
-    stores: Stores, reader: WalletReader, wallet: str, limit: int, cursor: str | None
+    reader: WalletReader, wallet: str, limit: int, cursor: str | None
 ) -> PositionPage:
     """Return a page of a wallet's positions; raises Problem."""
     begin = after(cursor, wallet)
     (state,) = await reader.read([wallet], Part.POSITIONS)
-    (whole,) = await with_cold(stores, [state])
+    (whole,) = await with_cold(reader, [state])
     if whole is None:
-        return await read_large(stores, reader, wallet, limit, begin)
+        return await read_large(reader, wallet, limit, begin)
     ordered = sorted(whole.items(), key=order)
     if cursor is not None:
         time_ms, mint = begin
@@ -128,12 +127,10 @@ async def read_page(
     return PositionPage(state, positions, page, len(whole), whole)
 
 
-async def read_large(
-    stores: Stores, reader: WalletReader, wallet: str, limit: int, begin: After
-) -> PositionPage:
+async def read_large(reader: WalletReader, wallet: str, limit: int, begin: After) -> PositionPage:
     """Return a page of a large wallet's positions; raises Problem."""
     time_ms, mint = begin
-    rows = await stores.query(
+    rows = await reader.stores.query(
         _TRADED,
         {"wallet": wallet, "after_ms": time_ms, "after_mint": mint, "limit": limit + 1},
     )
@@ -141,8 +138,8 @@ async def read_large(
     if not mints:  # a cursor that nobody was given
         (state,) = await reader.read([wallet], Part.TOTALS)
         return PositionPage(state, [], Page(next_cursor=None, has_more=False), 0, None)
-    state, absent = await read_positions_of(stores, wallet, mints)
-    positions = state.positions | await _cold_of(stores, state, sorted(absent))
+    state, absent = await reader.read_positions_of(wallet, mints)
+    positions = state.positions | await _cold_of(reader, state, sorted(absent))
     found = [(mint, positions[mint]) for mint in mints if mint in positions]
     page = Page(next_cursor=None, has_more=False)
     if len(rows) > limit:
@@ -153,11 +150,11 @@ async def read_large(
 
 
 async def read_one(
-    stores: Stores, wallet: str, mint: str
+    reader: WalletReader, wallet: str, mint: str
 ) -> tuple[WalletState, KnownPosition | None]:
     """Return a wallet's position in a token, None where it has none; raises Problem."""
-    state, absent = await read_positions_of(stores, wallet, [mint])
-    positions = state.positions or await _cold_of(stores, state, sorted(absent))
+    state, absent = await reader.read_positions_of(wallet, [mint])
+    positions = state.positions or await _cold_of(reader, state, sorted(absent))
     return state, positions.get(mint)
 
 
@@ -175,18 +172,18 @@ def no_position(mint: str) -> Problem:
 
 
 async def _cold_of(
-    stores: Stores, state: WalletState, mints: Sequence[str]
+    reader: WalletReader, state: WalletState, mints: Sequence[str]
 ) -> dict[str, KnownPosition]:
     if not mints:
         return {}
-    rows = await stores.query(
+    rows = await reader.stores.query(
         _COLD_OF, {"wallet": state.wallet, "mints": mints, "slot": state.as_of_slot}
     )
-    return {row["mint"]: _unpack(row["position"]) for row in rows}
+    return {row["mint"]: _unpack(reader, row["position"]) for row in rows}
 
 
-def _unpack(packed: str) -> KnownPosition:
-    return known_position(b64decode(packed))
+def _unpack(reader: WalletReader, packed: str) -> KnownPosition:
+    return reader.known.unpack(b64decode(packed))
 
 
 def _page(wallet: str, positions: Sequence[tuple[str, KnownPosition]], has_more: bool) -> Page:

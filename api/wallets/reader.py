@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from api.stores.clients import Stores
-from api.tokens.reader import SOL_MINT, Tokens, read_tokens
+from api.tokens.reader import SOL_MINT, TokenReader, Tokens
 from api.wallets.answers import (
     Batch,
     BatchItem,
@@ -117,8 +117,9 @@ class Facts:
 class Wallets:
     """Answers about wallets. Every method raises Problem."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, tokens: TokenReader) -> None:
         self._stores = stores
+        self._tokens = tokens
         self._reader = WalletReader(stores)
         self._beginning = Beginning(stores)
 
@@ -126,7 +127,7 @@ class Wallets:
         self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
     ) -> PositionList:
         """Return a page of a wallet's positions."""
-        page = await read_page(self._stores, self._reader, wallet, limit, cursor)
+        page = await read_page(self._reader, wallet, limit, cursor)
         facts = await self._facts_of(page)
         listed = page.positions
         return {
@@ -139,7 +140,7 @@ class Wallets:
 
     async def newest(self, wallet: str, limit: int, view: View = View.FULL) -> AllPositions:
         """Return a wallet's positions with the newest trades."""
-        page = await read_page(self._stores, self._reader, wallet, limit, None)
+        page = await read_page(self._reader, wallet, limit, None)
         facts = await self._facts_of(page)
         return {
             **facts.as_of(),
@@ -152,15 +153,15 @@ class Wallets:
         positions = page.positions if page.all is None else [*page.all.items()]
         book = Book(positions, page.count, page.all is not None)
         wanted = {mint for mint, _ in page.positions} | _held(book)
-        tokens = await read_tokens(self._stores, wanted)
+        tokens = await self._tokens.read(wanted)
         return Facts(page.state, book, tokens, frozenset(), None)
 
     async def position(self, wallet: str, mint: str) -> PositionAnswer:
         """Return a wallet's position in a token."""
-        state, position = await read_one(self._stores, wallet, mint)
+        state, position = await read_one(self._reader, wallet, mint)
         if position is None:
             raise no_position(mint)
-        tokens = await read_tokens(self._stores, [mint])
+        tokens = await self._tokens.read([mint])
         token = tokens.get(mint)
         return {
             "as_of_slot": state.as_of_slot,
@@ -230,7 +231,7 @@ class Wallets:
         backed: frozenset[str] = frozenset()
         beginning = None
         if mints or held or Part.BALANCES in parts:
-            tokens = await read_tokens(self._stores, [SOL_MINT, *(mints | held)])
+            tokens = await self._tokens.read([SOL_MINT, *(mints | held)])
         if Part.BALANCES in parts:
             beginning = await self._beginning.read()
             backed = await read_backed(self._stores, tokens, held)
@@ -245,15 +246,13 @@ class Wallets:
 
         async def large(at: int) -> Book:
             async with gate:
-                page = await read_large(
-                    self._stores, self._reader, states[at].wallet, most, BEFORE_ALL
-                )
+                page = await read_large(self._reader, states[at].wallet, most, BEFORE_ALL)
             state = states[at]
             if page.state.as_of_slot < state.as_of_slot:
                 state.as_of_slot, state.as_of_ms = page.state.as_of_slot, page.state.as_of_ms
             return Book(page.positions, page.count, is_complete=False)
 
-        wholes = await with_cold(self._stores, states, most)
+        wholes = await with_cold(self._reader, states, most)
         places = [at for at, whole in enumerate(wholes) if whole is None]
         read = dict(zip(places, await asyncio.gather(*map(large, places)), strict=True))
         return [

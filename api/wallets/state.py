@@ -14,7 +14,7 @@ from enum import Flag, auto
 from typing import Any, Final
 
 from api.stores.clients import Stores
-from api.wallets.known_position import KnownPosition, known_position
+from api.wallets.known_position import KnownPosition, KnownPositions
 from schemas.positions import COLD_MARK, Balance, WalletDay, unpack_balance, unpack_wallet_day
 from schemas.redis_keys import (
     BALANCES,
@@ -78,7 +78,8 @@ class WalletReader:
     """Reads wallets; knows what day it was when it last asked."""
 
     def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+        self.stores = stores
+        self.known = KnownPositions()
         self._today = 0
 
     async def read(
@@ -98,44 +99,43 @@ class WalletReader:
                 asked = _commands(wallet, parts, days, most_positions)
                 sizes.append(len(asked))
                 commands += asked
-            answers = await self._stores.ask(commands)
+            answers = await self.stores.ask(commands)
             states: list[WalletState] = []
             end = 0
             for wallet, size in zip(wallets, sizes, strict=True):
                 end += size
-                states.append(_state(wallet, parts, days, answers[end - 1]))
+                states.append(_state(self.known, wallet, parts, days, answers[end - 1]))
             newest = max((state.clock_ms for state in states), default=0) // DAY_MS
             if Part.DAYS not in parts or newest == today:
                 return states
             self._today = newest
 
+    async def read_positions_of(
+        self, wallet: str, mints: Sequence[str]
+    ) -> tuple[WalletState, set[str]]:
+        """Return a wallet with some of its positions, and which others may be in ClickHouse.
 
-async def read_positions_of(
-    stores: Stores, wallet: str, mints: Sequence[str]
-) -> tuple[WalletState, set[str]]:
-    """Return a wallet with some of its positions, and which others may be in ClickHouse.
-
-    Those are of tokens that are cold in the wallet's partition. Raises Problem.
-    """
-    tag = wallet_tag(wallet)
-    raws = [decode(mint) for mint in mints]
-    name = POSITIONS.make(tag=tag, wallet=wallet)
-    commands: list[Command] = [
-        *_begin(wallet, tag),
-        ("HMGET", name, *raws),
-        ("SMISMEMBER", COLD_MINTS.make(tag=tag), *raws),
-        ("EXEC",),
-    ]
-    watermark, clock, total, found, are_cold = (await stores.ask(commands))[-1]
-    state = _empty(wallet, watermark, clock, total)
-    absent = set()
-    for mint, packed, is_cold in zip(mints, found, are_cold, strict=True):
-        if packed is not None:
-            state.positions[mint] = known_position(packed)
-        elif is_cold:
-            absent.add(mint)
-    state.position_count = len(state.positions)
-    return state, absent
+        Those are of tokens that are cold in the wallet's partition. Raises Problem.
+        """
+        tag = wallet_tag(wallet)
+        raws = [decode(mint) for mint in mints]
+        name = POSITIONS.make(tag=tag, wallet=wallet)
+        commands: list[Command] = [
+            *_begin(wallet, tag),
+            ("HMGET", name, *raws),
+            ("SMISMEMBER", COLD_MINTS.make(tag=tag), *raws),
+            ("EXEC",),
+        ]
+        watermark, clock, total, found, are_cold = (await self.stores.ask(commands))[-1]
+        state = _empty(wallet, watermark, clock, total)
+        absent = set()
+        for mint, packed, is_cold in zip(mints, found, are_cold, strict=True):
+            if packed is not None:
+                state.positions[mint] = self.known.unpack(packed)
+            elif is_cold:
+                absent.add(mint)
+        state.position_count = len(state.positions)
+        return state, absent
 
 
 def _begin(wallet: str, tag: str) -> Iterator[Command]:
@@ -178,7 +178,9 @@ def _empty(
     )
 
 
-def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletState:
+def _state(
+    known: KnownPositions, wallet: str, parts: Part, days: range, answers: list[Any]
+) -> WalletState:
     left = iter(answers)
     state = _empty(wallet, next(left), next(left), next(left))
     if Part.POSITIONS in parts:
@@ -189,7 +191,7 @@ def _state(wallet: str, parts: Part, days: range, answers: list[Any]) -> WalletS
         if is_whole:
             state.position_count = len(fields)
             state.positions = {
-                encode(mint): known_position(packed) for mint, packed in fields.items()
+                encode(mint): known.unpack(packed) for mint, packed in fields.items()
             }
         else:
             state.position_count = count

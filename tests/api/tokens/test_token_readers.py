@@ -15,7 +15,7 @@ from api.tokens.batches import TokenBatches
 from api.tokens.facts import facts
 from api.tokens.figures import percent, token_facts, token_now
 from api.tokens.leaderboards import _Board
-from api.tokens.reader import Token, Tokens, read_tokens
+from api.tokens.reader import Token, TokenReader, Tokens
 from api.tokens.trending import overlay
 from pipeline.agents.market.registry import Known
 from pipeline.domain.market import Token as Told
@@ -183,23 +183,26 @@ async def test_the_same_bytes_are_read_once() -> None:
     mint = encode(b"a" * 32)
     market = [HEAD, told(name="A", decimals=6)]
 
-    def stores(market: list[bytes], asked: bytes | None = None, closes: bytes = b"") -> Any:
-        return Answers([PROGRESS, [asked], list(market), [*PRICE, closes]])
+    def trip(market: list[bytes], asked: bytes | None = None, closes: bytes = b"") -> list[Any]:
+        return [PROGRESS, [asked], list(market), [*PRICE, closes]]
 
-    first = (await read_tokens(stores(market), [mint])).by_mint[mint]
-    again = (await read_tokens(stores(market, closes=b"c" * 20), [mint])).by_mint[mint]
+    others = (
+        trip([HEAD, told(name="B", decimals=6)]),
+        trip([pack_head(Head(price_sol=2), []), market[1]]),
+        trip(market, rpc(uri="u")),
+    )
+    stores: Any = Answers(trip(market), trip(market, closes=b"c" * 20), *others)
+    reader = TokenReader(stores)
+    first = (await reader.read([mint])).by_mint[mint]
+    again = (await reader.read([mint])).by_mint[mint]
     assert again is first
     assert again.closes == b"c" * 20
-    for other in (
-        stores([HEAD, told(name="B", decimals=6)]),
-        stores([pack_head(Head(price_sol=2), []), market[1]]),
-        stores(market, rpc(uri="u")),
-    ):
-        assert (await read_tokens(other, [mint])).by_mint[mint] is not first
+    for _ in others:
+        assert (await reader.read([mint])).by_mint[mint] is not first
 
 
 async def test_no_mints_still_tell_how_far_the_markets_are() -> None:
-    found = await read_tokens(Answers([PROGRESS]), [])  # type: ignore[arg-type]
+    found = await TokenReader(Answers([PROGRESS])).read([])  # type: ignore[arg-type]
     assert (found.by_mint, found.as_of_slot, found.now_ms, found.sol_usd) == ({}, 5, NOW_MS, 150.0)
 
 
@@ -213,7 +216,7 @@ async def test_partitions_that_are_not_equally_far() -> None:
     trip = []
     for progress in ([b"9", b"2000", b"200/1"], [b"7", b"1000", b"100/1"]):
         trip += [progress, [None], [HEAD, told()], list(price)]
-    found = await read_tokens(Answers(trip), mints)  # type: ignore[arg-type]
+    found = await TokenReader(Answers(trip)).read(mints)  # type: ignore[arg-type]
     assert (found.as_of_slot, found.as_of_ms) == (7, 1000)
     assert (found.now_ms, found.sol_usd) == (2000, 200.0)
 
@@ -236,7 +239,7 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
         [0],  # nor is it cold
         [said(9), [None], [HEAD, told(name="C")], list(price)],
     )
-    batches = TokenBatches(stores)  # type: ignore[arg-type]
+    batches = TokenBatches(TokenReader(stores))  # type: ignore[arg-type]
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert [token["name"] for token in found["tokens"]] == ["A"]
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))

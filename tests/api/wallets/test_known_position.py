@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from api.tokens.facts import facts
 from api.tokens.reader import STALE_AFTER_MS, Token
 from api.wallets.figures import position_answer, valued
-from api.wallets.known_position import KnownPosition, known_position
+from api.wallets.known_position import KnownPosition, KnownPositions
 from schemas.positions import Position, pack_position
 from schemas.prices import LastPrice
 
 NOW_MS = 1_763_700_000_000
+KNOWN = KnownPositions()
 POSITION = Position(held_raw=7, held_known_raw=5, bought_raw=9, bought_lamports=3, buys=1)
 
 
@@ -41,7 +42,7 @@ def token(mint: str, decimals: int | None, price_sol: float | None, time_ms: int
 
 
 def record(position: Position) -> KnownPosition:
-    return known_position(pack_position(position, b""))
+    return KNOWN.unpack(pack_position(position, b""))
 
 
 TOKENS = st.builds(

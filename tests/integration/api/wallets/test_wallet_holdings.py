@@ -157,8 +157,12 @@ async def test_the_portfolio_counts_the_same(wallet, ask):
     assert (told["verified_tokens"], told["unverified_tokens"]) == (4, 3)
 
 
-async def test_coverage_tells_where_the_tape_begins(wallet, ask, settings, monkeypatch):
-    monkeypatch.setattr(holdings, "RETRY_S", 0.0)
+@pytest.fixture
+def always_asked(monkeypatch):
+    monkeypatch.setattr(holdings, "FRESH_FOR_S", 0.0)
+
+
+async def test_coverage_tells_where_the_tape_begins(always_asked, wallet, ask, settings):
     name, *_ = wallet
     answer = (await ask.get(PATH.format(name)))["coverage"]
     assert (answer["since_slot"], answer["since_ms"]) == (None, None)

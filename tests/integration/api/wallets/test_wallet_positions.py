@@ -190,7 +190,7 @@ async def test_a_position_put_away_while_it_is_read_is_there_once(
     wallet = made.wallets[0]
     assert await books.cold(wallet)
     reader = WalletReader(stores)
-    whole = await read_page(stores, reader, wallet, 1000, None)
+    whole = await read_page(reader, wallet, 1000, None)
     assert whole.count > 6
     query = stores.query
     later = [
@@ -206,14 +206,14 @@ async def test_a_position_put_away_while_it_is_read_is_there_once(
 
     monkeypatch.setattr(stores, "query", late)
     before = await books.cold(wallet)
-    found = await read_page(stores, reader, wallet, 1000, None)
+    found = await read_page(reader, wallet, 1000, None)
     after = await books.cold(wallet)
     assert after - before, "something went"
     assert before - after, "something came back"
     assert dict(found.positions) == dict(whole.positions)
     assert found.state.as_of_slot == whole.state.as_of_slot
     monkeypatch.undo()
-    now = dict((await read_page(stores, reader, wallet, 1000, None)).positions)
+    now = dict((await read_page(reader, wallet, 1000, None)).positions)
     changed = {mint for mint, position in found.positions if now[mint] != position}
     assert changed & tokens & before & after, "one was in ClickHouse, but for a while"
 
