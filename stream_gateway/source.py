@@ -62,7 +62,7 @@ class _Cursor:
     entry_id: str = NOTHING
     last: Place | None = None  # the last event
     handed_on: deque[str] = field(default_factory=lambda: deque(maxlen=HANDED_ON))
-    epochs: dict[str, None] = field(default_factory=dict)  # seen, the latest of them
+    epochs: deque[str] = field(default_factory=lambda: deque(maxlen=EPOCHS))  # seen last
     hole: Reason | None = None  # in front of what comes next
 
     def at(self, entry_id: str) -> None:
@@ -78,9 +78,7 @@ class _Cursor:
         if not epoch or epoch in self.epochs:  # none: written before there was one
             return False
         is_new = bool(self.epochs)
-        self.epochs[epoch] = None
-        if len(self.epochs) > EPOCHS:
-            del self.epochs[next(iter(self.epochs))]
+        self.epochs.append(epoch)
         return is_new
 
 

@@ -55,7 +55,9 @@ class Launchpads:
 
     def __init__(self, read: ReadLaunchpads) -> None:
         self._read = read
-        self._known: dict[str, Launchpad] = {}  # least recently used first
+        # Least recently used first. No LRUCache: a load may be larger than the bound, and a look-up
+        # costs 0.6 us for 0.03, of the 12 us that a swap takes in agent `store`.
+        self._known: dict[str, Launchpad] = {}
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read what is not in memory of the mints in these slots; raises ClickHouseError."""

@@ -30,7 +30,8 @@ class QuoteBook:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.prices: dict[str, Price] = {}  # lamports, amount_raw
-        self._used: dict[str, None] = {}  # least recently used first
+        # Least recently used first. No LRUCache: the order is state, and that iterates in another.
+        self._used: dict[str, None] = {}
         for mint, lamports, amount_raw in entries:
             self._used[mint] = None
             if lamports and amount_raw:

@@ -144,7 +144,8 @@ class Prices:
         self._redis = redis
         self._kafka = kafka
         self._streams = streams
-        self._mints: OrderedDict[str, MintState] = OrderedDict()  # least recently traded first
+        # Least recently traded first. No LRUCache: what is still to be written must not go.
+        self._mints: OrderedDict[str, MintState] = OrderedDict()
         self._conflation = Conflation()
         self._sent: deque[_Sent] = deque()  # and not told live yet, in this order
         self._sol_usd: float | None = None

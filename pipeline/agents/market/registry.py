@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64decode
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import orjson
 import structlog
+from cachetools import FIFOCache
 from prometheus_client import Counter
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -77,7 +77,7 @@ class Registry:
         self._redis = redis
         self._clickhouse = clickhouse
         self._waiting: dict[str, None] = {}
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: FIFOCache[str, Known] = FIFOCache(MAX_KNOWN)
         self._asked = asyncio.Event()
         self._pace = rpc.Pace(CALLS_PER_S)
         self._told = False
@@ -177,7 +177,7 @@ class Registry:
         for mint, value in zip(mints, await pipe.execute(), strict=True):
             stored = Known(**orjson.loads(value)) if value else None
             if stored and not _is_stale(stored):
-                self._remember(mint, stored)
+                self._known[mint] = stored
             else:
                 missing.append(mint)
         return missing
@@ -234,18 +234,12 @@ class Registry:
                         known.asked_ms,
                     )
                 )
-        for mint, known in found.items():
-            self._remember(mint, known)
+        self._known.update(found)
         # First the rows: a mint that Redis has is not asked for again.
         if rows:
             token = f"registry-{rows[0][0]}-{rows[0][-1]}"
             await self._clickhouse.insert(TOKEN_METADATA.name, rows, token)
         await pipe.execute()
-
-    def _remember(self, mint: str, known: Known) -> None:
-        self._known[mint] = known
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
 
 
 def _is_stale(known: Known) -> bool:
