@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from redis.asyncio import Redis
 
+from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from pipeline.agents.live import metrics
 from pipeline.agents.live.receipt import Receipt
@@ -34,7 +35,7 @@ from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE, LIVE_PRICES_WRITTEN
 log = structlog.get_logger(__name__)
 
 PAUSE_S: Final = 0.01  # between flushes: what comes meanwhile shares the next
-RETRY_S: Final = 0.5
+BACKOFF_S: Final = (0.25, 2.0)
 MAX_FLUSH_BYTES: Final = 4 << 20
 LEAST_ENTRIES: Final = 100
 NO_EPOCH: Final = "Redis knows of none"
@@ -162,12 +163,15 @@ class LiveStreams:
 
     async def run(self) -> None:
         """Flush whenever there is something, until cancelled."""
+        backoff = Backoff(*BACKOFF_S)
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if not await self.flush():
+            if await self.flush():
+                backoff.reset()
+            else:
                 self._wake.set()
-                await asyncio.sleep(RETRY_S)
+                await backoff.wait()
             await asyncio.sleep(PAUSE_S)
 
     async def flush(self) -> bool:

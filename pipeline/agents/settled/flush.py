@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
-from pipeline.agents.settled.partition_work import PartitionWork, Taken
+from pipeline.agents.settled.partition_work import BACKOFF_S, PartitionWork, Taken
 from pipeline.sinks import redis as redis_sink
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Moved, transient
@@ -28,7 +28,6 @@ log = structlog.get_logger(__name__)
 
 EVERY_S: Final = 0.3
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
-BACKOFF_S: Final = (0.1, 2.0)
 
 T = TypeVar("T")
 

@@ -25,6 +25,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from google.protobuf.message import DecodeError
 
+from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
@@ -33,7 +34,7 @@ from pipeline.agents.poison import undecoded
 from pipeline.agents.settled.books import Books, Open, Writes
 from pipeline.agents.settled.flush import Flush
 from pipeline.agents.settled.partition_work import (
-    STORE_RETRY_S,
+    BACKOFF_S,
     BadSlot,
     Entry,
     PartitionWork,
@@ -232,6 +233,7 @@ class Lane:
         return redis_keys.WATERMARK.make(tag=tag_of(partition), group=self._group)
 
     async def _open(self, work: PartitionWork) -> None:
+        backoff = Backoff(*BACKOFF_S)
         while True:
             try:
                 watermark = await read_watermark(self._context.redis, work.key)
@@ -247,7 +249,7 @@ class Lane:
             else:
                 return
             log.warning("books cannot be opened: waiting", place=str(work.tp), reason=reason)
-            await asyncio.sleep(STORE_RETRY_S)
+            await backoff.wait()
 
     async def _hand_over(self) -> None:
         """Write what is applied, and forget the books: others may own them now."""

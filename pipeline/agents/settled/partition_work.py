@@ -22,6 +22,7 @@ import structlog
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
@@ -37,7 +38,7 @@ log = structlog.get_logger(__name__)
 CHUNK_EVENTS: Final = 2_000  # loaded together
 SLICE_S: Final = 0.01  # of applying, then the event loop is given a turn
 MAX_UNWRITTEN_EVENTS: Final = 40_000  # applied and not in the stores: beyond it we wait
-STORE_RETRY_S: Final = 0.5
+BACKOFF_S: Final = (0.1, 2.0)
 SEEK_AGAIN_S: Final = 5.0
 SEEKS: Final = 3  # then the next message is taken as the first there is
 
@@ -278,6 +279,7 @@ class PartitionWork:
         Where a batch cannot be, that is what comes before it, or a part of that.
         """
         assert self._books is not None
+        backoff = Backoff(*BACKOFF_S)
         while True:
             batches = [entry.batch for entry in chunk if entry.batch is not None]
             if not batches:
@@ -292,11 +294,11 @@ class PartitionWork:
             except RedisError as error:
                 if not transient(error):
                     raise
-                await self._store_away(error)
+                await self._store_away(error, backoff)
             except ClickHouseError as error:
                 if getattr(error, "code", None) in PERMANENT:
                     raise
-                await self._store_away(error)
+                await self._store_away(error, backoff)
             else:
                 return chunk
 
@@ -304,11 +306,11 @@ class PartitionWork:
         self.reopen = "a slot is half applied"  # nothing of it is written
         return BadSlot(batch.slot, entry.offset, batch.SerializeToString(), str(error))
 
-    async def _store_away(self, error: Exception) -> None:
+    async def _store_away(self, error: Exception, backoff: Backoff) -> None:
         log.warning(
             "nothing to be read from a store: waiting", place=self._place, reason=str(error)
         )
-        await asyncio.sleep(STORE_RETRY_S)
+        await backoff.wait()
 
     # Writing.
 
