@@ -15,7 +15,13 @@ from typing import Final
 
 from pipeline.decoding.contract import Leg
 from pipeline.decoding.decode import Reading
-from pipeline.solana.transaction import Transaction
+from pipeline.solana.transaction import (
+    ACCOUNT,
+    DESTINATION,
+    MINTED_TO,
+    SOURCE,
+    Transaction,
+)
 from schemas.money import WSOL
 from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 from schemas.solana.borsh import u64
@@ -100,7 +106,7 @@ def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[i
         data, accounts = tx.data[position], tx.accounts[position]
         token = program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
         if token and data[:1] == bytes([_CLOSE]):
-            closed.add(accounts[0])
+            closed.add(accounts[ACCOUNT])
         if position in inside:
             continue
         if token and data:
@@ -109,14 +115,15 @@ def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[i
                 moved[transfer.source] -= transfer.amount_raw
                 moved[transfer.destination] += transfer.received_raw
             elif data[0] in _MINT_TO:
-                moved[accounts[1]] += u64(data, 1)
+                moved[accounts[MINTED_TO]] += u64(data, 1)
             elif data[0] in _BURN:
-                moved[accounts[0]] -= u64(data, 1)
+                moved[accounts[SOURCE]] -= u64(data, 1)
         elif program == SYSTEM_PROGRAM:
             lamports = _lamports(data)
             if lamports:
-                moved[accounts[0]] -= lamports
-                moved[accounts[1]] += _as_tokens(tx, accounts[1], lamports, data)
+                moved[accounts[SOURCE]] -= lamports
+                to = accounts[DESTINATION]
+                moved[to] += _as_tokens(tx, to, lamports, data)
     return closed, moved
 
 

@@ -34,10 +34,17 @@ from schemas.solana.borsh import u64
 LAMPORTS_PER_SIGNATURE: Final = 5_000
 CPI_EVENT_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")
 
+# Accounts of instructions, as the token programs and the System program number them.
+ACCOUNT, MINT, OWNER = 0, 1, 2  # of one that opens or closes an account
+SOURCE, DESTINATION = 0, 1  # of a transfer, of a burn, of a transfer of SOL
+CHECKED_DESTINATION = 2  # of a transfer that names the mint
+MINTED, MINTED_TO = 0, 1
+
 _TRANSFER: Final = 3
 _INITIALIZE_ACCOUNT: Final = 1
 _TRANSFER_CHECKED: Final = 12
 _MINT_TO: Final = (b"\x07", b"\x0e")  # MintTo, MintToChecked
+_BURN: Final = (b"\x08", b"\x0f")  # Burn, BurnChecked
 _INITIALIZE_ACCOUNT_2: Final = 16
 _INITIALIZE_ACCOUNT_3: Final = 18
 _TRANSFER_FEE_EXTENSION: Final = 26
@@ -172,7 +179,7 @@ class Transaction:
             data = self.data[position]
             if len(data) == 12 and data[:4] == _SYSTEM_TRANSFER:
                 accounts = self.accounts[position]
-                if self.keys[program] == SYSTEM_PROGRAM and accounts[1] in wanted:
+                if self.keys[program] == SYSTEM_PROGRAM and accounts[DESTINATION] in wanted:
                     total += u64(data, 4)
         return total
 
@@ -270,13 +277,13 @@ class Transaction:
                 continue
             accounts = self.accounts[position]
             if data[0] == _INITIALIZE_ACCOUNT and len(accounts) >= 3:
-                owner = self.keys[accounts[2]]
+                owner = self.keys[accounts[OWNER]]
             elif data[0] in (_INITIALIZE_ACCOUNT_2, _INITIALIZE_ACCOUNT_3) and len(data) >= 33:
                 owner = data[1:33]
             else:
                 continue
-            mint = text(self.keys[accounts[1]])
-            found[accounts[0]] = TokenAccount(
+            mint = text(self.keys[accounts[MINT]])
+            found[accounts[ACCOUNT]] = TokenAccount(
                 mint, text(owner), self.decimals.get(mint), text(program), 0, 0
             )
         return found
@@ -310,7 +317,7 @@ class Transaction:
             if len(data) != 12 or data[:4] != _SYSTEM_TRANSFER:
                 continue
             if self.program(at) == SYSTEM_PROGRAM:
-                source, destination = self.accounts[at][0], self.accounts[at][1]
+                source, destination = self.accounts[at][SOURCE], self.accounts[at][DESTINATION]
                 lamports = u64(data, 4)
                 found.append(Transfer(at, source, destination, source, lamports, lamports))
         return found
@@ -322,7 +329,7 @@ class Transaction:
             for at in range(position + 1, self.subtree_end(position))
             if self.data[at][:1] in _MINT_TO
             and self.program(at) in _TOKEN_PROGRAMS
-            and self.accounts[at][0] == mint
+            and self.accounts[at][MINTED] == mint
         )
 
     def transfer(self, position: int) -> Transfer | None:
@@ -372,16 +379,16 @@ class Transaction:
             if not data or len(accounts) < 3:
                 continue
             if data[0] == _TRANSFER:
-                source, target, at = accounts[0], accounts[1], 1
+                target, at = accounts[DESTINATION], 1
             elif data[0] == _TRANSFER_CHECKED:
-                source, target, at = accounts[0], accounts[2], 1
+                target, at = accounts[CHECKED_DESTINATION], 1
             elif data[0] == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
-                source, target, at = accounts[0], accounts[2], 2
-            elif data[0] in (7, 8, 14, 15) and destination in accounts[:3]:
+                target, at = accounts[CHECKED_DESTINATION], 2
+            elif data[:1] in _MINT_TO + _BURN and destination in accounts[:3]:
                 return amount_raw  # minted or burnt as well: the balances tell nothing
             else:
                 continue
-            if source == destination:
+            if accounts[SOURCE] == destination:
                 left += u64(data, at)
             if target == destination:
                 arrivals += 1
