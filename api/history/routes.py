@@ -106,7 +106,7 @@ async def wallet_token_swaps(
     from_ms: From = None,
     to_ms: To = None,
 ) -> Response:
-    """Every swap of the wallet with the token as `mint`, newest first, by the page.
+    """Every swap of the wallet with the token on either side, newest first, by the page.
 
     The last 30 days without a range; 90 at most. Follow `next_cursor` while `has_more`: the
     range stays that of the first page, and no swap comes twice or is left out.

@@ -21,7 +21,6 @@ from api.stores.unique import Row, read_unique
 from api.tokens.reader import TokenReader, unknown_token
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
-from schemas.redis_keys import mint_tag
 from schemas.times import DAY_MS
 
 DEFAULT_LIMIT: Final = 50
@@ -34,7 +33,7 @@ TOKEN_MS: Final = DAY_MS
 _GROUP: Final = "store"
 _OF_WALLET: Final = load(__package__, "wallet_swaps")
 _OF_TOKEN: Final = load(__package__, "token_swaps")
-_OF_WALLET_AND_TOKEN: Final = load(__package__, "wallet_token_swaps")
+_PAGE_BEGIN: Final = load(__package__, "wallet_page_begin")
 _FURTHER: Final = 32  # times as far back with every step
 _U32_MAX: Final = 2**32 - 1
 
@@ -66,7 +65,9 @@ async def read_token_swaps(
     """Return a page of the swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)  # its swaps as a quote are of any mint
     span = _span(asked, now, TOKEN_MS, of_token(mint))
-    rows = await _read(stores, _OF_TOKEN, {"mint": mint}, span, asked, now, _steps(span))
+    rows = await _read(
+        stores, _OF_TOKEN, {"mint": mint, "wallet": ""}, span, asked, now, _steps(span)
+    )
     await _require_known(reader, mint, rows)
     return {"mint": mint, **_page(rows, span, asked, now)}
 
@@ -74,11 +75,15 @@ async def read_token_swaps(
 async def read_wallet_token_swaps(
     stores: Stores, reader: TokenReader, wallet: str, mint: str, asked: Asked
 ) -> WalletTokenSwaps:
-    """Return a page of a wallet's swaps in one token; raises Problem."""
-    now = await read_settled(stores, _GROUP, [mint_tag(mint)])
+    """Return a page of a wallet's swaps that have a token on either side; raises Problem."""
+    now = await read_settled(stores, _GROUP, MINT_TAGS)
     span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
-    keys = {"wallet": wallet, "mint": mint}
-    rows = await _read(stores, _OF_WALLET_AND_TOKEN, keys, span, asked, now, _steps(span))
+    # Most swaps of a wallet have the quotes it trades with: first where it has a page of any.
+    times = {"from_ms": span.from_ms, "before_ms": span.before.time_ms}
+    [begin] = await stores.query(_PAGE_BEGIN, {"wallet": wallet, "limit": asked.limit + 1, **times})
+    keys = {"mint": mint, "wallet": wallet}
+    steps = _steps(span, span.before.time_ms - begin["at_ms"])
+    rows = await _read(stores, _OF_TOKEN, keys, span, asked, now, steps)
     await _require_known(reader, mint, rows)
     return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now)}
 
@@ -135,9 +140,9 @@ def _span(asked: Asked, now: Settled, default_ms: int, of: str) -> _Span:
     return _Span(from_ms, to_ms, Place(*end, 0, 0, from_ms, to_ms), of)
 
 
-def _steps(span: _Span) -> Iterator[int]:
+def _steps(span: _Span, length_ms: int = DAY_MS) -> Iterator[int]:
     """Yield how far back to look: a day first, as most pages need no more; then further."""
-    length_ms = DAY_MS
+    length_ms = max(length_ms, 1)
     while (at_ms := span.before.time_ms - length_ms) > span.from_ms:
         yield at_ms
         length_ms *= _FURTHER

@@ -1,5 +1,5 @@
--- Swaps that have a token on either side, within a range of time and before a place, newest first; a
--- swap may be there twice until parts are merged. As `mint` they are read backwards in the order of
+-- Swaps that have a token on either side, of one wallet or, where that is empty, of all, within a
+-- range of time and before a place, newest first; a swap may be there twice until parts are merged. As `mint` they are read backwards in the order of
 -- the table, and no further than the limit: LIMIT BY or FINAL would read all columns of a whole
 -- granule in each part. As `quote_mint` they lie apart: `cutoff` is found in the projection
 -- by_quote_time alone, and with the swaps of the place's own moment there are enough from there on.
@@ -13,6 +13,7 @@ WITH
             SELECT block_time AS at
             FROM swaps
             WHERE quote_mint = {mint:String} AND block_time >= since AND block_time < before
+                AND ({wallet:String} = '' OR wallet = {wallet:String})
             ORDER BY block_time DESC
             LIMIT {limit:UInt32}
         )
@@ -29,6 +30,7 @@ FROM
         router, platform, reserve_raw, quote_reserve_raw, liquidity, sqrt_price_x64
     FROM swaps
     WHERE mint = {mint:String}
+        AND ({wallet:String} = '' OR wallet = {wallet:String})
         AND block_time >= since
         AND block_time <= before
         AND (block_time, slot, tx_index, event_index)
@@ -47,6 +49,7 @@ FROM
     FROM swaps
     WHERE quote_mint = {mint:String}
         AND mint != {mint:String}
+        AND ({wallet:String} = '' OR wallet = {wallet:String})
         AND block_time >= cutoff
         AND block_time >= since
         AND block_time <= before

@@ -17,6 +17,7 @@ from schemas.solana.base58 import encode
 
 DAY_MS = 86_400_000
 NOW_MS = 1_785_499_140_000
+MIDDLE_MS = NOW_MS - DAY_MS // 6
 NOW_SLOT = 400_000_000
 GRANULE = 8_192
 SWAPS = 1_500_000
@@ -84,8 +85,8 @@ def read(client, name, days=30, limit=101, before_ms=NOW_MS, **keys):
     answer = client.query(
         load("api.history", name),
         {
-            **keys,
             "from_ms": NOW_MS - days * DAY_MS,
+            **keys,
             "before_ms": before_ms,
             "before_slot": NOW_SLOT + 1,
             "before_tx_index": 0,
@@ -105,15 +106,15 @@ def test_a_page_of_a_busy_token_reads_what_one_of_a_quiet_token_reads(filled):
     }
     assert of[BUSY] > 950_000
     assert of[QUIET] == 1_000
-    rows, busy = read(filled, "token_swaps", mint=BUSY)
+    rows, busy = read(filled, "token_swaps", mint=BUSY, wallet="")
     assert rows == 101
-    rows, quiet = read(filled, "token_swaps", mint=QUIET)
+    rows, quiet = read(filled, "token_swaps", mint=QUIET, wallet="")
     assert rows == 101
     # One granule of each part, another where a page lies across two, and those of the page itself.
     for rows_read in (busy, quiet):
         assert rows_read <= (2 * PARTS + 4) * GRANULE
     # And so in the middle of the history as at its end.
-    rows, middle = read(filled, "token_swaps", mint=BUSY, before_ms=NOW_MS - DAY_MS // 6)
+    rows, middle = read(filled, "token_swaps", mint=BUSY, wallet="", before_ms=MIDDLE_MS)
     assert rows == 101
     assert middle <= (2 * PARTS + 4) * GRANULE
 
@@ -121,10 +122,11 @@ def test_a_page_of_a_busy_token_reads_what_one_of_a_quiet_token_reads(filled):
 @pytest.mark.slow
 def test_a_page_of_the_quote_of_all_swaps_reads_what_its_swaps_lie_in(filled):
     """One mint is the quote of them all: a granule for each swap returned, not every granule."""
-    rows, rows_read = read(filled, "token_swaps", mint=QUOTE, limit=21)
+    rows, rows_read = read(filled, "token_swaps", mint=QUOTE, wallet="", limit=21)
     assert rows == 21
     assert rows_read <= (2 * PARTS + 21 + 4) * GRANULE
-    rows, middle = read(filled, "token_swaps", mint=QUOTE, limit=21, before_ms=NOW_MS - DAY_MS // 6)
+    of = {"mint": QUOTE, "wallet": ""}
+    rows, middle = read(filled, "token_swaps", limit=21, before_ms=MIDDLE_MS, **of)
     assert rows == 21
     assert middle <= (2 * PARTS + 21 + 4) * GRANULE
 
@@ -168,13 +170,35 @@ def test_a_day_with_few_swaps_is_not_read_whole_either(store, filled):
 
 @pytest.mark.slow
 def test_trades_of_a_wallet_in_a_busy_token_are_found_among_the_others(filled):
-    rows, bot = read(filled, "wallet_token_swaps", wallet=BOT, mint=BUSY)
+    rows, bot = read(filled, "token_swaps", wallet=BOT, mint=BUSY)
     assert rows == 101
     assert bot <= (2 * PARTS + 4) * GRANULE
     # A wallet that is rarely among them costs no more than the token's swaps in that time.
-    rows, person = read(filled, "wallet_token_swaps", wallet=PERSON, mint=BUSY)
+    rows, person = read(filled, "token_swaps", wallet=PERSON, mint=BUSY)
     assert rows == 101
     assert person <= 1_100_000
+
+
+@pytest.mark.slow
+def test_trades_of_a_wallet_in_a_quote_are_found_by_the_wallet(filled):
+    """The page's range of time, then its swaps: a granule for each, of the wallet's own."""
+    for wallet in (BOT, PERSON):
+        answer = filled.query(
+            load("api.history", "wallet_page_begin"),
+            {
+                "wallet": wallet,
+                "from_ms": NOW_MS - 30 * DAY_MS,
+                "before_ms": NOW_MS,
+                "limit": 21,
+            },
+        )
+        [[begin_ms]] = answer.result_rows
+        assert int(answer.summary["read_rows"]) <= 2 * PARTS * GRANULE
+        of = {"wallet": wallet, "mint": QUOTE, "from_ms": begin_ms}
+        rows, rows_read = read(filled, "token_swaps", limit=21, **of)
+        assert rows == 21
+        # Where they end is looked for in the wallet's swaps, and then they are read.
+        assert rows_read <= 2 * (2 * PARTS + 21 + 4) * GRANULE
 
 
 @pytest.mark.slow

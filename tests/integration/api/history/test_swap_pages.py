@@ -14,6 +14,7 @@ from api.history.swaps import of_token, of_wallet, of_wallet_and_token
 from api.http.cursors import Place
 from pipeline.agents.live.agent import set_values
 from schemas.channels import swap_event
+from schemas.money import WSOL
 from schemas.proto.tape_pb2 import Swap
 from schemas.redis_keys import mint_tag
 
@@ -120,7 +121,8 @@ async def test_no_swap_is_lost_or_comes_twice(store, ask, new_swap, new_address,
         assert all(len(page["swaps"]) == limit for page in pages[:-1])
         for mint in mints:
             pages = await ask.pages(f"/api/wallets/{wallet}/trades/{mint}", **span)
-            assert told(pages) == newest_first(swap for swap in own if swap.mint == mint)
+            either = [s for s in own if mint in (s.mint, s.quote_mint)]
+            assert told(pages) == newest_first(either)
     for mint in mints:
         pages = await ask.pages(f"/api/tokens/{mint}/swaps", **span)
         either = [s for s in swaps.values() if mint in (s.mint, s.quote_mint)]
@@ -212,12 +214,36 @@ async def test_what_is_not_settled_everywhere_is_not_shown(store, ask, new_swap,
             pages = await ask.pages(f"/api/tokens/{token}/swaps", limit=3)
             assert told(pages) == newest_first(swap for swap in settled if swap.mint == token)
             assert pages[0]["as_of_slot"] == behind
-        # A wallet's trades in a token are of the token's own partition.
-        pages = await ask.pages(f"/api/wallets/{wallet}/trades/{mint}", limit=3)
-        assert told(pages) == newest_first(swap for swap in swaps if swap.mint == mint)
-        assert pages[0]["as_of_slot"] == NOW_SLOT
+            pages = await ask.pages(f"/api/wallets/{wallet}/trades/{token}", limit=3)
+            assert told(pages) == newest_first(swap for swap in settled if swap.mint == token)
+            assert pages[0]["as_of_slot"] == behind
     finally:
         store.settle(NOW_SLOT, NOW_MS)
+
+
+async def test_trades_of_a_wallet_in_sol_are_those_it_paid_or_took(
+    store, ask, new_swap, new_address
+):
+    """Sparse among many others of the wallet, and of a second wallet."""
+    random = Random("sol")
+    wallet, other, coin = (new_address(random) for _ in range(3))
+    store.token(WSOL)
+    swaps = [
+        new_swap(
+            random,
+            wallet=wallet if n % 2 else other,
+            quote_mint=WSOL if n % 20 < 2 else coin,
+            slot=NOW_SLOT - 1 - n,
+            block_time_ms=NOW_MS - n * n * 1000,
+        )
+        for n in range(600)
+    ]
+    store.swaps(swaps)
+    for limit in (5, 100):
+        pages = await ask.pages(f"/api/wallets/{wallet}/trades/{WSOL}", limit=limit)
+        own = [each for each in swaps if each.wallet == wallet and each.quote_mint == WSOL]
+        assert told(pages) == newest_first(own)
+        assert all(len(page["swaps"]) == limit for page in pages[:-1])
 
 
 async def test_who_is_not_known(store, ask, new_address):

@@ -101,9 +101,15 @@ def test_every_swap_of_every_token(ask, truth, found):
 
 def test_trades_of_a_wallet_with_a_token(ask, truth, found):
     for wallet, mint in some(sorted(truth.books.positions), 40):
-        expected = [each for each in truth.swaps_of_wallet.get(wallet, []) if each["mint"] == mint]
-        pages = ask.pages("/api/wallets/{wallet}/trades/{mint}", wallet=wallet, mint=mint, limit=3)
-        _swaps(truth, found, expected, pages)
+        for token, limit in ((mint, 3), (WSOL, 100)):
+            expected = [
+                each
+                for each in truth.swaps_of_wallet.get(wallet, [])
+                if token in (each["mint"], each["quote_mint"])
+            ]
+            keys = {"wallet": wallet, "mint": token}
+            pages = ask.pages("/api/wallets/{wallet}/trades/{mint}", **keys, limit=limit)
+            _swaps(truth, found, expected, pages)
 
 
 def test_swaps_of_a_range_of_time(ask, truth, found):
