@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Final
 
-from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.http.errors import TOO_MANY_HOLDERS, Problem
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from schemas.markets import unpack_cold, unpack_cold_fields
@@ -29,5 +29,9 @@ async def read_cold_market(stores: Stores, mint: str) -> tuple[Fields, Fields] |
     if not rows:
         return None
     if rows[0]["size"] > _MOST:
-        raise Problem(STORE_UNAVAILABLE, "The token has too many accounts to be read at once")
+        raise Problem(
+            TOO_MANY_HOLDERS,
+            f"The accounts of the token, which has not traded for days, take {rows[0]['size']} "
+            f"bytes, more than the {_MOST} that are ranked; /api/tokens/{mint} has their count",
+        )
     return unpack_cold(b64decode(rows[0]["packed"]))

@@ -14,6 +14,7 @@ from api.http.errors import (
     INVALID_PARAMETER,
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
+    TOO_MANY_HOLDERS,
     UNKNOWN_TOKEN,
     Problem,
 )
@@ -113,7 +114,10 @@ async def token_leaderboard(request: Request, mint: Mint, limit: Top = 20) -> Re
     "says what is not seen. Of equal balances the greater address, as bytes, comes first. "
     "Read at most twice a second.",
     response_model=None,
-    responses={200: {"model": answers.Holders}, **_LIST_OF_ONE},
+    responses={
+        200: {"model": answers.Holders},
+        **problems(UNKNOWN_TOKEN, INVALID_ADDRESS, INVALID_PARAMETER, TOO_MANY_HOLDERS),
+    },
 )
 async def token_holders(request: Request, mint: Mint, limit: Top = 20) -> Response:
     """Answer with a token's holders."""

@@ -8,6 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from api.http.errors import TOO_MANY_HOLDERS, Problem
+from api.stores.clients import Stores
+from api.tokens import cold_markets
+from infra.settings import Settings
 from schemas.events import Side
 from schemas.money import USD1, USDC, WSOL
 from schemas.redis_keys import COLD_MARKETS, MARKET, mint_tag
@@ -303,7 +307,7 @@ async def test_pools_deepest_first(chain: Any, client: httpx.AsyncClient) -> Non
 
 
 async def test_a_market_at_rest_is_told_from_clickhouse(
-    chain: Any, client: httpx.AsyncClient
+    chain: Any, client: httpx.AsyncClient, token_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mint, wallet, whale, creator, pool = (chain.address() for _ in range(5))
     chain.create(mint, creator=creator, pool=pool)
@@ -346,3 +350,10 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     assert token == {name: after[0][name] for name in token}
     limited = await told(client, f"/api/tokens/{mint}/holders?limit=1")
     assert limited["holders"] == after[2]["holders"][:1]
+    monkeypatch.setattr(cold_markets, "_MOST", 100)
+    stores = Stores(token_settings)
+    with pytest.raises(Problem, match="more than the 100") as refused:
+        await cold_markets.read_cold_market(stores, mint)
+    await stores.close()
+    assert refused.value.kind is TOO_MANY_HOLDERS
+    assert after[0]["holder_count"] == 3  # as the problem says where to find it
