@@ -5,35 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from infra.chain.market.runtime import programs
 from infra.chain.market.runtime.execution import Execution
-from infra.chain.market.runtime.programs import (
-    METEORA_DAMM_V2,
-    METEORA_DBC,
-    METEORA_DLMM,
-    ORCA_WHIRLPOOL,
-    PUMP_FUN,
-    PUMP_SWAP,
-    RAYDIUM_AMM_V4,
-    RAYDIUM_CLMM,
-    RAYDIUM_CPMM,
-    RAYDIUM_LAUNCHLAB,
-    TOKEN_2022,
-)
 from schemas.solana.addresses import text
 
 _VENUES: Final = frozenset(
     program.address
     for program in (
-        METEORA_DAMM_V2,
-        METEORA_DBC,
-        METEORA_DLMM,
-        ORCA_WHIRLPOOL,
-        PUMP_FUN,
-        PUMP_SWAP,
-        RAYDIUM_AMM_V4,
-        RAYDIUM_CLMM,
-        RAYDIUM_CPMM,
-        RAYDIUM_LAUNCHLAB,
+        programs.METEORA_DAMM_V2,
+        programs.METEORA_DBC,
+        programs.METEORA_DLMM,
+        programs.ORCA_WHIRLPOOL,
+        programs.PUMP_FUN,
+        programs.PUMP_SWAP,
+        programs.RAYDIUM_AMM_V4,
+        programs.RAYDIUM_CLMM,
+        programs.RAYDIUM_CPMM,
+        programs.RAYDIUM_LAUNCHLAB,
     )
 )
 
@@ -74,7 +62,7 @@ def flow(tx: Execution, accounts: Iterable[bytes]) -> dict[str, Any]:
                 _pool(vaults, address),
             )
         )
-        if mint.program is TOKEN_2022:
+        if mint.program is programs.TOKEN_2022:
             mints_2022.add(mint.text)
     return {
         "seen": seen,
