@@ -272,10 +272,19 @@ def load() -> Settings:
     """
     settings = load_own()
     running = {name.lower(): value for name, value in addresses(settings.soltape_data).items()}
+    # A login belongs to its address: that of the running stack is for no system of the user's.
+    yours = tuple(
+        system
+        for system, address in (("kafka_", "kafka_bootstrap"), ("clickhouse_", "clickhouse_url"))
+        if address in settings.model_fields_set
+        and getattr(settings, address) != running.get(address)
+    )
     found: dict[str, Any] = {
         name: value
         for name, value in running.items()
-        if name in Settings.model_fields and name not in settings.model_fields_set
+        if name in Settings.model_fields
+        and name not in settings.model_fields_set
+        and not name.startswith(yours)
     }
     return Settings(**found) if found else settings
 

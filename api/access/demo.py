@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 from typing import Final
 
 from api.access import register
 from api.access.keys import LENGTH, KeyMalformed, Record, new, parse
 from api.access.script import Asks
+from infra.local import private_file
 from schemas.plans import BUSINESS
 
 NAME: Final = "demo"
@@ -29,12 +28,12 @@ async def ensure(redis: Asks, file: Path) -> str:
         text = _read(file)
         if text is None:
             text = new()
-            if not _create(file, text):  # another process was first
+            if not private_file.create(file, f"{text}\n"):  # another process was first
                 text = _read(file) or text
         record = await _known(redis, text)
         if record.revoked_ms is not None:
             text = new()
-            _replace(file, text)
+            private_file.replace(file, f"{text}\n")
             await _known(redis, text)
     except OSError as error:
         raise DemoKeyUnusable(f"{file}: {error.strerror}") from None
@@ -67,28 +66,3 @@ def _read(file: Path) -> str | None:
             f"{file} holds something else than a key: delete it, or name another file"
         ) from None
     return text
-
-
-def _create(file: Path, text: str) -> bool:
-    """Write the file at once and whole; return False where there is one already."""
-    beside = _write_beside(file, text)
-    try:
-        os.link(beside, file)
-    except FileExistsError:
-        return False
-    finally:
-        beside.unlink()
-    return True
-
-
-def _replace(file: Path, text: str) -> None:
-    _write_beside(file, text).replace(file)
-
-
-def _write_beside(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(text + "\n")
-    return beside

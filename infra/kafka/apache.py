@@ -18,9 +18,10 @@ from typing import Final
 
 import structlog
 
-from infra.kafka.local import answers, local_address
+from infra.kafka.local import answers, local_address, login
+from infra.local import private_file
 from infra.local.process import Process, free_port, require_free_port
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +35,7 @@ process.roles=broker,controller
 node.id=1
 listeners=BROKER://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=BROKER://{host}:{port}
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=BROKER:{protocol},CONTROLLER:{protocol}
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller_port}
@@ -55,6 +56,17 @@ log.retention.bytes=268435456
 log.retention.check.interval.ms=60000
 log.cleaner.dedupe.buffer.size=16777216
 """
+_LOGIN: Final = """\
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.broker.plain.sasl.jaas.config={module}
+listener.name.controller.plain.sasl.jaas.config={module}
+"""
+_MODULE: Final = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="{name}" password="{password}" user_{name}="{password}";'
+)
 
 
 class ApacheUnavailable(Exception):
@@ -74,9 +86,18 @@ def process(settings: Settings) -> Process:
     jars = _jars(folder)
     require_free_port(host, port, "KAFKA_BOOTSTRAP")
     properties = folder / "server.properties"
-    properties.write_text(
-        _PROPERTIES.format(host=host, port=port, controller_port=free_port(), folder=folder)
+    text = _PROPERTIES.format(
+        host=host,
+        port=port,
+        controller_port=free_port(),
+        folder=folder,
+        protocol=settings.kafka_security.upper(),
     )
+    if user := login(settings):
+        if {'"', "\\"} & {*"".join(user)}:
+            raise SettingsError('KAFKA_USERNAME, KAFKA_PASSWORD: no " and no backslash')
+        text += _LOGIN.format(module=_MODULE.format(name=user[0], password=user[1]))
+    private_file.replace(properties, text)
     classpath = f"{jars}/*"
     if not (folder / "log" / "meta.properties").exists():
         _format(java, classpath, properties)

@@ -38,7 +38,7 @@ def aiokafka_client(settings: Settings) -> dict[str, Any]:
     if "ssl" in settings.kafka_security:
         config["ssl_context"] = _tls(settings)
     if "sasl" in settings.kafka_security:
-        username, password = _credentials(settings)
+        username, password = credentials(settings)
         config["sasl_mechanism"] = settings.kafka_sasl_mechanism
         config["sasl_plain_username"] = username
         config["sasl_plain_password"] = password
@@ -67,7 +67,7 @@ def confluent_client(settings: Settings) -> dict[str, Any]:
         _tls(settings)  # its error is clearer than librdkafka's
         config["ssl.ca.location"] = str(settings.kafka_ca_file)
     if "sasl" in settings.kafka_security:
-        username, password = _credentials(settings)
+        username, password = credentials(settings)
         config["sasl.mechanism"] = settings.kafka_sasl_mechanism
         config["sasl.username"] = username
         config["sasl.password"] = password
@@ -118,7 +118,8 @@ def _tls(settings: Settings) -> ssl.SSLContext:
         raise SettingsError(f"KAFKA_CA_FILE={settings.kafka_ca_file}: {reason}") from None
 
 
-def _credentials(settings: Settings) -> tuple[str, str]:
+def credentials(settings: Settings) -> tuple[str, str]:
+    """Return user and password with SASL; raises SettingsError where one is missing."""
     if not settings.kafka_username or not settings.kafka_password:
         raise SettingsError(
             f"KAFKA_SECURITY={settings.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD"

@@ -1,4 +1,4 @@
-"""What all brokers that Soltape starts itself have in common: this machine, plaintext."""
+"""What all brokers that Soltape starts itself have in common: this machine, no TLS."""
 
 from __future__ import annotations
 
@@ -19,12 +19,28 @@ def local_address(settings: Settings) -> tuple[str, int]:
             f"KAFKA_BOOTSTRAP={settings.kafka_bootstrap!r}: a broker that Soltape starts serves "
             "this machine only; use 127.0.0.1:<port>, or do not start one"
         )
-    if settings.kafka_security != "plaintext":
+    if "ssl" in settings.kafka_security.removeprefix("sasl_"):
         raise SettingsError(
             f"KAFKA_SECURITY={settings.kafka_security!r}: a broker that Soltape starts speaks "
-            "plaintext on loopback only"
+            "plaintext or sasl_plaintext, on loopback only"
         )
+    login(settings)
     return host, int(port)
+
+
+def login(settings: Settings) -> tuple[str, str] | None:
+    """Return user and password that a local broker asks for, None if it asks for none.
+
+    Raises SettingsError where one is missing, or the mechanism is not PLAIN.
+    """
+    if "sasl" not in settings.kafka_security:
+        return None
+    if settings.kafka_sasl_mechanism != "PLAIN":
+        raise SettingsError(
+            f"KAFKA_SASL_MECHANISM={settings.kafka_sasl_mechanism}: a broker that Soltape starts "
+            "takes PLAIN"
+        )
+    return client.credentials(settings)
 
 
 async def answers(settings: Settings) -> None:

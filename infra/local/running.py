@@ -1,4 +1,5 @@
-"""The one `soltape up` of a folder: a lock that names its pid, and the addresses it publishes.
+"""The one `soltape up` of a folder: a lock that names its pid, and the addresses it publishes,
+with the passwords that belong to them.
 
 Commands run in the same folder find the running stack by its addresses.
 """
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from infra.local import folder_lock
+from infra.local import folder_lock, private_file
 
 LOCK: Final = "up.lock"
 ADDRESSES: Final = "addresses.json"
@@ -49,9 +50,7 @@ def hold(data: Path) -> Iterator[None]:
 
 def publish(data: Path, addresses: Mapping[str, str]) -> None:
     """Write the addresses for other commands in this folder."""
-    new = data / f"{ADDRESSES}.new"
-    new.write_text(json.dumps(dict(addresses), indent=2) + "\n")
-    new.replace(data / ADDRESSES)
+    private_file.replace(data / ADDRESSES, json.dumps(dict(addresses), indent=2) + "\n")
 
 
 def addresses(data: Path) -> dict[str, str]:

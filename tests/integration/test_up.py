@@ -1,20 +1,28 @@
 """`soltape up` as a user runs it: from an empty folder to the first swap, and back to nothing."""
 
+import asyncio
 import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
+from redis import Redis
+from redis.exceptions import AuthenticationError
 
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
+from infra.kafka import client as kafka_client
+from infra.kafka.client import KafkaUnreachable
+from infra.local import passwords
 from infra.local.running import addresses
 from infra.settings import Settings
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -121,6 +129,30 @@ def lines_with_swaps(up):
     )
 
 
+def refuses_strangers(data):
+    """Who has no password gets nothing from the systems, whatever user of the machine it is."""
+    published = addresses(data)
+    settings = Settings(_env_file=None, kafka_bootstrap=published["KAFKA_BOOTSTRAP"])
+    with pytest.raises(KafkaUnreachable):
+        asyncio.run(kafka_client.metadata(settings, timeout_s=3))
+    _, _, address = published["REDIS_URL"].partition("@")
+    with Redis.from_url(f"redis://{address}") as stranger, pytest.raises(AuthenticationError):
+        stranger.ping()
+    for user in ("default", "reader"):
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(f"{published['CLICKHOUSE_URL']}/?user={user}&query=SELECT+1", timeout=60)
+
+
+def shows_no_password(data, processes, up):
+    """No password of the folder is in the list of processes, on the screen or in a log."""
+    secrets = passwords.of(data).values()
+    logs = [file.read_text(errors="replace") for file in (data / "logs").iterdir()]
+    commands = [" ".join(process.cmdline()) for process in processes]
+    assert not [text for text in (*commands, *logs, up.said()) for one in secrets if one in text]
+    for name in (passwords.FILE, "addresses.json"):
+        assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
+
+
 def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     up = start()
     swap = up.first_swap(FIRST_SWAP_S)
@@ -138,6 +170,8 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=120)
     processes = up.processes()
     assert len(processes) == 10
+    refuses_strangers(tmp_path / ".soltape")
+    shows_no_password(tmp_path / ".soltape", processes, up)
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
 
     first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
@@ -178,13 +212,17 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
     up.until(lambda: lines_with_swaps(up), within_s=120)
 
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
-    clickhouse = addresses(up.folder / ".soltape")["CLICKHOUSE_URL"]
+    published = addresses(up.folder / ".soltape")
+    clickhouse, password = (published[name] for name in ("CLICKHOUSE_URL", "CLICKHOUSE_PASSWORD"))
 
     def stored():
         """Return the first and last slot that has a swap, None while there is none."""
         sql = "SELECT count(), min(slot), max(slot) FROM soltape.swaps FORMAT TabSeparated"
         try:
-            with urlopen(f"{clickhouse}/?query={quote(sql)}", timeout=60) as answer:
+            request = Request(
+                f"{clickhouse}/?query={quote(sql)}", headers={"X-ClickHouse-Key": password}
+            )
+            with urlopen(request, timeout=60) as answer:
                 count, first, last = map(int, answer.read().split())
         except OSError:  # it is starting
             return None

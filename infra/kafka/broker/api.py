@@ -17,6 +17,7 @@ from infra.kafka.broker.batch import CorruptBatch, split
 from infra.kafka.broker.group_api import GroupApi
 from infra.kafka.broker.groups import Groups
 from infra.kafka.broker.log import OutOfOrderSequence, OutOfRange
+from infra.kafka.broker.login import AUTHENTICATE, HANDSHAKE
 from infra.kafka.broker.store import Shape, Store, TopicExists
 
 NODE_ID: Final = 1
@@ -40,12 +41,14 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     14: (0, 3),  # SyncGroup
     15: (0, 4),  # DescribeGroups
     16: (0, 2),  # ListGroups
+    HANDSHAKE: (1, 1),
     API_VERSIONS: (0, 3),
     19: (2, 4),  # CreateTopics
     20: (1, 3),  # DeleteTopics
     21: (0, 1),  # DeleteRecords
     22: (0, 1),  # InitProducerId
     32: (1, 3),  # DescribeConfigs
+    AUTHENTICATE: (0, 1),
 }
 
 _LATEST: Final = -1

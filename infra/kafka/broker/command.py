@@ -6,9 +6,10 @@ import click
 import uvloop
 
 from infra.kafka.client import EMBEDDED_CLUSTER_ID
+from infra.kafka.local import login
 from infra.local.folder_lock import FolderInUse, hold
 from infra.local.process import require_free_port
-from infra.settings import load_own
+from infra.settings import SettingsError, load_own
 from infra.telemetry import configure_logging
 
 
@@ -27,7 +28,9 @@ def kafka(port: int, retention_mib: int) -> None:
     One node that speaks Kafka's protocol to any client: topics, consumer groups, idempotent
     producers, retention by time and size. Records and committed offsets lie in
     SOLTAPE_DATA/kafka and survive a restart. No replication, no transactions: for
-    production point KAFKA_BOOTSTRAP at a cluster.
+    production point KAFKA_BOOTSTRAP at a cluster. With KAFKA_SECURITY=sasl_plaintext,
+    KAFKA_SASL_MECHANISM=PLAIN, KAFKA_USERNAME and KAFKA_PASSWORD it asks for a login, as the one
+    of `soltape up` does; without, everybody on this machine may read and write.
     """
     from infra.kafka.broker.server import serve  # `soltape --help` needs no extra
 
@@ -36,7 +39,10 @@ def kafka(port: int, retention_mib: int) -> None:
     require_free_port("127.0.0.1", port, "--port")
     folder = settings.soltape_data / "kafka"
     try:
+        user = login(settings)
         with hold(folder / "lock"):
-            uvloop.run(serve("127.0.0.1", port, folder, retention_mib << 20, EMBEDDED_CLUSTER_ID))
-    except (FolderInUse, OSError) as error:
+            uvloop.run(
+                serve("127.0.0.1", port, folder, retention_mib << 20, EMBEDDED_CLUSTER_ID, user)
+            )
+    except (FolderInUse, SettingsError, OSError) as error:
         raise click.ClickException(str(error)) from None

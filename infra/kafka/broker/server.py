@@ -21,24 +21,34 @@ from kio.static.constants import EntityType
 from infra.kafka.broker import frames
 from infra.kafka.broker.answers import Client
 from infra.kafka.broker.api import API_VERSIONS, FETCH, PRODUCE, VERSIONS, Broker
+from infra.kafka.broker.login import AUTHENTICATE, HANDSHAKE, Login, User
 from infra.kafka.broker.store import Store
 
 log = structlog.get_logger(__name__)
 
 MAX_FRAME: Final = 64 << 20
+MAX_LOGIN_FRAME: Final = 64 << 10  # of somebody we do not know yet
+LOGIN_S: Final = 10.0  # for all of a login
 TICK_S: Final = 0.1
 RETAIN_S: Final = 10.0
 _SIZE: Final = Struct(">i")
 
 
-async def serve(host: str, port: int, folder: Path, max_partition_bytes: int, cluster: str) -> None:
-    """Serve until SIGTERM or SIGINT."""
+async def serve(
+    host: str,
+    port: int,
+    folder: Path,
+    max_partition_bytes: int,
+    cluster: str,
+    user: User | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT: that user alone, or everybody where there is none."""
     store = Store(folder, max_partition_bytes)
     broker = Broker(store, host, port, cluster)
     connections: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_Connection(broker, reader, writer).run())
+        task = asyncio.create_task(_Connection(broker, Login(user), reader, writer).run())
         connections.add(task)
         task.add_done_callback(connections.discard)
 
@@ -73,9 +83,14 @@ class _Connection:
     """One client's connection."""
 
     def __init__(
-        self, broker: Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        broker: Broker,
+        login: Login,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._broker = broker
+        self._login = login
         self._reader = reader
         self._writer = writer
         peer = writer.get_extra_info("peername")
@@ -84,14 +99,13 @@ class _Connection:
     async def run(self) -> None:
         """Answer requests until the client goes."""
         try:
-            while True:
-                size = _SIZE.unpack(await self._reader.readexactly(4))[0]
-                if not 8 <= size <= MAX_FRAME:
-                    raise frames.BadFrame(f"a frame of {size} bytes, 8 to {MAX_FRAME} are taken")
-                answer = await self._answer(await self._reader.readexactly(size))
-                if answer is not None:
-                    self._writer.write(_SIZE.pack(len(answer)) + answer)
-                    await self._writer.drain()
+            async with asyncio.timeout(LOGIN_S):
+                while not self._login.done and not self._login.refused:
+                    await self._answer_next(MAX_LOGIN_FRAME)
+            while not self._login.refused:
+                await self._answer_next(MAX_FRAME)
+        except TimeoutError:
+            log.warning("connection closed", client=self._host, reason="no login in time")
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         except (frames.BadFrame, ValueError) as error:
@@ -101,6 +115,15 @@ class _Connection:
         finally:
             with suppress(ConnectionError, RuntimeError):
                 self._writer.close()
+
+    async def _answer_next(self, max_size: int) -> None:
+        size = _SIZE.unpack(await self._reader.readexactly(4))[0]
+        if not 8 <= size <= max_size:
+            raise frames.BadFrame(f"a frame of {size} bytes, 8 to {max_size} are taken")
+        answer = await self._answer(await self._reader.readexactly(size))
+        if answer is not None:
+            self._writer.write(_SIZE.pack(len(answer)) + answer)
+            await self._writer.drain()
 
     async def _answer(self, frame: bytes) -> bytes | None:
         cursor = frames.Cursor(frame)
@@ -113,6 +136,8 @@ class _Connection:
             # A newer client asks first in its own version and is answered in the oldest.
             refused = self._broker.api_versions(0, ErrorCode.unsupported_version)
             return head + _write(refused)
+        if not self._login.done and api_key not in (API_VERSIONS, HANDSHAKE, AUTHENTICATE):
+            raise frames.BadFrame(f"request {api_key} before a login with SASL/PLAIN")
         client = Client(cursor.text(), self._host)
         if api_key == PRODUCE:
             request = frames.read_produce(frame, cursor.at, version)
@@ -127,6 +152,13 @@ class _Connection:
         if schema.__flexible__:
             cursor.take(1)  # the header's tagged fields; clients send none
         entity, _ = entity_reader(schema)(frame, cursor.at)
+        if api_key == HANDSHAKE:
+            return head + _write(self._login.handshake(entity))
+        if api_key == AUTHENTICATE:
+            answer = self._login.authenticate(entity)
+            if self._login.refused:
+                log.warning("login refused", client=self._host, reason=answer.error_message)
+            return head + _write(answer)
         return head + _write(await self._broker.handle(api_key, entity, client))
 
 

@@ -65,7 +65,8 @@ import re, sys
 from infra.settings import load_own
 from infra.local.stack import Wishes, plan
 environment = plan(load_own(), Wishes()).environment()
-print(*{port for value in environment.values() for port in re.findall(r"[0-9]{4,5}", value)})
+port = re.compile(r"(?:^|:)([0-9]{4,5})(?:/|$)")
+print(*{found for value in environment.values() for found in port.findall(value)})
 sys.stdout.flush()
 sys.stdin.read()
 """
