@@ -29,6 +29,7 @@ from api.services import Services
 from api.system import routes as system
 from api.tokens import routes as tokens
 from api.wallets import routes as wallets
+from infra.hosts import Hosts
 from infra.settings import Settings
 
 # Paths with fixed words come before those with an address in the same place.
@@ -99,5 +100,6 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.api_cors_origins.split(","), **_CORS
         )
-    app.add_middleware(Edge, log=access_log)
+    hosts = Hosts(settings.api_host, settings.allowed_hosts)
+    app.add_middleware(Edge, log=access_log, hosts=hosts)
     return app

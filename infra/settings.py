@@ -68,12 +68,20 @@ def _check_origins(text: str) -> str:
     return text
 
 
+def _check_hosts(text: str) -> str:
+    for name in filter(None, text.split(",")):
+        if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9a-fA-F:]+", name):
+            raise ValueError("names without scheme and port are expected, with commas between them")
+    return text
+
+
 _HTTP: Final = ("http", "https")
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
 RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
+HostNames = Annotated[str, AfterValidator(_check_hosts)]
 Origins = Annotated[str, AfterValidator(_check_origins)]
 
 
@@ -173,6 +181,11 @@ class Settings(BaseSettings):
     )
     live_hold_mib: int = Field(
         32, ge=1, le=10_000, description="live frames held in memory while Redis is away"
+    )
+
+    # Both doors.
+    allowed_hosts: HostNames = Field(
+        "", description="names that the API and the gateway are reached by, with commas between"
     )
 
     # The REST API.

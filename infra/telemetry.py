@@ -21,6 +21,7 @@ from prometheus_client import start_http_server
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from infra.credentials import HIDDEN, hide
+from infra.hosts import Hosts
 from infra.local.process import PortInUse
 from infra.settings import Settings, SettingsError
 
@@ -119,13 +120,16 @@ def serve_metrics(settings: Settings, role: MetricsRole, lacking: Lacking | None
             f"METRICS_HOST={settings.metrics_host!r}, {setting.upper()}={port}: "
             f"/metrics cannot be served there ({error.strerror})"
         ) from None
-    if lacking is not None:
-        server.set_app(_with_ready(server.get_app(), lacking))
+    server.set_app(_application(server.get_app(), Hosts(settings.metrics_host), lacking))
 
 
-def _with_ready(metrics: Any, lacking: Lacking) -> Any:
+def _application(metrics: Any, hosts: Hosts, lacking: Lacking | None) -> Any:
     def app(environ: dict[str, Any], start_response: Any) -> Any:
-        if environ["PATH_INFO"] != "/ready":
+        host = environ.get("HTTP_HOST", "")
+        if host and not hosts.accepts(host):
+            start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"/metrics answers to this machine's own names\n"]
+        if lacking is None or environ["PATH_INFO"] != "/ready":
             return metrics(environ, start_response)
         missing = lacking()
         start_response(

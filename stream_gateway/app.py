@@ -15,6 +15,7 @@ import uvloop
 
 from api.access import register
 from infra import listening
+from infra.hosts import Hosts
 from infra.redis.client import connect
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
@@ -142,6 +143,7 @@ class Parts:
         )
         self.server = Server(
             Limits.of(settings),
+            Hosts(settings.gateway_host, settings.allowed_hosts),
             traffic,
             entered=self._greet,
             hear=sessions.hear,

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from infra.hosts import Hosts
 from stream_gateway import request
 from stream_gateway.admission import Admitted, Refusal
 from stream_gateway.connection import INTERNAL, Connection
@@ -31,6 +32,7 @@ class Host(Protocol):
     """Who connections come to."""
 
     limits: Limits
+    hosts: Hosts
     handshakes: set[Handshake]
 
     def check_room(self) -> None:
@@ -129,6 +131,7 @@ class Handshake(asyncio.Protocol):
         asked = Request()
         try:
             asked = request.read(head, self._host.limits.head_fields)
+            request.check_host(asked, self._host.hosts)
             if asked.path == request.LIVE and asked.method in ("GET", "HEAD"):
                 self._tell_alive(asked)
                 return

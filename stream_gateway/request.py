@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from infra.hosts import Hosts
 from stream_gateway.admission import Refusal
 from stream_gateway.messages import Endpoint
 
@@ -154,6 +155,13 @@ def api_key(request: Request) -> str | None:
             "More than one API key was sent, in the query or in x-api-key: send one",
         )
     return sent.pop() if sent else None
+
+
+def check_host(request: Request, hosts: Hosts) -> None:
+    """Raise Refusal where a name that is not ours was asked for."""
+    for host in request.headers.get("host", ()):
+        if not hosts.accepts(host):
+            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "misdirected", hosts.refusal(host))
 
 
 def malformed() -> Refusal:

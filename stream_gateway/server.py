@@ -12,6 +12,7 @@ import structlog
 
 from api.access import refusals
 from infra import listening
+from infra.hosts import Hosts
 from infra.settings import Settings
 from stream_gateway import request, wire
 from stream_gateway.admission import STORE, Admission, Admitted, refused
@@ -41,6 +42,7 @@ class Server:
     def __init__(
         self,
         limits: Limits,
+        hosts: Hosts,
         traffic: Traffic,
         *,
         entered: Callable[[Connection], None],
@@ -48,6 +50,7 @@ class Server:
         left: Callable[[Connection], None],
     ) -> None:
         self.limits = limits
+        self.hosts = hosts
         self.handshakes: set[Handshake] = set()
         self.connections: dict[str, Connection] = {}  # by lease
         self.admission: Admission | None = None

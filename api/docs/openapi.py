@@ -31,6 +31,7 @@ _ALWAYS: Final = (
     errors.RATE_EXCEEDED,
     errors.CONCURRENCY_EXCEEDED,
     errors.CREDITS_SPENT,
+    errors.MISDIRECTED,
     errors.INTERNAL,
     errors.STORE_UNAVAILABLE,
     errors.TIMED_OUT,
@@ -42,7 +43,8 @@ _WITH_BODY: Final = (
     errors.BODY_TOO_LARGE,
     errors.INVALID_BODY,
 )
-_OPEN: Final = (errors.INTERNAL, errors.TIMED_OUT, errors.BUSY)  # where no key is asked for
+# Where no key is asked for.
+_OPEN: Final = (errors.MISDIRECTED, errors.INTERNAL, errors.TIMED_OUT, errors.BUSY)
 
 
 def problems(*which: Kind | int) -> Responses:

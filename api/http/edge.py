@@ -15,9 +15,11 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http import metrics
+from api.http import metrics, problems
 from api.http.access_log import AccessLog
 from api.http.compression import LARGE_BYTES, accepts_gzip, compress
+from api.http.errors import MISDIRECTED, Problem
+from infra.hosts import Hosts
 
 CLIENT_CLOSED: Final = 499  # as proxies log it: the caller left before the answer
 
@@ -27,6 +29,7 @@ _SAFE: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 _NO_CONTENT: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_HOSTS_KEPT: Final = 100
 _VARY: Final = (b"vary", b"accept-encoding")
 # No underscore: a key of ours is no id, so it cannot get into the log as one.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9.-]{8,64}")
@@ -35,9 +38,11 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9.-]{8,64}")
 class Edge:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, log: AccessLog) -> None:
+    def __init__(self, app: ASGIApp, log: AccessLog, hosts: Hosts) -> None:
         self._app = app
         self._log = log
+        self._hosts = hosts
+        self._accepted: set[bytes] = set()  # `Host` headers that are right: a few, of our names
         self._process = token_hex(4)
         self._numbers = count(1)
         self._running = 0
@@ -51,8 +56,11 @@ class Edge:
         began_s = perf_counter()
         request_id = ""
         takes_gzip = False
+        host = None
         for name, value in scope["headers"]:
-            if name == b"accept-encoding":
+            if name == b"host":
+                host = value if host is None or host == value else b"?"  # one, RFC 9112
+            elif name == b"accept-encoding":
                 takes_gzip = accepts_gzip(value)
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value.decode()
@@ -65,11 +73,22 @@ class Edge:
         answer = _Answer(send, request_id, takes_gzip)
         self._running += 1
         try:
-            await self._app(scope, receive, answer.send)
+            if host is None or host in self._accepted or self._accepts(host):
+                await self._app(scope, receive, answer.send)
+            else:
+                problem = Problem(MISDIRECTED, self._hosts.refusal(host.decode("latin-1")))
+                await problems.response(problem, scope)(scope, receive, answer.send)
         finally:
             self._running -= 1
             duration_ms = (perf_counter() - began_s) * 1000
             self._tell(method, scope, answer.status or CLIENT_CLOSED, duration_ms)
+
+    def _accepts(self, host: bytes) -> bool:
+        if not self._hosts.accepts(host.decode("latin-1")):
+            return False
+        if len(self._accepted) < _HOSTS_KEPT:
+            self._accepted.add(host)
+        return True
 
     def _tell(self, method: str, scope: Scope, status: int, duration_ms: float) -> None:
         route = scope.get("route")

@@ -32,6 +32,7 @@ NO_POSITION: Final = Kind("no_position", 404, "The wallet has no position in thi
 METHOD_NOT_ALLOWED: Final = Kind("method_not_allowed", 405, "The path does not accept this method")
 REQUEST_TIMED_OUT: Final = Kind("request_timed_out", 408, "The request did not arrive in time")
 BODY_TOO_LARGE: Final = Kind("body_too_large", 413, "The body is too large")
+MISDIRECTED: Final = Kind("misdirected", 421, "The server does not answer to this name")
 INVALID_ADDRESS: Final = Kind("invalid_address", 422, "An address is not valid")
 INVALID_PARAMETER: Final = Kind("invalid_parameter", 422, "A parameter is not valid")
 INVALID_BODY: Final = Kind("invalid_body", 422, "The body is not valid")

@@ -15,6 +15,7 @@ from aiohttp import web
 from infra.chain import metrics
 from infra.chain.history import History, SlotRecord
 from infra.chain.source import Account, ChainTransaction, Source
+from infra.hosts import Hosts
 from schemas.proto.geyser_pb2 import (
     CONFIRMED,
     FINALIZED,
@@ -37,6 +38,7 @@ _BLOCK_NOT_AVAILABLE: Final = -32004
 _SLOT_SKIPPED: Final = -32007
 _UNSUPPORTED_TRANSACTION_VERSION: Final = -32015
 
+_HOSTS: Final = Hosts("127.0.0.1")
 _MAX_REQUEST_BYTES: Final = 50 << 10
 _MAX_BATCH: Final = 100
 _MAX_ACCOUNTS: Final = 100
@@ -85,10 +87,19 @@ def rpc_application(history: History, source: Source) -> web.Application:
     async def health(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
-    application = web.Application(client_max_size=_MAX_REQUEST_BYTES)
+    application = web.Application(client_max_size=_MAX_REQUEST_BYTES, middlewares=[_own_names])
     application.router.add_post("/", post)
     application.router.add_get("/health", health)
     return application
+
+
+@web.middleware
+async def _own_names(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if not _HOSTS.accepts(request.host):
+        raise web.HTTPMisdirectedRequest(text="the local chain answers to this machine's names")
+    return await handler(request)
 
 
 async def _answer(methods: Mapping[str, Method], call: Any) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
@@ -32,13 +31,14 @@ from infra.clickhouse.errors import Code, QueryError, refusal
 from infra.clickhouse.request import Body, Call, call_of, credentials_of, form_fields
 from infra.clickhouse.sessions import Session, Sessions
 from infra.clickhouse.statement import Statement
+from infra.hosts import Hosts
 
 MAX_QUERIES: Final = 32
 SLOT_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 60.0
 _BATCH_BYTES: Final = 1024**2
 _LINGER_S: Final = 5.0
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_HOSTS: Final = Hosts("127.0.0.1")
 _SESSION: Final = ("SET", "USE")  # statements that a session remembers
 
 # Of these, results written one after the other are again a result.
@@ -348,19 +348,12 @@ async def _only_from_here(request: web.Request, handler: Handler) -> web.StreamR
     """
     origin = request.headers.get("Origin")
     if (
-        not _is_here(f"//{request.host}")
-        or (origin is not None and not _is_here(origin))
+        not _HOSTS.accepts(request.host)
+        or (origin is not None and not _HOSTS.accepts(origin.partition("://")[2]))
         or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
     ):
         raise refusal(Code.ACCESS_DENIED, "The embedded engine answers this machine only")
     return await handler(request)
-
-
-def _is_here(address: str) -> bool:
-    try:
-        return urlsplit(address).hostname in _LOOPBACK
-    except ValueError:
-        return False
 
 
 async def _ok(_: web.Request) -> web.Response:

@@ -21,8 +21,8 @@ LOG_MAX_BYTES: Final = 8 * 1024**2
 _BACKOFF_S: Final = (0.5, 30.0)
 _STEADY_S: Final = 60.0  # having run so long, a child begins with the first pause again
 _ATTEMPTS: Final = 3  # to serve for the first time
-# glibc's arenas, one a thread, keep what other threads have freed: a role grew by 1 to 3 MiB a
-# minute for ever though its objects did not (`soltape bench memory`). Python runs one thread a time.
+# glibc has an arena a thread, and each keeps what other threads freed: roles grew by 1 to 3 MiB a
+# minute, their objects did not (`soltape bench memory`). Python runs one thread at a time.
 _FOR_DAYS: Final = {"MALLOC_ARENA_MAX": "1"}
 _ASK_TIMEOUT_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.1

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -63,6 +63,8 @@ def test_metrics_are_served_and_a_taken_port_names_its_setting():
     url = f"http://127.0.0.1:{settings.metrics_port_ingest}/metrics"
     with urlopen(url, timeout=5) as answer:
         assert b"process_resident_memory_bytes" in answer.read()
+    with pytest.raises(HTTPError, match="421"):
+        urlopen(Request(url, headers={"Host": "evil.example"}), timeout=5)
     with pytest.raises(PortInUse, match=rf"{settings.metrics_port_ingest}.*METRICS_PORT_INGEST"):
         serve_metrics(settings, "ingest")
 

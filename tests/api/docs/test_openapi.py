@@ -48,7 +48,7 @@ def test_a_kind_stands_for_itself_and_a_status_for_all_that_have_it():
 def test_what_may_happen_to_any_request_need_not_be_named():
     assert {401, 403, 429, 500, 503} <= problems().keys()
     assert 404 not in problems()
-    assert open_problems().keys() == {500, 503}
+    assert open_problems().keys() == {421, 500, 503}
     assert "store_unavailable" not in codes(open_problems())[503]
 
 

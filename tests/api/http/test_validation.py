@@ -19,6 +19,7 @@ from api.http.dispatch import use
 from api.http.edge import Edge
 from api.http.problems import HANDLERS, of_validation
 from api.http.validation import shown
+from infra.hosts import Hosts
 from infra.settings import Settings
 
 A = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
@@ -33,8 +34,20 @@ def client():
     settings = Settings(_env_file=None)
     app = FastAPI(exception_handlers=HANDLERS, docs_url=None, openapi_url=None)
     use(app.router, ROUTERS)
-    app.add_middleware(Edge, log=AccessLog(settings))
-    return AsyncClient(transport=ASGITransport(app), base_url="http://api")
+    app.add_middleware(Edge, log=AccessLog(settings), hosts=Hosts(settings.api_host))
+    return AsyncClient(transport=ASGITransport(app), base_url="http://localhost")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "", "[::1"])
+async def test_a_name_that_is_not_ours_gets_nothing(client, host):
+    for path in ("/", "/api/health", "/api/tokens/trending", "/nowhere"):
+        answer = await client.get(path, headers={"host": host})
+        assert answer.status_code == 421
+        assert answer.json()["code"] == "misdirected"
+        assert "ALLOWED_HOSTS" in answer.json()["detail"]
+    for name in ("127.0.0.1:8000", "LOCALHOST", "[::1]:8000"):
+        answer = await client.get("/nowhere", headers={"host": name})
+        assert answer.status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def raw(gateway, key) -> Iterator[Raw]:
     """A connection that is in."""
     with socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S) as sock:
         sock.sendall(
-            f"GET /ws?api_key={key} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+            f"GET /ws?api_key={key} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
             "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
         )
@@ -362,7 +362,7 @@ def test_heads_at_random(gateway, key):
     """300 handshakes: each is refused, or let in."""
     chance = random.Random(SEED)
     head = (
-        f"GET /ws?api_key={key} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+        f"GET /ws?api_key={key} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ).encode()

@@ -173,7 +173,7 @@ class TestRefused:
         await (await without_error_async(lambda: opened(gateway, key), InvalidStatus)).close()
 
     @pytest.mark.parametrize(
-        "path", ["/", "/ws/", "/ws/x", "/WS", "/metrics", "//ws", "/%77s", "http://x/ws"]
+        "path", ["/", "/ws/", "/ws/x", "/WS", "/metrics", "//ws", "/%77s", "http://localhost/ws"]
     )
     def test_paths(self, gateway, key, path):
         answer = asked(gateway, f"{path}?api_key={key}", UPGRADE)
@@ -235,9 +235,16 @@ class TestRefused:
         assert answer.startswith(b"HTTP/1.1 431 ")
 
     def test_a_head_that_does_not_come(self, gateway):
-        answer = sent(gateway, b"GET /ws HTTP/1.1\r\nHost: x\r\n")
+        answer = sent(gateway, b"GET /ws HTTP/1.1\r\nHost: localhost\r\n")
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"request_timed_out" in answer
+
+    @pytest.mark.parametrize("path", ["/ws", "/health/live", "/"])
+    def test_a_name_that_is_not_ours(self, gateway, path):
+        head = f"GET {path} HTTP/1.1\r\nHost: evil.example:8001\r\n\r\n"
+        answer = sent(gateway, head.encode())
+        assert answer.startswith(b"HTTP/1.1 421 ")
+        assert b"misdirected" in answer
 
     def test_half_a_head_and_then_the_end(self, gateway):
         assert sent(gateway, b"GET /ws HT", end=True) == b""

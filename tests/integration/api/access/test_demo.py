@@ -5,10 +5,11 @@ import stat
 
 import pytest
 
-from api.access import demo, register
+from api.access import register
 from api.access.charge import Charges, Grant
 from api.access.demo import DemoKeyUnusable, ensure
 from api.access.keys import new, parse
+from infra.local import private_file
 
 
 async def test_it_is_made_once_and_works(redis, tmp_path):
@@ -52,13 +53,13 @@ async def test_several_at_once_have_one_key(redis, tmp_path):
 async def test_another_that_was_first_is_heeded(redis, tmp_path, monkeypatch):
     theirs = new()
     file = tmp_path / "key"
-    link = demo.os.link
+    link = private_file.os.link
 
     def late(source, target):
         file.write_text(theirs)
         link(source, target)
 
-    monkeypatch.setattr(demo.os, "link", late)
+    monkeypatch.setattr(private_file.os, "link", late)
     assert await ensure(redis, file) == theirs
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
 

@@ -97,7 +97,7 @@ def shell(charges):
 @pytest.fixture
 async def client(shell):
     transport = httpx.ASGITransport(shell, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
 
@@ -166,7 +166,7 @@ async def test_what_is_no_key_of_ours_costs_no_trip_and_is_not_repeated(make):
     changed = key[:20] + ("a" if key[20] != "a" else "b") + key[21:]
     hostile = ["", " ", "x" * 100_000, "soltape_", key[:-1], changed, key.upper(), "*", "\x00",
                "soltape_" + "*" * 39, f"{key}, {key}", f" {key}x", "{" + key + "}"]  # fmt: skip
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for sent in hostile:
             answer = await client.get("/api/who", headers={"x-api-key": sent})
             refused(answer, 401, "key_malformed")
@@ -287,7 +287,7 @@ async def settled(read, wanted):
 async def test_what_was_cut_off_costs_nothing(shell, redis, make):
     key = await make.text()
     transport = httpx.ASGITransport(shell)
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await client.get("/api/hangs", headers={"x-api-key": key})
@@ -312,7 +312,7 @@ async def test_a_credit_is_given_back_once_also_to_a_request_cut_off_meanwhile(
     await charges.give_back(await charges.request(await make.fingerprint(), 1))
     key = await make.text()
     transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         asked = asyncio.create_task(client.get("/api/who", headers={"x-api-key": key}))
         await settled(waits_for_its_credit, True)
         asked.cancel()
@@ -333,7 +333,7 @@ async def test_a_problem_that_is_answered_outside_costs_what_its_status_says(
 
     key = await make.text()
     transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         with pytest.raises(Problem):
             await client.get("/api/who", headers={"x-api-key": key})
     await charges.aclose()
@@ -370,7 +370,7 @@ async def test_a_key_has_so_many_requests_in_flight_and_no_more(charges, redis, 
     shell = around(charges, most_in_flight=3)
     mine, other = await make.text("pro"), await make.text("pro")
     transport = httpx.ASGITransport(shell)
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
         def waits(key):
             return asyncio.create_task(client.get("/api/waits", headers={"x-api-key": key}))
@@ -404,7 +404,7 @@ async def test_whatever_ends_a_request_makes_room_for_the_next(charges, redis, m
     shell = around(charges, most_in_flight=1)
     key, gone = await make.text("pro"), await make.text("platinum")
     transport = httpx.ASGITransport(shell, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for _ in range(3):
             for path in ("/api/fails", "/api/missing", "/api/nothing", "/api/health"):
                 answer = await client.get(path, headers={"x-api-key": key})
@@ -426,7 +426,7 @@ async def test_without_redis_nobody_comes_in_and_it_is_counted(make):
     shell = around(Charges(connection))
     before = FAILURES.labels("keys")._value.get()
     transport = httpx.ASGITransport(shell)
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for _ in range(3):
             answer = await client.get("/api/who", headers={"x-api-key": new()})
             detail = refused(answer, 503, STORE_UNAVAILABLE.code)
@@ -447,7 +447,7 @@ async def test_a_redis_that_hangs_is_waited_for_two_seconds(make):
         )
         connection = register.connect(settings)
         transport = httpx.ASGITransport(around(Charges(connection)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             async with asyncio.timeout(30):
                 answer = await client.get("/api/who", headers={"x-api-key": new()})
             refused(answer, 503, "store_unavailable")
@@ -495,7 +495,7 @@ async def test_every_path_of_the_api_is_behind_the_gate(settings, redis):
     assert len(paths) > 20
     transport = httpx.ASGITransport(app)
     is_open = set()
-    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for path in paths:
             assert "{" not in path
             for method in ("GET", "POST", "HEAD", "PUT", "DELETE", "PATCH"):

@@ -298,7 +298,7 @@ async def ask(settings: Settings) -> AsyncIterator[Asking]:
         app.router.lifespan_context(app),
         httpx.AsyncClient(
             transport=httpx.ASGITransport(app),
-            base_url="http://soltape",
+            base_url="http://localhost",
             headers={"x-api-key": text},
         ) as client,
     ):
