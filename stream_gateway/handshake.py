@@ -18,6 +18,7 @@ from stream_gateway.limits import Limits
 from stream_gateway.messages import Endpoint
 from stream_gateway.metrics import HANDSHAKES
 from stream_gateway.request import Request
+from stream_gateway.waiting_room import WaitingRoom
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +34,7 @@ class Host(Protocol):
 
     limits: Limits
     hosts: Hosts
-    handshakes: set[Handshake]
+    waiting_room: WaitingRoom
 
     def check_room(self) -> None:
         """Raise Refusal where nobody else can come in."""
@@ -62,7 +63,7 @@ class Handshake(asyncio.Protocol):
         self._upgrade = upgrade
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._address = ""
+        self.address = ""
         self._head = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -72,11 +73,18 @@ class Handshake(asyncio.Protocol):
         """Take a connection; the time for its head begins."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._address = peer[0] if peer else ""
-        self._host.handshakes.add(self)
+        self.address = peer[0] if peer else ""
+        self._host.waiting_room.enter(self)
         self._timer = self._loop.call_later(self._host.limits.handshake_s, self._too_late)
-        if len(self._host.handshakes) > self._host.limits.handshakes:
-            self._refuse(request.full(), Request())
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the head is whole, and no answer is on its way."""
+        return self._task is not None and not self._is_answered
+
+    def give_way(self) -> None:
+        """End at once."""
+        self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of the head; what comes after an answer is forgotten."""
@@ -117,7 +125,7 @@ class Handshake(asyncio.Protocol):
         self._refuse(request.stopping(), Request())
 
     def _done(self) -> None:
-        self._host.handshakes.discard(self)
+        self._host.waiting_room.leave(self)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -137,11 +145,13 @@ class Handshake(asyncio.Protocol):
                 return
             endpoint, websocket_key = request.check(asked)
             self._host.check_room()
+            if not self._host.waiting_room.has_room_for(self):
+                raise request.full()
             admitted = await self._host.admit(request.api_key(asked))
         except Refusal as refusal:
             self._refuse(refusal, asked)
         except Exception:
-            log.exception("a handshake could not be answered", client=self._address)
+            log.exception("a handshake could not be answered", client=self.address)
             self._refuse(_INTERNAL, asked)
         else:
             self._enter(admitted, endpoint, websocket_key, tail)
@@ -161,7 +171,7 @@ class Handshake(asyncio.Protocol):
             return
         self._done()
         HANDSHAKES.labels(HTTPStatus.SWITCHING_PROTOCOLS.value).inc()
-        connection = self._host.enter(self._transport, admitted, endpoint, self._address)
+        connection = self._host.enter(self._transport, admitted, endpoint, self.address)
         try:
             self._upgrade(
                 self._transport,
@@ -189,7 +199,7 @@ class Handshake(asyncio.Protocol):
             status=int(refusal.status),
             path=asked.shown,
             key_id=refusal.key_id,
-            client=self._address,
+            client=self.address,
             request_id=request_id,
         )
         body = refusal.body(request_id, asked.path)

@@ -13,6 +13,7 @@ class Limits:
 
     connections: int = 2_000
     handshakes: int = 1_000  # that are not answered yet
+    handshakes_of_address: int = 256
     handshake_s: float = 5.0  # for the head of a request to come
     head_bytes: int = 16 * 1024
     head_fields: int = 100

@@ -18,6 +18,10 @@ _DELAY_BUCKETS_MS: Final = (1, 2, 5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 100
 HANDSHAKES: Final = Counter(
     "soltape_gateway_handshakes_total", "Handshakes that were answered, by HTTP status.", ["status"]
 )
+GAVE_WAY: Final = Counter(
+    "soltape_gateway_gave_way_total",
+    "Connections that had not sent a whole head when too many of their kind came.",
+)
 CLOSES: Final = Counter(
     "soltape_gateway_closes_total",
     "Connections that ended, by close code and who closed: client or server. 1006: without a word.",

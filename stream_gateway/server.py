@@ -21,6 +21,7 @@ from stream_gateway.handshake import Handshake
 from stream_gateway.limits import Limits
 from stream_gateway.messages import Endpoint
 from stream_gateway.metrics import Traffic
+from stream_gateway.waiting_room import WaitingRoom
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +52,7 @@ class Server:
     ) -> None:
         self.limits = limits
         self.hosts = hosts
-        self.handshakes: set[Handshake] = set()
+        self.waiting_room = WaitingRoom(limits.handshakes, limits.handshakes_of_address)
         self.connections: dict[str, Connection] = {}  # by lease
         self.admission: Admission | None = None
         self._traffic = traffic
@@ -98,7 +99,7 @@ class Server:
         self._is_stopping = True
         if self._server is not None:
             self._server.close()
-        for handshake in list(self.handshakes):
+        for handshake in self.waiting_room.everybody():
             handshake.stop()
         ending = self._open()
         for connection in ending:

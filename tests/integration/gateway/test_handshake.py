@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from api.access.keys import new
+from infra.listening import allow_connections
 from tests.support.gateway.running import (
     WITHIN_S,
     Gateway,
@@ -249,6 +250,47 @@ class TestRefused:
     def test_half_a_head_and_then_the_end(self, gateway):
         assert sent(gateway, b"GET /ws HT", end=True) == b""
         assert asked(gateway, "/health/live").status == 200
+
+
+@contextmanager
+def silent(gateway, count, addresses, says=b""):
+    """Open connections that never send a whole head; yield them, the oldest first."""
+    allow_connections(count)
+    with ExitStack() as held:
+        yield [
+            held.enter_context(_silent(gateway, f"127.0.0.{2 + number % addresses}", says))
+            for number in range(count)
+        ]
+
+
+def _silent(gateway, address, says):
+    source = (address, 0)
+    raw = socket.create_connection(("127.0.0.1", gateway.port), WITHIN_S, source_address=source)
+    raw.sendall(says)
+    return raw
+
+
+class TestSilent:
+    @pytest.mark.parametrize(("addresses", "says"), [(1, b""), (1, b"GET /ws HTTP/1.1"), (6, b"")])
+    async def test_they_keep_nobody_out(self, gateway, key, addresses, says):
+        before = gateway.metric("soltape_gateway_gave_way_total")
+        with silent(gateway, 1_500, addresses, says):
+            assert (await asyncio.to_thread(asked, gateway, "/health/live")).status == 200
+            async with opened(gateway, key):
+                pass
+            # From an address of theirs, too.
+            async with opened(gateway, key, local_addr=("127.0.0.2", 0)):
+                pass
+        assert gateway.metric("soltape_gateway_gave_way_total") > before
+
+    def test_the_oldest_of_an_address_gives_way_and_others_stay(self, gateway):
+        other = _silent(gateway, "127.0.0.9", b"")
+        with other, silent(gateway, 257, 1) as crowd:
+            crowd[0].settimeout(WITHIN_S)
+            assert crowd[0].recv(1) == b""
+            for one in (other, crowd[-1]):
+                one.sendall(b"GET /health/live HTTP/1.1\r\n\r\n")
+                assert one.recv(15) == b"HTTP/1.1 200 OK"
 
 
 class TestBounds:

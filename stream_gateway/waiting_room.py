@@ -1,0 +1,74 @@
+"""Connections that are not let in yet: bounded, by address and altogether.
+
+Anybody can open sockets and say nothing. Where there are too many, the oldest that has not sent a
+whole head gives way at once, of the same address first: whoever means it has sent one by then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Protocol
+
+from stream_gateway.metrics import GAVE_WAY
+
+
+class Waiting(Protocol):
+    """A connection that waits."""
+
+    address: str
+
+    @property
+    def is_served(self) -> bool:
+        """Whether its head is whole, and no answer is on its way."""
+
+    def give_way(self) -> None:
+        """End at once."""
+
+    def stop(self) -> None:
+        """Be refused: the process ends."""
+
+
+class WaitingRoom:
+    """All of a process that wait, the oldest first."""
+
+    def __init__(self, most: int, most_of_address: int) -> None:
+        self._most = most
+        self._most_of_address = most_of_address
+        self._waiting: dict[Waiting, None] = {}
+        self._of_address: defaultdict[str, dict[Waiting, None]] = defaultdict(dict)
+
+    def enter(self, one: Waiting) -> None:
+        """Take one more in; another may have to give way."""
+        of_address = self._of_address[one.address]
+        if len(of_address) >= self._most_of_address:
+            self._make_room(of_address)
+        elif len(self._waiting) >= self._most:
+            self._make_room(self._waiting)
+        self._waiting[one] = of_address[one] = None
+
+    def leave(self, one: Waiting) -> None:
+        """Forget one; nothing happens where it has left already."""
+        if one in self._waiting:
+            del self._waiting[one]
+            del self._of_address[one.address][one]
+            if not self._of_address[one.address]:
+                del self._of_address[one.address]
+
+    def has_room_for(self, one: Waiting) -> bool:
+        """Return whether one that is in may be asked after: neither bound is passed."""
+        return (
+            len(self._waiting) <= self._most
+            and len(self._of_address[one.address]) <= self._most_of_address
+        )
+
+    def everybody(self) -> list[Waiting]:
+        """Return all that wait."""
+        return list(self._waiting)
+
+    def _make_room(self, among: dict[Waiting, None]) -> None:
+        for one in among:
+            if not one.is_served:
+                self.leave(one)
+                GAVE_WAY.inc()
+                one.give_way()
+                return

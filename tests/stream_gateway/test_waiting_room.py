@@ -1,0 +1,61 @@
+"""Who gives way where too many wait to be let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_gateway.waiting_room import WaitingRoom
+
+
+@dataclass(eq=False)
+class One:
+    address: str
+    is_served: bool = False
+    has_given_way: bool = False
+
+    def give_way(self) -> None:
+        self.has_given_way = True
+
+    def stop(self) -> None:
+        raise AssertionError
+
+
+def test_the_oldest_of_the_same_address_goes_first() -> None:
+    room = WaitingRoom(most=10, most_of_address=2)
+    first, second, third, other = One("a"), One("a"), One("a"), One("b")
+    for one in (other, first, second, third):
+        room.enter(one)
+    assert [one.has_given_way for one in (first, second, third, other)] == [True, *[False] * 3]
+
+
+def test_one_whose_head_is_whole_stays_and_whoever_comes_is_not_asked_after() -> None:
+    room = WaitingRoom(most=2, most_of_address=2)
+    served = [One("a", is_served=True), One("b", is_served=True)]
+    for one in served:
+        room.enter(one)
+    late = One("c")
+    room.enter(late)
+    assert not room.has_room_for(late)
+    room.leave(served[0])
+    assert room.has_room_for(late)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=60))
+def test_the_bounds_hold_over_all_that_are_silent(steps: list[tuple[str, bool, bool]]) -> None:
+    room = WaitingRoom(most=5, most_of_address=3)
+    inside: list[One] = []
+    for address, is_served, leaves in steps:
+        one = One(address, is_served)
+        room.enter(one)
+        inside = [each for each in [*inside, one] if not each.has_given_way]
+        if leaves:
+            room.leave(inside.pop(0))
+        assert room.everybody() == inside
+        served = sum(each.is_served for each in inside)
+        assert len(inside) <= max(5, served + 1)
+        for name in "abc":
+            own = [each for each in inside if each.address == name]
+            assert len(own) <= max(3, sum(each.is_served for each in own) + 1)
