@@ -7,7 +7,6 @@ What was there before is loaded by the caller: see `MintMarket.traders.known` an
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from pipeline.domain import curve, trending
@@ -32,9 +31,9 @@ from schemas.markets import (
     sold_pct,
     whole,
 )
-from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
+from schemas.solana.addresses import key as raw
 
-raw: Final = lru_cache(maxsize=1 << 16)(key)
 SOL_DIGITS: Final = 24 - 9  # a price is in 1e-24 SOL, a lamport is 1e-9
 MAX_POOLS: Final = 64
 QUARTER_MS: Final = QUARTER * 60_000

@@ -12,12 +12,13 @@ from redis.asyncio import Redis
 from infra.redis.client import ask
 from pipeline.agents.market.state import restore
 from pipeline.domain.holders import MOST_IN_MEMORY
-from pipeline.domain.market import MintMarket, SolUsd, raw
+from pipeline.domain.market import MintMarket, SolUsd
 from schemas.codec import CodecError, creation_from_proto, migration_from_proto, swap_from_proto
 from schemas.events import Creation, Migration, Swap
 from schemas.markets import exact_field, unpack_account, unpack_exact
 from schemas.proto.tape_pb2 import SlotBatch, TokenBalance
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
+from schemas.solana.addresses import key as raw
 
 MAX_TIME_MS: Final = (1 << 32) * 1000 - 1  # in 2106
 MAX_DECIMALS: Final = 255

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.domain.market import MintMarket, Pool, Token, raw
+from pipeline.domain.market import MintMarket, Pool, Token
 from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import oldest_score
 from schemas.markets import (
@@ -24,6 +24,7 @@ from schemas.markets import (
     unpack_pool,
 )
 from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
+from schemas.solana.addresses import key as raw
 
 Command = tuple[Any, ...]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from pipeline.domain.lots import Holding
@@ -93,7 +92,6 @@ def entry_at(place: Place, holding: Holding) -> Entry:
     return Entry(wallet, raw_address(wallet), mint, raw_address(mint), holding)
 
 
-@lru_cache(1 << 16)
 def raw_address(text: str) -> bytes:
     """Return the bytes of an address; raises CodecError."""
     try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 
-from pipeline.domain.market import MAX_POOLS, QUARTER_MS, MintMarket, raw
+from pipeline.domain.market import MAX_POOLS, QUARTER_MS, MintMarket
 from schemas.events import Commitment, Migration, Swap
 from schemas.markets import MINUTE, window
 from schemas.money import WSOL
+from schemas.solana.addresses import key as raw
 from schemas.solana.addresses import text
 
 T0_MS = QUARTER_MS * 1_900_000
