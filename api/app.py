@@ -17,6 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from api.access.charge import Charges
 from api.access.gate import Gate
+from api.access.sessions import Sessions
 from api.dashboard.routes import Dashboard
 from api.docs import openapi
 from api.docs import page as docs
@@ -53,9 +54,11 @@ _CORS: Final[dict[str, Any]] = {
 def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     """Return the application; it connects when it is first asked, and closes with the server.
 
-    A demo key is told to the dashboard on this machine.
+    With a demo key the dashboard's one-time links give browsers its grant; the key itself is not
+    served.
     """
     services = Services(settings)
+    sessions = None if demo_key is None else Sessions(services.stores.access, demo_key)
     charges = Charges(services.stores.access)
     access_log = AccessLog(settings)
 
@@ -77,7 +80,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours are `metrics`
         redirect_slashes=False,  # a redirect would name whatever host the caller named
     )
-    page = app.state.dashboard = Dashboard(settings, demo_key)
+    page = app.state.dashboard = Dashboard(settings, sessions)
     app.state.services = services
     app.state.document = cache(partial(docs.document_of, app))  # of the routes, added below
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
@@ -94,6 +97,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         charges=charges,
         open_paths=system.OPEN | docs.OPEN | page.open,
         most_in_flight=settings.api_max_concurrent_per_key,
+        sessions=sessions,
     )
     app.add_middleware(Guard, settings=settings)
     if settings.api_cors_origins:

@@ -21,8 +21,8 @@ log = structlog.get_logger(__name__)
 @click.option(
     "--demo-key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Make a key for trying things out, and leave it in this file. The page at / has it, on "
-    "this machine.",
+    help="Make a key for trying things out, and leave it in this file. `soltape keys link` then "
+    "lets a browser use it.",
 )
 def api(demo_key: Path | None) -> None:
     """Serve the REST API, until Ctrl-C.

@@ -284,3 +284,16 @@ API_KEY_CONNECTIONS: Final = Key(
     CONNECTION_LEASE_S,
     "WebSocket connection -> when its lease ends, ms; renewed by its gateway while it is open",
 )
+
+# Passes (`api.access.passes`), by the SHA-256 of their secret in hex; each holds the fingerprint of
+# the API key that it leads to.
+
+API_LINK: Final = Key(
+    "access:link:{hash}", "string", "api", HOUR_S, "a link that lets one browser in, once"
+)
+API_SESSION: Final = Key(
+    "access:session:{hash}", "string", "api", 30 * DAY_S, "the session of a browser"
+)
+API_TICKET: Final = Key(
+    "access:ticket:{hash}", "string", "api", 60, "a ticket that opens one WebSocket"
+)

@@ -26,10 +26,16 @@ import structlog
 from prometheus_client import Counter
 from redis.exceptions import RedisError
 
-from api.access import keys, refusals
+from api.access import keys, passes, refusals
 from api.access.script import Asks, load
 from schemas.plans import PLANS, Plan
-from schemas.redis_keys import API_KEY, API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
+from schemas.redis_keys import (
+    API_KEY,
+    API_KEY_CONNECTIONS,
+    API_TICKET,
+    CONNECTION_LEASE_S,
+    tag_of_key,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -125,15 +131,10 @@ class Admission:
         self._is_away = False
 
     async def admit(self, key_text: str | None) -> Admitted:
-        """Let a connection in, or raise Refusal."""
+        """Let a connection in by a key or by a ticket for one; raises Refusal."""
         key_id = None
         try:
-            if not key_text:
-                raise refused(refusals.missing(_HOW))
-            try:
-                fingerprint = keys.parse(key_text)
-            except keys.KeyMalformed as reason:
-                raise refused(refusals.malformed(str(reason))) from None
+            fingerprint = await self._fingerprint(key_text or "")
             key_id = keys.key_id(fingerprint)
             admitted = await self._admit(fingerprint, key_id)
         except Refusal as refusal:
@@ -183,6 +184,25 @@ class Admission:
             log.info("leases are renewed again")
         self._is_away = False
 
+    async def _fingerprint(self, text: str) -> str:
+        if not text:
+            raise refused(refusals.missing(_HOW))
+        if text.startswith(passes.TICKET):
+            return await self._spend(text.removeprefix(passes.TICKET))
+        try:
+            return keys.parse(text)
+        except keys.KeyMalformed as reason:
+            raise refused(refusals.malformed(str(reason))) from None
+
+    async def _spend(self, ticket: str) -> str:
+        try:
+            fingerprint = await passes.spend(self._redis, API_TICKET, ticket)
+        except (RedisError, OSError) as error:
+            raise _unavailable(error) from None
+        if fingerprint is None:
+            raise refused(refusals.malformed("The ticket was used before, or it has expired"))
+        return fingerprint
+
     async def _admit(self, fingerprint: str, key_id: str) -> Admitted:
         lease_id = f"{self._process}-{next(self._numbers):x}"
         try:
@@ -191,8 +211,7 @@ class Admission:
             )
         except (RedisError, OSError) as error:
             self._unreleased[fingerprint, lease_id] = _lease_end_s()  # it may have been given
-            log.warning("store does not answer", store=STORE, reason=_words(error))
-            raise refused(refusals.store_unavailable(STORE)) from None
+            raise _unavailable(error) from None
         except asyncio.CancelledError:  # the caller left meanwhile
             self._unreleased[fingerprint, lease_id] = _lease_end_s()
             raise
@@ -264,6 +283,11 @@ def refused(problem: refusals.Problem) -> Refusal:
     """Return a problem of `api.access` as the end of a handshake."""
     kind = problem.kind
     return Refusal(kind.status, kind.code, problem.detail, problem.headers, title=kind.title)
+
+
+def _unavailable(error: Exception) -> Refusal:
+    log.warning("store does not answer", store=STORE, reason=_words(error))
+    return refused(refusals.store_unavailable(STORE))
 
 
 def _too_many(plan: Plan) -> Refusal:

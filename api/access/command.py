@@ -14,13 +14,15 @@ import orjson
 from redis.connection import parse_url
 from redis.exceptions import RedisError
 
-from api.access import durability, register, transfer
+from api.access import demo, durability, passes, register, transfer
 from api.access.keys import Record, check_words, new, parse
 from api.access.register import IdTaken, NoSuchKey
+from infra.local.running import DEMO_KEY
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings, load
 from infra.telemetry import host_of
 from schemas.plans import FREE, PLANS, Plan
+from schemas.redis_keys import API_LINK
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ def keys() -> None:
       soltape keys list
       soltape keys usage --month 2026-11
       soltape keys revoke 3f9a0c1d2e4b
+      soltape keys link                  # lets a browser in, beside `soltape up`
       soltape keys export keys.jsonl     # and into another Redis:
       soltape keys import keys.jsonl
     """
@@ -173,6 +176,35 @@ def revoke(key: str) -> None:
     since = record.revoked_ms
     state = "refused from now on" if since is None else f"revoked since {_moment(since)}"
     click.echo(f"{record.id} ({record.display}, {record.name}) is {state}")
+
+
+@keys.command()
+def link() -> None:
+    """Print a link that lets one browser in, once, within an hour.
+
+    For the page of `soltape up`, in its folder: who can read the demo key there (SOLTAPE_DATA)
+    can let a browser use it. That browser is let in for 30 days; revoking the demo key ends that.
+    """
+    settings = load()
+    file = settings.soltape_data / DEMO_KEY
+    try:
+        key = demo.read(file)
+    except (OSError, demo.DemoKeyUnusable) as error:
+        raise click.ClickException(str(error)) from None
+    if key is None:
+        raise click.ClickException(
+            f"{file} does not exist. `soltape up` makes a demo key where it starts Redis; for an "
+            "API elsewhere give the page a key: soltape keys create --name browser"
+        )
+
+    async def make(redis: Pipelined) -> str:
+        record = await register.read(redis, parse(key))
+        if record is None or record.revoked_ms is not None:
+            state = "not known here" if record is None else "revoked"
+            raise NoSuchKey(f"the key in {file} is {state}: start `soltape up` again")
+        return await passes.issue(redis, API_LINK, record.fingerprint)
+
+    click.echo(f"{settings.api_url}/?token={_run(settings, make)}")
 
 
 @keys.command()

@@ -25,11 +25,11 @@ async def ensure(redis: Asks, file: Path) -> str:
     one. Raises DemoKeyUnusable, RedisError.
     """
     try:
-        text = _read(file)
+        text = read(file)
         if text is None:
             text = new()
             if not private_file.create(file, f"{text}\n"):  # another process was first
-                text = _read(file) or text
+                text = read(file) or text
         record = await _known(redis, text)
         if record.revoked_ms is not None:
             text = new()
@@ -51,7 +51,11 @@ async def _known(redis: Asks, text: str) -> Record:
     return record
 
 
-def _read(file: Path) -> str | None:
+def read(file: Path) -> str | None:
+    """Return the demo key of a file, None if there is no file.
+
+    Raises DemoKeyUnusable, OSError.
+    """
     try:
         with file.open("rb") as opened:
             data = opened.read(LENGTH + 2)  # and the end of its line

@@ -3,16 +3,17 @@
 Deny by default. Only paths that the application names as open, and OPTIONS, pass without a grant;
 anything else is answered here with 401, whether such a path exists or not.
 
-A grant comes from a key in the header `x-api-key`, sent once. A text that cannot be a key is
-refused without asking Redis; the rest is one step there (`api.access.charge`). Routes find the
-`Grant` in the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
+A grant comes from a key in the header `x-api-key`, sent once; without one, from the session of a
+browser (`api.access.sessions`), where there are sessions. A text that cannot be a key is refused
+without asking Redis; the rest is one step there (`api.access.charge`). Routes find the `Grant` in
+the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
 say what is left of the rate and the credits. An answer with 5xx costs nothing.
 
 While the Redis of the keys does not answer, no request is let in: 503 `store_unavailable`. To let
 requests in unseen would give away what others pay for, and most answers need the same Redis.
 
 `/api/health` is open in a reduced form; a key that is sent to it must be good, but it answers
-without Redis too.
+without Redis too. A browser sends a cookie unasked, so one that is not valid changes nothing there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from api.access import keys, refusals
 from api.access.charge import STORE, Charges
 from api.access.grants import Grant, Refusal
 from api.access.in_flight import InFlight
+from api.access.sessions import Sessions
 from api.http import problems
 from api.http.errors import CONCURRENCY_EXCEEDED, CREDITS_SPENT, RATE_EXCEEDED, Problem
 from api.stores.clients import unavailable
@@ -36,7 +38,7 @@ from schemas.plans import MINUTE_S, PLANS, Plan
 
 HEADER: Final = b"x-api-key"
 HEALTH: Final = "/api/health"
-FREE: Final = frozenset({HEALTH, "/api/usage"})
+FREE: Final = frozenset({HEALTH, "/api/usage", "/websocket-ticket"})
 """Paths that cost no credit. They count for the rate."""
 
 _COST: Final = 1
@@ -54,11 +56,17 @@ class Gate:
     """ASGI middleware around the routes. Requests come with an id in their state."""
 
     def __init__(
-        self, app: ASGIApp, charges: Charges, open_paths: Collection[str], most_in_flight: int
+        self,
+        app: ASGIApp,
+        charges: Charges,
+        open_paths: Collection[str],
+        most_in_flight: int,
+        sessions: Sessions | None = None,
     ) -> None:
         self._app = app
         self._charges = charges
         self._open_paths = frozenset(open_paths)
+        self._sessions = sessions
         self._in_flight = InFlight(most_in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,16 +74,13 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = scope["path"]
-        sent = [value for name, value in scope["headers"] if name == HEADER]
-        is_open = path in self._open_paths or scope["method"] == "OPTIONS"
-        if is_open and not (sent and path == HEALTH):
-            await self._app(scope, receive, send)
-            return
         try:
-            fingerprint = _fingerprint(sent)
+            fingerprint = await self._holder(scope)
         except Problem as problem:
             await problems.response(problem, scope)(scope, receive, send)
+            return
+        if fingerprint is None:
+            await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})["key_id"] = keys.key_id(fingerprint)
         if not self._in_flight.enter(fingerprint):
@@ -85,6 +90,24 @@ class Gate:
             await self._answer(fingerprint, scope, receive, send)
         finally:
             self._in_flight.leave(fingerprint)
+
+    async def _holder(self, scope: Scope) -> str | None:
+        """Return the fingerprint of the key to charge, None on an open path; raises Problem."""
+        is_open = scope["path"] in self._open_paths or scope["method"] == "OPTIONS"
+        if is_open and scope["path"] != HEALTH:
+            return None
+        if sent := [value for name, value in scope["headers"] if name == HEADER]:
+            return _fingerprint(sent)
+        if self._sessions is not None:
+            try:
+                if fingerprint := await self._sessions.holder(scope["headers"]):
+                    return fingerprint
+            except Problem:
+                if not is_open:
+                    raise
+        if not is_open:
+            raise refusals.missing(_SEND_ONE)
+        return None
 
     async def _answer(self, fingerprint: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -139,8 +162,6 @@ class Gate:
 
 
 def _fingerprint(sent: list[bytes]) -> str:
-    if not sent:
-        raise refusals.missing(_SEND_ONE)
     if len(sent) > 1:
         raise refusals.malformed("Send `x-api-key` once, got it several times")
     try:

@@ -4,8 +4,10 @@ The page may run nothing but its own files, and talk to this address and to WebS
 there are is decided as the API starts: those of the folder's files, so nothing else can be asked
 for. A file that changes is read anew.
 
-`GET /dashboard.json` tells where the WebSocket is, and a key to try things with where all of it is
-one person's machine.
+`GET /dashboard.json` says where the WebSocket is and whether this browser has a session. A session
+begins with a one-time link, `GET /?token=...`, and stands for the demo key, which no answer holds.
+`POST /websocket-ticket` gives the page, by its key or session, what opens one WebSocket: no key
+gets into an address, and no cookie is asked for on another port.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ import orjson
 import structlog
 from fastapi import APIRouter, Request, Response
 
+from api.access.sessions import Sessions, ticket
+from api.dashboard import link
 from api.http.assets import Asset
 from api.http.errors import NOT_FOUND, Problem
+from api.http.state import grant, services
 from infra.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -30,6 +35,7 @@ log = structlog.get_logger(__name__)
 FOLDER: Final = Path(str(files("api.dashboard").joinpath("page")))
 PAGE: Final = "index.html"
 START: Final = "/dashboard.json"
+TICKET: Final = "/websocket-ticket"
 _POLICY: Final = (
     "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -52,16 +58,15 @@ _MEDIA_TYPES: Final = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
-# Who comes through a proxy is no neighbour, whatever address the proxy itself has.
-_OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_NO_STORE: Final = {"cache-control": "no-store"}
 
 
 class Dashboard:
     """The files that there are as the process starts, by path; none where it is off."""
 
-    def __init__(self, settings: Settings, demo_key: str | None) -> None:
+    def __init__(self, settings: Settings, sessions: Sessions | None) -> None:
         self.gateway_url = settings.gateway_url
-        self.demo_key = demo_key
+        self.sessions = sessions
         self.files: dict[str, _File] = {}
         if not settings.api_dashboard:
             return
@@ -76,24 +81,41 @@ class Dashboard:
         area = APIRouter(include_in_schema=False)
         if self.files:
             area.add_api_route(START, beginning)
+            area.add_api_route(TICKET, websocket_ticket, methods=["POST"])
         for path in self.files:
-            area.add_api_route(path, file)
+            area.add_api_route(path, root if path == "/" else file)
         return area
 
     @property
     def open(self) -> frozenset[str]:
-        """Return the paths that need no grant: all of them."""
+        """Return the paths that need no grant: all that read."""
         return frozenset((START, *self.files)) if self.files else frozenset()
 
 
 async def beginning(request: Request) -> Response:
-    """Answer with what the page asks first."""
+    """Answer with what the page asks first; `session` is null where no links are served."""
     dashboard: Dashboard = request.app.state.dashboard
-    answer = {
-        "websocket_url": _websocket_url(dashboard.gateway_url, request),
-        "demo_key": dashboard.demo_key if _is_at_home(request) else None,
-    }
-    return Response(orjson.dumps(answer), 200, {"cache-control": "no-store"}, "application/json")
+    session = None
+    if dashboard.sessions is not None:
+        session = await dashboard.sessions.holder(request.headers.raw) is not None
+    url = _websocket_url(dashboard.gateway_url, request)
+    return _json({"websocket_url": url, "session": session})
+
+
+async def websocket_ticket(request: Request) -> Response:
+    """Answer with a ticket of the key that the request was granted by."""
+    granted = grant(request)
+    assert granted is not None, "the path is not open"
+    access = services(request).stores.access
+    return _json({"ticket": await ticket(access, granted.fingerprint)})
+
+
+async def root(request: Request) -> Response:
+    """Answer with the page; open a link first, so that its token leaves the address bar."""
+    dashboard: Dashboard = request.app.state.dashboard
+    if dashboard.sessions is not None and "token" in request.query_params:
+        return await link.opened(dashboard.sessions, request.query_params["token"])
+    return await file(request)
 
 
 async def file(request: Request) -> Response:
@@ -146,26 +168,12 @@ def _websocket_url(setting: str | None, request: Request) -> str | None:
     return f"{url.scheme}://{place}" + (f":{url.port}" if url.port else "")
 
 
-def _is_at_home(request: Request) -> bool:
-    """Tell whether a request comes from a page or program of this very machine.
-
-    The address alone does not say so: a proxy is a neighbour of ours, and so is a browser that
-    shows a stranger's page, which would be told by its origin, or by the name it gives us.
-    """
-    headers = request.headers
-    here = f"http://{headers.get('host', '')}"
-    return (
-        request.client is not None
-        and _is_loopback(request.client.host)
-        and _is_loopback(_host(request))
-        and not any(name in headers for name in _OF_PROXIES)
-        and headers.get("origin", here) == here
-        and headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-    )
+def _json(answer: dict[str, object]) -> Response:
+    return Response(orjson.dumps(answer), 200, _NO_STORE, "application/json")
 
 
 def _host(request: Request) -> str:
-    """Return the name that a caller knows us by, without the port; empty where he says none."""
+    """Return the name that a caller knows us by, without the port; empty if it sends none."""
     try:
         return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     except ValueError:

@@ -16,6 +16,7 @@ from infra.local import folder_lock, private_file
 
 LOCK: Final = "up.lock"
 ADDRESSES: Final = "addresses.json"
+DEMO_KEY: Final = "demo-key"
 
 
 class AlreadyRunning(Exception):

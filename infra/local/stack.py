@@ -32,6 +32,7 @@ from infra.local.process import (
     require_free_port,
     reserve_port,
 )
+from infra.local.running import DEMO_KEY
 from infra.redis import embedded as redis
 from infra.settings import EVERYWHERE, LOOPBACK, Settings
 from infra.telemetry import host_of
@@ -44,7 +45,6 @@ CLICKHOUSE_PORT: Final = 8123
 REDIS_PORT: Final = 6379
 GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
-DEMO_KEY: Final = "demo-key"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 _MAY_HOLD_KEYS: Final = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from infra.local.child import Child, NeverServed, TapeEnded, put_aside
 from infra.local.folder_lock import FolderInUse
 from infra.local.screen import Screen
 from infra.local.stack import Stack, Wishes, plan
+from infra.local.tether import tethered
 from infra.settings import load_own
 from infra.telemetry import configure_logging
 
@@ -75,7 +77,7 @@ def up(
 
     Starts Kafka, ClickHouse, Redis and a chain, each unless a setting says where yours is, then
     `soltape ingest`, `soltape agents`, `soltape api` and `soltape gateway`. It prints where each
-    part is, an API key and a first request to try, then one line a second: the newest slot,
+    part is, a link to the page and a first request to try, then one line a second: the newest slot,
     transactions and swaps a second, how long a transaction takes from the chain to ingest, and how
     many slots Redis and ClickHouse are behind what is confirmed.
 
@@ -273,13 +275,14 @@ def _overview(stack: Stack, children: Sequence[Child]) -> str:
     return "\n".join(lines)
 
 
-def _welcome(stack: Stack) -> str:
+def _welcome(stack: Stack, link: str) -> str:
     """Return what to do first, once everything serves."""
     settings = stack.settings
     url = settings.api_url
     lines = ["", f"  The API serves at {url}, its documentation at {url}/docs"]
     if settings.api_dashboard:
-        lines.insert(1, f"  Watch it live at {url}/")
+        again = "   (opens once; `soltape keys link` prints another)" if link else ""
+        lines.insert(1, f"  Watch it live at {link or url + '/'}{again}")
     try:
         key = stack.demo_key.read_text().strip() if stack.demo_key else ""
     except OSError:  # it was taken away in the meantime
@@ -295,6 +298,27 @@ def _welcome(stack: Stack) -> str:
     return "\n".join([*lines, ""])
 
 
+async def _link(stack: Stack) -> str:
+    """Return a one-time link to the page; empty where there is none."""
+    if stack.demo_key is None or not stack.settings.api_dashboard:
+        return ""
+    process = await asyncio.create_subprocess_exec(
+        *tethered([sys.executable, "-m", "infra.cli", "keys", "link"]),
+        env={**os.environ, **stack.environment()},
+        start_new_session=True,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        log.warning("no link to the page", reason=said.decode().strip())
+    return out.decode().strip()
+
+
 async def _tell(stack: Stack, children: Sequence[Child], screen: Screen) -> None:
     host = f"http://{stack.settings.metrics_host}"
     ingest = f"{host}:{stack.settings.metrics_port_ingest}/metrics"
@@ -307,7 +331,7 @@ async def _tell(stack: Stack, children: Sequence[Child], screen: Screen) -> None
     while True:
         if not is_welcomed and all(child.served.is_set() for child in children):
             is_welcomed = True
-            screen.say(_welcome(stack))
+            screen.say(_welcome(stack, await _link(stack)))
         now, behind = await asyncio.gather(live_line.read(ingest), live_line.read_stores_lag(books))
         if now is None or before is None or now.slot != before.slot:
             moved_s = time.monotonic()

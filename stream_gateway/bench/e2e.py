@@ -21,7 +21,6 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 from infra.bench import progress, report
 from infra.bench.roles import BenchFailed, Metrics, quantile, scrape, stack, wait_until
 from infra.local import running
-from infra.local.stack import DEMO_KEY
 from stream_gateway.bench.mix import swaps
 
 HOST: Final = "127.0.0.1"
@@ -110,7 +109,7 @@ def e2e(quick: bool, rate: float, seconds: float | None) -> None:
     with tempfile.TemporaryDirectory(prefix="soltape-bench-") as name:
         folder = Path(name)
         with stack(folder, "--rate", str(rate / SWAPS_PER_TRANSACTION), "--seed", "1") as up:
-            key_file = folder / DEMO_KEY
+            key_file = folder / running.DEMO_KEY
             wait_until(lambda: _has_moved(folder) and key_file.exists(), (up,))
             addresses = running.addresses(folder)
             url = (

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +36,19 @@ class Up:
     @property
     def key(self) -> str:
         return (self.folder / "demo-key").read_text().strip()
+
+    def link(self) -> str:
+        """Print a one-time link to the page."""
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.cli", "keys", "link"],
+            cwd=self.folder,
+            env={**os.environ, "SOLTAPE_DATA": str(self.folder)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout.strip()
 
     def gateway(self) -> psutil.Process | None:
         """The process of the gateway that runs now."""

@@ -7,6 +7,7 @@ import { duration } from "./lib/format.js";
 import { Keys, showKeyForm } from "./lib/keys.js";
 import { Connection } from "./lib/socket.js";
 import { keep, recall } from "./lib/storage.js";
+import { ticketed } from "./lib/ticketed_socket.js";
 
 // Path, what the menu says, module. A page with a parameter has it as the rest of its path.
 const PAGES = [
@@ -86,12 +87,10 @@ async function readSettings() {
   }
 }
 
-function gatewayAddress(settings, path, key) {
+function gatewayAddress(settings, path) {
   const here = new URL("/", location.href);
   here.protocol = here.protocol === "https:" ? "wss:" : "ws:";
-  const url = new URL(path, settings.websocket_url ?? here);
-  url.searchParams.set("api_key", key);
-  return url.href;
+  return new URL(path, settings.websocket_url ?? here).href;
 }
 
 /** Why the gateway may have refused us, in words: the API tells of the key what browsers do not. */
@@ -142,18 +141,20 @@ function showConnection(connections) {
 
 class Shell {
   constructor(settings) {
-    this.keys = new Keys(settings.demo_key ?? null);
+    this.keys = new Keys(settings.session);
     this.api = createApi({
       key: () => this.keys.current,
-      onKeyRefused: (failure) => this.askForKey(failure.message),
+      onKeyRefused: (failure) => this.askForKey(this.keys.refused(failure)),
     });
+    const ticket = async () => (await this.api.post("/websocket-ticket", {})).ticket;
     const connection = (path, other) =>
       new Connection({
         url: () => {
           other().rest(); // some plans have one connection
-          return this.keys.current && gatewayAddress(settings, path, this.keys.current);
+          return this.keys.letIn ? gatewayAddress(settings, path) : null;
         },
         diagnose: () => diagnose(this.api),
+        WebSocketClass: ticketed(ticket),
       });
     this.socket = connection("/ws", () => this.trending);
     this.trending = connection("/ws/trending-pairs", () => this.socket);
@@ -164,7 +165,7 @@ class Shell {
     this.connections((each) =>
       each.onState(({ state }) => {
         // Was it the key? Then the API refuses it as well, and another is asked for.
-        if (state === "refused" && this.keys.current) this.api.get("/api/usage").catch(() => {});
+        if (state === "refused" && this.keys.letIn) this.api.get("/api/usage").catch(() => {});
       }),
     );
   }
@@ -212,7 +213,7 @@ class Shell {
     const found = route();
     this.menu(found?.page);
     if (!found) return this.problem("There is no such page", link("#/live", "Go to Live"));
-    if (this.keys.current === null) return this.askForKey();
+    if (!this.keys.letIn) return this.askForKey();
     const number = this.shown;
     fill(main, element("p", { class: "empty" }, "Loading …"));
     let page;
@@ -270,6 +271,7 @@ class Shell {
   askForKey(reason = "") {
     this.leave();
     this.connections((each) => each.close());
+    this.showKey();
     document.title = "API key – Soltape";
     const root = element("div", { class: "page" });
     fill(main, root);

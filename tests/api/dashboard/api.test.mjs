@@ -48,6 +48,20 @@ test("a get sends the key and the query, lists repeated, what is null left out",
   assert.equal(requests[0].headers["x-api-key"], "soltape_k");
 });
 
+test("the session of the browser goes along where no key is sent", async () => {
+  const sent = [];
+  for (const key of ["soltape_k", null]) {
+    await asking((response) => response.end("{}"), (api) => api.get("/x"), {
+      key: () => key,
+      fetcher: async (path, { credentials, headers }) => {
+        sent.push([credentials, "x-api-key" in headers]);
+        return new Response("{}");
+      },
+    });
+  }
+  assert.deepEqual(sent, [["omit", true], ["same-origin", false]]);
+});
+
 test("a post sends JSON", async () => {
   const { requests } = await asking((response) => response.end("{}"), (api) => api.post("/b", { mints: ["M"] }));
   assert.equal(requests[0].method, "POST");

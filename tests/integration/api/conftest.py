@@ -44,6 +44,16 @@ def api(serve: Serve) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def demo(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An API with a demo key, as `soltape up` runs it; its keys are in a database of their own."""
+    folder = tmp_path_factory.mktemp("demo")
+    keys_url = f"{stores.redis_url.rpartition('/')[0]}/5"
+    settings = stores.model_copy(update={"access_redis_url": keys_url})
+    with served(settings, folder, "--demo-key", str(folder / "demo-key")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def shared_simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     base = tmp_path_factory.getbasetemp()

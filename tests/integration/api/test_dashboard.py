@@ -1,4 +1,4 @@
-"""The dashboard as the API serves it: its files and nothing else, and who is told the demo key."""
+"""The dashboard as the API serves it: its files and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from api.server import listen, server_of
 from infra.local.process import free_port
 from infra.settings import Settings
 
-DEMO_KEY = "soltape_" + "d" * 39
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -27,12 +26,12 @@ MEDIA_TYPES = {
 
 
 @asynccontextmanager
-async def serving(demo_key=None, **changed):
+async def serving(**changed):
     """Serve an API as `soltape api` does; the dashboard asks no store."""
     settings = Settings(
         _env_file=None, api_port=free_port(), metrics_port_api=free_port(), **changed
     )
-    server = server_of(create_app(settings, demo_key), settings)
+    server = server_of(create_app(settings), settings)
     with listen(settings) as listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -210,34 +209,9 @@ async def test_the_page_is_told_where_the_websocket_is(folder, setting, host, to
         assert answer.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize(
-    ("headers", "is_told"),
-    [
-        ({}, True),
-        ({"host": "localhost:8000"}, True),
-        ({"host": "[::1]:8000"}, True),
-        ({"sec-fetch-site": "same-origin"}, True),
-        ({"host": "localhost:8000", "origin": "http://localhost:8000"}, True),
-        # A proxy on this machine is a neighbour, whoever sent it.
-        ({"x-forwarded-for": "192.0.2.7"}, False),
-        ({"forwarded": "for=192.0.2.7"}, False),
-        ({"via": "1.1 proxy"}, False),
-        ({"host": "tape.example.com"}, False),
-        # A stranger's page in a browser on this machine, by its own name (DNS rebinding) or not.
-        ({"host": "evil.example:8000"}, False),
-        ({"origin": "https://evil.example"}, False),
-        ({"origin": "null"}, False),
-        ({"sec-fetch-site": "cross-site"}, False),
-    ],
-)
-async def test_the_demo_key_is_told_at_home_alone(folder, headers, is_told):
-    async with serving(DEMO_KEY, api_cors_origins="*") as client:
-        answer = await client.get("/dashboard.json", headers=headers)
-        assert answer.json()["demo_key"] == (DEMO_KEY if is_told else None)
-        assert answer.headers["cache-control"] == "no-store"
-        assert (DEMO_KEY in answer.text) == is_told
-
-
-async def test_without_a_demo_key_none_is_told(folder):
+async def test_without_a_demo_key_there_are_no_sessions_and_links_do_nothing(folder):
     async with serving() as client:
-        assert (await client.get("/dashboard.json")).json()["demo_key"] is None
+        assert (await client.get("/dashboard.json")).json()["session"] is None
+        opened = await client.get("/", params={"token": "A" * 43})
+        assert (opened.status_code, opened.text) == (200, (folder / "index.html").read_text())
+        assert "set-cookie" not in opened.headers

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, StorageState, expect, sync_playwright
 
 from infra.bench.roles import stack
 from infra.local.running import addresses
@@ -90,13 +90,28 @@ def token(up: Up) -> dict[str, Any]:
     return trending(up)[0]
 
 
+@pytest.fixture(scope="module")
+def session(browser: Browser, up: Up) -> StorageState:
+    """The cookie of a browser that a link let in."""
+    context = browser.new_context()
+    context.new_page().goto(up.link())
+    state = context.storage_state()
+    context.close()
+    assert len(state["cookies"]) == 1
+    return state
+
+
 @pytest.fixture
-def look(browser: Browser, up: Up) -> Iterator[Look]:
-    """Open a page in a browser of its own: `look("trending")`. What goes wrong there fails."""
+def look(browser: Browser, up: Up, session: StorageState) -> Iterator[Look]:
+    """Open a page in a browser of its own: `look("trending")`. What goes wrong there fails.
+
+    At the address of `up` the browser was let in by a link, unless `storage_state` is given.
+    """
     visits: list[Visit] = []
 
     def open_page(path: str | None = "live", url: str = up.url, **context: Any) -> Visit:
-        made = browser.new_context(**{"viewport": WIDE, **context})
+        let_in = session if url == up.url else None
+        made = browser.new_context(**{"viewport": WIDE, "storage_state": let_in, **context})
         hosts = {urlsplit(each).netloc for each in (url, up.addresses["GATEWAY_URL"])}
         visit = Visit(made, url, hosts)
         visits.append(visit)

@@ -9,7 +9,7 @@ import time
 import pytest
 from redis.exceptions import RedisError
 
-from api.access import register
+from api.access import register, sessions
 from api.access.keys import Record, new, parse
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
@@ -138,6 +138,26 @@ async def test_what_is_no_key_is_refused_without_asking_redis(text, code):
     assert body.keys() == {"type", "title", "status", "detail", "instance", "code", "request_id"}
     assert body["instance"] == "/ws"
     assert "secret" not in str(body)
+
+
+async def test_a_ticket_lets_one_connection_of_its_key_in(redis):
+    text = await made(redis, "pro")
+    ticket = await sessions.ticket(redis, parse(text))
+    doors = admission(redis)
+    inside = await doors.admit(ticket)
+    assert (inside.fingerprint, inside.plan.name) == (parse(text), "pro")
+    for used in (ticket, "ticket_", "ticket_" + "A" * 43):
+        with pytest.raises(Refusal, match="The ticket was used before") as refusal:
+            await doors.admit(used)
+        assert (refusal.value.status, refusal.value.code) == (401, "key_malformed")
+    second = await sessions.ticket(redis, parse(text))
+    with pytest.raises(Refusal, match="1 connection at once"):
+        await doors.admit(second)
+    await register.revoke(redis, parse(text), 1)
+    third = await sessions.ticket(redis, parse(text))
+    with pytest.raises(Refusal) as refusal:
+        await doors.admit(third)
+    assert refusal.value.code == "key_revoked"
 
 
 async def test_a_key_that_was_never_made_is_refused_and_not_made(redis):

@@ -117,9 +117,9 @@ def test_page_documentation_and_api_are_at_one_address(proxy, gateway):
     assert usage.json()["plan"] == "enterprise"
 
 
-def test_behind_a_proxy_the_page_finds_the_websocket_there_and_no_key(proxy):
+def test_behind_a_proxy_the_page_finds_the_websocket_there_and_no_session(proxy):
     url, _ = proxy
-    assert httpx.get(f"{url}/dashboard.json").json() == {"websocket_url": None, "demo_key": None}
+    assert httpx.get(f"{url}/dashboard.json").json() == {"websocket_url": None, "session": False}
 
 
 async def heard(client, kind):

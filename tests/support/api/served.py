@@ -66,6 +66,24 @@ class Served:
             lines: list[str] = answer.read().decode().splitlines()
             return lines
 
+    def link(self) -> str:
+        """Print a one-time link to the page, as a user of the folder does."""
+        done = self.run("keys", "link")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `soltape` with the settings of the process."""
+        return subprocess.run(
+            [sys.executable, "-m", "infra.cli", *command],
+            cwd=self.settings.soltape_data,
+            env=_environment(self.settings),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
     def stop(self) -> None:
         """Ask it to stop, and wait until it has."""
         self.process.send_signal(signal.SIGTERM)
@@ -73,7 +91,8 @@ class Served:
 
 
 @contextmanager
-def served(settings: Settings, folder: Path) -> Iterator[Served]:
+def served(settings: Settings, folder: Path, *options: str) -> Iterator[Served]:
+    """Run `soltape api` with options on the stores of settings."""
     settings = settings.model_copy(
         update={
             "soltape_data": folder,
@@ -86,7 +105,7 @@ def served(settings: Settings, folder: Path) -> Iterator[Served]:
     log = folder / "api.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            bound([sys.executable, "-m", "infra.cli", "api"]),
+            bound([sys.executable, "-m", "infra.cli", "api", *options]),
             cwd=folder,
             env=_environment(settings),
             stdout=output,

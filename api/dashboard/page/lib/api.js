@@ -1,4 +1,5 @@
-// The API of the same address, asked with the key. What goes wrong is a Failure in words.
+// The API of the same address, asked with the key, else with the session of this browser, if it has
+// one. What goes wrong is a Failure in words.
 
 const LONGEST_MS = 15_000;
 
@@ -41,7 +42,7 @@ export function createApi({ key, onKeyRefused = () => {}, fetcher = (...all) => 
         ...init,
         headers,
         cache: "no-store",
-        credentials: "omit",
+        credentials: withKey ? "omit" : "same-origin",
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       });
       body = await response.text();

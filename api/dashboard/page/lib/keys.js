@@ -5,25 +5,36 @@ import { keep, recall } from "./storage.js";
 
 const FORM = /^soltape_[0-9A-Za-z]{39}$/;
 
-/** Which key is used: the stored one, else the demo key that the page was served with. */
+/**
+ * What lets this page in: the stored key, else the session that a one-time link began. `session` is
+ * whether there is one, null where no links are served. The page never has the key of a session.
+ */
 export class Keys {
-  constructor(demo) {
-    this.demo = demo;
+  constructor(session) {
+    this.session = session;
     this._stored = recall("key", { forGood: false }) ?? recall("key");
   }
 
+  /** The key to send; null: none, the browser sends the session by itself. */
   get current() {
-    return this._stored ?? this.demo;
+    return this._stored;
   }
 
-  get isDemo() {
-    return this._stored === null && this.demo !== null;
+  get letIn() {
+    return this._stored !== null || this.session === true;
   }
 
   /** What may be shown of the key. */
   get told() {
-    if (this.current === null) return "none";
-    return this.isDemo ? "demo" : `…${this.current.slice(-4)}`;
+    if (this._stored !== null) return `…${this._stored.slice(-4)}`;
+    return this.session ? "demo" : "none";
+  }
+
+  /** The API refused what was sent: return why, in words. */
+  refused(failure) {
+    if (this._stored !== null) return failure.message;
+    this.session = false;
+    return failure.code === "key_missing" ? "The session of this browser is over" : failure.message;
   }
 
   use(key, { remember }) {
@@ -61,6 +72,7 @@ export function showKeyForm(root, { keys, check, done, reason = "" }) {
       "It begins with soltape_. The operator makes one: ",
       element("code", {}, "soltape keys create --name dashboard --plan pro"),
       ". It is sent to this server only."),
+    linkHint(),
     element("label", { class: "choice" }, remember, "Remember it on this device"),
     problem,
     element("div", { class: "row" }, submit, demoButton(), forgetButton()),
@@ -91,14 +103,20 @@ export function showKeyForm(root, { keys, check, done, reason = "" }) {
     input.focus();
   }
 
+  function linkHint() {
+    if (keys.session !== false) return null;
+    return element("p", { class: "hint" },
+      "Without a key: ", element("code", {}, "soltape keys link"),
+      ", in the folder of ", element("code", {}, "soltape up"),
+      ", prints a link that lets this browser in.");
+  }
+
   function demoButton() {
-    if (keys.demo === null) return null;
-    return button("Use the demo key");
+    return keys.session ? button("Use the demo key") : null;
   }
 
   function forgetButton() {
-    if (keys.current === null || keys.isDemo || keys.demo !== null) return null;
-    return button("Forget the key");
+    return keys.current === null || keys.session ? null : button("Forget the key");
   }
 
   function button(text) {

@@ -1,0 +1,81 @@
+"""Browsers that a one-time link let in, known by a cookie; and tickets for their WebSockets.
+
+A request with the cookie has the grant of the demo key, and nothing else in the request counts
+towards that: a proxy can write any header and have any address, but it does not know the cookie.
+A browser also sends cookies for pages of other sites and ports. SameSite=Strict stops the former;
+a request that the browser attributes to any other origin has no session here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from redis.exceptions import RedisError
+from starlette.responses import Response
+
+from api.access import passes
+from api.access.charge import STORE
+from api.access.keys import key_id, parse
+from api.access.script import Asks
+from api.stores.clients import unavailable
+from schemas.redis_keys import API_LINK, API_SESSION, API_TICKET
+
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})  # none: the user's own doing
+
+
+class Sessions:
+    """The sessions of one demo key. Every method raises Problem while Redis is away."""
+
+    def __init__(self, redis: Asks, demo_key: str) -> None:
+        self._redis = redis
+        # Browsers send a cookie to all ports of a host: two stacks on one need two names.
+        self.cookie = f"soltape-{key_id(parse(demo_key))}"
+        self._prefix = f"{self.cookie}=".encode()
+
+    async def begin(self, token: str, response: Response) -> bool:
+        """Spend the token of a link and set the cookie; return False if the link is not valid."""
+        with _store():
+            fingerprint = await passes.spend(self._redis, API_LINK, token)
+            if fingerprint is None:
+                return False
+            secret = await passes.issue(self._redis, API_SESSION, fingerprint)
+        response.set_cookie(
+            self.cookie,
+            secret,
+            max_age=API_SESSION.ttl_s,
+            path="/",
+            httponly=True,
+            samesite="strict",
+        )
+        return True
+
+    async def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return the fingerprint of the key of a request's session, or None."""
+        secrets = []
+        for name, value in headers:
+            if name == b"sec-fetch-site" and value not in _OWN_SITES:
+                return None
+            if name == b"cookie":
+                pairs = (each.strip() for each in value.split(b";"))
+                secrets += [each for each in pairs if each.startswith(self._prefix)]
+        if len(secrets) != 1:  # of several, some are not ours
+            return None
+        secret = secrets[0].removeprefix(self._prefix).decode("latin-1")
+        with _store():
+            return await passes.holder(self._redis, API_SESSION, secret)
+
+
+async def ticket(redis: Asks, fingerprint: str) -> str:
+    """Return a text that the gateway accepts once in place of a key; raises Problem."""
+    with _store():
+        return passes.TICKET + await passes.issue(redis, API_TICKET, fingerprint)
+
+
+@contextmanager
+def _store() -> Iterator[None]:
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise unavailable(STORE, error) from None
