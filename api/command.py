@@ -37,7 +37,7 @@ def api(demo_key: Path | None) -> None:
       soltape api
       API_PORT=8080 soltape api
       curl localhost:8000/api/health
-      curl -H "x-api-key: $(cat .soltape/demo-key)" \\
+      sed 's/^/x-api-key: /' .soltape/demo-key | curl -H @- \\
         localhost:8000/api/tokens/So11111111111111111111111111111111111111112/price
 
     It listens on API_HOST:API_PORT. One process uses one core: start more with API_REUSE_PORT=true

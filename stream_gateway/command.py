@@ -26,9 +26,11 @@ def gateway() -> None:
     Examples:
       soltape gateway
       GATEWAY_PORT=8080 soltape gateway
-      python -m websockets "ws://localhost:8001/ws?api_key=$(cat .soltape/demo-key)"
-        > {"action": "subscribe", "channel": "swaps", "dex": "pump-swap"}
-        > {"action": "ping"}
+
+    \b
+    What to send, as JSON:
+      {"action": "subscribe", "channel": "swaps", "dex": "pump-swap"}
+      {"action": "ping"}
 
     It listens on GATEWAY_HOST:GATEWAY_PORT. One process uses one core: start more with
     GATEWAY_REUSE_PORT=true and a METRICS_PORT_GATEWAY of its own each, and the system spreads

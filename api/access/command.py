@@ -111,8 +111,9 @@ def create(name: str, plan: str, owner: str) -> None:
     record, doubts = _run(settings, make)
     _say(f"key {record.id}, plan {plan}. It is not shown again:\n")
     click.echo(text)
-    _say("\nTry it:\n")
-    _say(f"  curl -H 'x-api-key: {text}' {settings.api_url}/api/usage\n")
+    # Not in arguments: every user of the machine sees those of all processes.
+    _say("\nTry it, with the key in KEY:\n")
+    _say(f'  echo "x-api-key: $KEY" | curl -H @- {settings.api_url}/api/usage\n')
     if not doubts:
         _say(f"Redis at {_place(settings)} has it in its append-only file.")
     for doubt in doubts:

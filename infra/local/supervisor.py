@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import click
@@ -37,7 +38,14 @@ _STOP_SYSTEMS_S: Final = 1.2  # of which are kept for the systems, which stop af
 _SHORT_TAPE_S: Final = 60.0
 _SHORT_TAPES: Final = 3
 
-_SUBSCRIBE: Final = '{"action":"subscribe","channel":"swaps"}'
+# First requests. They read the key from its file: every user sees the arguments of all processes.
+_CURL: Final = "sed 's/^/x-api-key: /' {file} | curl -H @- '{url}/api/tokens/trending?limit=3'"
+_LISTEN: Final = (
+    "python -c 'import json, sys, websockets.sync.client as client; "
+    'swaps = client.connect(sys.argv[1], additional_headers={"x-api-key": input()}); '
+    'swaps.send(json.dumps({"action": "subscribe", "channel": "swaps"})); '
+    "[*map(print, swaps)]'"
+)
 
 
 @click.command()
@@ -283,18 +291,13 @@ def _welcome(stack: Stack, link: str) -> str:
     if settings.api_dashboard:
         again = "   (opens once; `soltape keys link` prints another)" if link else ""
         lines.insert(1, f"  Watch it live at {link or url + '/'}{again}")
-    try:
-        key = stack.demo_key.read_text().strip() if stack.demo_key else ""
-    except OSError:  # it was taken away in the meantime
-        key = ""
-    if key:
-        lines.append(f"  A key to try it with, kept in {stack.demo_key}: {key}")
+    if stack.demo_key is not None and stack.demo_key.exists():
+        file = quote(str(stack.demo_key))
+        lines.append(f"  A key to try it with is in {stack.demo_key}")
+        lines.append(f"  {_CURL.format(file=file, url=url)}")
+        lines.append(f"  {_LISTEN} {settings.gateway_url_here}/ws < {file}")
     else:
-        key = "YOUR_KEY"
         lines.append("  A key to it: soltape keys create")
-    lines.append(f"  curl -H 'x-api-key: {key}' '{url}/api/tokens/trending?limit=3'")
-    socket = f"{settings.gateway_url_here}/ws?api_key={key}"
-    lines.append(f"  (echo '{_SUBSCRIBE}'; cat) | python -m websockets '{socket}'")
     return "\n".join([*lines, ""])
 
 

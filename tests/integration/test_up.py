@@ -1,6 +1,7 @@
 """`soltape up` as a user runs it: from an empty folder to the first swap, and back to nothing."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -66,6 +68,24 @@ class Up:
             text=True,
             timeout=timeout,
         )
+
+    def shell(self, command, until):
+        """Run a line that was printed, as it is; return what it says up to a line with a text."""
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        with subprocess.Popen(
+            ["sh", "-c", command],
+            cwd=self.folder,
+            env=self.environment | {"PATH": path, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as shell:
+            said = ""
+            while until not in said and (line := shell.stdout.readline()):
+                said += line
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+        return said
 
     def until(self, condition, within_s):
 
@@ -153,6 +173,18 @@ def shows_no_password(data, processes, up):
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
 
 
+def first_request(up):
+    """Return the command that is printed for a first request, and its address."""
+    up.until(lambda: "The API serves at" in up.said(), within_s=120)
+    found = re.search(r"^  (sed \S+ \S+ \S+ \| curl -H @- '(\S+)')$", up.said(), re.MULTILINE)
+    assert found, up.said()
+    return found.groups()
+
+
+def demo_key(up):
+    return (up.folder / ".soltape" / "demo-key").read_text().strip()
+
+
 def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     up = start()
     swap = up.first_swap(FIRST_SWAP_S)
@@ -168,16 +200,16 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert "failed" not in doctor.stdout
 
     up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=120)
+    curl, address = first_request(up)
     processes = up.processes()
     assert len(processes) == 10
     refuses_strangers(tmp_path / ".soltape")
     shows_no_password(tmp_path / ".soltape", processes, up)
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
 
-    first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
-    assert first_request, up.said()
-    key, address = first_request.groups()
-    assert key == (tmp_path / ".soltape" / "demo-key").read_text().strip()
+    key = demo_key(up)
+    assert key not in up.said()
+    assert "$(" not in up.said()  # which puts it into arguments, for every user to see
 
     def as_of_slot():
         with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
@@ -185,7 +217,15 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
             return json.load(answer)["as_of_slot"]
 
     up.until(lambda: as_of_slot() > 0, within_s=120)  # 0 until the books have a slot
+    shown = up.shell(curl, until="as_of_slot")
+    assert "tokens" in json.loads(shown)
+    [listen] = re.findall(r"^  (python -c .* < \S+)$", up.said(), re.MULTILINE)
+    assert '"subscribed"' in up.shell(listen, until="subscribed")
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
+    [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
+    with urlopen(link, timeout=60) as answer:  # without the cookie the page is what it leads to
+        assert answer.url == f"{link.partition('/?')[0]}/"
+    assert link.partition("=")[2] not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
 
     assert up.stop() < STOP_S, up.said()
     assert up.popen.returncode == 0
@@ -260,8 +300,8 @@ def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, t
     up = start("--chain", "recorded", str(recording), "--rate", "100")
     up.until(lambda: "The recording has ended. What it held is still served" in up.said(), 120)
     up.until(lambda: re.search(r"^slot [\d,]+ \| the recording has ended", up.said(), re.M), 120)
-    first_request = re.search(r"curl -H 'x-api-key: (soltape_\w+)' '(\S+)'", up.said())
-    key, address = first_request.groups()
+    _, address = first_request(up)
+    key = demo_key(up)
 
     def trending():
         with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
@@ -284,8 +324,8 @@ def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used
     again = start()
     again.until(lambda: lines_with_swaps(again), within_s=120)
     # The tape began anew, the keys did not.
-    again.until(lambda: "The API serves at" in again.said(), within_s=120)
-    _, address = re.search(r"curl -H 'x-api-key: (\w+)' '(http://[^/]+)", again.said()).groups()
-    with urlopen(Request(f"{address}/api/usage", headers={"x-api-key": key}), timeout=60) as answer:
+    _, trending = first_request(again)
+    usage = trending.partition("/api/")[0] + "/api/usage"
+    with urlopen(Request(usage, headers={"x-api-key": key}), timeout=60) as answer:
         assert json.load(answer)["key"]["name"] == "mine"
     assert again.stop() < STOP_S, again.said()
