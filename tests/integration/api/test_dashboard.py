@@ -151,7 +151,8 @@ async def test_nothing_but_the_files_can_be_had(folder, path):
         (folder / name).write_text("not to be had")
     async with serving() as client:
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
+        head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode())
         answer = (await reader.read()).decode()
         writer.close()
         assert answer.startswith("HTTP/1.1 401 "), answer
@@ -198,12 +199,12 @@ async def test_the_documents_are_the_same_with_and_without_it(folder):
         ("ws://127.0.0.1:8001", "localhost:8000", "ws://127.0.0.1:8001"),
         ("ws://127.0.0.1:8001", "192.0.2.7:8000", "ws://192.0.2.7:8001"),
         ("ws://127.0.0.1:8001", "[2001:db8::1]:8000", "ws://[2001:db8::1]:8001"),
-        ("ws://127.0.0.1:8001", "[", "ws://127.0.0.1:8001"),
         ("wss://tape.example.com/", "192.0.2.7:8000", "wss://tape.example.com"),
     ],
 )
 async def test_the_page_is_told_where_the_websocket_is(folder, setting, host, told):
-    async with serving(gateway_url=setting) as client:
+    names = "192.0.2.7,2001:db8::1"
+    async with serving(gateway_url=setting, allowed_hosts=names) as client:
         answer = await client.get("/dashboard.json", headers={"host": host})
         assert answer.json()["websocket_url"] == told
         assert answer.headers["cache-control"] == "no-store"
