@@ -31,6 +31,7 @@ from api.system import routes as system
 from api.tokens import routes as tokens
 from api.wallets import routes as wallets
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 from infra.settings import Settings
 
 # Paths with fixed words come before those with an address in the same place.
@@ -105,5 +106,6 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
             CORSMiddleware, allow_origins=settings.api_cors_origins.split(","), **_CORS
         )
     hosts = Hosts(settings.api_host, settings.allowed_hosts)
-    app.add_middleware(Edge, log=access_log, hosts=hosts)
+    proxies = Proxies(settings.trusted_proxies)
+    app.add_middleware(Edge, log=access_log, hosts=hosts, proxies=proxies)
     return app

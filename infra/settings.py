@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -75,12 +76,22 @@ def _check_hosts(text: str) -> str:
     return text
 
 
+def _check_networks(text: str) -> str:
+    for network in filter(None, text.split(",")):
+        try:
+            ip_network(network)
+        except ValueError as error:
+            raise ValueError(f"addresses or networks (10.0.0.0/8) are expected: {error}") from None
+    return text
+
+
 _HTTP: Final = ("http", "https")
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
 RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
+Networks = Annotated[str, AfterValidator(_check_networks)]
 HostNames = Annotated[str, AfterValidator(_check_hosts)]
 Origins = Annotated[str, AfterValidator(_check_origins)]
 
@@ -186,6 +197,10 @@ class Settings(BaseSettings):
     # Both doors.
     allowed_hosts: HostNames = Field(
         "", description="names that the API and the gateway are reached by, with commas between"
+    )
+
+    trusted_proxies: Networks = Field(
+        "", description="proxies whose X-Forwarded-For is believed, with commas between"
     )
 
     # The REST API.

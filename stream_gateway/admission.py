@@ -27,6 +27,7 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from api.access import keys, passes, refusals
+from api.access.failures import Failures
 from api.access.script import Asks, load
 from schemas.plans import PLANS, Plan
 from schemas.redis_keys import (
@@ -121,6 +122,7 @@ class Admission:
 
     def __init__(self, redis: Asks, revoked: Callable[[Admitted], None]) -> None:
         self._redis = redis
+        self._failures = Failures()
         self._revoked = revoked
         self._process = token_hex(8)
         self._numbers = count(1)
@@ -130,13 +132,14 @@ class Admission:
         self._unreleased: dict[tuple[str, str], float] = {}
         self._is_away = False
 
-    async def admit(self, key_text: str | None) -> Admitted:
+    async def admit(self, key_text: str | None, address: str = "") -> Admitted:
         """Let a connection in by a key or by a ticket for one; raises Refusal."""
         key_id = None
         try:
-            fingerprint = await self._fingerprint(key_text or "")
+            fingerprint = await self._fingerprint(key_text or "", address)
             key_id = keys.key_id(fingerprint)
-            admitted = await self._admit(fingerprint, key_id)
+            self._check(address, fingerprint)
+            admitted = await self._admit(fingerprint, key_id, address)
         except Refusal as refusal:
             ADMISSIONS.labels(refusal.code).inc()
             refusal.key_id = key_id
@@ -184,26 +187,34 @@ class Admission:
             log.info("leases are renewed again")
         self._is_away = False
 
-    async def _fingerprint(self, text: str) -> str:
+    async def _fingerprint(self, text: str, address: str) -> str:
         if not text:
             raise refused(refusals.missing(_HOW))
         if text.startswith(passes.TICKET):
-            return await self._spend(text.removeprefix(passes.TICKET))
+            return await self._spend(text.removeprefix(passes.TICKET), address)
         try:
             return keys.parse(text)
         except keys.KeyMalformed as reason:
             raise refused(refusals.malformed(str(reason))) from None
 
-    async def _spend(self, ticket: str) -> str:
+    async def _spend(self, ticket: str, address: str) -> str:
+        self._check(address)
         try:
             fingerprint = await passes.spend(self._redis, API_TICKET, ticket)
         except (RedisError, OSError) as error:
             raise _unavailable(error) from None
         if fingerprint is None:
+            self._failures.refused(address)
             raise refused(refusals.malformed("The ticket was used before, or it has expired"))
         return fingerprint
 
-    async def _admit(self, fingerprint: str, key_id: str) -> Admitted:
+    def _check(self, address: str, fingerprint: str = "") -> None:
+        try:
+            self._failures.check(address, fingerprint)
+        except refusals.Problem as problem:
+            raise refused(problem) from None
+
+    async def _admit(self, fingerprint: str, key_id: str, address: str) -> Admitted:
         lease_id = f"{self._process}-{next(self._numbers):x}"
         try:
             answer: list[Any] = await _ADMIT.run(
@@ -216,6 +227,10 @@ class Admission:
             self._unreleased[fingerprint, lease_id] = _lease_end_s()
             raise
         outcome, *told = answer
+        if outcome in (b"unknown", b"revoked"):
+            self._failures.refused(address, fingerprint, is_unknown=outcome == b"unknown")
+        else:
+            self._failures.found(fingerprint)
         match outcome:
             case b"admitted":
                 admitted = Admitted(fingerprint, key_id, PLANS[told[0].decode()], lease_id)

@@ -16,6 +16,7 @@ import uvloop
 from api.access import register
 from infra import listening
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 from infra.redis.client import connect
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
@@ -144,6 +145,7 @@ class Parts:
         self.server = Server(
             Limits.of(settings),
             Hosts(settings.gateway_host, settings.allowed_hosts),
+            Proxies(settings.trusted_proxies),
             traffic,
             entered=self._greet,
             hear=sessions.hear,

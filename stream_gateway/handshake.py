@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 from stream_gateway import request
 from stream_gateway.admission import Admitted, Refusal
 from stream_gateway.connection import INTERNAL, Connection
@@ -34,12 +35,13 @@ class Host(Protocol):
 
     limits: Limits
     hosts: Hosts
+    proxies: Proxies
     waiting_room: WaitingRoom
 
     def check_room(self) -> None:
         """Raise Refusal where nobody else can come in."""
 
-    async def admit(self, api_key: str | None) -> Admitted:
+    async def admit(self, api_key: str | None, address: str) -> Admitted:
         """Let somebody in, within some seconds; raises Refusal."""
 
     def give_back(self, admitted: Admitted) -> None:
@@ -63,7 +65,8 @@ class Handshake(asyncio.Protocol):
         self._upgrade = upgrade
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self.address = ""
+        self.address = ""  # of whoever connected
+        self._client = ""  # whom a proxy that is trusted names, or the same
         self._head = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +76,7 @@ class Handshake(asyncio.Protocol):
         """Take a connection; the time for its head begins."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self.address = peer[0] if peer else ""
+        self.address = self._client = peer[0] if peer else ""
         self._host.waiting_room.enter(self)
         self._timer = self._loop.call_later(self._host.limits.handshake_s, self._too_late)
 
@@ -139,6 +142,8 @@ class Handshake(asyncio.Protocol):
         asked = Request()
         try:
             asked = request.read(head, self._host.limits.head_fields)
+            forwarded = asked.headers.get("x-forwarded-for", ())
+            self._client = self._host.proxies.client(self.address, forwarded)
             request.check_host(asked, self._host.hosts)
             if asked.path == request.LIVE and asked.method in ("GET", "HEAD"):
                 self._tell_alive(asked)
@@ -147,11 +152,11 @@ class Handshake(asyncio.Protocol):
             self._host.check_room()
             if not self._host.waiting_room.has_room_for(self):
                 raise request.full()
-            admitted = await self._host.admit(request.api_key(asked))
+            admitted = await self._host.admit(request.api_key(asked), self._client)
         except Refusal as refusal:
             self._refuse(refusal, asked)
         except Exception:
-            log.exception("a handshake could not be answered", client=self.address)
+            log.exception("a handshake could not be answered", client=self._client)
             self._refuse(_INTERNAL, asked)
         else:
             self._enter(admitted, endpoint, websocket_key, tail)
@@ -171,7 +176,7 @@ class Handshake(asyncio.Protocol):
             return
         self._done()
         HANDSHAKES.labels(HTTPStatus.SWITCHING_PROTOCOLS.value).inc()
-        connection = self._host.enter(self._transport, admitted, endpoint, self.address)
+        connection = self._host.enter(self._transport, admitted, endpoint, self._client)
         try:
             self._upgrade(
                 self._transport,
@@ -199,7 +204,7 @@ class Handshake(asyncio.Protocol):
             status=int(refusal.status),
             path=asked.shown,
             key_id=refusal.key_id,
-            client=self.address,
+            client=self._client,
             request_id=request_id,
         )
         body = refusal.body(request_id, asked.path)

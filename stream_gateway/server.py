@@ -13,6 +13,7 @@ import structlog
 from api.access import refusals
 from infra import listening
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 from infra.settings import Settings
 from stream_gateway import request, wire
 from stream_gateway.admission import STORE, Admission, Admitted, refused
@@ -44,6 +45,7 @@ class Server:
         self,
         limits: Limits,
         hosts: Hosts,
+        proxies: Proxies,
         traffic: Traffic,
         *,
         entered: Callable[[Connection], None],
@@ -52,7 +54,10 @@ class Server:
     ) -> None:
         self.limits = limits
         self.hosts = hosts
-        self.waiting_room = WaitingRoom(limits.handshakes, limits.handshakes_of_address)
+        self.proxies = proxies
+        self.waiting_room = WaitingRoom(
+            limits.handshakes, limits.handshakes_of_address, shared=proxies.trusts
+        )
         self.connections: dict[str, Connection] = {}  # by lease
         self.admission: Admission | None = None
         self._traffic = traffic
@@ -130,12 +135,12 @@ class Server:
         if len(self.connections) >= self.limits.connections:
             raise request.full()
 
-    async def admit(self, api_key: str | None) -> Admitted:
+    async def admit(self, api_key: str | None, address: str) -> Admitted:
         """Let somebody in; raises Refusal."""
         assert self.admission is not None
         try:
             async with asyncio.timeout(_ADMIT_WITHIN_S):
-                return await self.admission.admit(api_key)
+                return await self.admission.admit(api_key, address)
         except TimeoutError:
             raise refused(refusals.store_unavailable(STORE)) from None
 

@@ -7,6 +7,7 @@ whole head gives way at once, of the same address first: whoever means it has se
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Protocol
 
 from stream_gateway.metrics import GAVE_WAY
@@ -31,16 +32,20 @@ class Waiting(Protocol):
 class WaitingRoom:
     """All of a process that wait, the oldest first."""
 
-    def __init__(self, most: int, most_of_address: int) -> None:
+    def __init__(
+        self, most: int, most_of_address: int, shared: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`shared` says of an address whether many callers have it: a proxy's is not bounded."""
         self._most = most
         self._most_of_address = most_of_address
+        self._shared = shared
         self._waiting: dict[Waiting, None] = {}
         self._of_address: defaultdict[str, dict[Waiting, None]] = defaultdict(dict)
 
     def enter(self, one: Waiting) -> None:
         """Take one more in; another may have to give way."""
         of_address = self._of_address[one.address]
-        if len(of_address) >= self._most_of_address:
+        if len(of_address) >= self._most_of_address and not self._shared(one.address):
             self._make_room(of_address)
         elif len(self._waiting) >= self._most:
             self._make_room(self._waiting)
@@ -56,9 +61,8 @@ class WaitingRoom:
 
     def has_room_for(self, one: Waiting) -> bool:
         """Return whether one that is in may be asked after: neither bound is passed."""
-        return (
-            len(self._waiting) <= self._most
-            and len(self._of_address[one.address]) <= self._most_of_address
+        return len(self._waiting) <= self._most and (
+            len(self._of_address[one.address]) <= self._most_of_address or self._shared(one.address)
         )
 
     def everybody(self) -> list[Waiting]:

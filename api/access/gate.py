@@ -5,7 +5,8 @@ anything else is answered here with 401, whether such a path exists or not.
 
 A grant comes from a key in the header `x-api-key`, sent once; without one, from the session of a
 browser (`api.access.sessions`), where there are sessions. A text that cannot be a key is refused
-without asking Redis; the rest is one step there (`api.access.charge`). Routes find the `Grant` in
+without asking Redis, and so are guesses (`api.access.failures`); the rest is one step there
+(`api.access.charge`). Routes find the `Grant` in
 the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
 say what is left of the rate and the credits. An answer with 5xx costs nothing.
 
@@ -28,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import keys, refusals
 from api.access.charge import STORE, Charges
+from api.access.failures import Failures
 from api.access.grants import Grant, Refusal
 from api.access.in_flight import InFlight
 from api.access.sessions import Sessions
@@ -68,6 +70,7 @@ class Gate:
         self._open_paths = frozenset(open_paths)
         self._sessions = sessions
         self._in_flight = InFlight(most_in_flight)
+        self._failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -111,7 +114,7 @@ class Gate:
 
     async def _answer(self, fingerprint: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            grant = await self._admit(fingerprint, scope["path"])
+            grant = await self._admit(fingerprint, scope)
         except Problem as problem:
             await problems.response(problem, scope)(scope, receive, send)
             return
@@ -121,14 +124,22 @@ class Gate:
             scope["state"]["grant"] = grant
             await self._pass_on(grant, scope, receive, send)
 
-    async def _admit(self, fingerprint: str, path: str) -> Grant | None:
+    async def _admit(self, fingerprint: str, scope: Scope) -> Grant | None:
         """Return what a key grants, None for health without Redis; raises Problem."""
+        path, client = scope["path"], scope.get("client")
+        address = client[0] if client else ""
+        self._failures.check(address, fingerprint)
         try:
             answer = await self._charges.request(fingerprint, 0 if path in FREE else _COST)
         except (RedisError, OSError) as error:
             if path == HEALTH:
                 return None
             raise unavailable(STORE, error) from None
+        outcome = answer.outcome if isinstance(answer, Refusal) else "accepted"
+        if outcome in ("unknown", "revoked"):
+            self._failures.refused(address, fingerprint, is_unknown=outcome == "unknown")
+        else:
+            self._failures.found(fingerprint)
         if isinstance(answer, Refusal):
             raise _refused(answer)
         return answer

@@ -14,6 +14,7 @@ from api.http.errors import (
     KEY_UNKNOWN,
     NOT_IN_PLAN,
     STORE_UNAVAILABLE,
+    TOO_MANY_FAILURES,
     Problem,
 )
 
@@ -24,6 +25,7 @@ __all__ = [
     "plan_gone",
     "revoked",
     "store_unavailable",
+    "too_many_failures",
     "unknown",
 ]
 
@@ -52,6 +54,16 @@ def unknown() -> Problem:
 def revoked() -> Problem:
     """Return the problem of a key that was revoked."""
     return Problem(KEY_REVOKED, "The key no longer works; use another one")
+
+
+def too_many_failures(retry_after_s: int) -> Problem:
+    """Return the problem of an address that sent too many keys that were refused."""
+    return Problem(
+        TOO_MANY_FAILURES,
+        "Too many API keys from this address were refused; check the key, and retry in "
+        f"{retry_after_s} s",
+        headers={"Retry-After": str(retry_after_s)},
+    )
 
 
 def plan_gone(plan: str) -> Problem:

@@ -30,6 +30,7 @@ _ALWAYS: Final = (
     errors.NOT_IN_PLAN,
     errors.RATE_EXCEEDED,
     errors.CONCURRENCY_EXCEEDED,
+    errors.TOO_MANY_FAILURES,
     errors.CREDITS_SPENT,
     errors.MISDIRECTED,
     errors.INTERNAL,

@@ -20,6 +20,7 @@ from api.http.access_log import AccessLog
 from api.http.compression import LARGE_BYTES, accepts_gzip, compress
 from api.http.errors import MISDIRECTED, Problem
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 
 CLIENT_CLOSED: Final = 499  # as proxies log it: the caller left before the answer
 
@@ -38,10 +39,11 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9.-]{8,64}")
 class Edge:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, log: AccessLog, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, log: AccessLog, hosts: Hosts, proxies: Proxies) -> None:
         self._app = app
         self._log = log
         self._hosts = hosts
+        self._proxies = proxies
         self._accepted: set[bytes] = set()  # `Host` headers that are right: a few, of our names
         self._process = token_hex(4)
         self._numbers = count(1)
@@ -64,6 +66,14 @@ class Edge:
                 takes_gzip = accepts_gzip(value)
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value.decode()
+        client = scope.get("client")
+        if client and self._proxies.trusts(client[0]):
+            forwarded = [
+                value.decode("latin-1")
+                for name, value in scope["headers"]
+                if name == b"x-forwarded-for"
+            ]
+            scope = {**scope, "client": (self._proxies.client(client[0], forwarded), 0)}
         request_id = request_id or f"{self._process}-{next(self._numbers):x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id

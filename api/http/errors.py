@@ -42,6 +42,9 @@ RATE_EXCEEDED: Final = Kind("rate_exceeded", 429, "Too many requests in 60 secon
 CONCURRENCY_EXCEEDED: Final = Kind(
     "concurrency_exceeded", 429, "Too many requests of the API key at once"
 )
+TOO_MANY_FAILURES: Final = Kind(
+    "too_many_failures", 429, "Too many API keys from this address were refused"
+)
 CREDITS_SPENT: Final = Kind("credits_spent", 429, "The credits of this month are used up")
 HEADERS_TOO_LARGE: Final = Kind("headers_too_large", 431, "The headers are too large")
 INTERNAL: Final = Kind("internal", 500, "The server failed")

@@ -20,6 +20,7 @@ from api.http.edge import Edge
 from api.http.problems import HANDLERS, of_validation
 from api.http.validation import shown
 from infra.hosts import Hosts
+from infra.proxies import Proxies
 from infra.settings import Settings
 
 A = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
@@ -34,7 +35,9 @@ def client():
     settings = Settings(_env_file=None)
     app = FastAPI(exception_handlers=HANDLERS, docs_url=None, openapi_url=None)
     use(app.router, ROUTERS)
-    app.add_middleware(Edge, log=AccessLog(settings), hosts=Hosts(settings.api_host))
+    app.add_middleware(
+        Edge, log=AccessLog(settings), hosts=Hosts(settings.api_host), proxies=Proxies()
+    )
     return AsyncClient(transport=ASGITransport(app), base_url="http://localhost")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from api.access import register, sessions
+from api.access.failures import FAILURES
 from api.access.keys import Record, new, parse
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
@@ -90,6 +92,31 @@ async def test_one_key_does_not_touch_another(redis):
     with pytest.raises(Refusal, match="1 connection at once is in the plan pro"):
         await doors.admit(mine)
     await doors.admit(others)
+
+
+async def commands(redis):
+    """Scripts that Redis ran so far."""
+    [text] = await redis.ask([("INFO", "commandstats")])
+    found = re.findall(rb"cmdstat_(?:evalsha|eval|getdel):calls=([0-9]+)", text)
+    return sum(map(int, found))
+
+
+async def test_guesses_of_an_address_are_not_looked_at_and_others_come_in(redis):
+    text = await made(redis, "enterprise")
+    doors = admission(redis)
+    await doors.admit(text, "203.0.113.9")
+    for guess in (*(new() for _ in range(FAILURES - 1)), f"ticket_{'x' * 43}"):
+        with pytest.raises(Refusal) as refusal:
+            await doors.admit(guess, "203.0.113.9")
+        assert refusal.value.status == 401
+    before = await commands(redis)
+    for guess in (*(new() for _ in range(200)), f"ticket_{'x' * 43}"):
+        with pytest.raises(Refusal) as refusal:
+            await doors.admit(guess, "203.0.113.9")
+        assert (refusal.value.status, refusal.value.code) == (429, "too_many_failures")
+    assert await commands(redis) == before
+    await doors.admit(text, "203.0.113.9")
+    await doors.admit(text, "203.0.113.10")
 
 
 async def test_a_plan_without_limit_has_none_and_is_counted_all_the_same(redis):

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from api.access import register
 from api.access.charge import NOT_GIVEN_BACK, Charges
+from api.access.failures import FAILURES
 from api.access.gate import Gate
 from api.access.keys import new, parse
 from api.app import create_app
@@ -187,6 +188,22 @@ async def test_made_up_keys_with_a_good_checksum_are_unknown(client, redis, make
         answer = await client.get("/api/who", headers={"x-api-key": new()})
         refused(answer, 401, "key_unknown")
     assert await redis.ask([("DBSIZE",)]) == [before]
+
+
+async def test_guesses_of_an_address_are_not_looked_at_and_a_good_key_is(client, redis, make):
+    good = {"x-api-key": await make.text()}
+    assert (await client.get("/api/who", headers=good)).status_code == 200
+    for _ in range(FAILURES):
+        refused(await client.get("/api/who", headers={"x-api-key": new()}), 401, "key_unknown")
+    [before] = await redis.ask([("INFO", "commandstats")])
+    for _ in range(50):
+        answer = await client.get("/api/who", headers={"x-api-key": new()})
+        refused(answer, 429, "too_many_failures")
+        assert int(answer.headers["retry-after"]) > 0
+    [after] = await redis.ask([("INFO", "commandstats")])
+    runs = [re.findall(rb"cmdstat_evalsha:calls=([0-9]+)", text) for text in (before, after)]
+    assert runs[0] == runs[1]
+    assert (await client.get("/api/who", headers=good)).status_code == 200
 
 
 async def test_a_revoked_key_is_refused_at_once(client, redis, make):

@@ -1,0 +1,85 @@
+"""Keys that were refused lately, so that guessing costs the Redis of the keys next to nothing.
+
+Anybody can make up a key with a right checksum; only Redis knows that it does not exist. An unknown
+key is remembered for a moment. An address whose keys were refused too often within a minute is
+refused without a look, but for keys that were good here lately: others may share the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from time import monotonic
+from typing import Final
+
+from cachetools import LRUCache, TTLCache
+from prometheus_client import Counter
+
+from api.access import refusals
+
+FAILURES: Final = 60
+"""Refused keys of an address within `WINDOW_S`; more are not looked at."""
+WINDOW_S: Final = 60.0
+UNKNOWN_FOR_S: Final = 5.0
+_UNKNOWN_KEPT: Final = 10_000
+_GOOD_KEPT: Final = 10_000
+_ADDRESSES_KEPT: Final = 10_000
+
+SPARED: Final = Counter(
+    "soltape_key_looks_spared_total",
+    "Requests with a key that were refused without asking Redis.",
+    ["why"],
+)
+
+
+class Failures:
+    """What a process remembers of refused keys."""
+
+    def __init__(self, now_s: Callable[[], float] = monotonic) -> None:
+        self._unknown: TTLCache[str, None] = TTLCache(_UNKNOWN_KEPT, UNKNOWN_FOR_S, timer=now_s)
+        self._good: LRUCache[str, None] = LRUCache(_GOOD_KEPT)
+        # A list, so that counting does not begin the window anew.
+        self._failed: TTLCache[str, list[int]] = TTLCache(_ADDRESSES_KEPT, WINDOW_S, timer=now_s)
+
+    def check(self, address: str, fingerprint: str = "") -> None:
+        """Raise Problem where the answer is known without a look; "" is no key, but a ticket."""
+        if fingerprint in self._good:
+            return
+        failed = self._failed.get(_network(address))
+        if failed is not None and failed[0] >= FAILURES:
+            SPARED.labels("address").inc()
+            raise refusals.too_many_failures(int(WINDOW_S))
+        if fingerprint in self._unknown:
+            SPARED.labels("unknown").inc()
+            self._count(address)
+            raise refusals.unknown()
+
+    def found(self, fingerprint: str) -> None:
+        """Note that a key is good."""
+        self._good[fingerprint] = None
+
+    def refused(self, address: str, fingerprint: str = "", *, is_unknown: bool = False) -> None:
+        """Note that a key is not good, or not any more."""
+        self._good.pop(fingerprint, None)
+        if is_unknown:
+            self._unknown[fingerprint] = None
+        self._count(address)
+
+    def _count(self, address: str) -> None:
+        network = _network(address)
+        failed = self._failed.get(network)
+        if failed is None:
+            self._failed[network] = [1]
+        else:
+            failed[0] += 1
+
+
+def _network(address: str) -> str:
+    """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return found.exploded[:19]
+    return address

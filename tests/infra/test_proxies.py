@@ -1,0 +1,39 @@
+"""Whom a request came from, by what trusted proxies say."""
+
+import pytest
+
+from infra.proxies import Proxies
+
+PROXIES = Proxies("10.0.0.0/8,192.0.2.7,2001:db8::/64")
+
+
+def test_without_a_trusted_proxy_the_peer_is_the_client():
+    assert Proxies().client("127.0.0.1", ["203.0.113.9"]) == "127.0.0.1"
+    assert PROXIES.client("203.0.113.1", ["203.0.113.9"]) == "203.0.113.1"
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "client"),
+    [
+        ([], "10.0.0.1"),
+        (["203.0.113.9"], "203.0.113.9"),
+        # What a caller wrote itself is left of what the proxy appended.
+        (["127.0.0.1, 203.0.113.9"], "203.0.113.9"),
+        (["127.0.0.1", "203.0.113.9"], "203.0.113.9"),
+        (["203.0.113.9, 192.0.2.7, 10.1.2.3"], "203.0.113.9"),
+        (["198.51.100.1, 203.0.113.9, 10.1.2.3"], "203.0.113.9"),
+        (["10.4.4.4"], "10.4.4.4"),
+        (["nobody, 10.4.4.4"], "10.4.4.4"),
+        (["203.0.113.9, nobody"], "10.0.0.1"),
+        ([""], "10.0.0.1"),
+        (["2001:db8:1::5"], "2001:db8:1::5"),
+    ],
+)
+def test_behind_trusted_proxies_it_is_whom_the_last_of_them_names(forwarded, client):
+    assert PROXIES.client("10.0.0.1", forwarded) == client
+
+
+def test_an_address_that_is_none_is_trusted_by_nobody():
+    assert not PROXIES.trusts("")
+    assert not PROXIES.trusts("unix:")
+    assert PROXIES.trusts("2001:db8::1")
