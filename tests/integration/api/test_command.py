@@ -25,7 +25,7 @@ def begun(api):
     """Return a connection with a request whose body is still to come."""
     connection = socket.create_connection((api.host, api.port), timeout=10)
     connection.sendall(
-        b"POST /api/tokens/batch HTTP/1.1\r\nhost: a\r\nx-api-key: %b\r\n"
+        b"POST /api/tokens/batch HTTP/1.1\r\nhost: localhost\r\nx-api-key: %b\r\n"
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
         % (api.key.encode(), len(BODY))
     )

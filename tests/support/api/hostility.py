@@ -267,14 +267,14 @@ class Hostility:
         )
         path = self._path(random.choice([o for o in self._operations if o.method == "GET"]))
         value = tampered.encode("utf-8").replace(b"\x00", b"")
-        head = f"GET {path} HTTP/1.1\r\nhost: soltape\r\n".encode()
+        head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\n".encode()
         return head + b"x-api-key: " + value + b"\r\n\r\n"
 
     def _bad_http(self) -> bytes:
         random = self._random
         path = self._path(random.choice([o for o in self._operations if o.method == "GET"]))
         key = self._key
-        host = f"host: soltape\r\nx-api-key: {key}\r\n"
+        host = f"host: localhost\r\nx-api-key: {key}\r\n"
         return random.choice(
             (
                 f"GET {path}\r\n\r\n",
@@ -314,7 +314,7 @@ class Hostility:
         headers: dict[str, str] | None = None,
         lines: Sequence[bytes] = (),
     ) -> bytes:
-        head = [f"{method} {path} HTTP/1.1", "host: soltape", f"x-api-key: {self._key}"]
+        head = [f"{method} {path} HTTP/1.1", "host: localhost", f"x-api-key: {self._key}"]
         if body is not None:
             head.append(f"content-length: {len(body)}")
             headers = {"content-type": "application/json"} | (headers or {})

@@ -57,7 +57,7 @@ def ask(api, method: str, target: str, headers: str = "") -> tuple[int, str]:
     """Send a request line as it is, which no client would; return status and body."""
     with socket.create_connection((api.host, api.port), timeout=30) as connection:
         connection.sendall(
-            f"{method} {target} HTTP/1.1\r\nhost: api\r\nconnection: close\r\n"
+            f"{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             f"content-length: 0\r\n{headers}\r\n".encode("latin-1")
         )
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))

@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from api.access import register
+from api.access import failures, register
 from api.access.charge import NOT_GIVEN_BACK, Charges
-from api.access.failures import FAILURES
 from api.access.gate import Gate
 from api.access.keys import new, parse
 from api.app import create_app
@@ -193,7 +192,7 @@ async def test_made_up_keys_with_a_good_checksum_are_unknown(client, redis, make
 async def test_guesses_of_an_address_are_not_looked_at_and_a_good_key_is(client, redis, make):
     good = {"x-api-key": await make.text()}
     assert (await client.get("/api/who", headers=good)).status_code == 200
-    for _ in range(FAILURES):
+    for _ in range(failures.FAILURES):
         refused(await client.get("/api/who", headers={"x-api-key": new()}), 401, "key_unknown")
     [before] = await redis.ask([("INFO", "commandstats")])
     for _ in range(50):
