@@ -10,6 +10,7 @@ import pytest
 
 from infra.cli import cli
 from infra.interrupt import end_as_by_ctrl_c
+from tests.support.systems import bound
 
 pytestmark = pytest.mark.processes
 
@@ -45,7 +46,9 @@ finally:
 @pytest.mark.parametrize("wait", ["wait()", "asyncio.run(wait_in_loop())"])
 def test_it_ends_as_by_ctrl_c(number: signal.Signals, sigint: str, wait: str) -> None:
     code = BODY.format(sigint=sigint, wait=wait)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        bound([sys.executable, "-c", code]), stdout=subprocess.PIPE, text=True
+    ) as run:
         assert run.stdout is not None
         try:
             assert run.stdout.readline() == "begun\n"

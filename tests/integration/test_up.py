@@ -29,6 +29,7 @@ from infra.local.running import addresses
 from infra.settings import Settings
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.rpc_json import transaction_to_json
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
@@ -49,7 +50,7 @@ class Up:
         self.began = time.monotonic()
         with self.out.open("wb") as out:
             self.popen = subprocess.Popen(
-                [*SOLTAPE, "up", *options],
+                bound([*SOLTAPE, "up", *options]),
                 cwd=folder,
                 env=environment,
                 stdout=out,

@@ -12,6 +12,7 @@ import pytest
 
 from infra.local import extra
 from infra.local.process import free_port
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -89,7 +90,7 @@ def test_a_role_of_the_pipeline_comes_as_far_as_kafka(production, command):
 def running(environment: dict[str, str], *arguments: str):
     command = [sys.executable, "-m", "infra.cli", *arguments]
     child = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        bound(command), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         yield child

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from infra.local import running
+from tests.support.systems import bound
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +28,7 @@ with running.hold(Path(sys.argv[1])):
 @pytest.fixture
 def holder(tmp_path):
     popen = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        bound([sys.executable, "-c", HOLD, str(tmp_path)]), stdout=subprocess.PIPE, text=True
     )
     assert popen.stdout is not None
     assert popen.stdout.readline() == "held\n"

@@ -14,7 +14,7 @@ from infra.local import folder_lock, stack
 from infra.local.process import NotReady, PortInUse, free_port
 from infra.local.stack import Wishes, plan
 from infra.settings import Settings, SettingsError, load_own
-from tests.support.systems import saved
+from tests.support.systems import bound, saved
 from tests.support.waiting import eventually_async, without_error_async
 
 pytestmark = pytest.mark.processes
@@ -75,7 +75,7 @@ sys.stdin.read()
 def test_two_that_start_at_once_have_no_port_in_common():
     command = [sys.executable, "-c", PLANNER]
     planners = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(bound(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     try:
@@ -228,7 +228,7 @@ async def test_a_local_chain_empties_the_tape_once_and_never_the_keys(tmp_path):
     @asynccontextmanager
     async def running(planned):
         popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
-            server(planned).command, stdout=subprocess.DEVNULL
+            bound(server(planned).command), stdout=subprocess.DEVNULL
         )
         urls = (planned.settings.redis_url, planned.settings.access_redis_url)
         try:
@@ -270,7 +270,7 @@ async def test_a_chain_elsewhere_keeps_its_tape(monkeypatch):
     planned = plan(load_own(), Wishes())
     server = next(part.process for part in planned.parts if part.process.name == "redis")
     popen = subprocess.Popen(  # noqa: ASYNC220 - an instant
-        server.command, stdout=subprocess.DEVNULL
+        bound(server.command), stdout=subprocess.DEVNULL
     )
     try:
         async with Redis.from_url(planned.settings.redis_url) as tape:

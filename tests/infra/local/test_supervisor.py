@@ -13,6 +13,7 @@ import pytest
 from infra.local.process import free_port
 
 # A stack of small children; what they do is told by each one's source.
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -96,7 +97,7 @@ class Supervisor:
         self.out = folder / "out"
         with self.out.open("wb") as out:
             self.popen = subprocess.Popen(
-                [sys.executable, "-c", SUPERVISE, str(folder), parts, repr(elsewhere)],
+                bound([sys.executable, "-c", SUPERVISE, str(folder), parts, repr(elsewhere)]),
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=folder,

@@ -11,7 +11,7 @@ from infra.local.process import NotReady, free_port
 from infra.redis.client import RedisError, check, connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from tests.support.systems import saved
+from tests.support.systems import bound, saved
 from tests.support.waiting import without_error_async
 
 pytestmark = pytest.mark.processes
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.processes
 
 @contextmanager
 def running(process):
-    popen = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
+    popen = subprocess.Popen(bound(process.command), stdout=subprocess.DEVNULL)
     try:
         yield popen
     finally:

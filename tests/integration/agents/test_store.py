@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Producer
@@ -11,11 +12,12 @@ from confluent_kafka import Producer
 from infra.clickhouse.client import ClickHouseError, connect
 from infra.clickhouse.embedded import server
 from infra.kafka import client, topics
-from infra.local.process import NotReady, free_port
+from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from schemas.proto.tape_pb2 import BUY, SlotBatch, SlotGap
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
-from tests.support.waiting import eventually, without_error_async
+from tests.support.systems import bound, running
+from tests.support.waiting import eventually
 
 SLOTS = 30
 SOL = "So11111111111111111111111111111111111111112"
@@ -41,27 +43,17 @@ def store(fresh_embedded, tmp_path):
         "SOLTAPE_DATA": str(tmp_path / "data"),
     }
     asyncio.run(topics.create(settings))
-    children = []
     log = tmp_path / "agents.log"
-    with log.open("wb") as output:
+    with ExitStack() as ending, log.open("wb") as output:
+        for process in stores:
+            ending.enter_context(running(process, tmp_path))
+        command = bound([sys.executable, "-m", "infra.cli", "agents", "store"])
+        child = subprocess.Popen(command, env=env, stdout=output, stderr=output)
         try:
-            children += [
-                subprocess.Popen(process.command, stdout=output, stderr=output)
-                for process in stores
-            ]
-            for process in stores:
-                asyncio.run(ready(process))
-            command = [sys.executable, "-m", "infra.cli", "agents", "store"]
-            children.append(subprocess.Popen(command, env=env, stdout=output, stderr=output))
             yield settings, log
         finally:
-            for child in reversed(children):
-                child.terminate()
-                child.wait(20)
-
-
-async def ready(process):
-    await without_error_async(process.ready, NotReady)
+            child.terminate()
+            child.wait(60)
 
 
 def until(settings, log, sql, wanted):

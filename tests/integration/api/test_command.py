@@ -14,6 +14,7 @@ import pytest
 
 from infra.local.process import free_port
 from infra.settings import Settings
+from tests.support.systems import bound
 from tests.support.waiting import eventually, without_error
 
 SOL = "So11111111111111111111111111111111111111112"
@@ -159,7 +160,7 @@ def test_it_serves_though_the_demo_key_cannot_be_kept(stores, tmp_path):
         "METRICS_PORT_API": str(free_port()),
     }
     process = subprocess.Popen(
-        [*SOLTAPE, "api", "--demo-key", str(file)],
+        bound([*SOLTAPE, "api", "--demo-key", str(file)]),
         cwd=tmp_path,
         env=os.environ | settings,
         stderr=subprocess.PIPE,

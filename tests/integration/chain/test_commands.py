@@ -27,6 +27,7 @@ from schemas.proto.geyser_pb2 import (
 )
 from schemas.proto.geyser_pb2_grpc import GeyserStub
 from schemas.solana.rpc_json import transaction_to_json
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
@@ -40,7 +41,7 @@ class Running:
         self.log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*SOLTAPE, *arguments], cwd=folder, env=env, stdout=log, stderr=log
+                bound([*SOLTAPE, *arguments]), cwd=folder, env=env, stdout=log, stderr=log
             )
 
     def wait_for(self, event: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from schemas.proto.geyser_pb2 import (
 from schemas.solana import transaction_error
 from schemas.solana.rpc_json import transaction_to_json
 from tests.support import npm
+from tests.support.systems import bound
 
 Serve = Any
 SCRIPT = Path(__file__).parent / "official_client"
@@ -52,7 +53,7 @@ async def test_the_official_client_sees_the_same(
     header = last(market_events, SlotCompleted).header
     endpoint = f"http://127.0.0.1:{chain.chain.grpc_port}"
     node = await asyncio.create_subprocess_exec(
-        *("node", "follow.cjs", endpoint, "secret", str(first), str(header.slot)),
+        *bound(["node", "follow.cjs", endpoint, "secret", str(first), str(header.slot)]),
         cwd=installed,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
@@ -48,7 +49,7 @@ def test_who_ends_it_is_left_neither_processes_nor_files(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(
-        [*CHAOS, "--minutes", "5"],
+        bound([*CHAOS, "--minutes", "5"]),
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -19,7 +19,7 @@ from infra.settings import Settings
 from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
-from tests.support.systems import Mortal
+from tests.support.systems import Mortal, bound
 from tests.support.waiting import without_error_async
 
 
@@ -336,7 +336,6 @@ from api.access import register
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 from stream_gateway.admission import Admission, Refusal
-from tests.support.systems import Mortal
 
 async def main(url, key):
     settings = Settings(_env_file=None, access_redis_url=url, log_level="error")
@@ -371,7 +370,7 @@ async def test_several_processes_together_let_in_exactly_as_many(server, redis):
     text = await made(redis)
     children = [
         subprocess.Popen(  # noqa: ASYNC220 - an instant
-            [sys.executable, "-c", RUSH, server.process.address, text],
+            bound([sys.executable, "-c", RUSH, server.process.address, text]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

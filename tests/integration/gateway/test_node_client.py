@@ -12,6 +12,7 @@ import pytest
 from schemas import channels
 from tests.support import npm
 from tests.support.gateway.running import SLUGS, WITHIN_S, swap
+from tests.support.systems import bound
 
 SCRIPT = Path(__file__).parent / "node_client"
 WSOL = "So11111111111111111111111111111111111111112"
@@ -28,7 +29,7 @@ def installed(request: pytest.FixtureRequest) -> Path:
 def talk(installed, gateway, key, *said, path="/ws", publish=None):
     """Let the client say its messages; return what it saw."""
     node = subprocess.Popen(
-        ["node", "talk.mjs", f"{gateway.url}{path}", key],
+        bound(["node", "talk.mjs", f"{gateway.url}{path}", key]),
         cwd=installed,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

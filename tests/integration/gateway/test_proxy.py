@@ -26,6 +26,7 @@ from infra.local.process import free_port
 from infra.settings import Settings
 from schemas import channels
 from tests.support.gateway.running import WITHIN_S, swap
+from tests.support.systems import bound
 from tests.support.waiting import eventually, eventually_async
 
 INFRA = Path(infra.__file__).parent
@@ -43,7 +44,7 @@ def answers(url):
 def running(command, log, environment, url):
     with log.open("wb") as output:
         child = subprocess.Popen(
-            command, env={**os.environ, **environment}, stdout=output, stderr=output
+            bound(command), env={**os.environ, **environment}, stdout=output, stderr=output
         )
     try:
         eventually(lambda: answers(url) or child.poll() is not None, log.read_text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -13,9 +12,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from infra.local.process import NotReady, free_port
 from infra.redis.client import connect
-from infra.redis.embedded import valkey
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
 from pipeline.agents.live.receipt import Receipt
@@ -29,20 +26,13 @@ from schemas.solana import base58
 from stream_gateway import snapshots
 from stream_gateway.snapshots import NOTHING_YET, Snapshot, Snapshots
 from stream_gateway.vocabulary import Vocabulary
-from tests.support.waiting import without_error_async
+from tests.support.systems import running_valkey
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    process = valkey(tmp_path_factory.mktemp("snapshots"), "127.0.0.1", free_port())
-    child = subprocess.Popen(process.command, stdout=subprocess.DEVNULL)
-
-    try:
-        asyncio.run(without_error_async(process.ready, NotReady))
-        yield Settings(_env_file=None, redis_url=process.address)
-    finally:
-        child.kill()
-        child.wait()
+    with running_valkey(tmp_path_factory.mktemp("snapshots")) as port:
+        yield Settings(_env_file=None, redis_url=f"redis://127.0.0.1:{port}/0")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from infra.local.process import free_port
 from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from tests.support.systems import bound
 
 RUN_S = 20
 FAULTS = (
@@ -43,7 +44,7 @@ Identity = tuple[str, int]  # signature, event_index
 def start_chain(directory: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "infra.cli", "chain", "--seed=11", "--rate=200"]
     command += ["--slot-ms=100", f"--truth={directory / 'truth.jsonl'}", *FAULTS]
-    return subprocess.Popen(command, cwd=directory, env=os.environ | environment)
+    return subprocess.Popen(bound(command), cwd=directory, env=os.environ | environment)
 
 
 def read_truth(file: Path) -> tuple[dict[int, set[Identity]], set[str]]:

@@ -15,6 +15,7 @@ from infra.local.process import PortInUse
 from infra.settings import Settings
 from schemas.times import HOUR_MS
 from schemas.topics import Topic
+from tests.support.systems import bound
 
 
 def own_topic(partitions: int = 4) -> Topic:
@@ -125,7 +126,7 @@ async def test_the_partitions_of_a_killed_member_go_to_the_other(broker):
             f"reader.subscribe([{topic.name!r}])\n"
             "while True: reader.poll(0.2)"
         )
-        other = await asyncio.create_subprocess_exec(sys.executable, "-c", member)
+        other = await asyncio.create_subprocess_exec(*bound([sys.executable, "-c", member]))
         try:
             async with asyncio.timeout(45):
                 while len(survivor.assignment()) != 2:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.systems import bound
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,7 @@ def runs(pid: int) -> bool:
 def test_no_broker_outlives_the_tests(number, tmp_path):
     command = [sys.executable, "-c", TEST_PROCESS, "embedded", str(tmp_path)]
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        bound(command), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout
         try:

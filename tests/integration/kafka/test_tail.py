@@ -17,6 +17,7 @@ from schemas.events import Commitment, Creation, Side, Swap
 from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, LIVE, SWAPS
 from tests.support.messages import to_proto
+from tests.support.systems import bound
 
 MINTS = [f"Mint{number}" for number in range(20)]
 
@@ -123,7 +124,10 @@ def test_a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on(tape):
 
 def test_from_now_until_interrupted(broker, tape):
     reading = subprocess.Popen(
-        command(SWAPS.name, "--position"), env=tape, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        bound(command(SWAPS.name, "--position")),
+        env=tape,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     value = to_proto(swap(0)).SerializeToString()
@@ -165,7 +169,7 @@ def test_a_broker_that_goes_away_is_a_clear_error(fresh_embedded):
     producer.produce(SWAPS.name, to_proto(swap(0)).SerializeToString(), partition=0)
     assert producer.flush(10) == 0
     reading = subprocess.Popen(
-        command(SWAPS.name, "--from", "beginning"),
+        bound(command(SWAPS.name, "--from", "beginning")),
         env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 from websockets.frames import Opcode
 from websockets.protocol import CLIENT, OPEN, Protocol
 
-from infra.local.process import NotReady, free_port
+from infra.local.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
 from infra.settings import Settings
@@ -25,33 +25,22 @@ from stream_gateway.recent import Recent
 from stream_gateway.replay import Replay
 from stream_gateway.source import Source
 from stream_gateway.subscriptions import Filter
-from tests.support.waiting import eventually_async, without_error_async
+from tests.support.systems import Mortal
+from tests.support.waiting import eventually_async
 
 WITHIN_S = 60  # on a busy machine
 
 
-class Store:
-    """A Valkey of one test, which may kill it, take from its file, and start it again."""
+class Store(Mortal):
+    """A Valkey of one test, which may also take from its file."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder / "valkey"
         self.port = free_port()
-        self.process = valkey(self.folder, "127.0.0.1", self.port)
-        self.options = options
+        process = valkey(self.folder, "127.0.0.1", self.port)
+        super().__init__(replace(process, command=[*process.command, *options]))
         self.settings = Settings(_env_file=None, redis_url=self.process.address)
         self.client = connect(self.settings)
-        self.child: subprocess.Popen[bytes] | None = None
-
-    async def start(self) -> None:
-        self.child = subprocess.Popen(  # noqa: ASYNC220
-            [*self.process.command, *self.options], stdout=subprocess.DEVNULL
-        )
-        await without_error_async(self.process.ready, NotReady)
-
-    def kill(self) -> None:
-        if self.child:
-            self.child.kill()
-            self.child.wait(60)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.child

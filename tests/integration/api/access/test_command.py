@@ -22,6 +22,7 @@ from infra.redis.embedded import valkey
 from infra.settings import Settings
 from schemas.redis_keys import tag_of_key
 from stream_gateway.admission import Admission
+from tests.support.systems import bound
 from tests.support.waiting import without_error
 
 TEXT = re.compile(r"soltape_[0-9A-Za-z]{39}")
@@ -372,7 +373,7 @@ def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
 )
 def test_a_redis_that_may_lose_keys_is_told_in_words(folder, monkeypatch, options, doubts):
     process = valkey(folder / "redis", "127.0.0.1", free_port())
-    child = subprocess.Popen([*process.command, *options], stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(bound([*process.command, *options]), stdout=subprocess.DEVNULL)
     try:
         monkeypatch.setenv("ACCESS_REDIS_URL", process.address)
         with sync_redis.Redis.from_url(process.address) as client:
