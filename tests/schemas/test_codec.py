@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from schemas import codec, topics
 from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
 from schemas.proto import tape_pb2
+from tests.support.exploring import SLOW, examples
 from tests.support.messages import to_proto
 
 U32 = st.integers(0, 2**32 - 1)
@@ -102,6 +103,7 @@ def test_migration_round_trip_through_bytes(migration: Migration) -> None:
 
 
 @given(st.lists(ANY_EVENT, max_size=4))
+@examples(fuzz_factor=SLOW)
 def test_batches_keep_their_events_in_order(given_events: list[Event]) -> None:
     batch = tape_pb2.SlotBatch(slot=7)
     for event in given_events:

@@ -12,7 +12,7 @@ from schemas.vocabulary import Slugs
 from stream_gateway import messages
 from stream_gateway.messages import Ping, Refused, Subscribe, Unsubscribe, parse
 from stream_gateway.subscriptions import Filter
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 
 SLUGS = Slugs(("pump-fun", "pump-swap", "raydium-cpmm"), ("pump-fun", "bonk", "moonit"))
 WSOL = "So11111111111111111111111111111111111111112"
@@ -275,7 +275,7 @@ VALUES = st.sampled_from(
     st.sampled_from([FREE, BUSINESS]),
     st.sampled_from([SLUGS, None]),
 )
-@examples(500)
+@examples(500, SLOW)
 def test_whatever_is_said_is_a_value_or_refused(fields, endpoint, plan, slugs):
     raw = json.dumps(fields, allow_nan=True).encode("utf-8", "surrogatepass")
     told = parsed(raw, endpoint, plan, slugs)

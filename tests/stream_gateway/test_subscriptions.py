@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schemas import channels
 from schemas.money import WSOL
 from stream_gateway.subscriptions import BY_NAME, Filter, Index
+from tests.support.exploring import SLOW, examples
 
 SLUGS = st.sampled_from(["pump-fun", "pump-swap", "orca-whirlpool", ""])
 ADDRESSES = st.sampled_from([f"address-{n}" for n in range(6)])
@@ -91,6 +92,7 @@ def test_the_index_finds_what_each_filter_takes(market):
 
 
 @given(markets())
+@examples(fuzz_factor=SLOW)
 def test_who_left_leaves_nothing_behind(market):
     name, members, _, events = market
     index = Index(BY_NAME[name])

@@ -11,6 +11,7 @@ from api.access import transfer
 from api.access.keys import Record, new, parse
 from api.access.transfer import BadLine
 from schemas.plans import PLANS
+from tests.support.exploring import SLOW, examples
 
 times = st.integers(0, 253_402_300_799_999)
 words = st.text(
@@ -36,6 +37,7 @@ def read(*lines):
 
 
 @given(st.lists(records, max_size=5))
+@examples(fuzz_factor=SLOW)
 def test_what_is_written_is_read(written):
     assert list(transfer.read(io.BytesIO(b"".join(transfer.write(written))))) == written
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import orjson
 import pytest
 from fastapi import APIRouter, FastAPI, Query, Request, Response
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api.app import create_app
@@ -17,6 +17,7 @@ from api.http.errors import NO_POSITION, Problem
 from api.http.parameters import Mint, Wallet
 from api.http.problems import HANDLERS
 from infra.settings import Settings
+from tests.support.exploring import SLOW, examples
 
 PATHS = [
     ("GET", "/api/tokens/trending"),
@@ -138,7 +139,7 @@ REQUEST = st.tuples(
 )
 
 
-@settings(deadline=None)
+@examples(fuzz_factor=SLOW)
 @given(
     st.lists(ROUTE, min_size=1, max_size=8),
     st.lists(REQUEST, min_size=1, max_size=8),

@@ -25,6 +25,7 @@ from api.wallets.figures import (
 from api.wallets.position_answers import PositionOf
 from schemas.positions import Position, WalletDay
 from schemas.prices import LastPrice
+from tests.support.exploring import SLOW, examples
 
 COIN = "So11111111111111111111111111111111111111113"
 NOW_MS = 1_763_700_000_000
@@ -168,6 +169,7 @@ def test_what_is_not_known_is_null_and_nothing_else(position, about):
 
 
 @given(st.lists(st.tuples(positions(), tokens()), max_size=8))
+@examples(fuzz_factor=SLOW)
 def test_the_sum_over_positions_is_that_of_their_answers(held):
     total = OpenSum()
     for position, about in held:

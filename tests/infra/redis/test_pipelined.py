@@ -22,7 +22,7 @@ from infra.redis import pipelined
 from infra.redis.embedded import valkey
 from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 from tests.support.systems import Mortal
 from tests.support.waiting import eventually_async, without_error_async
 
@@ -140,7 +140,7 @@ ASKS = st.lists(
 )
 
 
-@examples(150)
+@examples(150, SLOW)
 @given(asks=ASKS)
 def test_whoever_waits_gets_his_own_answers_whoever_leaves(shared, asks):
     outcomes = {}

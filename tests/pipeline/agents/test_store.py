@@ -12,6 +12,7 @@ from pipeline.domain.launchpad import Launchpad
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import BUY, Creation, Migration, SlotBatch, Swap, TapeEvent
 from schemas.rows import SWAPS
+from tests.support.exploring import SLOW, examples
 
 PLATFORM = list(SWAPS.columns).index("platform")
 
@@ -118,6 +119,7 @@ class Tables:
 
 
 @given(st.lists(st.lists(events(), max_size=5), min_size=1, max_size=8), st.sets(st.integers(0, 7)))
+@examples(fuzz_factor=SLOW)
 async def test_a_platform_is_the_same_however_often_the_books_are_opened(slots, restarts):
     batches = numbered(slots)
     whole = TapeBooks(0, nothing)

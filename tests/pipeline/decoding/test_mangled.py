@@ -22,7 +22,7 @@ from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import LiveBatch
 from schemas.solana.rpc_json import transaction_info_from_json
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 
 Info = SubscribeUpdateTransactionInfo
 CORPUS = Path(__file__).parents[4] / "shared/corpus/transactions.jsonl"
@@ -167,7 +167,7 @@ def check(data: bytes, seed: int, manglers: Sequence[Callable[[Info, Random], No
             assert event.mint != event.quote_mint
 
 
-MANY = examples(1500)
+MANY = examples(1500, SLOW)
 MANGLINGS = st.lists(st.sampled_from(MANGLERS), min_size=1, max_size=5)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain.lots import Holding, Kind, LotsMissing, Match
 from schemas.positions import CHUNK_LOTS, full_chunks
+from tests.support.exploring import SLOW, examples
 
 U64 = 2**64 - 1
 AMOUNT = st.one_of(st.integers(1, 20), st.integers(1, U64))
@@ -154,6 +155,7 @@ def test_a_closed_position_realizes_proceeds_minus_cost(
 
 
 @given(OPS, st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(0, 1000))
+@examples(fuzz_factor=SLOW)
 def test_one_sale_of_n_equals_n_sales(ops: list[Op], parts: list[int], each: int) -> None:
     whole, cut = play(ops)[0], play(ops)[0]
     do(whole, Op("sell", sum(parts), (each * sum(parts), 3 * each * sum(parts))), 99)

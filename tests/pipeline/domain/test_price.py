@@ -22,7 +22,7 @@ from pipeline.domain.price import (
 )
 from pipeline.domain.value import SolUsd, value_swaps
 from schemas.money import WSOL
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 
 SOL = 10**9
 MINUTE_MS = 60_000
@@ -455,7 +455,7 @@ TWO_CURVES_INTO_ONE_POOL = [
 
 @given(STREAMS)
 @example(TWO_CURVES_INTO_ONE_POOL)
-@examples(150)
+@examples(150, SLOW)
 def test_the_price_is_always_one_that_was_accepted_of_a_pool(stream):
     mint, last = MintPrice(), {}
     for step in stream:
@@ -472,7 +472,7 @@ def test_the_price_is_always_one_that_was_accepted_of_a_pool(stream):
 
 
 @given(STREAMS, st.integers(0, 60))
-@examples(150)
+@examples(150, SLOW)
 def test_packing_amid_the_stream_changes_nothing(stream, cut):
     whole = play(MintPrice(), stream)
     packed = MintPrice.unpack(play(MintPrice(), stream[:cut]).pack())
@@ -482,7 +482,7 @@ def test_packing_amid_the_stream_changes_nothing(stream, cut):
 
 
 @given(st.lists(TRADES, max_size=8, unique_by=lambda trade: trade.pool), st.randoms())
-@examples(150)
+@examples(150, SLOW)
 def test_the_order_of_pools_does_not_matter(trades, random):
     """Trades of pools that all tell their reserves, all at one moment."""
     trades = [
@@ -496,7 +496,7 @@ def test_the_order_of_pools_does_not_matter(trades, random):
 
 
 @given(st.lists(TRADES, max_size=60))
-@examples(100)
+@examples(fuzz_factor=SLOW)
 def test_time_and_slot_never_go_back(trades):
     mint, seen = MintPrice(), [(0, 0)]
     for trade in trades:

@@ -11,6 +11,7 @@ from pipeline.domain.quote_book import CAPACITY, LEAST_VOLUME_LAMPORTS, QuoteBoo
 from pipeline.domain.value import U64_MAX, SolUsd, value_swaps
 from schemas.events import Swap
 from schemas.money import USDC, WSOL
+from tests.support.exploring import SLOW, examples
 
 QUOTE, COIN = "staked-sol", "coin"
 SOL_USD = SolUsd(150, 1)
@@ -77,6 +78,7 @@ def test_a_ratio_fits_the_wire(swap: MakeSwap) -> None:
 
 
 @given(st.data())
+@examples(fuzz_factor=SLOW)
 def test_entries_are_all_that_the_next_slot_needs(swap: MakeSwap, data: st.DataObject) -> None:
     """A book that is put down and taken up after every slot goes the same way."""
     mints = st.sampled_from([f"mint-{number}" for number in range(CAPACITY + 6)])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.domain.value import U64_MAX, Price, SolUsd, value_swaps
 from schemas.events import Swap
 from schemas.money import DOLLARS, USD1, USDC, USDT, WSOL
+from tests.support.exploring import SLOW, examples
 
 A, B, C, D = "token-a", "token-b", "token-c", "token-d"
 PRICE = SolUsd.of(Decimal("151.25"))
@@ -103,6 +104,7 @@ def legs_of(swap: MakeSwap) -> st.SearchStrategy[list[Swap]]:
 
 
 @given(st.data())
+@examples(fuzz_factor=SLOW)
 def test_any_transaction_against_fractions(swap: MakeSwap, data: st.DataObject) -> None:
     swaps = data.draw(legs_of(swap))
     quotes = data.draw(

@@ -24,7 +24,7 @@ from pipeline.ingest.ledger import (
     Transaction,
 )
 from schemas.events import Migration
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 
 BASE = 100
 
@@ -312,7 +312,7 @@ def cut(random: Random, log: list[Update], ledger: Ledger, tape: Tape, *, replay
             ledger.connected(from_slot=None)
 
 
-@examples(300)
+@examples(300, SLOW)
 @given(seed=seeds, slots=st.integers(20, 80))
 def test_what_a_broken_stream_lost_is_fetched(seed: int, slots: int) -> None:
     random = Random(seed)
@@ -326,7 +326,7 @@ def test_what_a_broken_stream_lost_is_fetched(seed: int, slots: int) -> None:
     assert settled == world.canonical[: len(settled)], "a prefix: nothing in between is lost"
 
 
-@examples(300)
+@examples(300, SLOW)
 @given(seed=seeds, slots=st.integers(20, 80), share=st.sampled_from([None, 0.5]))
 def test_what_can_not_be_fetched_is_a_gap(seed: int, slots: int, share: float | None) -> None:
     random = Random(seed)
@@ -344,7 +344,7 @@ def test_what_can_not_be_fetched_is_a_gap(seed: int, slots: int, share: float | 
     assert not complete & in_gaps
 
 
-@examples(300)
+@examples(300, SLOW)
 @given(seed=seeds, slots=st.integers(20, 60), start=st.floats(0, 0.8))
 def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float) -> None:
     random = Random(seed)
@@ -363,7 +363,7 @@ def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float
     assert tape.gaps == []
 
 
-@examples(200)
+@examples(200, SLOW)
 @given(seed=seeds, slots=st.integers(60, 120), confirmed=st.booleans())
 def test_memory_is_bounded(seed: int, slots: int, confirmed: bool) -> None:
     random = Random(seed)

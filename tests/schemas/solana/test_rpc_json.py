@@ -16,7 +16,7 @@ from schemas.solana.rpc_json import (
     transaction_info_from_json,
     transaction_to_json,
 )
-from tests.support.exploring import examples
+from tests.support.exploring import SLOW, examples
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "transactions.jsonl"
 
@@ -261,7 +261,7 @@ JSON = st.recursive(
 )
 
 
-@examples(500)
+@examples(500, SLOW)
 @given(st.sampled_from(_paths(answer(0))), JSON)
 def test_any_value_anywhere_is_read_or_refused(path: tuple[Any, ...], value: Any) -> None:
     mutated = copy.deepcopy(answer(0))
