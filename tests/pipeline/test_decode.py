@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import orjson
@@ -17,16 +18,24 @@ from schemas.solana.rpc_json import transaction_to_json
 CORPUS = Path(__file__).parents[3] / "shared/corpus/transactions.jsonl"
 
 
+@cache
+def transactions() -> list[tuple[int, bytes]]:
+    """Slots and transactions of the simulated market, swaps among them."""
+    return [
+        (event.slot, transaction.info)
+        for event in Market(Knobs(seed=5, votes=0, failed=0.0)).generate(20)
+        if isinstance(event, SlotTransactions)
+        for transaction in event.transactions
+    ]
+
+
 def answers(count: int, encoding: str) -> list[bytes]:
     """getTransaction answers with swaps of the simulated market in them."""
     found = []
-    for event in Market(Knobs(seed=5, votes=0, failed=0.0)).generate(20):
-        if isinstance(event, SlotTransactions):
-            for transaction in event.transactions:
-                info = SubscribeUpdateTransactionInfo.FromString(transaction.info)
-                answer = transaction_to_json(info, encoding)
-                found.append(orjson.dumps(answer | {"slot": event.slot, "blockTime": 1}))
-    return found[:count]
+    for slot, info in transactions()[:count]:
+        answer = transaction_to_json(SubscribeUpdateTransactionInfo.FromString(info), encoding)
+        found.append(orjson.dumps(answer | {"slot": slot, "blockTime": 1}))
+    return found
 
 
 def run(*args: str, text: bytes) -> tuple[list[dict], str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import exp
 from random import Random
 
+import pytest
+
 from infra.chain.market import Knobs, Market
 from infra.chain.market.believable import NAMES_SHOWN, Believable
 from infra.chain.market.invariants import Invariants
@@ -58,6 +60,7 @@ def test_names_are_not_repeated() -> None:
     assert all(1 <= len(symbol) <= 8 and symbol.isupper() for _, symbol in drawn)
 
 
+@pytest.mark.slow
 def test_a_market_shows_a_migration_soon_and_deaths() -> None:
     market = Market(Knobs(seed=5, rate=150, wallets=80, tempo=20), bytes_every=50)
     believable = Believable(market.habits.curves)
@@ -72,6 +75,7 @@ def test_a_market_shows_a_migration_soon_and_deaths() -> None:
     assert figures["coins_launched"] > NAMES_SHOWN
 
 
+@pytest.mark.slow
 def test_supplies_add_up_when_coins_are_forgotten() -> None:
     """A coin quoted in USDC takes dollars with it."""
     knobs = Knobs(seed=9, rate=300, wallets=60, curves_kept=5, pools_kept=1, forks=0.05)
