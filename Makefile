@@ -18,13 +18,14 @@ run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 	@exec $(BIN)/soltape up
 
 # Three at a time: half of the time they wait for processes to die and to come back.
+# Files with slow tests first (tests/conftest.py), not those with many.
 test: $(READY)  ## set up, then run every test
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY)  ## units only: tests that start no process, under a minute
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes' --hypothesis-profile fast --ignore tests/integration
 
-fuzz: $(READY)  ## explore every property with a hundred times the examples: an hour
+fuzz: $(READY)  ## explore every property with a hundred times the examples, slow ones with less: forty minutes
 	$(BIN)/pytest -q -n auto -m hypothesis --hypothesis-profile fuzz --timeout 0 --ignore tests/integration
 
 lint: $(READY)  ## style

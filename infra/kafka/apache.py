@@ -83,7 +83,7 @@ def process(settings: Settings) -> Process:
     java = _java()
     folder = (settings.soltape_data / "apache-kafka").resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    jars = _jars(folder)
+    broker_jars = jars(folder)
     require_free_port(host, port, "KAFKA_BOOTSTRAP")
     properties = folder / "server.properties"
     text = _PROPERTIES.format(
@@ -98,7 +98,7 @@ def process(settings: Settings) -> Process:
             raise SettingsError('KAFKA_USERNAME, KAFKA_PASSWORD: no " and no backslash')
         text += _LOGIN.format(module=_MODULE.format(name=user[0], password=user[1]))
     private_file.replace(properties, text)
-    classpath = f"{jars}/*"
+    classpath = f"{broker_jars}/*"
     if not (folder / "log" / "meta.properties").exists():
         _format(java, classpath, properties)
     return Process(
@@ -136,17 +136,20 @@ def _java() -> str:
     return java
 
 
-def _jars(folder: Path) -> Path:
-    """Return the folder with the broker's jars, filled by Maven if this pom's are not there."""
-    jars = folder / f"jars-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
-    if jars.is_dir():
-        return jars
+def jars(folder: Path) -> Path:
+    """Return the folder with the broker's jars, filled by Maven if this pom's are not there.
+
+    Raises ApacheUnavailable.
+    """
+    found = folder / f"jars-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
+    if found.is_dir():
+        return found
     maven = shutil.which("mvn")
     if not maven:
         raise ApacheUnavailable(
             "Apache Kafka's jars are fetched by Maven once, and there is no `mvn` on PATH"
         )
-    log.info("fetching Apache Kafka's jars", by=maven, into=str(jars))
+    log.info("fetching Apache Kafka's jars", by=maven, into=str(found))
     # A folder of its own until it is complete: an interrupted copy must not pass for the jars.
     partial = folder / f"jars-{uuid.uuid4().hex}.partial"
     command = [maven, "-B", "-q", "-f", str(_POM), "dependency:copy-dependencies"]
@@ -157,14 +160,14 @@ def _jars(folder: Path) -> Path:
             raise ApacheUnavailable(
                 f"Maven could not fetch Apache Kafka's jars:\n{_last_lines(run.stdout, run.stderr)}"
             )
-        partial.rename(jars)
+        partial.rename(found)
     except subprocess.TimeoutExpired:
         raise ApacheUnavailable(
             f"Maven did not fetch Apache Kafka's jars within {MAVEN_TIMEOUT_S} s"
         ) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return jars
+    return found
 
 
 def _format(java: str, classpath: str, properties: Path) -> None:

@@ -1,6 +1,7 @@
 """Real brokers for the tests that talk to one: `broker` runs each test on every kind we support."""
 
 import asyncio
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
@@ -94,6 +95,8 @@ def started(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
     broker = Broker(kind, tmp_path_factory.mktemp(kind))
     try:
         try:
+            if kind == "apache":
+                share_jars(broker.settings, tmp_path_factory)
             broker.start()
         except apache.ApacheUnavailable as reason:
             if os.environ.get("CI") == "true":
@@ -102,3 +105,18 @@ def started(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
         yield broker
     finally:
         broker.stop()
+
+
+def share_jars(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give Apache Kafka the jars of this run: fetched once, by whichever process is first."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which all processes of the run have
+    folder /= "apache-jars"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        jars = apache.jars(folder)
+    mine = settings.soltape_data / "apache-kafka"
+    mine.mkdir(parents=True)
+    (mine / jars.name).symlink_to(jars)
