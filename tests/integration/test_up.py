@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -30,11 +29,9 @@ from infra.settings import Settings
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.rpc_json import transaction_to_json
 from tests.support.systems import bound
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually
 
 SOLTAPE = [sys.executable, "-m", "infra.cli"]
-FIRST_SWAP_S = 120
-STOP_S = 30
 RSS_BYTES = 2 * 1024**3
 
 pytestmark = pytest.mark.slow
@@ -47,7 +44,6 @@ class Up:
         self.folder = folder
         self.environment = environment
         self.out = folder / "up.out"
-        self.began = time.monotonic()
         with self.out.open("wb") as out:
             self.popen = subprocess.Popen(
                 bound([*SOLTAPE, "up", *options]),
@@ -60,7 +56,7 @@ class Up:
     def said(self):
         return self.out.read_text()
 
-    def run(self, *command, timeout=120):
+    def run(self, *command, timeout=WITHIN_S):
         return subprocess.run(
             [*SOLTAPE, *command],
             cwd=self.folder,
@@ -88,7 +84,7 @@ class Up:
                 os.killpg(shell.pid, signal.SIGKILL)
         return said
 
-    def until(self, condition, within_s):
+    def until(self, condition, within_s=WITHIN_S):
 
         def found():
             value = condition()
@@ -97,32 +93,20 @@ class Up:
 
         return eventually(found, self.said, within_s)
 
-    def first_swap(self, within_s):
+    def first_swap(self):
         """Return the first swap that a subscriber sees; it may start before the topic is there."""
-        deadline = time.monotonic() + within_s
         # Before it has said where it is, a subscriber may find another one at the usual ports.
-        self.until(lambda: addresses(self.folder / ".soltape"), within_s)
-        while (left_s := deadline - time.monotonic()) > 0:
-            try:
-                tail = self.run(
-                    *("tail", "solana-dex-swaps", "--from", "beginning", "--limit", "1"),
-                    timeout=left_s,
-                )
-            except subprocess.TimeoutExpired:
-                break
-            if tail.stdout:
-                return json.loads(tail.stdout)
-        raise AssertionError(f"no swap within {within_s} s\n{self.said()}")
+        self.until(lambda: addresses(self.folder / ".soltape"))
+        tail = ("tail", "solana-dex-swaps", "--from", "beginning", "--limit", "1")
+        return json.loads(self.until(lambda: self.run(*tail).stdout))
 
     def processes(self):
         me = psutil.Process(self.popen.pid)
         return [me, *me.children(recursive=True)]
 
     def stop(self):
-        began = time.monotonic()
         self.popen.send_signal(signal.SIGINT)
-        self.popen.wait(60)
-        return time.monotonic() - began
+        self.popen.wait(WITHIN_S)
 
 
 @pytest.fixture
@@ -176,7 +160,7 @@ def shows_no_password(data, processes, up):
 
 def first_request(up):
     """Return the command that is printed for a first request, and its address."""
-    up.until(lambda: "The API serves at" in up.said(), within_s=120)
+    up.until(lambda: "The API serves at" in up.said())
     found = re.search(r"^  (sed \S+ \S+ \S+ \| curl -H @- '(\S+)')$", up.said(), re.MULTILINE)
     assert found, up.said()
     return found.groups()
@@ -188,8 +172,7 @@ def demo_key(up):
 
 def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     up = start()
-    swap = up.first_swap(FIRST_SWAP_S)
-    assert time.monotonic() - up.began < FIRST_SWAP_S, up.said()
+    swap = up.first_swap()
     assert swap["kind"] == "swap"
 
     second = up.run("up")
@@ -200,7 +183,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert doctor.returncode == 0, doctor.stdout
     assert "failed" not in doctor.stdout
 
-    up.until(lambda: len(lines_with_swaps(up)) >= 5, within_s=120)
+    up.until(lambda: len(lines_with_swaps(up)) >= 5)
     curl, address = first_request(up)
     processes = up.processes()
     assert len(processes) == 10
@@ -217,7 +200,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
             assert answer.headers["content-type"] == "application/json"
             return json.load(answer)["as_of_slot"]
 
-    up.until(lambda: as_of_slot() > 0, within_s=120)  # 0 until the books have a slot
+    up.until(lambda: as_of_slot() > 0)  # 0 until the books have a slot
     shown = up.shell(curl, until="as_of_slot")
     assert "tokens" in json.loads(shown)
     [listen] = re.findall(r"^  (python -c .* < \S+)$", up.said(), re.MULTILINE)
@@ -228,7 +211,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
         assert answer.url == f"{link.partition('/?')[0]}/"
     assert link.partition("=")[2] not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
 
-    assert up.stop() < STOP_S, up.said()
+    up.stop()
     assert up.popen.returncode == 0
     assert not [process for process in processes if process.is_running()]
     assert not (tmp_path / ".soltape" / "up.lock").exists()
@@ -238,19 +221,19 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
 
 def test_swaps_go_on_after_the_broker_was_killed(start):
     up = start()
-    up.until(lambda: lines_with_swaps(up), within_s=120)
+    up.until(lambda: lines_with_swaps(up))
     broker = next(process for process in up.processes() if "kafka" in process.cmdline())
     broker.kill()
-    up.until(lambda: "kafka ended with SIGKILL" in up.said(), within_s=60)
+    up.until(lambda: "kafka ended with SIGKILL" in up.said())
     seen = len(lines_with_swaps(up))
-    up.until(lambda: len(lines_with_swaps(up)) > seen + 3, within_s=120)
-    assert up.first_swap(60)["kind"] == "swap"
-    assert up.stop() < STOP_S, up.said()
+    up.until(lambda: len(lines_with_swaps(up)) > seen + 3)
+    assert up.first_swap()["kind"] == "swap"
+    up.stop()
 
 
 def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(start):
     up = start()
-    up.until(lambda: lines_with_swaps(up), within_s=120)
+    up.until(lambda: lines_with_swaps(up))
 
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
     published = addresses(up.folder / ".soltape")
@@ -269,19 +252,19 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
             return None
         return (first, last) if count else None
 
-    _, last = up.until(stored, within_s=120)
+    _, last = up.until(stored)
     chain = next(process for process in up.processes() if "chain" in process.cmdline())
     chain.kill()
-    up.until(lambda: "A new tape begins" in up.said(), within_s=120)
-    assert "The tape is over: chain ended with SIGKILL" in up.said()
+    up.until(lambda: "A new tape begins" in up.said())
+    assert "The tape is over: chain ended with SIGKILL" in up.said(), up.said()
     # Slots are those of the time of day, so a slot up to `last` would be of the tape that ended.
-    up.until(lambda: (found := stored()) and found[0] > last, within_s=120)
+    up.until(lambda: (found := stored()) and found[0] > last)
     address = addresses(up.folder / ".soltape")["API_PORT"]
     request = Request(f"http://127.0.0.1:{address}/api/usage", headers={"x-api-key": key})
     with urlopen(request, timeout=60) as answer:
         assert json.load(answer)["key"]["name"] == "mine"
     assert stored()[0] > last
-    assert up.stop() < STOP_S, up.said()
+    up.stop()
     assert "Traceback" not in up.said()
 
 
@@ -299,8 +282,8 @@ def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, t
     ]
     recording.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     up = start("--chain", "recorded", str(recording), "--rate", "100")
-    up.until(lambda: "The recording has ended. What it held is still served" in up.said(), 120)
-    up.until(lambda: re.search(r"^slot [\d,]+ \| the recording has ended", up.said(), re.M), 120)
+    up.until(lambda: "The recording has ended. What it held is still served" in up.said())
+    up.until(lambda: re.search(r"^slot [\d,]+ \| the recording has ended", up.said(), re.M))
     _, address = first_request(up)
     key = demo_key(up)
 
@@ -308,14 +291,14 @@ def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, t
         with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
             return json.load(answer)["as_of_slot"]
 
-    up.until(lambda: trending() > 0, within_s=120)
+    up.until(lambda: trending() > 0)
     assert "The tape is over" not in up.said()
-    assert up.stop() < STOP_S, up.said()
+    up.stop()
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(start):
     up = start()
-    up.until(lambda: lines_with_swaps(up), within_s=120)
+    up.until(lambda: lines_with_swaps(up))
     key = up.run("keys", "create", "--name", "mine").stdout.strip()
     processes = up.processes()
     up.popen.kill()
@@ -323,10 +306,10 @@ def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used
     _, alive = psutil.wait_procs(processes, timeout=60)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     again = start()
-    again.until(lambda: lines_with_swaps(again), within_s=120)
+    again.until(lambda: lines_with_swaps(again))
     # The tape began anew, the keys did not.
     _, trending = first_request(again)
     usage = trending.partition("/api/")[0] + "/api/usage"
     with urlopen(Request(usage, headers={"x-api-key": key}), timeout=60) as answer:
         assert json.load(answer)["key"]["name"] == "mine"
-    assert again.stop() < STOP_S, again.said()
+    again.stop()

@@ -43,7 +43,7 @@ class Subscription:
     async def ask(self, request: SubscribeRequest) -> None:
         await self._call.write(request)
 
-    async def next(self, timeout_s: float = 5) -> SubscribeUpdate:
+    async def next(self, timeout_s: float = 120) -> SubscribeUpdate:
         async with asyncio.timeout(timeout_s):
             update = await self._call.read()
         assert update is not grpc.aio.EOF, f"stream ended: {await self._call.details()}"  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ class Subscription:
             pass
         return self.updates[start:]
 
-    async def ended(self, timeout_s: float = 10) -> tuple[grpc.StatusCode, str]:
+    async def ended(self, timeout_s: float = 120) -> tuple[grpc.StatusCode, str]:
         """Read to the end and return the status."""
         async with asyncio.timeout(timeout_s):
             try:
