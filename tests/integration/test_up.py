@@ -84,14 +84,14 @@ class Up:
                 os.killpg(shell.pid, signal.SIGKILL)
         return said
 
-    def until(self, condition, within_s=WITHIN_S):
+    def until(self, condition):
 
         def found():
             value = condition()
             assert value or self.popen.poll() is None, self.said()
             return value
 
-        return eventually(found, self.said, within_s)
+        return eventually(found, self.said)
 
     def first_swap(self):
         """Return the first swap that a subscriber sees; it may start before the topic is there."""

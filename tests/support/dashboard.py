@@ -129,7 +129,7 @@ class Visit:
 def ask(up: Up, path: str) -> Any:
     """Return what the API answers."""
     request = urllib.request.Request(up.url + path, headers={"x-api-key": up.key})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)
 
 

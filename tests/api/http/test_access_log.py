@@ -1,6 +1,5 @@
 """What of a request gets into the access log."""
 
-import asyncio
 import io
 import json
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from api.access.keys import PREFIX, new
 from api.http.access_log import AccessLog, shown
 from infra.settings import Settings
+from tests.support.waiting import eventually_async
 
 LINE = {
     "method": "GET",
@@ -53,7 +53,7 @@ async def test_lines_are_json_or_text_and_come_within_a_moment():
         log = AccessLog(Settings(_env_file=None, log_format=log_format), out)
         log.write(**LINE)
         assert out.getvalue() == ""
-        await asyncio.sleep(0.3)
+        await eventually_async(out.getvalue)
         [line] = out.getvalue().splitlines()
         if log_format == "json":
             told = json.loads(line)

@@ -110,7 +110,7 @@ def test_a_role_that_serves_comes_to_serve(production, role, path):
         def status() -> int | None:
             assert child.poll() is None, child.communicate()[0]
             try:
-                with urlopen(url, timeout=30) as answer:
+                with urlopen(url, timeout=120) as answer:
                     return int(answer.status)
             except URLError:
                 return None

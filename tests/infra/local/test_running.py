@@ -34,7 +34,7 @@ def holder(tmp_path):
     assert popen.stdout.readline() == "held\n"
     yield popen
     popen.kill()
-    popen.wait(10)
+    popen.wait(60)
     popen.stdout.close()
 
 
@@ -49,14 +49,14 @@ def test_a_second_holder_is_refused_with_the_pid_of_the_first(holder, tmp_path):
 def test_addresses_are_those_of_the_holder_and_end_with_it(holder, tmp_path):
     assert running.addresses(tmp_path) == {"KAFKA_BOOTSTRAP": "127.0.0.1:19092"}
     holder.send_signal(signal.SIGKILL)
-    holder.wait(10)
+    holder.wait(60)
     assert (tmp_path / running.ADDRESSES).exists()
     assert running.addresses(tmp_path) == {}
 
 
 def test_a_lock_left_by_sigkill_is_no_obstacle(holder, tmp_path):
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     assert (tmp_path / running.LOCK).exists()
     with running.hold(tmp_path):
         assert (tmp_path / running.LOCK).read_text() == f"{os.getpid()}\n"

@@ -84,7 +84,7 @@ def test_two_that_start_at_once_have_no_port_in_common():
         assert not one & other
     finally:
         for planner in planners:
-            planner.communicate(timeout=20)
+            planner.communicate(timeout=120)
 
 
 def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch):

@@ -24,7 +24,7 @@ def running(process):
         yield popen
     finally:
         popen.kill()
-        popen.wait(10)
+        popen.wait(60)
 
 
 async def until_ready(process):

@@ -32,7 +32,7 @@ from schemas.events import Side, Swap
 from schemas.solana.base58 import encode
 from schemas.topics import CREATIONS, LIVE, PRICES, SLOT_STATUS, SWAPS, UNDECODED
 from tests.support.systems import Mortal, bound
-from tests.support.waiting import without_error_async
+from tests.support.waiting import eventually_async, without_error_async
 
 GROUP = "soltape-live"
 PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS, UNDECODED)
@@ -139,7 +139,7 @@ class Lane:
             waiting = {place for place in places if ends[place] > self._ends[place]}
             for place in waiting:
                 consumer.seek(place, self._ends[place])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while waiting:
                     for place, records in (
                         await consumer.getmany(*waiting, timeout_ms=200)
@@ -151,23 +151,14 @@ class Lane:
 
     async def until(self, enough: Callable[[], bool], within_s: float = 150) -> None:
         """Read until a condition holds."""
-        deadline = time.monotonic() + within_s
-        while True:
-            await self.read_on()
-            if enough():
-                return
-            assert time.monotonic() < deadline, {name: len(got) for name, got in self.got.items()}
-            await asyncio.sleep(0.1)
 
-    async def committed(self) -> dict[int, int]:
-        """How far the agents have committed, by partition of the lane."""
-        consumer = AIOKafkaConsumer(**client.aiokafka_consumer(self.settings), group_id=GROUP)
-        await consumer.start()
-        try:
-            places = [TopicPartition(LIVE.name, number) for number in range(LIVE.partitions)]
-            return {p.partition: await consumer.committed(p) or 0 for p in places}
-        finally:
-            await consumer.stop()
+        async def holds() -> bool:
+            await self.read_on()
+            return enough()
+
+        await eventually_async(
+            holds, lambda: {name: len(got) for name, got in self.got.items()}, within_s
+        )
 
 
 @dataclass
@@ -202,7 +193,7 @@ class Agent:
         assert self.process
         self.process.send_signal(number)
 
-    async def ended(self, within_s: float) -> int:
+    async def ended(self, within_s: float = 120) -> int:
         assert self.process
         return await asyncio.to_thread(self.process.wait, within_s)
 
@@ -231,7 +222,7 @@ class Agent:
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric, 0 where it does not answer or has none."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=2) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
                 text = answer.read().decode()
         except OSError:
             return 0.0
@@ -244,12 +235,16 @@ class Agent:
     async def until_metric(
         self, name: str, holds: Callable[[float], bool], within_s: float = 150, **labels: str
     ) -> None:
-        deadline = time.monotonic() + within_s
-        while not holds(value := await asyncio.to_thread(self.metric, name, **labels)):
+        value = 0.0
+
+        async def reached() -> bool:
+            nonlocal value
             assert self.process
             assert self.process.poll() is None, self.new_log
-            assert time.monotonic() < deadline, f"{name} is {value}\n{self.new_log}"
-            await asyncio.sleep(0.1)
+            value = await asyncio.to_thread(self.metric, name, **labels)
+            return holds(value)
+
+        await eventually_async(reached, lambda: f"{name} is {value}\n{self.new_log}", within_s)
 
     async def until_working(self, partitions: int = LIVE.partitions) -> None:
         await self.until_metric("soltape_agents_partitions", lambda owned: owned == partitions)

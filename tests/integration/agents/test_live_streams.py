@@ -262,7 +262,11 @@ async def test_an_answer_that_got_lost_repeats_nothing(store):
     flushing = asyncio.create_task(writer.flush())
     assert not await flushing  # it was sent, and will be executed
     store.child.send_signal(signal.SIGCONT)
-    await asyncio.sleep(0.1)
+
+    async def executed():
+        return [n for _, n in await events(store)] == numbers(range(2))
+
+    await eventually_async(executed)
     writer.batch(2)
     writer.price(12)
     assert await writer.flush()
@@ -322,7 +326,7 @@ async def test_the_loop_goes_on_by_itself_when_redis_is_back(store):
         writer.batch(0)
         store.kill()
         writer.batch(1)
-        await asyncio.sleep(0.3)
+        await eventually_async(lambda: writer.streams.away)
         await store.start()
 
         async def all_there():

@@ -96,7 +96,7 @@ def test_swaps_slots_and_gaps_are_stored_and_what_is_none_is_put_aside(store):
         producer.produce(SETTLED_BY_MINT.name, slot(SLOTS + 1, partition), None, partition)
     for value in (gap, wrong, gap):
         producer.produce(GAPS.name, value.SerializeToString(), None, 0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     each = SETTLED_BY_MINT.partitions
     until(settings, log, "SELECT count(), uniqExact(signature), sum(wallet_amount_raw) "
           "FROM swaps FINAL", [(each * SLOTS, each * SLOTS, each * SLOTS * 11)])  # fmt: skip

@@ -24,7 +24,7 @@ SOLTAPE = (sys.executable, "-m", "infra.cli")
 
 def begun(api):
     """Return a connection with a request whose body is still to come."""
-    connection = socket.create_connection((api.host, api.port), timeout=10)
+    connection = socket.create_connection((api.host, api.port), timeout=120)
     connection.sendall(
         b"POST /api/tokens/batch HTTP/1.1\r\nhost: localhost\r\nx-api-key: %b\r\n"
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
@@ -100,7 +100,7 @@ def run(stores, **settings):
         env=plain | given | settings,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 
@@ -171,6 +171,6 @@ def test_it_serves_though_the_demo_key_cannot_be_kept(stores, tmp_path):
         assert without_error(lambda: httpx.get(url), httpx.ConnectError).status_code == 200
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=120)
     assert "there is no demo key" in said
     assert file.read_text() == "something else\n"

@@ -32,7 +32,7 @@ BEHIND_THE_GATE = {"401", "403", "429"}
 
 @pytest.fixture(scope="module")
 def document(simulated: Any) -> dict[str, Any]:
-    answer = httpx.get(f"{simulated.url}/openapi.json", timeout=30)
+    answer = httpx.get(f"{simulated.url}/openapi.json", timeout=120)
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
 
@@ -141,7 +141,7 @@ def test_every_link_leads_on(
     }
     followed = 0
     with httpx.Client(
-        base_url=simulated.url, headers={"x-api-key": simulated.key}, timeout=30
+        base_url=simulated.url, headers={"x-api-key": simulated.key}, timeout=120
     ) as client:
         for method, path, operation in operations(document):
             links = operation["responses"]["200"].get("links", {})

@@ -15,6 +15,7 @@ from api.dashboard import routes
 from api.server import listen, server_of
 from infra.local.process import free_port
 from infra.settings import Settings
+from tests.support.waiting import eventually_async
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -35,10 +36,8 @@ async def serving(**changed):
     with listen(settings) as listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            async with asyncio.timeout(60):
-                while not server.started:
-                    assert not running.done()
-                    await asyncio.sleep(0.01)
+            await eventually_async(lambda: server.started or running.done())
+            assert not running.done()
             async with httpx.AsyncClient(base_url=settings.api_url, timeout=60) as client:
                 yield client
         finally:

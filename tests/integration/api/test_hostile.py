@@ -104,7 +104,7 @@ async def overheard(simulation: Simulation, serve_simulation: Any) -> AsyncItera
         )
         api = await asyncio.to_thread(serving.__enter__)
         try:
-            async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+            async with httpx.AsyncClient(base_url=api.url, timeout=120) as client:
                 document = (await client.get("/openapi.json")).json()
             yield Overheard(api, operations_of(document), redis, clickhouse)
         finally:
@@ -314,4 +314,4 @@ def test_a_key_counts_in_its_header_alone(simulated, place):
 
 def ask(api: Any, path: str, header: str, **query: str) -> httpx.Response:
     headers = {"x-api-key": header} if header else {}
-    return httpx.get(f"{api.url}{path}", headers=headers, params=query, timeout=30)
+    return httpx.get(f"{api.url}{path}", headers=headers, params=query, timeout=120)

@@ -97,7 +97,7 @@ def finished(folder: Path, *arguments: str, **settings: str) -> subprocess.Compl
         env=environment(**settings),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -107,7 +107,7 @@ def signatures(port: int, count: int) -> list[bytes]:
     request.transactions["all"].SetInParent()
     out = []
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        for update in GeyserStub(channel).Subscribe(iter([request]), timeout=20):
+        for update in GeyserStub(channel).Subscribe(iter([request]), timeout=120):
             if update.HasField("transaction"):
                 out.append(update.transaction.transaction.signature)
                 if len(out) == count:

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from api.access import register, sessions
@@ -19,7 +20,7 @@ from infra.settings import Settings
 from schemas.plans import PLANS
 from schemas.redis_keys import API_KEY_CONNECTIONS, CONNECTION_LEASE_S, tag_of_key
 from stream_gateway.admission import Admission, Refusal
-from tests.support.systems import Mortal, bound
+from tests.support.systems import Mortal, bound, saved
 from tests.support.waiting import without_error_async
 
 
@@ -308,7 +309,8 @@ async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, r
     told = []
     doors = admission(redis, told)
     stays, leaves = [await doors.admit(text) for _ in range(2)]
-    await asyncio.sleep(1.2)  # appendfsync everysec
+    async with Redis.from_url(server.process.address) as client:
+        await saved(client)
     server.kill()
     with pytest.raises(Refusal) as refusal:
         await doors.admit(text)

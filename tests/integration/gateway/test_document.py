@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from schemas.channels import LiveEvent
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
 from schemas.redis_keys import PRICE, VOCABULARY, mint_tag
+from tests.support.waiting import eventually_async
 
 WITHIN_S = 60
 TEXT = (Path(stream_gateway.__file__).parent / "PROTOCOL.md").read_text()
@@ -63,14 +63,14 @@ def world(gateway: Any, key: str) -> Any:
 
     async def known() -> None:
         async with opened(gateway, key) as client:
-            deadline = time.monotonic() + WITHIN_S
             ask = {"action": "subscribe", "channel": "creations", "platforms": ["letsbonk"]}
-            while True:
+
+            async def subscribed() -> bool:
+                await asyncio.sleep(0.2)  # a client may send so many messages a second
                 await client.send(orjson.dumps(ask).decode())
-                if (await told(client))["type"] == "subscribed":
-                    return
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.2)
+                return (await told(client))["type"] == "subscribed"
+
+            await eventually_async(subscribed)
 
     asyncio.run(known())
     return gateway

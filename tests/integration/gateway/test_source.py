@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import pytest
@@ -15,6 +14,7 @@ from stream_gateway import source as module
 from stream_gateway.source import NOTHING
 from stream_gateway.subscriptions import Filter
 from tests.support.gateway.reading import Client, Reader, Store, swap, until
+from tests.support.waiting import eventually_async
 
 
 @pytest.fixture
@@ -44,8 +44,7 @@ class Writer:
 
     async def write(self, number):
         self.streams.add(Place(0, number, 1000 + number), [(SWAPS, swap(number))], [])
-        while not await self.streams.flush():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await eventually_async(self.streams.flush)
 
 
 async def test_events_of_all_channels_come_in_order_with_their_ids(store, reader):

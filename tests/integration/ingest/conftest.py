@@ -340,11 +340,11 @@ async def kafka(broker: Any) -> str:
     settings: Settings = broker.settings
     names = [topic.name for topic in topics.ALL]
     admin = AdminClient(confluent_client(settings))
-    existing = set(admin.list_topics(timeout=10).topics)
+    existing = set(admin.list_topics(timeout=120).topics)
     if ours := existing.intersection(names):
         for deleted in admin.delete_topics(list(ours)).values():
-            deleted.result(timeout=10)
-    eventually(lambda: not set(admin.list_topics(timeout=10).topics).intersection(names))
+            deleted.result(timeout=120)
+    eventually(lambda: not set(admin.list_topics(timeout=120).topics).intersection(names))
     return settings.kafka_bootstrap
 
 

@@ -37,7 +37,7 @@ async def read(kafka: str, topic: Topic) -> dict[int, list[bytes]]:
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
         waiting = {partition for partition in partitions if ends[partition.partition] > 0}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while waiting:
                 for partition, records in (await consumer.getmany(timeout_ms=200)).items():
                     values[partition.partition] += [record.value for record in records]
@@ -171,7 +171,8 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
         role.start()
         await until_settled(kafka, node.chain[20].slot)
         await asyncio.to_thread(role.stop, signal.SIGKILL)
-        await asyncio.sleep(1)
+        head = node.log[-1][0]
+        await eventually_async(lambda: node.log[-1][0] > head + 4 * node.replay_slots)
         role.start()
         await live
         await until_settled(kafka, node.canonical[-1].slot)

@@ -23,8 +23,10 @@ from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 from tests.support.systems import bound
+from tests.support.waiting import eventually_async
 
-RUN_S = 20
+KILLS = 4
+LEAST_SLOTS = 150
 FAULTS = (
     "--forks=0.1",
     "--skipped=0.05",
@@ -69,7 +71,7 @@ async def batches(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch
         places = [TopicPartition(topic.name, number) for number in ends]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while any(len(found[number]) < end for number, end in ends.items()):
                 for place, records in (await consumer.getmany(timeout_ms=200)).items():
                     found[place.partition] += map(
@@ -78,6 +80,13 @@ async def batches(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch
     finally:
         await consumer.stop()
     return found
+
+
+async def slots_settled(kafka: str) -> int:
+    """Return how many slots every partition holds."""
+    settings = Settings(kafka_bootstrap=kafka)
+    ends = [await end_offsets(settings, topic) for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET)]
+    return min(end for topic in ends for end in topic.values())
 
 
 @pytest.mark.slow
@@ -96,21 +105,19 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
     role = make_role(environment)
     try:
         role.start()
-        kills = 0
-        async with asyncio.timeout(120):
-            deadline = asyncio.get_running_loop().time() + RUN_S
-            while asyncio.get_running_loop().time() < deadline:
-                while not role.has_said("stream open"):  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)
-                await asyncio.sleep(random.uniform(1.5, 4))
-                await asyncio.to_thread(role.stop, signal.SIGKILL)
-                kills += 1
-                role.start()
-            while not role.has_said("stream open"):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(3)
+        for _ in range(KILLS):
+            await eventually_async(lambda: role.has_said("stream open"), lambda: role.log)
+            await asyncio.sleep(random.uniform(1.5, 4))
+            await asyncio.to_thread(role.stop, signal.SIGKILL)
+            before = await slots_settled(kafka)
+            role.start()
+        wanted_slots = max(LEAST_SLOTS, before + 20)
+
+        async def settled_enough() -> bool:
+            return await slots_settled(kafka) >= wanted_slots
+
+        await eventually_async(settled_enough, lambda: role.log)
         assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
-        assert kills >= 3
     finally:
         chain.terminate()
         chain.wait(60)

@@ -17,6 +17,7 @@ from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
 from pipeline.ingest.valuation import Reference, Valuation
 from schemas.proto import tape_pb2
+from tests.support.waiting import eventually_async
 
 ALL = [(topic.name, number) for topic in LANES for number in range(topic.partitions)]
 
@@ -41,7 +42,7 @@ def leave_behind(
                 quotes=quotes(slot),
             )
             producer.produce(topic, value=batch.SerializeToString(), partition=partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 async def settle(settings: Settings, first: int, last: int) -> int | None:
@@ -49,13 +50,12 @@ async def settle(settings: Settings, first: int, last: int) -> int | None:
     publisher.continue_from(await read_log_tail(settings))
     running = asyncio.create_task(publisher.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             for slot in range(first, last + 1):
                 await publisher.settle(
                     Settled(slot, slot - 1, "", slot * 400, (), Counts(), True), Reference()
                 )
-            while publisher.published != last:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+            await eventually_async(lambda: publisher.published == last)
     finally:
         running.cancel()
     return publisher.published
@@ -119,7 +119,7 @@ async def test_a_lane_that_ends_on_something_else_is_refused(kafka: str) -> None
     await topics.create(settings)
     producer = Producer(confluent_producer(settings))
     producer.produce(ALL[0][0], value=b"\xff\xff", partition=ALL[0][1])
-    producer.flush(10)
+    producer.flush(60)
     with pytest.raises(LogUnreadable, match=r"tape-settled-by-mint\[0\] offset 0"):
         await read_log_tail(settings)
 

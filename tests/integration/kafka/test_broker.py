@@ -16,6 +16,7 @@ from infra.settings import Settings
 from schemas.times import HOUR_MS
 from schemas.topics import Topic
 from tests.support.systems import bound
+from tests.support.waiting import WITHIN_S
 
 
 def own_topic(partitions: int = 4) -> Topic:
@@ -60,7 +61,7 @@ def produce(settings: Settings, topic: Topic, keys: list[str]) -> None:
             key.encode(),
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert not failed
 
 
@@ -92,7 +93,7 @@ async def test_confluent_is_idempotent_and_partitions_as_the_schema_says(broker)
     reader = Consumer(confluent_consumer(broker.settings, f"group-{uuid4()}"))
     reader.subscribe([topic.name])
     found: dict[str, int] = {}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + WITHIN_S
     while len(found) < len(keys) and time.monotonic() < deadline:
         for message in await asyncio.to_thread(reader.consume, 500, 1.0):
             assert message.error() is None
@@ -128,12 +129,12 @@ async def test_the_partitions_of_a_killed_member_go_to_the_other(broker):
         )
         other = await asyncio.create_subprocess_exec(*bound([sys.executable, "-c", member]))
         try:
-            async with asyncio.timeout(45):
+            async with asyncio.timeout(WITHIN_S):
                 while len(survivor.assignment()) != 2:
                     await survivor.getmany(timeout_ms=200)
             other.kill()
             await other.wait()
-            async with asyncio.timeout(45):
+            async with asyncio.timeout(WITHIN_S):
                 while len(survivor.assignment()) != 4:
                     await survivor.getmany(timeout_ms=200)
         finally:

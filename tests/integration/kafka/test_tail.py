@@ -18,6 +18,7 @@ from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, LIVE, SWAPS
 from tests.support.messages import to_proto
 from tests.support.systems import bound
+from tests.support.waiting import WITHIN_S
 
 MINTS = [f"Mint{number}" for number in range(20)]
 
@@ -58,7 +59,7 @@ def tape(broker) -> dict[str, str]:
     )  # fmt: skip
     producer.produce(CREATIONS.name, b"\xff\xff", partition=0)
     producer.produce(CREATIONS.name, to_proto(creation).SerializeToString(), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     return {
         **os.environ,
         "KAFKA_BOOTSTRAP": broker.settings.kafka_bootstrap,
@@ -132,12 +133,12 @@ def test_from_now_until_interrupted(broker, tape):
     producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     value = to_proto(swap(0)).SerializeToString()
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + WITHIN_S
         os.set_blocking(reading.stdout.fileno(), False)
         first = None
         while not first and reading.poll() is None and time.monotonic() < deadline:
             producer.produce(SWAPS.name, value, "Mint0", partition=SWAPS.partition("Mint0"))
-            producer.flush(5)
+            producer.flush(60)
             time.sleep(0.2)
             first = reading.stdout.readline()
         reading.send_signal(signal.SIGINT)
@@ -167,7 +168,7 @@ def test_a_broker_that_goes_away_is_a_clear_error(fresh_embedded):
     env = {**os.environ, "KAFKA_BOOTSTRAP": settings.kafka_bootstrap}
     producer = Producer(client.confluent_producer(settings) | {"on_delivery": delivered})
     producer.produce(SWAPS.name, to_proto(swap(0)).SerializeToString(), partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     reading = subprocess.Popen(
         bound(command(SWAPS.name, "--from", "beginning")),
         env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -175,7 +176,7 @@ def test_a_broker_that_goes_away_is_a_clear_error(fresh_embedded):
     try:
         assert json.loads(reading.stdout.readline())["signature"] == "sig0"
         fresh_embedded.kill()
-        _, said = reading.communicate(timeout=30)
+        _, said = reading.communicate(timeout=120)
     finally:
         reading.kill()
         reading.wait()

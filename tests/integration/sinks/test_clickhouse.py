@@ -7,6 +7,7 @@ import pytest
 from infra.clickhouse.client import connect_async
 from infra.local.process import free_port
 from pipeline.sinks.clickhouse import ClickHouseSink, RowsRefused
+from tests.support.waiting import eventually_async
 
 
 def slot(number, transactions=0):
@@ -59,6 +60,6 @@ async def test_a_server_that_is_away_is_waited_for():
     nobody = Settings(_env_file=None, clickhouse_url=f"http://127.0.0.1:{free_port()}")
     sink = ClickHouseSink(nobody)
     inserting = asyncio.create_task(sink.insert("slots", [slot(1)], "a"))
-    await asyncio.sleep(1)
+    await eventually_async(lambda: sink._held == 1)
     assert not inserting.done()
     inserting.cancel()

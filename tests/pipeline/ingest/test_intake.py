@@ -19,7 +19,7 @@ async def test_order_is_kept_and_the_reader_waits_when_full() -> None:
     assert len(intake) == 3
     taken: list[bytes | Connected] = []
     while len(taken) < len(items):
-        taken += await asyncio.wait_for(intake.take(2), 30)
+        taken += await asyncio.wait_for(intake.take(2), 120)
         assert len(intake) <= 3
     await reader
     assert taken == items
@@ -42,4 +42,4 @@ async def test_take_waits_for_the_first() -> None:
     await asyncio.sleep(0)
     assert not taker.done()
     await intake.put(b"x")
-    assert await asyncio.wait_for(taker, 30) == [b"x"]
+    assert await asyncio.wait_for(taker, 120) == [b"x"]

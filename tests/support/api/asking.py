@@ -34,7 +34,7 @@ class Asker:
     def __init__(
         self, url: str, key: str, slot: int, time_ms: int, decimals: dict[str, int | None]
     ) -> None:
-        self.client = httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=30.0)
+        self.client = httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=120)
         self.asked: Counter[str] = Counter()
         self.document = self.client.get("/openapi.json").raise_for_status().json()
         self.as_of = {"as_of_slot": slot, "as_of_ms": time_ms}

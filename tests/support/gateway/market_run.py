@@ -219,17 +219,8 @@ async def _calm(fleet: Fleet, watch: Watch, planned: Plan) -> None:
         return (await watch.progress("ingest") or 0) >= confirmed > 0
 
     await watch.until(published, SETTLE_S, f"slot {confirmed} on the settled lanes")
-    await fleet.end("chain")
-    last = 0
-
-    async def quiet() -> bool:
-        nonlocal last
-        before, last = last, await last_settled(planned)
-        await asyncio.sleep(1.5)
-        return last == before > 0
-
-    await watch.until(quiet, SETTLE_S, "the end of the settled lanes")
-    await fleet.end("ingest")
+    await fleet.end("chain", "ingest")  # after which nothing more is settled
+    last = await last_settled(planned)
 
     async def done() -> bool:
         lag = await watch.metric("live", "soltape_agents_lag_batches")

@@ -81,7 +81,7 @@ class Gateway:
 
     def get_metrics(self, path: str = "/metrics") -> str:
         url = f"http://127.0.0.1:{self.settings.metrics_port_gateway}{path}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             return answer.read().decode()
 
     def metric(self, name: str, **labels: str) -> float:

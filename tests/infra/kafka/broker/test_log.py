@@ -229,7 +229,7 @@ async def test_an_append_wakes_those_who_wait(tmp_path: Path) -> None:
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     log.wait(waiter)
     append(log, batch())
-    await asyncio.wait_for(waiter, 30)
+    await asyncio.wait_for(waiter, 120)
 
 
 @given(st.integers(0, 200), st.integers(1, 255))

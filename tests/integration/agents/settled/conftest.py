@@ -24,6 +24,7 @@ from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
+from tests.support.agents.committing import until_committed
 from tests.support.systems import Mortal, bound
 from tests.support.waiting import eventually_async
 
@@ -182,6 +183,10 @@ class Workers:
     async def until_applied(self, lane, within_s=150):
         expected = lane.expected()
         await self.until(lambda state: state == expected, within_s)
+
+    async def until_committed(self):
+        """Wait until Kafka knows that all is applied: a restart reads on from there."""
+        await until_committed(self.settings, f"soltape-{self.group}", SETTLED_BY_MINT)
 
     @property
     def log(self):

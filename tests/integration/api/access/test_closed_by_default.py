@@ -55,7 +55,7 @@ OPEN = open_list()
 
 def ask(api, method: str, target: str, headers: str = "") -> tuple[int, str]:
     """Send a request line as it is, which no client would; return status and body."""
-    with socket.create_connection((api.host, api.port), timeout=30) as connection:
+    with socket.create_connection((api.host, api.port), timeout=120) as connection:
         connection.sendall(
             f"{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             f"content-length: 0\r\n{headers}\r\n".encode("latin-1")

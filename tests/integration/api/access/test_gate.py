@@ -22,6 +22,7 @@ from api.http.problems import on_problem
 from api.stores.clients import FAILURES
 from infra.local.process import free_port
 from infra.settings import Settings
+from tests.support.waiting import eventually_async
 
 OPEN = {"/docs", "/api/health", "/api/health/live"}
 WAITING = []  # an event for each request that waits
@@ -295,9 +296,10 @@ async def test_what_ends_with_a_fault_of_ours_costs_nothing(client, redis, make)
 
 
 async def settled(read, wanted):
-    async with asyncio.timeout(60):
-        while await read() != wanted:  # noqa: ASYNC110 - Redis tells when asked
-            await asyncio.sleep(0.01)
+    async def holds():
+        return await read() == wanted
+
+    await eventually_async(holds)
 
 
 async def test_what_was_cut_off_costs_nothing(shell, redis, make):
@@ -375,9 +377,7 @@ async def test_an_open_path_says_which_methods_it_takes(client, path):
 
 async def in_flight(count):
     """Wait until as many requests wait in the application, and return what ends each."""
-    async with asyncio.timeout(60):
-        while len(WAITING) < count:  # noqa: ASYNC110 - a list tells when it is looked at
-            await asyncio.sleep(0.001)
+    await eventually_async(lambda: len(WAITING) >= count)
     events, WAITING[:] = WAITING[:], []
     return events
 
@@ -464,7 +464,7 @@ async def test_a_redis_that_hangs_is_waited_for_two_seconds(make):
         connection = register.connect(settings)
         transport = httpx.ASGITransport(around(Charges(connection)))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 answer = await client.get("/api/who", headers={"x-api-key": new()})
             refused(answer, 503, "store_unavailable")
         await connection.aclose()
