@@ -49,7 +49,9 @@ _DELAYS: Final = {channel: DELAY.labels(channel.channel) for channel in channels
 def serve(settings: Settings) -> None:
     """Serve WebSocket clients until told to stop; raises PortInUse, SettingsError."""
     with listen(settings) as listener:
-        listening.allow_connections(settings.gateway_max_connections)
+        limits = Limits.of(settings)
+        # Without a file for the next connection uvloop closes the listener, for good.
+        listening.allow_connections(limits.connections + limits.handshakes)
         gateway = Gateway(settings)
         serve_metrics(settings, "gateway", gateway.lacking)
         host, port = listener.getsockname()[:2]

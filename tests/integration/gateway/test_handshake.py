@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -291,6 +292,18 @@ class TestSilent:
             for one in (other, crowd[-1]):
                 one.sendall(b"GET /health/live HTTP/1.1\r\n\r\n")
                 assert one.recv(15) == b"HTTP/1.1 200 OK"
+
+    def test_there_are_files_for_them_beside_those_of_connections(self, tmp_path, valkey_port):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # what the gateway begins with
+        with ExitStack() as running:
+            try:
+                few = running_gateway(tmp_path, valkey_port, gateway_max_connections=1)
+                gateway = running.enter_context(few)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            with silent(gateway, 1_000, 6):
+                assert asked(gateway, "/health/live").status == 200
 
 
 class TestBounds:
