@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 MAX_FRAME: Final = 64 << 20
 MAX_LOGIN_FRAME: Final = 64 << 10  # of somebody we do not know yet
 LOGIN_S: Final = 10.0  # for all of a login
+MAX_STRANGERS: Final = 256  # connections without a login; beyond it the oldest ends
+LINGER_S: Final = 1.0  # for a client to read the last answer
 TICK_S: Final = 0.1
 RETAIN_S: Final = 10.0
 _SIZE: Final = Struct(">i")
@@ -45,12 +47,16 @@ async def serve(
     """Serve until SIGTERM or SIGINT: that user alone, or everybody where there is none."""
     store = Store(folder, max_partition_bytes)
     broker = Broker(store, host, port, cluster)
-    connections: set[asyncio.Task[None]] = set()
+    connections: dict[asyncio.Task[None], Login] = {}
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_Connection(broker, Login(user), reader, writer).run())
-        connections.add(task)
-        task.add_done_callback(connections.discard)
+        login = Login(user)
+        task = asyncio.create_task(_Connection(broker, login, reader, writer).run())
+        connections[task] = login
+        task.add_done_callback(connections.pop)
+        strangers = [task for task, login in connections.items() if not login.done]
+        if len(strangers) > MAX_STRANGERS:
+            strangers[0].cancel()
 
     server = await asyncio.start_server(connected, host, port, limit=1 << 20)
     stopping = asyncio.Event()
@@ -113,8 +119,11 @@ class _Connection:
         except Exception:
             log.exception("connection closed", client=self._host)
         finally:
-            with suppress(ConnectionError, RuntimeError):
+            with suppress(OSError, RuntimeError):
                 self._writer.close()
+                async with asyncio.timeout(LINGER_S):
+                    await self._writer.wait_closed()
+            self._writer.transport.abort()
 
     async def _answer_next(self, max_size: int) -> None:
         size = _SIZE.unpack(await self._reader.readexactly(4))[0]

@@ -3,9 +3,10 @@
 import asyncio
 import socket
 import struct
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
+import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -18,6 +19,7 @@ from infra.settings import Settings, SettingsError
 from schemas.times import HOUR_MS
 from schemas.topics import Topic
 from tests.integration.conftest import Broker
+from tests.support.waiting import eventually_async, without_error_async
 
 TOPIC = Topic("locked", "Swap", "mint", 1, HOUR_MS, "of one test")
 API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
@@ -107,7 +109,10 @@ async def test_without_it_neither_client_learns_anything(locked, changed):
 def exchange(port, *requests):
     """Send frames on one connection; return the answers until the broker closes it."""
     answers = []
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with (
+        suppress(ConnectionError),  # it was closed before it read what came next
+        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
+    ):
         stream = connection.makefile("rb")
         for request in requests:
             connection.sendall(struct.pack(">i", len(request)) + request)
@@ -150,31 +155,65 @@ def test_only_a_finished_login_opens_the_connection(locked):
     assert len(exchange(port, handshake(), RIGHT, METADATA)) == 3
 
 
-def test_a_stranger_may_not_send_much_nor_stay_long(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(server, "LOGIN_S", 0.2)
+@asynccontextmanager
+async def serving(folder):
+    """Run the embedded broker in this process; yields its port."""
     port = free_port()
     user = ("soltape", "correct-horse")
+    running = asyncio.create_task(server.serve("127.0.0.1", port, folder, 1 << 20, "x", user))
+    try:
+        _, writer = await without_error_async(
+            lambda: asyncio.open_connection("127.0.0.1", port), OSError
+        )
+        writer.close()
+        yield port
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
-    async def attack():
-        folder = tmp_path_factory.mktemp("log")
-        serving = asyncio.create_task(server.serve("127.0.0.1", port, folder, 1 << 20, "x", user))
-        try:
-            while True:
-                with suppress(OSError):
-                    silent, _ = await asyncio.open_connection("127.0.0.1", port)
-                    break
-                await asyncio.sleep(0.01)
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(struct.pack(">i", server.MAX_LOGIN_FRAME + 1))
-            async with asyncio.timeout(60):
-                assert await reader.read() == b""
-                assert await silent.read() == b""
-        finally:
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
 
-    asyncio.run(attack())
+async def test_a_stranger_may_not_send_much_nor_stay_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "LOGIN_S", 0.2)
+    async with serving(tmp_path) as port, asyncio.timeout(60):
+        silent, _ = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(struct.pack(">i", server.MAX_LOGIN_FRAME + 1))
+        assert await reader.read() == b""
+        assert await silent.read() == b""
+
+
+@pytest.mark.slow
+async def test_a_stranger_who_does_not_read_may_not_stay_either(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "LOGIN_S", 5.0)  # to fill what the system holds for a client
+    async with serving(tmp_path) as port:
+        with socket.create_connection(("127.0.0.1", port)) as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+
+            def is_open():
+                with suppress(BlockingIOError, ConnectionError):
+                    while True:  # until the system takes no more
+                        deaf.send((struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS) * 1000)
+                ends = psutil.Process().net_connections("tcp")
+                return deaf.getsockname() in {end.raddr for end in ends if end.laddr.port == port}
+
+            await eventually_async(is_open)
+            await eventually_async(lambda: not is_open())
+
+
+async def test_the_oldest_of_too_many_strangers_goes_and_whoever_is_in_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MAX_STRANGERS", 2, raising=False)
+    async with serving(tmp_path) as port, asyncio.timeout(60):
+        known, writer = await asyncio.open_connection("127.0.0.1", port)
+        for request in (handshake(), RIGHT):
+            writer.write(struct.pack(">i", len(request)) + request)
+            await known.readexactly(struct.unpack(">i", await known.readexactly(4))[0])
+        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        assert await strangers[0][0].read() == b""
+        for reader, asks in ((known, writer), strangers[-1]):
+            asks.write(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
+            assert await reader.readexactly(4)
 
 
 def test_a_local_broker_takes_one_mechanism_and_needs_both(tmp_path):
