@@ -11,6 +11,7 @@ _IN_TEXT: Final = (
     (re.compile(r"(?<=://)[^/@\s]+@"), f"{HIDDEN}@"),
     (re.compile(r"soltape_[0-9A-Za-z]{39}"), HIDDEN),
     (re.compile(r"((?:api[-_]?key|token|password)=)[^&\s]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(r"(auth_bytes=).+"), rf"\1{HIDDEN}"),  # aiokafka's login, where it logs requests
 )
 
 

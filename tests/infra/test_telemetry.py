@@ -22,6 +22,7 @@ log.info("connected", endpoint="https://me:hunter2@host/?api-key=k3y", x_token="
 log.debug("detail")
 logging.getLogger("aiokafka").info("chatter")
 logging.getLogger("aiokafka").warning("broker is away, token=t0ken2")
+logging.getLogger("aiokafka").warning("request SaslAuthenticate(auth_bytes=b'me\\0me\\0a pass')")
 """
 
 
@@ -30,9 +31,9 @@ def test_lines_are_json_on_stderr_without_secrets_and_without_chatter():
         [sys.executable, "-c", LOG_SOME], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == ""
-    for secret in ("hunter2", "k3y", "t0ken"):
+    for secret in ("hunter2", "k3y", "t0ken", "pass"):
         assert secret not in done.stderr
-    first, second = (json.loads(line) for line in done.stderr.splitlines())
+    first, second, _ = (json.loads(line) for line in done.stderr.splitlines())
     assert (first["event"], first["slot"], first["role"]) == ("connected", 7, "ingest")
     assert second["event"].startswith("broker is away")
     assert second["level"] == "warning"
