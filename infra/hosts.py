@@ -6,6 +6,7 @@ one origin with whatever listens here, but the browser still sends the page's na
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,13 +18,16 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 class Hosts:
     """Which `Host` headers a server accepts.
 
-    On loopback those are this machine's names and `names`; elsewhere `names`, and whatever there is
-    where none is given, as anybody may then name the server.
+    On loopback those are this machine's names and `names`. Elsewhere they are `names` and every
+    address, which balancers use to ask for health and no page can point at another machine; any
+    name where none is given.
     """
 
     def __init__(self, listens_on: str, names: str = "") -> None:
         given = {name.lower() for name in names.split(",") if name}
-        is_open = not given and listens_on not in LOOPBACK
+        address = _address(listens_on)
+        self._is_local = address.is_loopback if address else listens_on in LOOPBACK
+        is_open = not given and not self._is_local
         self._names = None if is_open else LOOPBACK | given | ({listens_on.lower()} - EVERYWHERE)
 
     def accepts(self, host: str) -> bool:
@@ -31,9 +35,10 @@ class Hosts:
         if self._names is None:
             return True
         try:
-            return urlsplit(f"//{host}").hostname in self._names
+            name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
+        return name in self._names or (not self._is_local and _address(name) is not None)
 
     def refusal(self, host: str) -> str:
         """Return what to say to the others."""
@@ -41,3 +46,10 @@ class Hosts:
             f"This server does not answer to the name {host[:100]!r}: add it to ALLOWED_HOSTS if "
             "that is a name of yours"
         )
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
