@@ -305,7 +305,7 @@ def load() -> Settings:
         system
         for system, address in (("kafka_", "kafka_bootstrap"), ("clickhouse_", "clickhouse_url"))
         if address in settings.model_fields_set
-        and getattr(settings, address) != running.get(address)
+        and _plain(getattr(settings, address)) != running.get(address)
     )
     found: dict[str, Any] = {
         name: value
@@ -315,6 +315,11 @@ def load() -> Settings:
         and not name.startswith(yours)
     }
     return Settings(**found) if found else settings
+
+
+def _plain(address: str) -> str:
+    """Return an address as the running stack publishes its own."""
+    return address.rstrip("/").replace("localhost", LOOPBACK)
 
 
 def load_own(**given: str) -> Settings:

@@ -161,12 +161,14 @@ def test_a_login_of_the_running_stack_goes_to_its_own_systems_alone(empty_folder
     }
     with running.hold(data):
         running.publish(data, published)
-        monkeypatch.setenv("KAFKA_BOOTSTRAP", "127.0.0.1:1001")  # the same, named by the user
+        for same in ("127.0.0.1:1001", "localhost:1001"):
+            monkeypatch.setenv("KAFKA_BOOTSTRAP", same)
+            assert load().kafka_security == "sasl_plaintext"
+            assert load().kafka_password.get_secret_value() == "of-the-folder"
+        monkeypatch.setenv("CLICKHOUSE_URL", "http://localhost:1003/")
+        assert load().clickhouse_password.get_secret_value() == "of-the-folder"
         monkeypatch.setenv("CLICKHOUSE_URL", "https://clickhouse.example.com")
-        settings = load()
-        assert settings.kafka_security == "sasl_plaintext"
-        assert settings.kafka_password.get_secret_value() == "of-the-folder"
-        assert settings.clickhouse_password is None
+        assert load().clickhouse_password is None
         monkeypatch.setenv("KAFKA_BOOTSTRAP", "kafka-1:9092")
         assert load().kafka_security == "plaintext"
         assert load().kafka_password is None
