@@ -98,6 +98,7 @@ def up(
       soltape up --chain recorded transactions.jsonl --loop
       soltape up --chain https://my-yellowstone:443 --broker kafka-1:9092,kafka-2:9092
     """
+    os.umask(0o077)  # for all that the systems keep: what asks for a password is no open file
     wishes, given = _wishes(chain, file, broker, rate, seed, loop=loop)
     settings = load_own(**given)
     screen = Screen()

@@ -217,6 +217,9 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert not (tmp_path / ".soltape" / "up.lock").exists()
     assert not (tmp_path / ".soltape" / "addresses.json").exists()
     assert "Traceback" not in up.said()
+    # What the systems kept is on disk for the same eyes as their passwords.
+    kept = [tmp_path / ".soltape", *(tmp_path / ".soltape").rglob("*")]
+    assert not [file for file in kept if stat.S_IMODE(file.stat().st_mode) & 0o077]
 
 
 def test_swaps_go_on_after_the_broker_was_killed(start):
