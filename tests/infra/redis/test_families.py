@@ -20,6 +20,7 @@ PARTS = {
     "day": 20_500,
     "chunk": 0,
     "writer": "live-7",
+    "hash": "0f" * 32,
 }
 
 
