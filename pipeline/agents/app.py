@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import faust
 
+from infra.kafka.client import expect_plain_login
 from infra.settings import Settings
 
 BUFFERED_MESSAGES: Final = 512
@@ -52,6 +53,7 @@ def _credentials(settings: Settings) -> Any:
         )
     if settings.kafka_security.startswith("sasl"):
         assert settings.kafka_password is not None
+        expect_plain_login(settings)
         return faust.SASLCredentials(
             username=settings.kafka_username,
             password=settings.kafka_password.get_secret_value(),

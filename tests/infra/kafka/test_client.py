@@ -1,5 +1,6 @@
 """Settings become what each client library understands, and what is missing is named."""
 
+import logging
 import ssl
 from pathlib import Path
 
@@ -34,6 +35,30 @@ def test_aiokafka_with_sasl_and_tls():
     assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("tape", "s3cret")
     assert config["ssl_context"].verify_mode == ssl.CERT_REQUIRED
     assert config["ssl_context"].check_hostname
+
+
+def test_a_password_in_the_clear_is_warned_of_where_it_leaves_this_machine(caplog):
+    plain = {
+        "kafka_security": "sasl_plaintext",
+        "kafka_sasl_mechanism": "PLAIN",
+        "kafka_username": "soltape",
+        "kafka_password": "s3cret",
+    }
+    logger, warning = (
+        logging.getLogger("aiokafka.conn"),
+        "Sending username and password in the clear",
+    )
+    try:
+        client.aiokafka_client(settings(**plain, kafka_bootstrap="kafka-1:9092"))
+        logger.warning(warning)
+        assert len(caplog.records) == 1
+        client.aiokafka_client(settings(**plain, kafka_bootstrap="127.0.0.1:9092"))
+        logger.warning(warning)
+        logger.warning("something else")
+        assert [record.message for record in caplog.records] == [warning, "something else"]
+    finally:
+        for each in list(logger.filters):
+            logger.removeFilter(each)
 
 
 def test_confluent_accepts_what_we_give_it():
