@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from pydantic import SecretStr
 
 from api.access.keys import new
 from infra.settings import Settings
@@ -34,6 +35,7 @@ def api(up: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         redis_url=told["REDIS_URL"],
         access_redis_url=told["ACCESS_REDIS_URL"],
         clickhouse_url=told["CLICKHOUSE_URL"],
+        clickhouse_reader_password=SecretStr(told["CLICKHOUSE_READER_PASSWORD"]),
         gateway_url=told["GATEWAY_URL"],
     )
     serving = served(settings, tmp_path_factory.mktemp("keyless"))

@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from pydantic import SecretStr
+
 from api.access import register
 from api.access.keys import Record, new, parse
 from infra.local.process import free_port
@@ -140,8 +142,9 @@ async def _new_key(settings: Settings, name: str = "tests") -> str:
 def _environment(settings: Settings) -> dict[str, str]:
     ours = {name.upper() for name in Settings.model_fields}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
-    for name, value in settings.model_dump(mode="json", exclude_defaults=True).items():
-        environment[name.upper()] = str(value)
+    for name, value in settings.model_dump(exclude_defaults=True).items():
+        shown = value.get_secret_value() if isinstance(value, SecretStr) else value
+        environment[name.upper()] = str(shown)
     return environment
 
 
