@@ -3,7 +3,7 @@
 A link is opened once and becomes the session of a browser; a ticket opens one WebSocket. Redis
 keeps the SHA-256 of a secret and which key it leads to, until its TTL ends. So every process
 sees the same passes, they outlive its restart, and none can be had from what Redis keeps. Secrets
-are found by their hash and never compared, so that no time tells how much of a guess was right.
+are looked up by their hash and never compared, which rules out timing attacks on a guess.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _files() -> Iterator[Path]:
 def _websocket_url(setting: str | None, request: Request) -> str | None:
     """Return where the page finds the WebSocket; None: at its own address.
 
-    An address of this machine is told with the name that the caller knows the machine by.
+    A loopback address is returned with the host name that the caller used.
     """
     if setting is None:
         return None

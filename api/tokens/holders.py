@@ -65,7 +65,7 @@ class _State:
 
     settled: Settled
     head: bytes | None
-    told: bytes | None
+    token: bytes | None
     asked: bytes | None
     is_cold: bool
     is_priced: bool
@@ -84,12 +84,12 @@ class HolderReader:
         state = await _read(self._stores, mint, limit)
         if state.is_cold and (market := await read_cold_market(self._stores, mint)) is not None:
             fields, accounts = market
-            state.head, state.told = fields[b"head"], fields[b"token"]
+            state.head, state.token = fields[b"head"], fields[b"token"]
             pools = unpack_head(state.head)[1]
             # May be many: other requests go on meanwhile.
             state.top = await asyncio.to_thread(_top, accounts, pools, limit)
-        told = facts(mint, state.told, state.asked)
-        about = told.about
+        token = facts(mint, state.token, state.asked)
+        about = token.about
         known = state.head is not None or about["decimals"] is not None
         if not (known or state.is_cold or state.is_priced):
             raise unknown_token(mint)
@@ -107,14 +107,14 @@ class HolderReader:
             if is_followed and state.head is not None
             else None,
             "creator": about["creator"],
-            "holders": self._listed(state.top, told),
+            "holders": self._listed(state.top, token),
             "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
             "as_of_slot": state.settled.slot,
             "as_of_ms": state.settled.time_ms,
         }
 
-    def _listed(self, top: Ranked, told: Facts) -> list[Holder]:
-        unit, supply_raw = told.unit, told.supply_raw
+    def _listed(self, top: Ranked, token: Facts) -> list[Holder]:
+        unit, supply_raw = token.unit, token.supply_raw
         return [
             {
                 "rank": rank,
@@ -161,7 +161,7 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
         if rounded:
             also.insert(0, ("HMGET", names.accounts + mint, *map(exact_field, rounded)))
         answers = await stores.ask([*commands, *also])
-        progress, (head, told), asked, is_cold, is_priced, top, *values = answers[-1]
+        progress, (head, token), asked, is_cold, is_priced, top, *values = answers[-1]
         if top and top[0][1] >= EXACT_BELOW:
             exact = dict(zip(rounded, values[0], strict=True)) if rounded else {}
             ranked = _exactly(top, exact)
@@ -169,7 +169,7 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
             ranked = [(owner, int(score)) for owner, score in top]
         if ranked is not None:
             state = settled((progress,))
-            return _State(state, head, told, asked, bool(is_cold), bool(is_priced), ranked)
+            return _State(state, head, token, asked, bool(is_cold), bool(is_priced), ranked)
         rounded = [owner for owner, score in top if score >= EXACT_BELOW]
     raise Problem(BUSY, "The balances change faster than they can be read; retry")
 
