@@ -96,6 +96,23 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
     return last
 
 
+async def first_from(settings: Settings, place: TopicPartition, offset: int) -> int | None:
+    """Return the offset of the log's first record at or after an offset, None where there is none.
+
+    Raises aiokafka's KafkaError, and TimeoutError where the partition does not answer.
+    """
+    async with reader(settings, fetch_max_wait_ms=200) as consumer:
+        consumer.assign([place])
+        start = (await consumer.beginning_offsets([place]))[place]
+        stop = (await consumer.end_offsets([place]))[place]
+        if stop <= max(offset, start):
+            return None
+        consumer.seek(place, max(offset, start))
+        async with asyncio.timeout(client.REQUEST_TIMEOUT_S):
+            record = await consumer.getone(place)
+    return int(record.offset)
+
+
 async def partitions(settings: Settings, *wanted: Topic) -> list[TopicPartition]:
     """Return the partitions of topics as the broker has them; raises TopicsWrong."""
     counts = await _partition_counts(settings)

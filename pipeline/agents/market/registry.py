@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 import structlog
 from cachetools import FIFOCache
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -45,6 +45,7 @@ ASKED: Final = Counter(
     "Mints asked of RPC, by outcome: found, absent, bad_account, refused, queue_full, retry.",
     ["outcome"],
 )
+WAITING: Final = Gauge("soltape_registry_waiting_mints", "Mints that wait to be asked of RPC.")
 
 MINTS_A_CALL: Final = 50  # two accounts each: getMultipleAccounts takes a hundred
 CALLS_PER_S: Final = 5.0
@@ -111,6 +112,7 @@ class Registry:
             ASKED.labels("queue_full").inc()
             return
         self._waiting[mint] = None
+        WAITING.set(len(self._waiting))
         self._asked.set()
 
     def known(self, mint: str) -> Known | None:
@@ -132,6 +134,7 @@ class Registry:
                 await self._retry(http, mints)
                 for mint in mints:
                     self._waiting.pop(mint, None)
+                WAITING.set(len(self._waiting))
                 if not self._waiting:
                     self._asked.clear()
 

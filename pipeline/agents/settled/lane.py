@@ -27,6 +27,7 @@ from google.protobuf.message import DecodeError
 
 from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError
+from infra.kafka.topics import first_from
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
@@ -202,11 +203,13 @@ class Lane:
         """Open the books of a partition and keep them going, again where they are not right."""
         progress = self._context.progress
         while True:
-            work = PartitionWork(tp, self._key(tp.partition), progress.consumer, self._room.set)
+            work = PartitionWork(
+                tp, self._key(tp.partition), progress.consumer, self._room.set, self._first_from
+            )
             await self._open(work)
             at = await progress.consumer.position(tp) if first_offset is None else first_offset
             first_offset = None
-            if at is not None and at > (work.expected or 0):
+            if at is None or at > work.expected:
                 await work.go_back()
             self._works[tp.partition] = work
             try:
@@ -250,6 +253,9 @@ class Lane:
                 return
             log.warning("books cannot be opened: waiting", place=str(work.tp), reason=reason)
             await backoff.wait()
+
+    async def _first_from(self, tp: TopicPartition, offset: int) -> int | None:
+        return await first_from(self._context.settings, tp, offset)
 
     async def _hand_over(self) -> None:
         """Write what is applied, and forget the books: others may own them now."""

@@ -2,9 +2,10 @@
 
 The slot is the truth: a slot is applied once, and only one above the last. Offsets are hints of
 where to look. A message beyond the next expected one means that the consumer is ahead of the
-store (Redis has lost its last second, or Faust has skipped in a rebalance): we go back to the
-expected one and let pass what was fetched before. Where the log does not have it any more, we go
-on with the first there is, and the slots between count as lost.
+store (Redis has lost its last second, or Faust has dropped messages in a rebalance): we go back to
+the expected one and let pass what was fetched before. A store without a watermark expects the
+first message of the log. Where the log does not have the expected one any more, which only the log
+itself can say and no delay, we go on with the first there is, and the slots between count as lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,7 @@ SLICE_S: Final = 0.01  # of applying, then the event loop is given a turn
 MAX_UNWRITTEN_EVENTS: Final = 40_000  # applied and not in the stores: beyond it we wait
 BACKOFF_S: Final = (0.1, 2.0)
 SEEK_AGAIN_S: Final = 5.0
-SEEKS: Final = 3  # then the next message is taken as the first there is
+SEEKS: Final = 3  # in vain; then the log is asked whether it has the message at all
 
 
 class Reopen(Exception):
@@ -95,6 +96,7 @@ class PartitionWork:
     key: str  # of its watermark
     consumer: GroupConsumer
     made_room: Callable[[], None]  # less waits than before
+    first_from: Callable[[TopicPartition, int], Awaitable[int | None]]  # of the log, KafkaError
     waiting_bytes: int = 0
     written: Watermark | None = None  # what we believe to be in Redis
     applied: Watermark | None = None
@@ -103,7 +105,7 @@ class PartitionWork:
     paused: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _books: Books | None = None
-    _expected: int | None = None  # offset of the next message
+    _expected: int = 0  # offset of the next message
     _last_slot: int = -1  # of what was accepted
     _continuous: bool = True  # nothing is missing between the last and the next expected
     _seeking_since: float | None = None
@@ -125,7 +127,7 @@ class PartitionWork:
 
     async def go_back(self) -> None:
         """Have the consumer go on at the expected message, or the first there is after it."""
-        wanted = self._expected = self._expected or 0
+        wanted = self._expected
         self._seeking_since = time.monotonic()
         try:
             found = await self.consumer.seek(self.tp, wanted)
@@ -140,7 +142,7 @@ class PartitionWork:
         self._seeks += 1
 
     @property
-    def expected(self) -> int | None:
+    def expected(self) -> int:
         """The offset of the next message that will be accepted."""
         return self._expected
 
@@ -155,30 +157,33 @@ class PartitionWork:
 
     async def wants(self, offset: int) -> bool:
         """Say whether a message is to be read; where one is missing before it, go back for it."""
-        expected = self._expected
-        if expected is None or offset <= expected:
+        if offset <= self._expected:
             return True
         if self._seeking_since is None:
-            log.warning("going back", place=self._place, at=offset, to=expected)
+            log.warning("going back", place=self._place, at=offset, to=self._expected)
             metrics.SEEKS_BACK.labels(self.tp.topic).inc()
             await self.go_back()
         return False
 
     async def seek_again(self) -> None:
-        """Do so where what we went back for does not come."""
+        """Do so where what we went back for does not come; raises KafkaError."""
         if self._seeking_since is None or time.monotonic() - self._seeking_since < SEEK_AGAIN_S:
             return
-        if self._seeks < SEEKS:
-            await self.go_back()
-        else:
-            log.warning("the log has no such message: taking the next", place=self._place)
-            self._expected = self._seeking_since = None
-            self._continuous = False
+        if self._seeks >= SEEKS:
+            wanted, self._seeks = self._expected, 0
+            found = await self.first_from(self.tp, wanted)
+            if self._expected != wanted:
+                return  # it came meanwhile
+            if found is not None and found > wanted:
+                log.warning("the log has no such message", place=self._place, goes_on_at=found)
+                self._expected = found
+                self._continuous = False
+        await self.go_back()
 
     def accept(self, entry: Entry, begin: Callable[[], Callable[[], None]]) -> None:
         """Take a message that is wanted; a slot not above the last is dealt with as it is."""
         batch = entry.batch
-        again = self._expected is not None and entry.offset < self._expected
+        again = entry.offset < self._expected
         if batch is not None and batch.slot <= self._last_slot:
             metrics.SKIPPED_SLOTS.labels(self.tp.topic).inc()
             entry.batch = batch = None

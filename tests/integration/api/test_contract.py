@@ -21,7 +21,7 @@ from tests.support.api.asking import resolved, validator
 from tests.support.api.oracle import known
 from tests.support.api.simulation import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 SEED = 4

@@ -19,7 +19,7 @@ CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(960)
 @pytest.mark.parametrize(
     ("broker", "seed", "workers"),
     [("embedded", 11, 1), pytest.param("apache", 12, 2, marks=pytest.mark.apache)],
@@ -27,7 +27,7 @@ CHAOS = (sys.executable, "-m", "infra.cli", "chaos")
 def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: int) -> None:
     options = ["--seed", str(seed), "--minutes", "0.5", "--rate", "80", "--broker", broker]
     options += ["--workers", str(workers)]
-    run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=400)
+    run = subprocess.run([*CHAOS, *options], capture_output=True, text=True, timeout=900)
     [line] = run.stdout.splitlines()  # and nothing beside it
     report = json.loads(line)
     if report["failure"].startswith("ApacheUnavailable") and os.environ.get("CI") != "true":

@@ -25,8 +25,8 @@ SEED = 2026
 RATE = 100.0  # transactions a second
 WALLETS = 300  # as `pipeline.chaos.fleet` has it
 RUN_S = 40.0  # midnight (UTC) of the chain falls into its middle
-SETTLE_S = 120.0
-LET_GO_S = 280.0  # tests of a file in another process may take so long
+SETTLE_S = 240.0
+LET_GO_S = 580.0  # tests of a file in another process may take so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +141,26 @@ async def run(data: Path) -> tuple[Fleet, dict[str, str | int]]:
 
 
 async def calm(fleet: Fleet, watch: Watch) -> int:
-    """Stop the chain, wait until all that was confirmed is in the stores; return the last slot."""
+    """End the tape, wait until all that is in it is in the stores; return the last slot."""
     confirmed = await watch.metric("chain", "soltape_chain_slot", commitment="confirmed") or 0
 
     async def published() -> bool:
         return (await watch.progress("ingest") or 0) >= confirmed > 0
 
     await watch.until(published, SETTLE_S, f"slot {confirmed} on the settled lanes")
-    await fleet.end("chain", "ingest")  # after which nothing more is settled
+    await fleet.end("ingest")  # after which nothing more is settled
     last = await last_settled(fleet.plan)
 
     async def all_there() -> bool:
         return all([await watch.watermark(group) == last for group in SETTLED_GROUPS])
 
     await watch.until(all_there, SETTLE_S, f"slot {last} in all stores")
+
+    async def all_asked() -> bool:
+        return await watch.metric("market", "soltape_registry_waiting_mints") == 0
+
+    await watch.until(all_asked, SETTLE_S, "what RPC says of the tokens")
+    await fleet.end("chain")  # which is the RPC too
     return last
 
 

@@ -20,7 +20,7 @@ from tests.support.api.asking import Near, compare
 from tests.support.api.oracle import Known, day_text, some
 from tests.support.api.wallet_figures import Figures
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 # Days.

@@ -18,7 +18,7 @@ from tests.support.api.asking import Near, compare, validator
 from tests.support.api.oracle import NOBODY, some
 from tests.support.api.token_figures import TokenFigures
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 # Tokens.

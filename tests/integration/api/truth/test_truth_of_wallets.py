@@ -16,7 +16,7 @@ from tests.support.api.asking import Near, compare, raw_of, unlike
 from tests.support.api.oracle import NOBODY, some
 from tests.support.api.wallet_figures import Figures
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 # Positions.

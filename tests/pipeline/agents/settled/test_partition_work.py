@@ -25,12 +25,19 @@ TP = TopicPartition("lane", 3)
 
 
 class Log:
-    """Where the consumer is asked to go on; the log begins at `first`."""
+    """Where the consumer is asked to go on; the log begins at `first` and lacks `holes`."""
 
-    def __init__(self, first=0, refusals=0):
+    def __init__(self, first=0, refusals=0, holes=()):
         self.first = first
         self.refusals = refusals
+        self.holes = holes
         self.sought = []
+
+    async def first_from(self, tp, offset):
+        offset = max(offset, self.first)
+        while offset in self.holes:
+            offset += 1
+        return offset
 
     async def seek(self, tp, offset):
         if self.refusals:
@@ -77,7 +84,8 @@ class Recording:
 async def opened(watermark=None, log=None):
     """A partition with its books; `work.books`, `work.finished` tell what became of it."""
     books = Recording()
-    work = PartitionWork(TP, "wm", log or Log(), lambda: None)
+    log = log or Log()
+    work = PartitionWork(TP, "wm", log, lambda: None, log.first_from)
 
     async def open_books(partition):
         assert partition == TP.partition
@@ -158,6 +166,36 @@ async def test_a_broker_that_refuses_to_go_back_is_asked_again(monkeypatch):
             assert await offer(work, message(offset, 93 + offset))
         await settle()
         assert books.applied == [101, 102]
+
+
+async def test_without_a_watermark_the_log_is_read_from_its_first_message():
+    log = Log(first=2)
+    async with opened(None, log) as (work, books, _):
+        assert not await offer(work, message(20, 70)), "Faust dropped what came before"
+        assert log.sought == [0]
+        for offset in range(2, 22):
+            assert await offer(work, message(offset, 50 + offset))
+        await settle()
+        assert books.applied == list(range(52, 72))
+
+
+async def test_only_the_log_says_that_it_does_not_have_a_message(monkeypatch):
+    monkeypatch.setattr(partition_work, "SEEK_AGAIN_S", 0)
+    log = Log()
+    async with opened(Watermark(100, 7, 0), log) as (work, books, _):
+        for _ in range(5 * partition_work.SEEKS):  # the consumer is slow
+            assert not await offer(work, message(12, 105))
+            await work.seek_again()
+        log.holes = (8, 9)
+        before = lost()
+        while work.expected == 8:
+            assert not await offer(work, message(12, 105))
+            await work.seek_again()
+        for offset in range(10, 13):
+            assert await offer(work, message(offset, 93 + offset, parent=92 + offset))
+        await settle()
+        assert books.applied == [103, 104, 105]
+        assert lost() - before == 2
 
 
 async def test_a_hole_in_the_middle_is_read_again_as_well():
