@@ -276,6 +276,13 @@ API_KEY_MINUTE: Final = Key(
     60,
     "times of the requests accepted in the last minute, ms, newest first",
 )
+API_KEY_GIVEN_BACK: Final = Key(
+    "access:{tag}:given_back",
+    "string",
+    "api",
+    60,
+    "requests that got their credit back in the minute that began with the first of them",
+)
 CONNECTION_LEASE_S: Final = 15
 API_KEY_CONNECTIONS: Final = Key(
     "access:{tag}:connections",

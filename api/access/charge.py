@@ -1,8 +1,8 @@
 """What a request costs: one credit, taken in the step that checks key, plan and rate.
 
 The step is a script in Redis, so it is exact for any number of processes. A batch costs one credit
-as well. The credit of a request that ends with a 5xx is given back; the request still counts for
-the rate.
+as well. The credit of a request that fails here is given back, for `GIVEN_BACK_A_MINUTE` requests a
+minute of a key: else whatever makes us fail would be free. The request still counts for the rate.
 """
 
 from __future__ import annotations
@@ -19,16 +19,25 @@ from redis.exceptions import RedisError
 from api.access.grants import Grant, Refusal, less
 from api.access.script import Asks, load
 from schemas.plans import PLANS
-from schemas.redis_keys import API_KEY, API_KEY_CREDITS, API_KEY_MINUTE, tag_of_key
+from schemas.redis_keys import (
+    API_KEY,
+    API_KEY_CREDITS,
+    API_KEY_GIVEN_BACK,
+    API_KEY_MINUTE,
+    tag_of_key,
+)
 
 log = structlog.get_logger(__name__)
 
 STORE: Final = "keys"
 """Name of the store of the keys in metrics and in answers."""
 
+GIVEN_BACK_A_MINUTE: Final = 10
+
 NOT_GIVEN_BACK: Final = Counter(
     "soltape_api_credits_not_given_back_total",
-    "Credits of requests that failed here and that Redis did not take back.",
+    "Credits of requests that failed here and were not given back, by cause: store, limit.",
+    ["cause"],
 )
 
 _UNLIMITED: Final = -1
@@ -77,20 +86,22 @@ class Charges:
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
     async def give_back(self, grant: Grant) -> Grant:
-        """Give back what a request was charged, and return the grant without a charge.
+        """Give back what a request was charged, and return the grant as it is then.
 
-        If Redis does not answer, the loss is counted, not raised.
+        Its charge stays where too many of this minute got theirs back. If Redis does not answer,
+        the loss is counted, not raised.
         """
         if not grant.charged:
             return grant
+        tag = tag_of_key(grant.fingerprint)
         try:
-            spent = await _GIVE_BACK.run(
+            spent, is_given = await _GIVE_BACK.run(
                 self._redis,
-                [API_KEY_CREDITS.make(tag=tag_of_key(grant.fingerprint))],
-                (grant.month, grant.charged),
+                [API_KEY_CREDITS.make(tag=tag), API_KEY_GIVEN_BACK.make(tag=tag)],
+                (grant.month, grant.charged, GIVEN_BACK_A_MINUTE),
             )
         except (RedisError, OSError) as error:
-            NOT_GIVEN_BACK.inc(grant.charged)
+            NOT_GIVEN_BACK.labels("store").inc(grant.charged)
             log.warning(
                 "credits were not given back",
                 key_id=grant.key_id,
@@ -98,6 +109,9 @@ class Charges:
                 reason=str(error),
             )
             return replace(grant, charged=0)
+        if not is_given:
+            NOT_GIVEN_BACK.labels("limit").inc(grant.charged)
+            return replace(grant, credits_spent=spent)
         return replace(grant, charged=0, credits_spent=spent)
 
     def give_back_soon(self, grant: Grant) -> asyncio.Task[Grant]:

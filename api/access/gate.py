@@ -8,7 +8,11 @@ browser (`api.access.sessions`), where there are sessions. A text that cannot be
 without asking Redis, and so are guesses (`api.access.failures`); the rest is one step there
 (`api.access.charge`). Routes find the `Grant` in
 the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
-say what is left of the rate and the credits. An answer with 5xx costs nothing.
+say what is left of the rate and the credits.
+
+The credit is taken before the work. It is kept whatever the caller does: a body that he withholds,
+a connection that he closes, a query that is too large. For a fault of ours (5xx) it is given back,
+for ten requests a minute of a key.
 
 While the Redis of the keys does not answer, no request is let in: 503 `store_unavailable`. To let
 requests in unseen would give away what others pay for, and most answers need the same Redis.
@@ -25,6 +29,7 @@ from dataclasses import replace
 from typing import Final
 
 from redis.exceptions import RedisError
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import keys, refusals
@@ -159,7 +164,7 @@ class Gate:
         try:
             await self._app(scope, receive, sending)
         except BaseException as error:  # a fault of ours, or cut off: too slow, or we stop
-            if not (isinstance(error, Problem) and error.kind.status < 500):
+            if not _is_callers_fault(error, scope):
                 self._charges.give_back_soon(grant)
             raise
 
@@ -170,6 +175,15 @@ class Gate:
             "next one when another has ended",
             headers={"Retry-After": str(_RETRY_AFTER_S)},
         )
+
+
+def _is_callers_fault(error: BaseException, scope: Scope) -> bool:
+    if isinstance(error, Problem):
+        return error.kind.status < 500
+    if isinstance(error, ClientDisconnect):
+        return True
+    body = scope["state"].get("body")  # the guard's, of a POST
+    return isinstance(error, asyncio.CancelledError) and body is not None and body.is_awaited
 
 
 def _fingerprint(sent: list[bytes]) -> str:

@@ -1,7 +1,14 @@
 #!lua flags=allow-oom
--- Gives back the credits of a request that failed. A script, because a full Redis refuses HINCRBY.
+-- Gives back the credits of a request that failed, for so many requests a minute and no more. A
+-- script, because a full Redis refuses HINCRBY; what it adds for a key is bounded.
 --
--- KEYS  credits by month
--- ARGV  month that the request was charged to, credits that it was charged
--- Returns  credits spent in the month
-return redis.call('HINCRBY', KEYS[1], ARGV[1], -tonumber(ARGV[2]))
+-- KEYS  credits by month, requests of this minute that got theirs back (schemas/redis_keys.py)
+-- ARGV  month that the request was charged to, credits that it was charged, most requests a minute
+-- Returns  {credits spent in the month, 1 if they were given back or else 0}
+local MINUTE_S = 60
+local given = redis.call('INCR', KEYS[2])
+if given == 1 then redis.call('EXPIRE', KEYS[2], MINUTE_S) end
+if given > tonumber(ARGV[3]) then
+  return {tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0'), 0}
+end
+return {redis.call('HINCRBY', KEYS[1], ARGV[1], -tonumber(ARGV[2])), 1}

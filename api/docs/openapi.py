@@ -28,6 +28,7 @@ _ALWAYS: Final = (
     errors.KEY_UNKNOWN,
     errors.KEY_REVOKED,
     errors.NOT_IN_PLAN,
+    errors.TOO_COSTLY,
     errors.RATE_EXCEEDED,
     errors.CONCURRENCY_EXCEEDED,
     errors.TOO_MANY_FAILURES,
@@ -151,7 +152,7 @@ _ON_CHARGED: Final = {
     "RateLimit-Policy": "RateLimitPolicy",
     "x-credits-left": "CreditsLeft",
 }
-_NOT_CHARGED: Final = frozenset({"401", "403", "408"})  # not let in, or given back
+_NOT_CHARGED: Final = frozenset({"401", "403", "408"})  # ended before the gate says it
 _ON_STATUS: Final = {
     "429": {"Retry-After": "RetryAfter"},
     "503": {"Retry-After": "RetryAfter"},
@@ -185,8 +186,9 @@ tokens' prices, holders, leaders and candles; every trade behind them.
 answers with status, time and chain alone.
 
 **Limits.** A call costs one credit, a batch too; `/api/usage` and `/api/health` cost none,
-nor does what ends with 401, 403, 429 or a 5xx. Other answers cost theirs: 304, 400, 404, 405 and
-422 a credit. Headers say what is left of the minute (any 60 seconds: `RateLimit`) and of
+nor does what ends with 401, 403 or 429. Other answers cost theirs: 304, 400, 404, 405, 408 and
+422 a credit, as does a connection that you close. The credit of a 5xx is given back, ten times a
+minute. Headers say what is left of the minute (any 60 seconds: `RateLimit`) and of
 the month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded` or
 `credits_spent`; `concurrency_exceeded` while too many requests of your key are still being
 answered. Each comes with `Retry-After`.

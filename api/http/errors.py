@@ -38,6 +38,7 @@ INVALID_PARAMETER: Final = Kind("invalid_parameter", 422, "A parameter is not va
 INVALID_BODY: Final = Kind("invalid_body", 422, "The body is not valid")
 INVALID_CURSOR: Final = Kind("invalid_cursor", 422, "The cursor is not valid for this list")
 TOO_MANY_HOLDERS: Final = Kind("too_many_holders", 422, "The token has too many holders to rank")
+TOO_COSTLY: Final = Kind("too_costly", 422, "The answer takes more than one request may use")
 RATE_EXCEEDED: Final = Kind("rate_exceeded", 429, "Too many requests in 60 seconds")
 CONCURRENCY_EXCEEDED: Final = Kind(
     "concurrency_exceeded", 429, "Too many requests of the API key at once"

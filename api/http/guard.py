@@ -9,6 +9,7 @@ import asyncio
 from typing import Final
 
 import structlog
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http import problems
@@ -45,7 +46,7 @@ class Guard:
         self._running += 1
         body = None
         if scope["method"] == "POST":  # the server holds back what others send
-            body = _Body(receive, self._body_bytes)
+            body = scope["state"]["body"] = Body(receive, self._body_bytes)
             receive = body.receive
         is_started = is_late = False
 
@@ -62,6 +63,8 @@ class Guard:
             await self._app(scope, receive, sending)
         except Problem as found:
             problem = found
+        except ClientDisconnect:  # nobody is there to be answered
+            return
         except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
             problem = _stopping()
         except Exception:
@@ -79,7 +82,7 @@ class Guard:
             raise problem
         await problems.response(problem, scope)(scope, receive, send)
 
-    def _too_late(self, body: _Body | None) -> Problem:
+    def _too_late(self, body: Body | None) -> Problem:
         if body is not None and body.is_awaited:
             return Problem(
                 REQUEST_TIMED_OUT,
@@ -94,7 +97,7 @@ class Guard:
         )
 
 
-class _Body:
+class Body:
     """A request's body, counted as it comes; raises Problem where it is too large."""
 
     __slots__ = ("_left", "_limit", "_receive", "is_awaited")

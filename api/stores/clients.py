@@ -14,7 +14,7 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from api.access import refusals, register
-from api.http.errors import Problem
+from api.http.errors import TOO_COSTLY, Problem
 from infra.clickhouse.client import connect_async
 from infra.clickhouse.reader import LIMITS, as_reader
 from infra.redis.pipelined import Pipelined
@@ -34,6 +34,11 @@ _PROJECTIONS: Final = {
     "max_projection_rows_to_use_projection_index": 50_000,
 }
 
+# Limits of one query: TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW, MEMORY_LIMIT_EXCEEDED,
+# TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES. Memory has a limit of the whole server beside it.
+_OF_THE_QUERY: Final = frozenset({158, 159, 160, 241, 307, 396})
+_WHOLE_SERVER: Final = "(total)"
+
 
 class Stores:
     """Reads of Redis and ClickHouse. Whatever a store says wrong becomes a Problem."""
@@ -44,8 +49,9 @@ class Stores:
         self.access = register.connect(settings)  # where the keys are
         self._clickhouse: AsyncClient | None = None
         self._connecting = asyncio.Lock()
-        # Nobody waits for an answer longer than for a request.
-        longest_s = min(math.ceil(settings.api_timeout_s), LIMITS["max_execution_time"])
+        # ClickHouse gives up first, and says that it was the query.
+        within_s = max(1, math.ceil(settings.api_timeout_s) - 1)
+        longest_s = min(within_s, LIMITS["max_execution_time"])
         self._query_settings = {"max_execution_time": longest_s, **_PROJECTIONS}
 
     async def close(self) -> None:
@@ -75,6 +81,8 @@ class Stores:
             answer = await client.query(sql, dict(parameters), self._query_settings)
             return list(answer.named_results())
         except (ClickHouseError, OSError) as error:
+            if getattr(error, "code", None) in _OF_THE_QUERY and _WHOLE_SERVER not in str(error):
+                raise _too_costly(error) from None
             raise unavailable("clickhouse", error) from None
 
     async def _connected(self) -> AsyncClient:
@@ -87,6 +95,15 @@ class Stores:
                 client.valid_transport_settings = known | {*self._query_settings}
                 self._clickhouse = client
             return self._clickhouse
+
+
+def _too_costly(error: Exception) -> Problem:
+    log.info("query too large", reason=str(error).partition("\n")[0])
+    return Problem(
+        TOO_COSTLY,
+        "The answer would read more, or for longer, than one request may; ask for a shorter range "
+        "of time or fewer rows",
+    )
 
 
 def unavailable(store: str, error: Exception) -> Problem:

@@ -22,6 +22,14 @@ LIMITS: Final = {
     "max_result_rows": 1_000_000,
     "max_threads": 2,
 }
+# Of all queries of the user together, which a server counts; the embedded engine has one user, and
+# bounds of its own (`front`, `engine`).
+TOGETHER: Final = {
+    "max_concurrent_queries_for_user": 100,
+    "max_memory_usage_for_user": 8 * 1024**3,
+}
+# Of a minute. Far above what the API asks: it ends what runs away, and is over soon.
+QUOTA: Final = {"queries": 60_000, "execution_time": 1_200, "read_rows": 50_000_000_000}
 READING: Final = {"readonly": "1"} | {name: str(limit) for name, limit in LIMITS.items()}
 
 _VERBS: Final = frozenset(
@@ -58,9 +66,13 @@ def server_statements(settings: Settings) -> list[str]:
     role = f"{settings.clickhouse_database}_reader"
     user = settings.clickhouse_reader_user
     # From 1: to ClickHouse 0 is no limit at all. readonly = 2: settings may be changed otherwise.
-    limits = ", ".join(f"{name} = {limit} MIN 1 MAX {limit}" for name, limit in LIMITS.items())
+    bounds = (LIMITS | TOGETHER).items()
+    limits = ", ".join(f"{name} = {limit} MIN 1 MAX {limit}" for name, limit in bounds)
+    quota = ", ".join(f"{name} = {most}" for name, most in QUOTA.items())
     return [
         f"CREATE ROLE IF NOT EXISTS {role}",
+        f"CREATE QUOTA IF NOT EXISTS {role} KEYED BY user_name",
+        f"ALTER QUOTA {role} KEYED BY user_name FOR INTERVAL 1 minute MAX {quota} TO {role}",
         f"ALTER ROLE {role} SETTINGS readonly = 2, {limits}",
         f"GRANT SELECT ON {settings.clickhouse_database}.* TO {role}",
         f"CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH sha256_password BY %(password)s",

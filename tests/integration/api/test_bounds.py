@@ -310,6 +310,23 @@ def test_a_body_that_does_not_come_is_given_up(strict):
         assert caller.is_ended()
 
 
+def test_who_withholds_a_body_or_leaves_pays_for_it(strict):
+    def credits_used():
+        answer = httpx.get(f"{strict.url}/api/usage", headers={"x-api-key": strict.key})
+        return answer.json()["credits"]["used"]
+
+    before = credits_used()
+    lines = ("content-type: application/json", "content-length: 100")
+    with Caller(strict) as caller:
+        caller.send(head(strict, "POST", BATCH, *lines) + b'{"mints"')
+        assert caller.answer().status == 408
+    with Caller(strict) as caller:
+        caller.send(head(strict, "POST", BATCH, *lines) + b'{"mints"')
+        eventually(lambda: credits_used() == before + 2)  # it is being read
+    time.sleep(0.5)  # what would be given back is given back by now
+    assert credits_used() == before + 2
+
+
 def test_requests_in_a_row_on_one_connection_are_answered_in_order(api):
     with Caller(api) as caller:
         caller.send(head(api) + head(api, "GET", "/nowhere") + head(api, "GET", "/api/health/live"))

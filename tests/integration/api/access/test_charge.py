@@ -8,11 +8,17 @@ import pytest
 from redis.exceptions import ResponseError
 
 from api.access import register
-from api.access.charge import Charges, renews_ms
+from api.access.charge import NOT_GIVEN_BACK, Charges, renews_ms
 from api.access.grants import Grant, Refusal
 from api.access.keys import new, parse
 from schemas.plans import PLANS
-from schemas.redis_keys import API_KEY, API_KEY_CREDITS, API_KEY_MINUTE, tag_of_key
+from schemas.redis_keys import (
+    API_KEY,
+    API_KEY_CREDITS,
+    API_KEY_GIVEN_BACK,
+    API_KEY_MINUTE,
+    tag_of_key,
+)
 
 MINUTE_MS = 60_000
 
@@ -208,6 +214,24 @@ async def test_what_was_charged_is_given_back_once(charges, make, redis):
     assert (await charges.request(fingerprint, 1)).requests_left == 58
 
 
+async def test_ten_requests_a_minute_get_their_credit_back(charges, make, redis):
+    fingerprint, other = await make.fingerprint("pro"), await make.fingerprint("pro")
+    kept = NOT_GIVEN_BACK.labels("limit")
+    before = kept._value.get()
+    charged = []
+    for _ in range(15):
+        returned = await charges.give_back(await charges.request(fingerprint, 1))
+        charged.append((returned.charged, returned.credits_spent))
+    assert charged == [(0, 0)] * 10 + [(1, number) for number in range(1, 6)]
+    assert kept._value.get() == before + 5
+    assert (await charges.give_back(await charges.request(other, 1))).charged == 0
+    [left_s] = await redis.ask([("TTL", API_KEY_GIVEN_BACK.make(tag=tag_of_key(fingerprint)))])
+    assert 0 < left_s <= 60
+    await redis.ask([("DEL", API_KEY_GIVEN_BACK.make(tag=tag_of_key(fingerprint)))])  # it ends
+    returned = await charges.give_back(await charges.request(fingerprint, 1))
+    assert (returned.charged, returned.credits_spent) == (0, 5)
+
+
 async def test_what_cost_nothing_gives_nothing_back(charges, make, redis):
     fingerprint = await make.fingerprint("free", credits={"2026-11": 7})
     granted = await charges.request(fingerprint, 0)
@@ -247,8 +271,8 @@ async def test_credits_are_exact_however_many_ask_at_once(settings, make, redis)
             answer = await charges.request(fingerprint, 1)
             outcomes.append(1 if isinstance(answer, Grant) else 0)
             if isinstance(answer, Grant) and number % 5 == 0:
-                outcomes.append(-answer.charged)
-                await charges.give_back(answer)
+                returned = await charges.give_back(answer)
+                outcomes.append(returned.charged - answer.charged)
 
     await asyncio.gather(*(ask(each) for each in connections for _ in range(3)))
     await asyncio.gather(*(each.aclose() for each in connections))

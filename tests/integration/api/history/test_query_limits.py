@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 from structlog.testing import capture_logs
 
-from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.http.errors import STORE_UNAVAILABLE, TOO_COSTLY, Problem
 from api.stores.clients import Stores
 
 
@@ -20,14 +21,35 @@ async def reading(store):
 
 async def test_a_query_ends_with_the_time_of_a_request(reading, caplog):
     (row,) = await reading.query("SELECT toInt64(getSetting('max_execution_time')) AS s", {})
-    assert row == {"s": 2}
+    assert row == {"s": 1}
     assert not caplog.records  # no word of the client about it
     with capture_logs() as logged, pytest.raises(Problem) as refused:
         # It has no end of its own: it returns because it was ended.
         await reading.query("SELECT sum(sleep(0.5)) FROM system.numbers", {})
-    assert refused.value.kind is STORE_UNAVAILABLE
-    assert "clickhouse" in refused.value.detail
+    assert refused.value.kind is TOO_COSTLY  # the caller's: its credit is kept
+    assert "shorter range" in refused.value.detail
     assert "TIMEOUT_EXCEEDED" in logged[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (241, "Query memory limit exceeded: would use 2.1 GiB", TOO_COSTLY),
+        (241, "(total) memory limit exceeded: would use 9 GiB", STORE_UNAVAILABLE),
+        (158, "Limit for rows or bytes to read exceeded", TOO_COSTLY),
+        (202, "Too many simultaneous queries", STORE_UNAVAILABLE),
+        (None, "connection reset", STORE_UNAVAILABLE),
+    ],
+)
+async def test_who_caused_a_failure(reading, monkeypatch, code, text, kind):
+    async def fails(*_):
+        raise DatabaseError(text, code=code)
+
+    client = await reading._connected()
+    monkeypatch.setattr(client, "query", fails)
+    with pytest.raises(Problem) as refused:
+        await reading.query("SELECT 1", {})
+    assert refused.value.kind is kind
 
 
 async def test_nothing_is_written(store, reading):
