@@ -243,6 +243,12 @@ class Settings(BaseSettings):
     gateway_max_connections: int = Field(
         2_000, ge=1, le=100_000, description="WebSocket connections that a process holds at once"
     )
+    gateway_max_connections_per_key: int = Field(
+        1_000, ge=1, le=100_000, description="of these, connections of one API key"
+    )
+    gateway_reserved: str = Field(
+        "", description="connections of a process that are kept for API keys: `<id>:<number>,...`"
+    )
     gateway_queue_kib: int = Field(
         4_096,
         ge=1_024,

@@ -20,16 +20,24 @@ class Plan:
     credits_a_month: int | None  # of a calendar month, UTC
     requests_a_minute: int | None  # in any 60 seconds
     connections: int | None  # WebSocket, at once
+    live_mib_a_minute: int | None  # of events over WebSocket, of each gateway
+    replay_mib_a_minute: int | None  # of what was missed and of snapshots
     wallet_filters: int  # wallets of one WebSocket subscription; 0: none by wallet
     kafka: bool
     mcp: Literal["basic", "full"]
 
 
 # Free: the price list states no WebSocket; one connection lets people try it.
-FREE: Final = Plan("free", 0, 50_000, 60, 1, 0, kafka=False, mcp="basic")
-PRO: Final = Plan("pro", 199, 1_000_000, 600, 1, 0, kafka=False, mcp="full")
-BUSINESS: Final = Plan("business", 799, 20_000_000, 2_000, 5, 100, kafka=True, mcp="full")
+# Bytes over WebSocket are not stated either: each is several times what a client needs that takes
+# every swap of a busy day.
+FREE: Final = Plan("free", 0, 50_000, 60, 1, 64, 16, 0, kafka=False, mcp="basic")
+PRO: Final = Plan("pro", 199, 1_000_000, 600, 1, 256, 64, 0, kafka=False, mcp="full")
+BUSINESS: Final = Plan(
+    "business", 799, 20_000_000, 2_000, 5, 1_024, 256, 100, kafka=True, mcp="full"
+)
 # Enterprise: its rate and connections are not stated, they are the customer's own.
-ENTERPRISE: Final = Plan("enterprise", None, None, None, None, 100, kafka=True, mcp="full")
+ENTERPRISE: Final = Plan(
+    "enterprise", None, None, None, None, None, None, 100, kafka=True, mcp="full"
+)
 
 PLANS: Final = {plan.name: plan for plan in (FREE, PRO, BUSINESS, ENTERPRISE)}

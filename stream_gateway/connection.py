@@ -5,6 +5,9 @@ dropped and counted; once he has read three quarters of what waits he is told `l
 number, and events go on. Is the queue full for longer than `slow_s`, or was it full too many times
 within a minute, he is told, and closed with 4008. What he missed he gets by `since`, with the last
 id that he saw before `lagging`. Nobody else waits for him: a write never blocks.
+
+What his key may have in a minute is bounded as well (`stream_gateway.budgets`); live events beyond
+it are dropped and told in the same way, and he is not closed for that.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from stream_gateway import messages, wire
 from stream_gateway.admission import Admitted
+from stream_gateway.budgets import Budget
 from stream_gateway.frames import close_frame, ping_frame, pong_frame
 from stream_gateway.limits import Limits
-from stream_gateway.messages import Endpoint, Refused
+from stream_gateway.messages import Endpoint, Lag, Refused
 from stream_gateway.metrics import CLOSES, LAGGED, REFUSED, Traffic
 from stream_gateway.subscriptions import Filter
 
@@ -43,6 +47,7 @@ _CLIENTS_OWN: Final = 3000  # codes from here on mean what a client likes
 
 _DRAINED_BYTES: Final = 256 * 1024
 _DRAINED_LOOK_S: Final = 0.01
+_BUDGET_LOOK_S: Final = 0.1
 _PING: Final = ping_frame()
 _MINUTE_S: Final = 60.0
 _numbers = count(1)
@@ -59,6 +64,7 @@ class Connection(WSListener):
         endpoint: Endpoint,
         address: str,
         limits: Limits,
+        budget: Budget,
         traffic: Traffic,
         hear: Callable[[Connection, bytes], None],
         ended: Callable[[Connection], None],
@@ -74,6 +80,7 @@ class Connection(WSListener):
         self._write = transport.write
         self._traffic = traffic
         self._limits = limits
+        self._budget = budget
         self._hear = hear
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -93,10 +100,30 @@ class Connection(WSListener):
     # What is written.
 
     def deliver(self, data: bytes, events: int) -> None:
-        """Write whole frames that hold so many events, or drop them."""
+        """Write whole frames that hold so many live events, or drop them."""
+        budget = self._budget
+        if self._is_full or budget.live <= 0:
+            self._drop(events)
+            return
+        if self._untold:  # for the budget: for a full queue it was told when that was read
+            self._tell_lagging("budget")
+        budget.live -= len(data)
+        self._put(data, events)
+
+    def replay(self, data: bytes, events: int) -> None:
+        """Write whole frames that hold so many events of before, or drop them."""
         if self._is_full:
             self._drop(events)
             return
+        self._budget.replay -= len(data)
+        self._put(data, events)
+
+    def snapshot(self, frame: bytes) -> None:
+        """Write a snapshot, of the same budget as events of before; it is never dropped."""
+        self._budget.replay -= len(frame)
+        self.tell(frame)
+
+    def _put(self, data: bytes, events: int) -> None:
         traffic = self._traffic
         traffic.deliveries += events
         traffic.writes += 1
@@ -119,6 +146,14 @@ class Connection(WSListener):
             if self._transport.get_write_buffer_size() <= _DRAINED_BYTES:
                 return True
             await asyncio.sleep(_DRAINED_LOOK_S)
+        return False
+
+    async def may_replay(self) -> bool:
+        """Wait until little waits for the client and the budget has some left, or return False."""
+        while await self.drained():
+            if self._budget.replay > 0:
+                return True
+            await asyncio.sleep(_BUDGET_LOOK_S)
         return False
 
     @property
@@ -149,7 +184,7 @@ class Connection(WSListener):
         self._is_full = False
         if not self._untold:
             return
-        self._tell_lagging()
+        self._tell_lagging("slow")
         now_s, lags_s = self._loop.time(), self._lags_s
         lags_s.append(now_s)
         while now_s - lags_s[0] > _MINUTE_S:
@@ -157,10 +192,10 @@ class Connection(WSListener):
         if len(lags_s) > self._limits.lags_a_minute:
             self.close(TOO_SLOW, f"too slow: events dropped {len(lags_s)} times within a minute")
 
-    def _tell_lagging(self) -> None:
+    def _tell_lagging(self, reason: Lag) -> None:
         LAGGED.inc()
         self.dropped += self._untold
-        self.tell(messages.lagging(self._untold))
+        self.tell(messages.lagging(self._untold, reason))
         self._untold = 0
 
     # What is read.
@@ -260,6 +295,8 @@ class Connection(WSListener):
     def look(self, now_s: float) -> None:
         """Look at the time, about once a second: send a ping, or end what is too slow or idle."""
         limits = self._limits
+        if self._untold and not self._is_full and self._budget.live > 0:
+            self._tell_lagging("budget")
         if self._is_full and now_s - self._full_since_s > limits.slow_s:
             self.close_slow(f"too slow: for {limits.slow_s:g} s too much waits to be read")
         elif now_s - self._heard_s > limits.idle_s:
@@ -271,7 +308,7 @@ class Connection(WSListener):
     def close_slow(self, reason: str) -> None:
         """Tell the client what was dropped, and close."""
         if self._untold:
-            self._tell_lagging()
+            self._tell_lagging("slow")
         self.close(TOO_SLOW, reason)
 
     def close(self, code: int, reason: str) -> None:

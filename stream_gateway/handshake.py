@@ -38,8 +38,8 @@ class Host(Protocol):
     proxies: Proxies
     waiting_room: WaitingRoom
 
-    def check_room(self) -> None:
-        """Raise Refusal where nobody else can come in."""
+    def check_room(self, admitted: Admitted | None = None) -> None:
+        """Raise Refusal where nobody else can come in, or this key cannot."""
 
     async def admit(self, api_key: str | None, address: str) -> Admitted:
         """Let somebody in, within some seconds; raises Refusal."""
@@ -166,8 +166,9 @@ class Handshake(asyncio.Protocol):
     ) -> None:
         """Make a WebSocket of it."""
         try:
-            self._host.check_room()
+            self._host.check_room(admitted)
         except Refusal as refusal:
+            refusal.key_id = admitted.key_id
             self._host.give_back(admitted)
             self._refuse(refusal, Request())
             return

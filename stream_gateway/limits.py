@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from infra.settings import Settings, SettingsError
 
@@ -12,6 +13,8 @@ class Limits:
     """Limits of a process and of each of its connections."""
 
     connections: int = 2_000
+    connections_of_key: int = 1_000
+    reserved: Mapping[str, int] = field(default_factory=dict)  # by id of a key
     handshakes: int = 1_000  # that are not answered yet
     handshakes_of_address: int = 256
     handshake_s: float = 5.0  # for the head of a request to come
@@ -36,11 +39,32 @@ class Limits:
                 f"GATEWAY_IDLE_S={settings.gateway_idle_s:g} must be more than "
                 f"GATEWAY_PING_S={settings.gateway_ping_s:g}: a pong comes no sooner than that"
             )
+        reserved = _reserved(settings.gateway_reserved)
+        if sum(reserved.values()) > settings.gateway_max_connections:
+            raise SettingsError(
+                f"GATEWAY_RESERVED keeps {sum(reserved.values())} connections, more than "
+                f"GATEWAY_MAX_CONNECTIONS={settings.gateway_max_connections}"
+            )
         return Limits(
             connections=settings.gateway_max_connections,
+            connections_of_key=settings.gateway_max_connections_per_key,
+            reserved=reserved,
             queue_bytes=settings.gateway_queue_kib * 1024,
             queues_bytes=settings.gateway_queues_mib * 1024 * 1024,
             slow_s=settings.gateway_slow_s,
             ping_s=settings.gateway_ping_s,
             idle_s=settings.gateway_idle_s,
         )
+
+
+def _reserved(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        key_id, _, number = part.partition(":")
+        if not (key_id and number.isdecimal() and int(number)):
+            raise SettingsError(
+                f"GATEWAY_RESERVED has {part!r}: it is `<id of a key>:<connections>`, several with "
+                "commas (`soltape keys list` has the ids)"
+            )
+        found[key_id] = int(number)
+    return found

@@ -44,6 +44,8 @@ _FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 Endpoint = Literal["main", "trending"]
+Lag = Literal["slow", "budget"]
+"""Why events were dropped: the client reads too slowly, or its key has had its bytes."""
 
 
 class Refused(Exception):
@@ -366,9 +368,9 @@ def gap(channel: str, reason: str, after: str | None, before: str | None, messag
     )
 
 
-def lagging(dropped: int) -> bytes:
-    """Return how many events were dropped, as the client reads too slowly."""
-    return _frame({"type": "lagging", "channel": None, "dropped": dropped})
+def lagging(dropped: int, reason: Lag) -> bytes:
+    """Return how many events were dropped, and why."""
+    return _frame({"type": "lagging", "channel": None, "dropped": dropped, "reason": reason})
 
 
 def notice(code: str, message: str) -> bytes:

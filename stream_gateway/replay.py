@@ -2,8 +2,8 @@
 
 From memory where it goes back so far, else from the stream in pages. Each step is bounded and steps
 take turns, so that a thousand clients that come back at once hold nobody up; and a client's next
-step waits until he has read the last. The end is one step without a wait: the last look at memory,
-and the subscription.
+step waits until he has read the last and his key's budget has some left. The end is one step
+without a wait: the last look at memory, and the subscription.
 
 An id is where to go on, whether it is an event's or not: `<ms>-0-0` is a time. Where the stream
 does not go back so far, or the id is of a history that was lost, that is told as a gap.
@@ -93,7 +93,7 @@ class _Walk:
     def send(self) -> None:
         """Send what was taken, in one write."""
         if self._parts:
-            self.subscriber.deliver(b"".join(self._parts), self._events)
+            self.subscriber.replay(b"".join(self._parts), self._events)
             self._parts.clear()
             self._events = 0
 
@@ -116,7 +116,7 @@ class Replay:
         walk = _Walk(subscriber, chosen, Place.of(since))
         async with asyncio.timeout(READY_WITHIN_S):
             await self._source.ready.wait()
-        while await subscriber.drained():
+        while await subscriber.may_replay():
             async with self._turns:
                 if self._step(walk):
                     REPLAYS.labels("memory" if walk.pages is None else "redis").inc()

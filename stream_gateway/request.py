@@ -201,6 +201,17 @@ def full() -> Refusal:
     )
 
 
+def full_for_key(most: int) -> Refusal:
+    """Return the answer where one key has as many connections of this process as it may."""
+    return Refusal(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "too_many_connections",
+        f"At most {most} connections of one API key are open on one gateway: close one first",
+        {"Retry-After": "5"},
+        title="The key's connections are open already",
+    )
+
+
 def stopping() -> Refusal:
     """Return the answer while the process ends."""
     return Refusal(

@@ -17,6 +17,7 @@ from infra.proxies import Proxies
 from infra.settings import Settings
 from stream_gateway import request, wire
 from stream_gateway.admission import STORE, Admission, Admitted, refused
+from stream_gateway.budgets import Budgets
 from stream_gateway.connection import GOING_AWAY, REVOKED, Connection
 from stream_gateway.handshake import Handshake
 from stream_gateway.limits import Limits
@@ -64,6 +65,8 @@ class Server:
         self._entered = entered
         self._hear = hear
         self._left = left
+        self._of_key: Counter[str] = Counter()  # connections by id of their key
+        self._budgets = Budgets()
         self._is_stopping = False
         self._releases: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -87,6 +90,7 @@ class Server:
 
     def _look(self, now_s: float) -> None:
         """Look after everybody, and bound what waits for all of them together."""
+        self._budgets.fill(now_s, {each.admitted.fingerprint for each in self._open()})
         for connection in self._open():
             connection.look(now_s)
         waiting = {each: each.queue_bytes for each in self._open()}
@@ -128,11 +132,24 @@ class Server:
 
     # What handshakes ask for.
 
-    def check_room(self) -> None:
-        """Raise Refusal where nobody else can come in."""
+    def check_room(self, admitted: Admitted | None = None) -> None:
+        """Raise Refusal where nobody else can come in, or this key cannot."""
         if self._is_stopping:
             raise request.stopping()
-        if len(self.connections) >= self.limits.connections:
+        limits = self.limits
+        if len(self.connections) >= limits.connections:
+            raise request.full()
+        if admitted is None:
+            return
+        mine = self._of_key[admitted.key_id]
+        if mine < limits.reserved.get(admitted.key_id, 0):
+            return
+        if mine >= limits.connections_of_key:
+            raise request.full_for_key(limits.connections_of_key)
+        kept = sum(
+            max(0, number - self._of_key[key_id]) for key_id, number in limits.reserved.items()
+        )
+        if len(self.connections) + kept >= limits.connections:
             raise request.full()
 
     async def admit(self, api_key: str | None, address: str) -> Admitted:
@@ -165,11 +182,13 @@ class Server:
             endpoint=endpoint,
             address=address,
             limits=self.limits,
+            budget=self._budgets.of(admitted.fingerprint, admitted.plan),
             traffic=self._traffic,
             hear=self._hear,
             ended=self._ended,
         )
         self.connections[admitted.lease_id] = connection
+        self._of_key[admitted.key_id] += 1
         # The handshake is answered when this has returned.
         asyncio.get_running_loop().call_soon(self._entered, connection)
         log.info(
@@ -184,6 +203,7 @@ class Server:
 
     def _ended(self, connection: Connection) -> None:
         del self.connections[connection.admitted.lease_id]
+        self._of_key -= Counter([connection.admitted.key_id])  # which drops zeros
         self._left(connection)
         self.give_back(connection.admitted)
 

@@ -126,13 +126,13 @@ class Sessions:
 
     async def _snapshot(self, connection: Connection, told: Subscribe) -> str:
         """Send a snapshot; return the id of the event to go on after."""
-        await connection.drained()  # a full queue would drop it
+        await connection.may_replay()  # a full queue would drop it
         async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
             if told.filter.channel == TRENDING:
                 snapshot = await self._snapshots.trending(told.filter.dexes)
             else:
                 snapshot = await self._snapshots.prices(told.filter.mints)
-        connection.tell(snapshot.frame)
+        connection.snapshot(snapshot.frame)
         return snapshot.as_of_id
 
 

@@ -85,6 +85,7 @@ def gateway(store: Store, connections: int, **settings: str) -> Iterator[Served]
         **store.env,
         "GATEWAY_PORT": str(port),
         "GATEWAY_MAX_CONNECTIONS": str(connections),
+        "GATEWAY_MAX_CONNECTIONS_PER_KEY": str(connections),
         "METRICS_PORT_GATEWAY": str(metrics),
         **settings,
     }

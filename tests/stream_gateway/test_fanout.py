@@ -40,7 +40,7 @@ class Client:
             raise RuntimeError("gone")
         self.writes.append(frame)
 
-    async def drained(self):
+    async def may_replay(self):
         return True
 
     @property

@@ -327,10 +327,11 @@ class TestTold:
             "before": None,
             "message": "gone",
         }
-        assert json.loads(payload(messages.lagging(7))) == {
+        assert json.loads(payload(messages.lagging(7, "budget"))) == {
             "type": "lagging",
             "channel": None,
             "dropped": 7,
+            "reason": "budget",
         }
         assert json.loads(payload(messages.notice("source_away", "gone"))) == {
             "type": "notice",

@@ -135,9 +135,13 @@ def test_paths_plans_and_numbers() -> None:
     assert {row[0].partition("?")[0] for row in paths} == set(request.ENDPOINTS)
     assert re.findall(r"`([a-z-]+)`", f"`{paths[0][1]}`") == list(messages.MAIN_CHANNELS)
     assert paths[1][1] == messages.TRENDING
-    for (name, connections, wallets), plan in zip(plans, PLANS.values(), strict=True):
+    for (name, connections, wallets, live, replayed), plan in zip(
+        plans, PLANS.values(), strict=True
+    ):
         assert name == plan.name
         assert connections == ("agreed" if plan.connections is None else str(plan.connections))
+        for told, most in ((live, plan.live_mib_a_minute), (replayed, plan.replay_mib_a_minute)):
+            assert told == ("no limit" if most is None else str(most))
         assert wallets == (str(plan.wallet_filters) if plan.wallet_filters else "none")
     assert f"counts for {CONNECTION_LEASE_S} s more" in TEXT
     assert f"within {LIMITS.handshake_s:g} s" in section("## Connect")
@@ -262,7 +266,7 @@ def test_what_is_shown_of_gaps_lag_and_notices_is_what_is_sent() -> None:
                     frame["channel"], reason, frame["after"], frame["before"], words
                 )
             case "lagging":
-                made = messages.lagging(frame["dropped"])
+                made = messages.lagging(frame["dropped"], frame["reason"])
             case "notice":
                 made = messages.notice(quiet.QUIET, quiet.QUIET_TEXT)
             case _:

@@ -8,13 +8,14 @@ import json
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from api.access import keys
 from api.access.keys import new
 from infra.listening import allow_connections
 from tests.support.gateway.running import (
@@ -319,6 +320,28 @@ class TestBounds:
                 await (
                     await without_error_async(lambda: opened(gateway, key), InvalidStatus)
                 ).close()
+
+    async def test_connections_of_a_key_and_those_kept_for_another(self, tmp_path, valkey_port):
+        for name in ("made", "kept"):
+            (tmp_path / name).mkdir()
+        made = {"gateway_max_connections": 4, "gateway_max_connections_per_key": 2}
+        with running_gateway(tmp_path / "made", valkey_port, **made) as gateway:
+            greedy, kept, other = [await asyncio.to_thread(gateway.key) for _ in range(3)]
+            async with opened(gateway, greedy), opened(gateway, greedy):
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={greedy}", UPGRADE)
+                assert answer.status == 429
+                problem(answer, "too_many_connections")
+                async with opened(gateway, other):
+                    pass
+        made |= {"gateway_reserved": f"{keys.key_id(keys.parse(kept))}:3"}
+        with running_gateway(tmp_path / "kept", valkey_port, **made) as gateway:
+            async with opened(gateway, other), AsyncExitStack() as mine:
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={greedy}", UPGRADE)
+                problem(answer, "busy")
+                for _ in range(3):  # more than a key has that keeps none
+                    await mine.enter_async_context(opened(gateway, kept))
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={kept}", UPGRADE)
+                problem(answer, "busy")
 
     async def test_who_says_nothing_gets_a_ping_and_then_the_end(self, tmp_path, valkey_port):
         with running_gateway(

@@ -270,7 +270,9 @@ class Raw:
     def deliver(self, data, events):
         self.data += data
 
-    async def drained(self):
+    replay = deliver
+
+    async def may_replay(self):
         return True
 
 

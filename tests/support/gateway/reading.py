@@ -83,6 +83,8 @@ class Client:
         self.tell(data)
         assert len(self.messages) - before == events
 
+    replay = deliver
+
     def tell(self, frame: bytes) -> None:
         if not self.reads.is_set():
             self.waiting_bytes += len(frame)
@@ -92,7 +94,7 @@ class Client:
             self.messages.append(orjson.loads(each.data))
         assert self._protocol.parser_exc is None
 
-    async def drained(self) -> bool:
+    async def may_replay(self) -> bool:
         await self.reads.wait()
         self.waiting_bytes = 0
         return self.is_open

@@ -359,7 +359,8 @@ export class Connection {
   }
 
   _lagging(frame) {
-    const message = `This page was too slow: ${frame.dropped} events were left out`;
+    const cause = frame.reason === "budget" ? "Its plan's bytes are used up" : "This page was too slow";
+    const message = `${cause}: ${frame.dropped} events were left out`;
     for (const subscription of this._subscriptions.values()) {
       const lost = { reason: "lagging", after: subscription.lastId, before: null, message };
       subscription.listeners.onGap?.({ ...lost, dropped: frame.dropped });

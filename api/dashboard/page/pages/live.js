@@ -25,7 +25,7 @@ const REASONS = {
   trimmed: "The gateway no longer had them.",
   epoch: "The stream began anew.",
   dropped: "The gateway dropped them.",
-  lagging: "This page was too slow for them.",
+  lagging: "This page was too slow for them, or its plan's bytes were used up.",
 };
 
 /** Show the page; returns what ends it. */

@@ -1,0 +1,77 @@
+"""How many bytes a key may have of this process: a budget for live events, one for replays.
+
+A budget is of a key, whatever connections share it. It fills steadily, up to what a minute brings
+(`schemas.plans`). Live events beyond it are dropped and their number is sent; a replay or a
+snapshot waits until there is some again. What is sent may go a write below zero, and counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from schemas.plans import MINUTE_S, Plan
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left to a key, in bytes."""
+
+    live_most: float  # of a minute; `inf`: without limit
+    replay_most: float
+    live: float = field(init=False)
+    replay: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.live = self.live_most
+        self.replay = self.replay_most
+
+    @staticmethod
+    def of(plan: Plan) -> Budget:
+        """Return the full budget of a plan."""
+        return Budget(_bytes(plan.live_mib_a_minute), _bytes(plan.replay_mib_a_minute))
+
+    def fill(self, elapsed_s: float) -> None:
+        """Add what a time brings."""
+        share = elapsed_s / MINUTE_S
+        self.live = min(self.live_most, self.live + share * self.live_most)
+        self.replay = min(self.replay_most, self.replay + share * self.replay_most)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing of it is used."""
+        return self.live >= self.live_most and self.replay >= self.replay_most
+
+
+class Budgets:
+    """The budgets of all keys that are connected, or were within a minute."""
+
+    def __init__(self) -> None:
+        self._budgets: dict[str, Budget] = {}  # by fingerprint
+        self._filled_s: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._budgets)
+
+    def of(self, fingerprint: str, plan: Plan) -> Budget:
+        """Return the budget of a key: what it used before it connected again is used."""
+        budget = self._budgets.get(fingerprint)
+        if budget is None:
+            budget = self._budgets[fingerprint] = Budget.of(plan)
+        return budget
+
+    def fill(self, now_s: float, connected: set[str]) -> None:
+        """Add what the time since the last call brings; forget whole ones that nobody has."""
+        elapsed_s = 0.0 if self._filled_s is None else now_s - self._filled_s
+        self._filled_s = now_s
+        for fingerprint, budget in list(self._budgets.items()):
+            budget.fill(elapsed_s)
+            if budget.is_full and fingerprint not in connected:
+                del self._budgets[fingerprint]
+
+
+def _bytes(mib: int | None) -> float:
+    return inf if mib is None else mib * _MIB
