@@ -6,8 +6,9 @@ size, how many at once, problems), `access.gate` (key, rate, credits), the route
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -65,7 +66,11 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(services.system.watch_availability())
         yield
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
         access_log.flush()
         await charges.aclose()
         await services.close()
@@ -107,5 +112,11 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         )
     hosts = Hosts(settings.api_host, settings.allowed_hosts)
     proxies = Proxies(settings.trusted_proxies)
-    app.add_middleware(Edge, log=access_log, hosts=hosts, proxies=proxies)
+    app.add_middleware(
+        Edge,
+        log=access_log,
+        hosts=hosts,
+        proxies=proxies,
+        answered=services.system.availability.count,
+    )
     return app

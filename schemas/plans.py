@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 MINUTE_S: Final = 60
+AVAILABILITY_TARGET_PCT: Final = 99.7
+"""Of a month; promised with the plan enterprise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ def tag_of_key(fingerprint: str) -> str:
     return f"{{{fingerprint}}}"
 
 
+def tag_of_month(month: str) -> str:
+    """Return the hash tag of what is kept of a month (2026-11)."""
+    return f"{{{month}}}"
+
+
 def tag_of_mints(partition: int) -> str:
     """Return the hash tag of a partition by mint."""
     return f"{{m{partition}}}"
@@ -290,6 +295,22 @@ API_KEY_CONNECTIONS: Final = Key(
     "stream_gateway",
     CONNECTION_LEASE_S,
     "WebSocket connection -> when its lease ends, ms; renewed by its gateway while it is open",
+)
+
+# Of a month (2026-11, UTC), `api.system.availability`.
+
+MONTH_ANSWERS: Final = Key(
+    "access:{tag}:answers", "hash", "api", 400 * DAY_S, "answers to keys: answered, of these failed"
+)
+MONTH_MINUTES: Final = Key(
+    "access:{tag}:served", "string", "api", 400 * DAY_S, "a bit for each minute in which we served"
+)
+MONTH_FAILED_MINUTES: Final = Key(
+    "access:{tag}:failed",
+    "string",
+    "api",
+    400 * DAY_S,
+    "a bit for each minute in which a look at the stores failed",
 )
 
 # Passes (`api.access.passes`), by the SHA-256 of their secret in hex; each holds the fingerprint of

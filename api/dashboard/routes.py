@@ -1,8 +1,8 @@
 """The dashboard at `/`: its files as they lie in their folder, and what its page asks first.
 
-The page may run nothing but its own files, and talk to this address and to WebSockets. Which paths
-there are is decided as the API starts: those of the folder's files, so nothing else can be asked
-for. A file that changes is read anew.
+The page may run nothing but its own files, and talk to this address and to its WebSocket, which its
+policy names. Which paths there are is decided as the API starts: those of the folder's files, so
+nothing else can be asked for. A file that changes is read anew.
 
 `GET /dashboard.json` says where the WebSocket is and whether this browser has a session. A session
 begins with a one-time link, `GET /?token=...`, and stands for the demo key, which no answer holds.
@@ -12,6 +12,7 @@ gets into an address, and no cookie is asked for on another port.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from ipaddress import IPv6Address, ip_address
@@ -37,15 +38,17 @@ PAGE: Final = "index.html"
 START: Final = "/dashboard.json"
 TICKET: Final = "/websocket-ticket"
 _POLICY: Final = (
-    "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; object-src 'none'; "
+    "default-src 'self'; connect-src {connect}; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_POLICY_HEADER: Final = "content-security-policy"
 _HEADERS: Final = {
-    "content-security-policy": _POLICY,
+    _POLICY_HEADER: _POLICY.format(connect="'self'"),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+_PLACE: Final = re.compile(r"wss?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -121,7 +124,9 @@ async def root(request: Request) -> Response:
 async def file(request: Request) -> Response:
     """Answer with the file that a path names."""
     dashboard: Dashboard = request.app.state.dashboard
-    return dashboard.files[request.scope["path"]].respond(request)
+    answer = dashboard.files[request.scope["path"]].respond(request)
+    answer.headers[_POLICY_HEADER] = _policy(dashboard.gateway_url, request)
+    return answer
 
 
 class _File:
@@ -166,6 +171,18 @@ def _websocket_url(setting: str | None, request: Request) -> str | None:
         return setting.rstrip("/")
     place = f"[{host}]" if ":" in host else host
     return f"{url.scheme}://{place}" + (f":{url.port}" if url.port else "")
+
+
+def _policy(setting: str | None, request: Request) -> str:
+    """Return the policy that names where the page finds the WebSocket."""
+    if url := _websocket_url(setting, request):
+        parts = urlsplit(url)
+        places = [f"{parts.scheme}://{parts.netloc}"]
+    else:  # behind a proxy we do not know which of them; browsers differ in whether it is 'self'
+        name = request.headers.get("host", "")
+        places = [f"{scheme}://{name}" for scheme in ("ws", "wss")]
+    named = [place for place in places if _PLACE.fullmatch(place)]
+    return _POLICY.format(connect=" ".join(["'self'", *named]))
 
 
 def _json(answer: dict[str, object]) -> Response:

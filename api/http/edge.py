@@ -8,6 +8,7 @@ headers each way and nothing twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
@@ -39,11 +40,19 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9.-]{8,64}")
 class Edge:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, log: AccessLog, hosts: Hosts, proxies: Proxies) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        log: AccessLog,
+        hosts: Hosts,
+        proxies: Proxies,
+        answered: Callable[[int], None],
+    ) -> None:
         self._app = app
         self._log = log
         self._hosts = hosts
         self._proxies = proxies
+        self._answered = answered  # is called with the status of each answer to a key
         self._accepted: set[bytes] = set()  # `Host` headers that are right: a few, of our names
         self._process = token_hex(4)
         self._numbers = count(1)
@@ -103,8 +112,10 @@ class Edge:
     def _tell(self, method: str, scope: Scope, status: int, duration_ms: float) -> None:
         route = scope.get("route")
         metrics.answered(getattr(route, "path", ""), status, duration_ms)
+        state = scope["state"]
+        if "grant" in state or (status >= 500 and "key_id" in state):
+            self._answered(status)
         if self._log.is_on:
-            state = scope["state"]
             client = scope.get("client")
             self._log.write(
                 method=method,

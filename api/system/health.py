@@ -14,6 +14,7 @@ from api.access.charge import STORE
 from api.http.errors import Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores, unavailable
+from api.system.availability import AvailabilityWatch
 from api.system.health_answers import (
     Chain,
     Dependencies,
@@ -65,8 +66,9 @@ _COMMANDS: Final[list[tuple[Any, ...]]] = [
 class HealthReader:
     """Looks at the stores. A look is kept for a second and shared: asking often costs nothing."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, availability: AvailabilityWatch) -> None:
         self._stores = stores
+        self._availability = availability
         self._look = SharedReading(self._examine, KEEP_S)
 
     async def read(self) -> Health:
@@ -94,6 +96,7 @@ class HealthReader:
             "reasons": away + late,
             "dependencies": stores,
             "pipeline": pipeline,
+            "availability": self._availability.last,
             "gaps": gaps,
             "versions": {"soltape": version("soltape")},
         }

@@ -113,6 +113,31 @@ class Versions(TypedDict):
     soltape: Annotated[str, Field(examples=["0.1.0"])]
 
 
+class Availability(TypedDict):
+    """How available the API was this month, all its processes together."""
+
+    month: Annotated[str, Field(description="UTC", examples=["2026-11"])]
+    since_ms: Annotated[
+        int,
+        Field(description="from when on minutes count: of the month, or since we run", ge=0),
+    ]
+    minutes: Annotated[int, Field(description="whole minutes since then", examples=[31_680])]
+    minutes_pct: Annotated[
+        float | None,
+        Field(
+            description="of these, with a process that served and stores that answered every "
+            "look; null: none is over",
+            examples=[99.9842],
+        ),
+    ]
+    answers: Annotated[int, Field(description="to API keys", examples=[5_120_000])]
+    answers_pct: Annotated[
+        float | None,
+        Field(description="of these, without a 5xx; null: none", examples=[99.9991]),
+    ]
+    target_pct: Annotated[float, Field(examples=[99.7])]
+
+
 class Health(TypedDict):
     """Whether we serve. All beyond `chain` is for callers with a key."""
 
@@ -135,5 +160,8 @@ class Health(TypedDict):
     ]
     dependencies: NotRequired[Dependencies]
     pipeline: NotRequired[Annotated[Pipeline | None, Field(description="null without Redis")]]
+    availability: NotRequired[
+        Annotated[Availability | None, Field(description="null before the first look of a process")]
+    ]
     gaps: NotRequired[Annotated[Gaps | None, Field(description="null without ClickHouse")]]
     versions: NotRequired[Versions]

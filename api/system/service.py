@@ -6,6 +6,7 @@ from api.access.grants import Grant
 from api.http.encoding import Encoded
 from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
+from api.system.availability import AvailabilityWatch
 from api.system.health import HealthReader
 from api.system.health_answers import Health
 from api.system.tape import SystemReader
@@ -18,12 +19,17 @@ class SystemService:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._reads = SingleFlight()
-        self._health = HealthReader(stores)
+        self.availability = AvailabilityWatch(stores.access)
+        self._health = HealthReader(stores, self.availability)
         self._tape = SystemReader(stores)
 
     async def health(self) -> Health:
         """Return whether the stores answer and how far the pipeline has come."""
         return await self._health.read()
+
+    async def watch_availability(self) -> None:
+        """Note how available we are, until cancelled."""
+        await self.availability.run(self.health)
 
     async def last_hour(self) -> Encoded:
         """Return how fast the tape runs (`answers.System`); raises Problem."""

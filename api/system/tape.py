@@ -14,9 +14,9 @@ from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from api.system.answers import Minute, Rates, System
 from infra.clickhouse.sql import load
+from schemas.times import MINUTE_MS
 
 FRESH_FOR_S: Final = 2.0
-MINUTE_MS: Final = 60_000
 _PARAMETERS: Final = {
     "minutes": 60,
     "minute_ms": MINUTE_MS,

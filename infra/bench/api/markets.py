@@ -51,7 +51,7 @@ from schemas.redis_keys import (
     mint_tag,
     tag_of_mints,
 )
-from schemas.times import DAY_MS
+from schemas.times import DAY_MS, MINUTE_MS
 from schemas.topics import SETTLED_BY_MINT
 
 _NOW: Final = load(__package__, "market_now")
@@ -61,7 +61,6 @@ _SOL: Final = "So11111111111111111111111111111111111111112"
 _MASK: Final = 2**64 - 1
 _LIQUIDITY_LAMPORTS: Final = 2 * 10**11
 _LISTED: Final = 200  # of a partition, in the trending list
-_MINUTE_MS: Final = 60_000
 # A price of 1 is 1e-24 SOL for a whole token, a swap moves a thousand of these.
 _PRICE_OF_LAMPORT: Final = PRICE_SCALE // LAMPORTS * 10**DECIMALS // QUANTITY_RAW
 
@@ -126,7 +125,7 @@ def _numbers(world: World) -> dict[str, int]:
 def _read(clickhouse: Client, parameters: dict[str, Any]) -> dict[str, _Market]:
     with clickhouse.query_rows_stream(_NOW, parameters=parameters) as rows:
         markets = {mint: _Market(*row) for mint, *row in rows}
-    for minutes, since_ms in ((1, 60 * _MINUTE_MS), (QUARTER, DAY_MS)):
+    for minutes, since_ms in ((1, 60 * MINUTE_MS), (QUARTER, DAY_MS)):
         asked = {**parameters, "minutes": minutes, "after_ms": LAST_MS - since_ms}
         with clickhouse.query_rows_stream(_BUCKETS, parameters=asked) as rows:
             for mint, start, wallets, *figures, last in rows:
@@ -139,11 +138,11 @@ def _read(clickhouse: Client, parameters: dict[str, Any]) -> dict[str, _Market]:
                     buys, sells, _, _, buy_micros, sell_micros = figures
                     for at, figure in enumerate((buys, sells, buy_micros, sell_micros)):
                         market.day[at] += figure
-    asked = {**parameters, "minutes": CLOSE_MS // _MINUTE_MS, "after_ms": LAST_MS - 2 * DAY_MS}
+    asked = {**parameters, "minutes": CLOSE_MS // MINUTE_MS, "after_ms": LAST_MS - 2 * DAY_MS}
     with clickhouse.query_rows_stream(_BUCKETS, parameters=asked) as rows:
         for mint, start, *_, last in rows:
             market = markets[mint]
-            price = _price(last, start * _MINUTE_MS, market.last_slot)
+            price = _price(last, start * MINUTE_MS, market.last_slot)
             market.closes = add_close(market.closes, price)
     with clickhouse.query_rows_stream(_CANDLES, parameters=parameters) as rows:
         for mint, _, start_ms, slot, *figures in rows:
@@ -187,7 +186,7 @@ async def _write(
         time_ms=market.last_ms,
         curve_whole_raw=SUPPLY_RAW,
         holder_count=market.holders,
-        snapshot_min=market.last_ms // _MINUTE_MS,
+        snapshot_min=market.last_ms // MINUTE_MS,
         is_launched=True,
         liquidity_lamports=_LIQUIDITY_LAMPORTS,
     )

@@ -36,7 +36,11 @@ def client():
     app = FastAPI(exception_handlers=HANDLERS, docs_url=None, openapi_url=None)
     use(app.router, ROUTERS)
     app.add_middleware(
-        Edge, log=AccessLog(settings), hosts=Hosts(settings.api_host), proxies=Proxies()
+        Edge,
+        log=AccessLog(settings),
+        hosts=Hosts(settings.api_host),
+        proxies=Proxies(),
+        answered=lambda status: None,
     )
     return AsyncClient(transport=ASGITransport(app), base_url="http://localhost")
 

@@ -51,7 +51,9 @@ LEAKS = re.compile(
     rb"|uvicorn|Exception|KeyError|ValueError|TypeError|0x[0-9a-f]{6,}"
 )
 SLOW = re.compile(rb'"reasons":\["\w+ does not answer within')
-OF_KEYS = re.compile(r"access:(keys|\{[0-9a-f]{64}\}(:credits|:minute)?)( |$)")
+OF_KEYS = re.compile(
+    r"access:(keys|\{[0-9a-f]{64}\}(:credits|:minute|:given_back)?|\{\d{4}-\d\d\}:\w+)( |$)"
+)
 # What the API says to Redis; the scripts are those that charge a key.
 READS = frozenset(
     {
