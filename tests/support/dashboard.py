@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import psutil
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, WebSocket
 
+STRANGER = "stranger.example"
+"""A name of somebody else's that the browser finds on this machine."""
 _OURS = {"http", "ws"}
 _ANSWERS_WITHIN_MS = 90_000  # a click, on a busy machine
 

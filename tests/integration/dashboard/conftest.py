@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, StorageState, expect, sync_playwright
 from infra.bench.roles import stack
 from infra.local.running import addresses
 from tests.support import npm
-from tests.support.dashboard import Up, Visit
+from tests.support.dashboard import STRANGER, Up, Visit
 from tests.support.waiting import eventually
 
 ACCESSIBILITY = Path(__file__).parent / "accessibility"
@@ -46,7 +46,10 @@ def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=["--no-sandbox", "--disable-dev-shm-usage"],  # as root, in a container
+            args=[
+                *("--no-sandbox", "--disable-dev-shm-usage"),  # as root, in a container
+                f"--host-resolver-rules=MAP {STRANGER} 127.0.0.1",
+            ],
         )
         yield browser
         browser.close()

@@ -1,6 +1,6 @@
 // What a page of a stranger tries against the ports of this machine; tells what it could read.
 
-const WAIT_MS = 4_000;
+const WAIT_MS = 1_500;
 
 const within = (promise) =>
   Promise.race([promise, new Promise((done) => setTimeout(() => done("silence"), WAIT_MS))]);
