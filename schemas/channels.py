@@ -180,9 +180,13 @@ def status_event(status: tape_pb2.SlotStatus) -> LiveEvent:
 
 
 def slot_gap_event(gap: tape_pb2.SlotGap) -> LiveEvent:
-    """Return slots that could not be had, for the stream of slots: the fields of tape.proto."""
+    """Return slots that could not be had, for the stream of slots: the fields of tape.proto.
+
+    The wallets of a slot that was rolled back may be thousands: they are in the table of gaps.
+    """
     data = message_to_json(gap)
     del data["kind"]
+    data.pop("wallets", None)
     frame = {"type": SLOT_GAP, "channel": STATUS.channel, "data": data}
     return LiveEvent((gap.first_slot, "gap"), orjson.dumps(frame))
 

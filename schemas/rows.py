@@ -135,7 +135,13 @@ OUTCOMES: Final = Table(
 )
 GAPS: Final = Table(
     "gaps",
-    {"first_slot": _U64, "last_slot": _U64, "reason": _SLUG, "detected_at": _TIME},
+    {
+        "first_slot": _U64,
+        "last_slot": _U64,
+        "reason": _SLUG,
+        "detected_at": _TIME,
+        "wallets": "Array(String)",
+    },
 )
 
 # Books of wallets (agent `pnl`). Sums may exceed 64 bits: a column `*_low` has the lower 64, and

@@ -106,7 +106,7 @@ def figures(
     counts begins with the first minute of this one that somebody wrote of.
     """
     good, bad = _minutes(served), _minutes(with_failures)
-    first = 0 if is_known_before else min(minute, *good, *bad)
+    first = 0 if is_known_before else min([minute, *good, *bad])
     whole = minute - first
     available = len({each for each in good - bad if first <= each < minute})
     return {

@@ -3,6 +3,7 @@ SELECT
     version() AS version,
     count() AS count,
     sum(last_slot - first_slot + 1) AS slots,
+    sumIf(last_slot - first_slot + 1, startsWith(reason, 'rolled back')) AS rolled_back,
     arraySlice(
         arrayReverseSort(
             gap -> (gap.1, gap.2),

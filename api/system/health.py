@@ -89,6 +89,12 @@ class HealthReader:
         stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
         away = [f"{name} {why}" for name, why in lacking(stores).items()]
         late = list(_late(pipeline)) if pipeline else []
+        if gaps is not None and gaps["rolled_back"]:
+            late.append(
+                f"slots of the last day that were rolled back after they were settled: "
+                f"{gaps['rolled_back']}; figures of the wallets that `gaps` names have what never "
+                "happened"
+            )
         return {
             "status": "unavailable" if away else "degraded" if late else "ok",
             "timestamp": now_ms,
@@ -117,6 +123,7 @@ class HealthReader:
         return f"ClickHouse {row['version']}", {
             "count": row["count"],
             "slots": row["slots"],
+            "rolled_back": row["rolled_back"],
             "latest": [
                 {
                     "first_slot": first_slot,

@@ -91,7 +91,7 @@ class Pipeline(TypedDict):
 
 
 class Gap(TypedDict):
-    """Slots that could neither be streamed nor fetched."""
+    """Slots that could neither be streamed nor fetched, or that were rolled back."""
 
     first_slot: Annotated[int, Field(examples=[341_100_100])]
     last_slot: Annotated[int, Field(examples=[341_100_149])]
@@ -104,6 +104,14 @@ class Gaps(TypedDict):
 
     count: Annotated[int, Field(examples=[1])]
     slots: Annotated[int, Field(description="slots in all of them", examples=[50])]
+    rolled_back: Annotated[
+        int,
+        Field(
+            description="of these slots, settled as confirmed and rolled back: figures of the "
+            "wallets that the table `gaps` names have what never happened",
+            examples=[0],
+        ),
+    ]
     latest: Annotated[list[Gap], Field(description="at most 20, the newest first")]
 
 

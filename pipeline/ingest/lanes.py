@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from pipeline.ingest.ledger import Counts, Settled, Transaction
+from pipeline.ingest.finality import Counts
+from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Reference
 from schemas.codec import add_event
 from schemas.events import Commitment, Movement, Swap, TokenBalance

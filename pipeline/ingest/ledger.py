@@ -16,17 +16,19 @@ the order in which they must be carried out.
   during `patience` further confirmed slots, then `Missing` asks for it; an answer is `fetched`
   or `unavailable`, given in ascending order. What is unavailable becomes a `Gap`, and what was
   seen of such a slot is settled as incomplete.
+- Which settled slots are final, or were rolled back, is `finality`'s.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from schemas.events import Event, Movement, TokenBalance
+from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBack, Unfinal
+from schemas.events import Event, Movement, Swap, TokenBalance
 
 REMEMBERED: Final = 64  # settled slots whose signatures are kept to tell a duplicate from a loss
 
@@ -67,17 +69,6 @@ class Transaction:
 
 
 @dataclass(slots=True, frozen=True)
-class Counts:
-    """How much of a slot was seen."""
-
-    transactions: int = 0
-    events: int = 0
-    decoded: int = 0
-    unknown: int = 0
-    malformed: int = 0
-
-
-@dataclass(slots=True, frozen=True)
 class Processed:
     """A slot's block meta came: the node has executed all of it."""
 
@@ -110,16 +101,6 @@ class Settled:
 
 
 @dataclass(slots=True, frozen=True)
-class Finalized:
-    """A settled slot is final."""
-
-    slot: int
-    parent: int | None
-    block_time_ms: int
-    counts: Counts
-
-
-@dataclass(slots=True, frozen=True)
 class Orphaned:
     """A slot that was seen is not of the chain."""
 
@@ -136,16 +117,7 @@ class Missing:
     last: int
 
 
-@dataclass(slots=True, frozen=True)
-class Gap:
-    """Slots first..last could not be had, or only in part."""
-
-    first: int
-    last: int
-    reason: str
-
-
-Decision = Processed | Settled | Finalized | Orphaned | Missing | Gap
+Decision = Processed | Settled | Finalized | RolledBack | Orphaned | Missing | Gap
 
 
 @dataclass(slots=True)
@@ -170,6 +142,13 @@ class _Slot:
             unknown=sum(each.unknown for each in held),
             malformed=sum(each.malformed for each in held),
         )
+
+    def wallets(self) -> frozenset[str]:
+        """Return whom something was seen of: traders and owners of token accounts."""
+        held = self.transactions.values()
+        traders = (e.wallet for each in held for e in each.events if isinstance(e, Swap))
+        owners = (balance.owner for each in held for balance in each.balances)
+        return frozenset(traders).union(owners) - {""}
 
     def in_order(self) -> tuple[Transaction, ...]:
         held = self.transactions.values()
@@ -208,8 +187,7 @@ class Ledger:
         self._slots: dict[int, _Slot] = {}
         self._confirmed: set[int] = set()  # confirmed and unsettled
         self._past: OrderedDict[int, _Past] = OrderedDict()
-        self._unfinal: deque[Finalized] = deque(maxlen=max_slots)
-        self._finalized = -1
+        self._finality = Finality(max_slots, settled)
         self._block_time_ms = block_time_ms  # of the last settled slot
         self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
         self._connection = 0
@@ -262,9 +240,10 @@ class Ledger:
                 held.touched = True
         if status in (Status.CONFIRMED, Status.FINALIZED) and held is not None:
             self._confirmed.add(slot)
+        decisions = self._bounded(self._advance(decisions))
         if status is Status.FINALIZED:
-            self._finalized = max(self._finalized, slot)
-        return self._bounded(self._advance(decisions))
+            decisions += self._finality.final(slot, parent, self.settled)
+        return decisions
 
     def block_meta(
         self, slot: int, parent: int, blockhash: str, block_time_ms: int
@@ -329,8 +308,6 @@ class Ledger:
                     decisions.extend(self._ask(holes, linked=self._is_linked(path[0])))
                 break
             self._settle(path, decisions)
-        while self._unfinal and self._unfinal[0].slot <= self._finalized:
-            decisions.append(self._unfinal.popleft())
         return decisions
 
     def _start(self) -> bool:
@@ -416,13 +393,18 @@ class Ledger:
                 complete = self._is_whole(slot)
                 if not complete:
                     first = gap_from if slot == path[0] else slot
-                    decisions.append(Gap(first, slot, self._unavailable.reason(slot)))
+                    decisions.append(self._gap(first, slot, self._unavailable.reason(slot)))
                 if held is not None:
                     self._settle_one(slot, held, decisions, complete=complete)
             elif held is not None and held.touched:
                 decisions.append(Orphaned(slot, held.parent, held.counts()))
         self._forget_to(path[-1])
         self._settled_is_block = True
+
+    def _gap(self, first: int, last: int, reason: str) -> Gap:
+        gap = Gap(first, last, reason)
+        self._finality.gap(gap)
+        return gap
 
     def _settle_one(
         self, slot: int, held: _Slot, decisions: list[Decision], *, complete: bool
@@ -440,7 +422,9 @@ class Ledger:
                 complete=complete,
             )
         )
-        self._unfinal.append(Finalized(slot, held.parent, self._block_time_ms, counts))
+        decisions += self._finality.settled(
+            Unfinal(slot, held.parent, self._block_time_ms, counts, held.wallets())
+        )
         self._past[slot] = _Past(
             held.parent, held.meta_connection, held.whole_connection, frozenset(held.transactions)
         )
@@ -467,7 +451,7 @@ class Ledger:
                 self._advance(decisions)
             else:
                 oldest = min(self._slots)
-                decisions.append(Gap(self.settled + 1, oldest, f"{reason}, none confirmed"))
+                decisions.append(self._gap(self.settled + 1, oldest, f"{reason}, none confirmed"))
                 self._forget_to(oldest)
                 self._settled_is_block = False
         return decisions

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -22,8 +22,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from infra.kafka.client import confluent_producer
 from infra.settings import Settings
 from pipeline.ingest import metrics
+from pipeline.ingest.finality import Counts, Gap
 from pipeline.ingest.lanes import batches_of, outcomes_of
-from pipeline.ingest.ledger import Counts, Gap, Settled
+from pipeline.ingest.ledger import Settled
 from pipeline.ingest.log_tail import LogTail
 from pipeline.ingest.valuation import Reference, decimal_text
 from schemas.codec import add_event
@@ -135,13 +136,17 @@ class Publisher:
         partition = UNDECODED.partition(undecoded.signature)
         self._produce(UNDECODED, partition, undecoded.SerializeToString(), self._acked)
 
-    async def gap(self, gap: Gap) -> None:
-        """Publish a gap, and wait until Kafka has it: no later slot may be settled before."""
+    async def gap(self, gap: Gap, wallets: Collection[str] = ()) -> None:
+        """Publish a gap, and wait until Kafka has it: no later slot may be settled before.
+
+        `wallets` are those whose figures have more than the chain, as a slot was rolled back.
+        """
         record = tape_pb2.SlotGap(
             first_slot=gap.first,
             last_slot=gap.last,
             reason=gap.reason,
             detected_ms=time.time_ns() // 1_000_000,
+            wallets=sorted(wallets),
         )
         self._live[LIVE.partition(str(gap.first))].events.add(slot_gap=record)
         acked = asyncio.Event()

@@ -19,12 +19,11 @@ from infra.settings import Settings
 from pipeline.decoding.decode import Decoded, Reason, decode_update
 from pipeline.ingest import metrics
 from pipeline.ingest.backfill import Backfill, Block
+from pipeline.ingest.finality import ROLLED_BACK, Finalized, Gap, RolledBack
 from pipeline.ingest.geyser import GeyserClient
 from pipeline.ingest.intake import Connected, Intake
 from pipeline.ingest.ledger import (
     Decision,
-    Finalized,
-    Gap,
     Ledger,
     Missing,
     Novelty,
@@ -295,6 +294,11 @@ class Ingest:
             case Finalized(slot, parent, block_time_ms, counts):
                 publisher.slot_status(slot, parent, status.FINALIZED, block_time_ms, counts)
                 metrics.SLOTS.labels("finalized").inc()
+            case RolledBack(slot, parent, counts, wallets):
+                log.error("a settled slot was rolled back", slot=slot, wallets=len(wallets))
+                publisher.slot_status(slot, parent, status.ORPHANED, 0, counts)
+                metrics.SLOTS.labels("rolled_back").inc()
+                await publisher.gap(Gap(slot, slot, ROLLED_BACK), wallets)
             case Orphaned(slot, parent, counts):
                 publisher.slot_status(slot, parent, status.ORPHANED, 0, counts)
                 metrics.SLOTS.labels("orphaned").inc()

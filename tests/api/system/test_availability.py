@@ -22,7 +22,7 @@ def bits(numbers: set[int]) -> bytes:
 @given(served=minutes, failed=minutes, minute=st.integers(0, 99), known=st.booleans())
 def test_a_minute_counts_where_somebody_served_and_no_look_failed(served, failed, minute, known):
     found = figures(*MONTH, minute, 0, 0, bits(served), bits(failed), is_known_before=known)
-    first = 0 if known else min(minute, *served, *failed)
+    first = 0 if known else min([minute, *served, *failed])
     lasted = list(range(first, minute))
     good = [each for each in lasted if each in served and each not in failed]
     assert found["minutes"] == len(lasted)

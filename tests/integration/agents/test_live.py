@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from infra.kafka import client
 from infra.settings import Settings
-from pipeline.ingest.ledger import Counts
+from pipeline.ingest.finality import Counts
 from schemas.events import Creation, Migration
 from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, LIVE, SLOT_STATUS, SWAPS, UNDECODED, Topic

@@ -12,6 +12,7 @@ import httpx
 import pytest
 import redis as sync_redis
 
+from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
 from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.solana import networks
@@ -175,6 +176,21 @@ def test_gaps_of_the_last_day_are_told_and_older_ones_are_not(api, redis, clickh
     assert (first["first_slot"], first["last_slot"], first["reason"]) == (200, 249, "reconnect")
     assert abs(first["detected_ms"] - (now.timestamp() - 3600) * 1000) < 2
     assert second["reason"] == "no block"
+    assert gaps["rolled_back"] == 0
+
+
+def test_a_slot_that_was_rolled_back_degrades_health_for_a_day(api, redis, clickhouse):
+    rows = [
+        (100, 100, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=2), ["a wallet"]),
+        (200, 203, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=25), ["a wallet"]),
+    ]
+    names = ["first_slot", "last_slot", "reason", "detected_at", "wallets"]
+    clickhouse.insert("gaps", rows, column_names=names)
+    time.sleep(1.1)  # a look is kept for a second
+    told = ask(api, api.key).json()
+    assert told["gaps"]["rolled_back"] == 1
+    assert told["status"] == "degraded"
+    assert any("rolled back after they were settled: 1;" in reason for reason in told["reasons"])
 
 
 @pytest.mark.parametrize("store", ["redis", "clickhouse"])

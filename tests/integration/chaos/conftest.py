@@ -14,8 +14,9 @@ from infra.chain.source import SlotCompleted, SlotEvent, SlotTransactions
 from pipeline.chaos.truth import Slot, read
 from pipeline.decoding.decode import decode_update
 from pipeline.decoding.registry import PROGRAM_IDS
+from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of
-from pipeline.ingest.ledger import Counts, Settled, Transaction
+from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch

@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 from infra.kafka import topics
 from infra.kafka.client import aiokafka_consumer, confluent_producer
 from infra.settings import Settings
-from pipeline.ingest.ledger import Counts, Settled
+from pipeline.ingest.finality import Counts
+from pipeline.ingest.ledger import Settled
 from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
 from pipeline.ingest.valuation import Reference, Valuation

@@ -13,8 +13,9 @@ import pytest
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decoding.decode import decode_update
+from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of, last_balances, venues_of
-from pipeline.ingest.ledger import Counts, Settled, Transaction
+from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from schemas.codec import swap_from_proto
 from schemas.events import Commitment, Swap, TokenBalance

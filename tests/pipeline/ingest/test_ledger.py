@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.ingest.finality import Counts, Finalized, Gap
 from pipeline.ingest.ledger import (
-    Counts,
     Decision,
-    Finalized,
-    Gap,
     Ledger,
     Missing,
     Novelty,

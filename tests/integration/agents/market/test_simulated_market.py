@@ -16,8 +16,9 @@ from infra.chain.market.venues.meteora_dbc import DbcCurve
 from infra.chain.market.venues.raydium_launchlab import LaunchLabCurve
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoding.decode import decode_update
+from pipeline.ingest.finality import Counts
 from pipeline.ingest.lanes import batches_of
-from pipeline.ingest.ledger import Counts, Settled, Transaction
+from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from schemas.markets import sold_pct, unpack_account, unpack_head
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo

@@ -1,0 +1,164 @@
+"""Final and rolled back slots, against an oracle that knows the tree beforehand."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.ingest.finality import (
+    NOT_SETTLED,
+    ROLLED_BACK,
+    Counts,
+    Finality,
+    Finalized,
+    Gap,
+    RolledBack,
+    Unfinal,
+)
+from pipeline.ingest.ledger import Ledger, Settled, Status
+from tests.support.exploring import examples
+
+
+def of(slot: int, parent: int | None) -> Unfinal:
+    return Unfinal(slot, parent, slot * 400, Counts(), frozenset({f"w{slot}"}))
+
+
+def told(conclusions: list[Finalized | RolledBack | Gap]) -> list[tuple[str, int]]:
+    return [
+        (type(each).__name__, each.first if isinstance(each, Gap) else each.slot)
+        for each in conclusions
+    ]
+
+
+def settled(*links: tuple[int, int | None], before: int | None = None) -> Finality:
+    finality = Finality(600, before)
+    for slot, parent in links:
+        assert finality.settled(of(slot, parent)) == []
+    return finality
+
+
+def test_a_confirmed_slot_beside_a_final_one_was_rolled_back() -> None:
+    finality = settled((10, 9), (11, 10), (12, 10))
+    final, back, last = finality.final(12, 10, 12)
+    assert (final, last) == (
+        Finalized(10, 9, 4000, Counts()),
+        Finalized(12, 10, 4800, Counts()),
+    )
+    assert back == RolledBack(11, 10, Counts(), frozenset({"w11"}))
+    assert len(finality) == 0
+
+
+def test_it_is_the_ledger_that_says_so() -> None:
+    """As found in review: the number 12 made 11 final, whose trades stayed."""
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    decisions = []
+    for slot, parent, status in (
+        (10, 9, "CONFIRMED"),
+        (11, 10, "CONFIRMED"),
+        (12, 10, "FINALIZED"),
+    ):
+        ledger.block_meta(slot, parent, "", slot)
+        decisions += ledger.status(slot, parent, Status[status])
+    assert [each.slot for each in decisions if isinstance(each, Settled)] == [10, 11, 12]
+    assert [each.slot for each in decisions if isinstance(each, Finalized)] == [10, 12]
+    assert [each.slot for each in decisions if isinstance(each, RolledBack)] == [11]
+
+
+def test_a_number_says_nothing_of_what_is_below_an_unknown_parent() -> None:
+    finality = settled((10, 9), (11, 10), (15, None))
+    assert told(finality.final(15, None, 15)) == [("Finalized", 15)]
+    assert told(finality.final(10, 9, 15)) == [("Finalized", 10)]
+    assert told(finality.final(11, 10, 15)) == [("Finalized", 11)]
+    assert finality.final(11, 10, 15) == []
+
+
+def test_a_final_slot_that_another_took_the_place_of_is_a_gap() -> None:
+    finality = settled((10, 9), (11, 10), (13, 11))
+    assert told(finality.final(12, 10, 13)) == [("Finalized", 10), ("RolledBack", 11), ("Gap", 12)]
+    assert finality.settled(of(14, 12)) == []
+    assert told(finality.final(14, 12, 14)) == [("RolledBack", 13), ("Finalized", 14)]
+    assert finality.final(12, 10, 14) == []  # once
+
+
+def test_a_gap_that_was_said_is_not_said_again() -> None:
+    finality = settled((10, 9))
+    finality.gap(Gap(11, 12, "no RPC"))
+    assert finality.settled(of(13, 12)) == []
+    assert told(finality.final(12, 11, 13)) == []
+    assert told(finality.final(13, 12, 13)) == [("Finalized", 13)]
+
+
+def test_what_an_earlier_process_settled_is_a_gap_where_it_was_rolled_back() -> None:
+    finality = settled((12, 10), before=11)
+    assert finality.final(12, 10, 12) == [
+        Gap(11, 11, ROLLED_BACK),
+        Finalized(12, 10, 4800, Counts()),
+    ]
+    assert told(settled((12, 11), before=11).final(12, 11, 12)) == [("Finalized", 12)]
+
+
+def test_final_before_it_is_settled() -> None:
+    finality = settled((10, 9), (11, 10))
+    assert finality.final(12, 10, 11) == []
+    assert told(finality.settled(of(12, 10))) == [
+        ("Finalized", 10),
+        ("RolledBack", 11),
+        ("Finalized", 12),
+    ]
+
+
+@examples(500)
+@given(seed=st.integers(0, 2**32), slots=st.integers(1, 60), early=st.booleans())
+def test_against_a_tree(seed: int, slots: int, early: bool) -> None:
+    """Some settled slots leave the chain, some of it is settled never; statuses come in any order
+    of a node that names each final slot, before or after it is settled.
+    """
+    random = Random(seed)
+    parents: dict[int, int] = {}
+    chain, head, fork = [9], 9, 9
+    for slot in range(10, 10 + slots):
+        dice = random.random()
+        if dice < 0.1:
+            continue
+        if dice < 0.35:
+            parents[slot], fork = random.choice([head, fork]), slot
+        else:
+            parents[slot], head = head, slot
+            chain.append(slot)
+    has = {slot for slot in parents if slot not in chain or random.random() < 0.9}
+    finality = Finality(600)
+    conclusions: list[Finalized | RolledBack | Gap] = []
+    last = None
+    waiting: list[int] = []
+    for slot in sorted(parents):
+        if slot in chain and early:
+            conclusions += finality.final(slot, parents[slot], last)
+        if slot in has:
+            conclusions += finality.settled(of(slot, parents[slot]))
+            last = slot
+        if slot in chain and not early:
+            waiting.append(slot)
+        while waiting and random.random() < 0.6:
+            each = waiting.pop(0)
+            conclusions += finality.final(each, parents[each], last)
+    for each in waiting:
+        conclusions += finality.final(each, parents[each], last)
+    final = [each.slot for each in conclusions if isinstance(each, Finalized)]
+    back = [each.slot for each in conclusions if isinstance(each, RolledBack)]
+    gaps = [each.first for each in conclusions if isinstance(each, Gap)]
+    assert final == [slot for slot in chain if slot in has], "all of the chain, each once"
+    assert len(back) == len(set(back))
+    assert set(back) <= has - set(chain)
+    first = min(has, default=0)
+    for slot in has - set(chain):
+        below = max((each for each in chain if each < slot), default=9)
+        above = [each for each in chain if each > slot and each <= (last or 0)]
+        if above and below >= first:
+            assert slot in back, "what is between two final slots was rolled back"
+    assert len(gaps) == len(set(gaps))
+    lacking = [slot for slot in chain[1:] if slot not in has and first < slot < (last or 0)]
+    assert set(gaps) == set(lacking)
+    assert {each.reason for each in conclusions if isinstance(each, Gap)} <= {NOT_SETTLED}
