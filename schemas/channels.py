@@ -185,8 +185,8 @@ def slot_gap_event(gap: tape_pb2.SlotGap) -> LiveEvent:
     The wallets of a slot that was rolled back may be thousands: they are in the table of gaps.
     """
     data = message_to_json(gap)
-    del data["kind"]
-    data.pop("wallets", None)
+    for name in ("kind", "wallets", "lost_by"):
+        del data[name]
     frame = {"type": SLOT_GAP, "channel": STATUS.channel, "data": data}
     return LiveEvent((gap.first_slot, "gap"), orjson.dumps(frame))
 

@@ -141,6 +141,7 @@ GAPS: Final = Table(
         "reason": _SLUG,
         "detected_at": _TIME,
         "wallets": "Array(String)",
+        "lost_by": _SLUG,
     },
 )
 

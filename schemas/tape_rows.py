@@ -162,7 +162,10 @@ def gap_row(gap: tape_pb2.SlotGap) -> Row:
     """Return the row of a gap; raises CodecError."""
     if gap.first_slot > gap.last_slot:
         raise CodecError(f"SlotGap: from {gap.first_slot} to {gap.last_slot}")
-    return gap.first_slot, gap.last_slot, gap.reason, gap.detected_ms, list(gap.wallets)
+    return (
+        *(gap.first_slot, gap.last_slot, gap.reason, gap.detected_ms),
+        *(list(gap.wallets), gap.lost_by),
+    )
 
 
 def _difference(value: int, base: int) -> int:

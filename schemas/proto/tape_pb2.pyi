@@ -252,18 +252,20 @@ class SlotStatus(_message.Message):
     def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., status: _Optional[_Union[SlotStatus.Status, str]] = ..., block_time_ms: _Optional[int] = ..., transactions: _Optional[int] = ..., events: _Optional[int] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ...) -> None: ...
 
 class SlotGap(_message.Message):
-    __slots__ = ("first_slot", "last_slot", "reason", "detected_ms", "wallets")
+    __slots__ = ("first_slot", "last_slot", "reason", "detected_ms", "wallets", "lost_by")
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
     LAST_SLOT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DETECTED_MS_FIELD_NUMBER: _ClassVar[int]
     WALLETS_FIELD_NUMBER: _ClassVar[int]
+    LOST_BY_FIELD_NUMBER: _ClassVar[int]
     first_slot: int
     last_slot: int
     reason: str
     detected_ms: int
     wallets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, first_slot: _Optional[int] = ..., last_slot: _Optional[int] = ..., reason: _Optional[str] = ..., detected_ms: _Optional[int] = ..., wallets: _Optional[_Iterable[str]] = ...) -> None: ...
+    lost_by: str
+    def __init__(self, first_slot: _Optional[int] = ..., last_slot: _Optional[int] = ..., reason: _Optional[str] = ..., detected_ms: _Optional[int] = ..., wallets: _Optional[_Iterable[str]] = ..., lost_by: _Optional[str] = ...) -> None: ...
 
 class TapeEvent(_message.Message):
     __slots__ = ("swap", "creation", "migration", "slot_status", "slot_gap")

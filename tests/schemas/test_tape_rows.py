@@ -138,7 +138,9 @@ def test_a_slot_with_a_price_that_is_none_is_refused(price):
 
 
 def test_a_gap():
-    gap = tape_pb2.SlotGap(first_slot=5, last_slot=5, reason="r", detected_ms=8, wallets=["w"])
-    assert tape_rows.gap_row(gap) == (5, 5, "r", 8, ["w"])
+    gap = tape_pb2.SlotGap(
+        first_slot=5, last_slot=5, reason="r", detected_ms=8, wallets=["w"], lost_by="g 3"
+    )
+    assert tape_rows.gap_row(gap) == (5, 5, "r", 8, ["w"], "g 3")
     with pytest.raises(CodecError, match="from 5 to 4"):
         tape_rows.gap_row(tape_pb2.SlotGap(first_slot=5, last_slot=4))

@@ -16,6 +16,7 @@ is mended. Applied wrongly it would be in the stores for ever; not applied it is
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -43,10 +44,11 @@ from pipeline.agents.settled.partition_work import (
     size_of,
 )
 from pipeline.sinks.clickhouse import PERMANENT
+from pipeline.sinks.kafka import Message
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
-from schemas.proto.tape_pb2 import SlotBatch
-from schemas.topics import Topic
+from schemas.proto.tape_pb2 import SlotBatch, SlotGap
+from schemas.topics import GAPS, Topic
 
 __all__ = ["Books", "Open", "Writes", "attach"]
 
@@ -54,6 +56,7 @@ log = structlog.get_logger(__name__)
 
 MAX_WAITING_BYTES: Final = 32 << 20  # of a group; beyond it Kafka keeps them
 LOOK_EVERY_S: Final = 1.0
+LOST: Final = "lost: the log no longer had them"
 NEXT_TO_NOTHING_SLOTS: Final = 10  # of a partition: four seconds of the chain
 
 
@@ -140,12 +143,39 @@ class Lane:
         entry = Entry(
             message.offset, batch, 1 if batch is None else size_of(batch), len(value or b"")
         )
+        if lost := work.lost_before(entry):
+            await self._tell_lost(work.tp, *lost)
+            if self._works.get(partition) is not work:
+                return  # opened again meanwhile: it comes again
         work.accept(entry, lambda: self._context.progress.begin(message))
         while self._waiting_bytes > MAX_WAITING_BYTES and not self._handing_over:
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S):
                     await self._room.wait()
+
+    async def _tell_lost(self, tp: TopicPartition, first_slot: int, last_slot: int) -> None:
+        """Put slots that the log no longer has on record, before the watermark passes them."""
+        metrics.LOST_SLOTS.labels(tp.topic).inc(last_slot - first_slot + 1)
+        log.error(
+            "the log does not have the slots after the watermark any more: going on without",
+            group=self._group,
+            partition=tp.partition,
+            first_slot=first_slot,
+            last_slot=last_slot,
+        )
+        gap = SlotGap(
+            first_slot=first_slot,
+            last_slot=last_slot,
+            reason=LOST,
+            detected_ms=time.time_ns() // 1_000_000,
+            lost_by=f"{self._group} {tp.partition}",
+        )
+        key = str(first_slot)
+        acked = asyncio.Event()
+        message = Message(GAPS.name, GAPS.partition(key), key.encode(), gap.SerializeToString())
+        await self._context.kafka.send([message], acked.set)
+        await acked.wait()
 
     async def _parsed(self, message: Any, value: bytes | None) -> SlotBatch | None:
         reason = None

@@ -192,9 +192,7 @@ class PartitionWork:
                 return  # the watermark's offset is further already
             self._continuous = False  # the topic is another one, and began anew
         if batch is not None:
-            if not self._continuous:
-                self._count_lost(batch)
-                self._continuous = True
+            self._continuous = True
             self._last_slot = batch.slot
         entry.done = begin()
         self._expected = entry.offset + 1
@@ -204,18 +202,16 @@ class PartitionWork:
         self.waiting_bytes += entry.bytes
         self._stirred.set()
 
-    def _count_lost(self, batch: SlotBatch) -> None:
-        """Count what is missing between the last slot and this one, if the log had it once."""
-        missing = batch.parent - self._last_slot if batch.HasField("parent") else 0
-        if self._last_slot < 0 or missing <= 0:
-            return
-        metrics.LOST_SLOTS.labels(self.tp.topic).inc(missing)
-        log.error(
-            "the log does not have the slots after the watermark any more: going on without",
-            place=self._place,
-            first_slot=self._last_slot + 1,
-            last_slot=batch.parent,
-        )
+    def lost_before(self, entry: Entry) -> tuple[int, int] | None:
+        """Return the first and last slot that are lost once this message is accepted."""
+        batch = entry.batch
+        if batch is None or batch.slot <= self._last_slot or self._last_slot < 0:
+            return None
+        if self._continuous and entry.offset >= self._expected:
+            return None
+        if not batch.HasField("parent") or batch.parent <= self._last_slot:
+            return None
+        return self._last_slot + 1, batch.parent
 
     # Applying.
 

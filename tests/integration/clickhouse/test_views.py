@@ -94,7 +94,9 @@ def tape(embedded):
         for every in (7, 50):
             write(client, batches, every)
         for _ in range(2):
-            insert(client, "gaps", [(s, s, "test", 0) for s in (batches[40].slot, gone.slot)])
+            insert(
+                client, "gaps", [(s, s, "test", 0, [], "") for s in (batches[40].slot, gone.slot)]
+            )
         assert client.command("SELECT count() > uniqExact(signature, event_index) FROM swaps")
     return batches, events, as_reader(settings)
 

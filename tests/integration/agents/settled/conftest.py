@@ -22,7 +22,7 @@ from infra.redis.embedded import valkey
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.topics import SETTLED_BY_MINT, UNDECODED
+from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
 from tests.support.agents.committing import until_committed
 from tests.support.systems import Mortal, bound
@@ -42,7 +42,7 @@ class Lane:
         self.slots = {partition: [] for partition in PARTITIONS}
 
     async def prepare(self):
-        await topics.create(self.settings, [SETTLED_BY_MINT, UNDECODED])
+        await topics.create(self.settings, [SETTLED_BY_MINT, UNDECODED, GAPS])
         async with topics.reader(self.settings) as consumer:
             places = await topics.partitions(self.settings, SETTLED_BY_MINT)
             consumer.assign(places)

@@ -7,8 +7,9 @@ import pytest
 
 from infra.clickhouse.client import connect_async
 from infra.kafka import topics
-from schemas.proto.tape_pb2 import SlotBatch, Undecoded
-from schemas.topics import UNDECODED
+from schemas import redis_keys
+from schemas.proto.tape_pb2 import SlotBatch, SlotGap, Undecoded
+from schemas.topics import GAPS, UNDECODED
 from tests.support.systems import saved
 from tests.support.waiting import eventually_async
 
@@ -153,6 +154,28 @@ async def test_what_is_no_slot_is_put_aside_and_the_rest_goes_on(lane, workers, 
     assert f"slot {lane.slot - 5}: blockhash: bad" in details
     bad = next(record for record in records if "blockhash" in record.detail)
     assert SlotBatch.FromString(bad.data).slot == lane.slot - 5
+
+
+async def test_what_the_log_no_longer_has_is_on_record(lane, workers, broker):
+    partition, had = 2, lane.slot + 50  # of a log that was longer than this one
+    mark = redis_keys.WATERMARK.make(tag=redis_keys.tag_of_mints(partition), group=workers.group)
+    marks = {"slot": had, "offset": 10**6, "time_ms": 0}
+    await workers.redis.hset(mark, mapping=marks)
+    lane.slot = had + 30
+    lane.send(3)
+    workers.start()
+
+    async def goes_on():
+        return (await workers.watermarks())[partition].slot == lane.slot
+
+    await eventually_async(goes_on, lambda: workers.log)
+    gaps = [
+        SlotGap.FromString(record.value)
+        async for record in topics.records_so_far(broker.settings, GAPS)
+    ]
+    [found] = [gap for gap in gaps if gap.lost_by == f"{workers.group} {partition}"]
+    assert (found.first_slot, found.last_slot) == (had + 1, had + 30)
+    assert found.reason.startswith("lost")
 
 
 @embedded
