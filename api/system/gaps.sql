@@ -2,12 +2,13 @@
 SELECT
     version() AS version,
     count() AS count,
-    sum(last_slot - first_slot + 1) AS slots,
+    sumIf(last_slot - first_slot + 1, lost_by = '') AS slots,
     sumIf(last_slot - first_slot + 1, startsWith(reason, 'rolled back')) AS rolled_back,
+    arraySort(groupUniqArrayIf(toString(lost_by), lost_by != '')) AS groups,
     arraySlice(
         arrayReverseSort(
             gap -> (gap.1, gap.2),
-            groupArray((toUnixTimestamp64Milli(detected_at), first_slot, last_slot, toString(reason)))
+            groupArray((toUnixTimestamp64Milli(detected_at), first_slot, last_slot, toString(reason), toString(lost_by)))
         ),
         1,
         {most:UInt32}

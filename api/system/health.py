@@ -89,12 +89,7 @@ class HealthReader:
         stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
         away = [f"{name} {why}" for name, why in lacking(stores).items()]
         late = list(_late(pipeline)) if pipeline else []
-        if gaps is not None and gaps["rolled_back"]:
-            late.append(
-                f"slots of the last day that were rolled back after they were settled: "
-                f"{gaps['rolled_back']}; figures of the wallets that `gaps` names have what never "
-                "happened"
-            )
+        late += list(_wrong(gaps)) if gaps else []
         return {
             "status": "unavailable" if away else "degraded" if late else "ok",
             "timestamp": now_ms,
@@ -124,16 +119,33 @@ class HealthReader:
             "count": row["count"],
             "slots": row["slots"],
             "rolled_back": row["rolled_back"],
+            "lost_by": row["groups"],
             "latest": [
                 {
                     "first_slot": first_slot,
                     "last_slot": last_slot,
                     "reason": reason,
+                    "lost_by": lost_by or None,
                     "detected_ms": detected_ms,
                 }
-                for detected_ms, first_slot, last_slot, reason in row["latest"]
+                for detected_ms, first_slot, last_slot, reason, lost_by in row["latest"]
             ],
         }
+
+
+def _wrong(gaps: Gaps) -> Iterator[str]:
+    """Yield which gaps of the last day make figures wrong, not only incomplete, in words."""
+    if gaps["rolled_back"]:
+        yield (
+            f"slots of the last day that were rolled back after they were settled: "
+            f"{gaps['rolled_back']}; figures of the wallets that `gaps` names have what never "
+            "happened"
+        )
+    if gaps["lost_by"]:
+        yield (
+            "slots of the last day that agent groups lost, as the log no longer had them: figures "
+            f"lack them on {', '.join(gaps['lost_by'])}"
+        )
 
 
 def lacking(stores: Dependencies) -> dict[str, str]:

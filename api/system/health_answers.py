@@ -96,6 +96,10 @@ class Gap(TypedDict):
     first_slot: Annotated[int, Field(examples=[341_100_100])]
     last_slot: Annotated[int, Field(examples=[341_100_149])]
     reason: Annotated[str, Field(description="why they could not be had", examples=["pruned"])]
+    lost_by: Annotated[
+        str | None,
+        Field(description="group and partition that alone lacks them; null: all", examples=[None]),
+    ]
     detected_ms: Annotated[int, Field(examples=[1_763_699_000_000])]
 
 
@@ -110,6 +114,14 @@ class Gaps(TypedDict):
             description="of these slots, settled as confirmed and rolled back: figures of the "
             "wallets that the table `gaps` names have what never happened",
             examples=[0],
+        ),
+    ]
+    lost_by: Annotated[
+        list[str],
+        Field(
+            description="agent groups and partitions that alone lack slots, as the log no longer "
+            "had them; these slots are not counted in `slots`",
+            examples=[["pnl 3"]],
         ),
     ]
     latest: Annotated[list[Gap], Field(description="at most 20, the newest first")]

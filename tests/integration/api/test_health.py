@@ -12,6 +12,7 @@ import httpx
 import pytest
 import redis as sync_redis
 
+from pipeline.agents.settled.lane import LOST
 from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
 from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
@@ -179,18 +180,24 @@ def test_gaps_of_the_last_day_are_told_and_older_ones_are_not(api, redis, clickh
     assert gaps["rolled_back"] == 0
 
 
-def test_a_slot_that_was_rolled_back_degrades_health_for_a_day(api, redis, clickhouse):
+def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis, clickhouse):
     rows = [
         (100, 100, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=2), ["a wallet"]),
         (200, 203, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=25), ["a wallet"]),
+        (300, 309, LOST, datetime.now(UTC) - timedelta(hours=1), []),
     ]
-    names = ["first_slot", "last_slot", "reason", "detected_at", "wallets"]
+    rows = [(*row, "pnl 3" if row[2] == LOST else "") for row in rows]
+    names = ["first_slot", "last_slot", "reason", "detected_at", "wallets", "lost_by"]
     clickhouse.insert("gaps", rows, column_names=names)
     time.sleep(1.1)  # a look is kept for a second
     told = ask(api, api.key).json()
-    assert told["gaps"]["rolled_back"] == 1
+    gaps = told["gaps"]
+    assert (gaps["count"], gaps["slots"], gaps["rolled_back"]) == (2, 1, 1)
+    assert gaps["lost_by"] == ["pnl 3"]
+    assert [gap["lost_by"] for gap in gaps["latest"]] == ["pnl 3", None]
     assert told["status"] == "degraded"
     assert any("rolled back after they were settled: 1;" in reason for reason in told["reasons"])
+    assert any("lack them on pnl 3" in reason for reason in told["reasons"])
 
 
 @pytest.mark.parametrize("store", ["redis", "clickhouse"])

@@ -20,9 +20,11 @@ from infra.clickhouse.migrations import migrate
 from infra.clickhouse.query import queries, query
 from infra.clickhouse.reader import as_reader
 from infra.settings import Settings
+from pipeline.agents.settled.lane import LOST
 from pipeline.agents.store import TapeBooks
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.value import SolUsd, value_swaps
+from pipeline.ingest.finality import ROLLED_BACK
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -97,6 +99,9 @@ def tape(embedded):
             insert(
                 client, "gaps", [(s, s, "test", 0, [], "") for s in (batches[40].slot, gone.slot)]
             )
+        back, lost = batches[45].slot, batches[50].slot
+        insert(client, "gaps", [(back, back, ROLLED_BACK, 0, ["w"], "")])
+        insert(client, "gaps", [(lost, lost + 1, LOST, 0, [], f"pnl {n}") for n in (1, 2)])
         assert client.command("SELECT count() > uniqExact(signature, event_index) FROM swaps")
     return batches, events, as_reader(settings)
 
@@ -326,7 +331,8 @@ def test_query_slot_completeness(tape, reader):
         assert row["blocks"] == len(there)
         assert (row["incomplete"], row["missing"]) == (is_first, is_first)
         assert row["without_block"] == slots - len(there) - is_first
-        assert row["complete_pct"] == pytest.approx(100 - 200 * is_first / slots)
+        assert (row["rolled_back"], row["lost"]) == (is_first, 4 * is_first)
+        assert row["complete_pct"] == pytest.approx(100 - 300 * is_first / slots)
         assert row["transactions"] == sum(batch.transactions for batch in there)
         assert row["unknown"] == len(there)
 
