@@ -4,14 +4,15 @@ A slot is settled when it is confirmed, and seldom a confirmed slot is rolled ba
 a final slot says nothing of the slots below it: a settled slot is final when the node says so of
 it, or of a slot whose ancestor it is by the parents we know. A settled slot between two slots of
 that ancestry is of another fork: it was rolled back. Where a parent is not known, as below a gap,
-nothing is concluded, and the slot waits for a word of its own.
+nothing is concluded, and the slot waits for a word of its own. Nor is anything concluded from the
+word on a slot that was not settled, until a final slot that was settled descends from it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 ROLLED_BACK: Final = "rolled back after it was settled"
 NOT_SETTLED: Final = "final, and a slot of another fork was settled in its place"
@@ -86,8 +87,10 @@ class Finality:
         self._since: int | None = None  # the first slot settled here: before it nothing is known
         self._unfinal: OrderedDict[int, Unfinal] = OrderedDict()  # ascending
         self._early: dict[int, int | None] = {}  # final and not settled yet, with the parent
-        self._known: OrderedDict[int, None] = OrderedDict()  # decided upon, the last ones
-        self._elsewhere: OrderedDict[int, int] = OrderedDict()  # final, not settled: the parent
+        self._known: OrderedDict[int, None] = OrderedDict()  # concluded upon, the last ones
+        self._forgotten = -1  # the highest that was concluded upon and is not among them any more
+        self._elsewhere: OrderedDict[int, int | None] = OrderedDict()  # final, not settled: parent
+        self._named: OrderedDict[int, None] = OrderedDict()  # parents of final slots, not settled
         self._gaps: deque[Gap] = deque(maxlen=most)
 
     def __len__(self) -> int:
@@ -114,7 +117,10 @@ class Finality:
 
     def final(self, slot: int, parent: int | None, settled: int | None) -> list[Conclusion]:
         """Take the node's word that a slot is final; `settled` is the last that was settled."""
-        if slot in self._unfinal:
+        if (held := self._unfinal.get(slot)) is not None:
+            if None not in (parent, held.parent) and parent != held.parent:
+                held = replace(held, parent=None)  # another block of this slot than was settled
+                self._unfinal[slot] = held
             return self._conclude(slot)
         if settled is None or slot > settled:
             self._early[slot] = parent
@@ -129,6 +135,7 @@ class Finality:
         lowest = slot
         while (parent := self._parent(lowest)) is not None:
             if parent not in self._unfinal and parent not in self._elsewhere:
+                _keep(self._named, parent, self._most)
                 break
             path.add(parent)
             lowest = parent
@@ -138,6 +145,11 @@ class Finality:
         if lowest == self._since and parent is not None and parent < (self._before or 0):
             # Slots of an earlier process, of which nothing else is known any more.
             conclusions.append(Gap(parent + 1, self._before or 0, ROLLED_BACK))
+        for at in sorted(path & self._elsewhere.keys()):
+            del self._elsewhere[at]
+            self._know(at)
+            if not any(gap.first <= at <= gap.last for gap in self._gaps):
+                conclusions.append(Gap(at, at, NOT_SETTLED))
         for each in [each for at, each in self._unfinal.items() if floor <= at <= slot]:
             del self._unfinal[each.slot]
             self._know(each.slot)
@@ -150,23 +162,25 @@ class Finality:
 
     def _parent(self, slot: int) -> int | None:
         held = self._unfinal.get(slot)
-        return self._elsewhere.get(slot) if held is None else held.parent
+        parent = self._elsewhere.get(slot) if held is None else held.parent
+        return parent if parent is None or parent < slot else None
 
     def _not_settled(self, slot: int, parent: int | None) -> list[Conclusion]:
-        """Conclude from a final slot that is not among the settled ones."""
-        if self._since is None or slot < self._since or slot in self._known:
+        """Take the word on a slot that is not among the settled ones."""
+        if self._since is None or slot < self._since or slot <= self._forgotten:
+            return []  # told again, as by a node that was restarted
+        if slot in self._known:
             return []
-        self._know(slot)
-        if parent is not None and parent < slot:
-            self._elsewhere[slot] = parent
-            while len(self._elsewhere) > self._most:
-                self._elsewhere.popitem(last=False)
-        conclusions = self._conclude(slot)
-        if not any(gap.first <= slot <= gap.last for gap in self._gaps):
-            conclusions.append(Gap(slot, slot, NOT_SETTLED))
-        return conclusions
+        _keep(self._elsewhere, slot, self._most, parent)
+        return self._conclude(slot) if slot in self._named else []
 
     def _know(self, slot: int) -> None:
         self._known[slot] = None
         while len(self._known) > 2 * self._most:
-            self._known.popitem(last=False)
+            self._forgotten = max(self._forgotten, self._known.popitem(last=False)[0])
+
+
+def _keep(kept: OrderedDict[int, Any], slot: int, most: int, value: Any = None) -> None:
+    kept[slot] = value
+    while len(kept) > most:
+        kept.popitem(last=False)

@@ -253,7 +253,8 @@ class Ledger:
         if held is None:
             return []
         decisions: list[Decision] = []
-        held.parent, held.blockhash, held.block_time_ms = parent, blockhash, block_time_ms
+        held.parent = parent if parent < slot else None  # no slot descends from itself
+        held.blockhash, held.block_time_ms = blockhash, block_time_ms
         held.touched = True
         if held.meta_connection is None:
             held.meta_connection = self._connection
@@ -274,7 +275,8 @@ class Ledger:
         held = self._open(slot)
         if held is None:
             return []
-        held.parent, held.blockhash, held.block_time_ms = parent, blockhash, block_time_ms
+        held.parent = parent if parent < slot else None
+        held.blockhash, held.block_time_ms = blockhash, block_time_ms
         held.fetched = held.touched = True
         held.transactions = {each.signature: each for each in transactions}
         self._confirmed.add(slot)
@@ -313,9 +315,8 @@ class Ledger:
     def _start(self) -> bool:
         """Find the slot that a new tape starts with."""
         for slot in sorted(self._confirmed):
-            if self._is_whole(slot):
-                parent = self._slots[slot].parent
-                assert parent is not None
+            parent = self._slots[slot].parent
+            if parent is not None and self._is_whole(slot):
                 self.settled = slot - 1
                 self._settled_is_block = parent == slot - 1
                 self._forget_to(slot - 1)

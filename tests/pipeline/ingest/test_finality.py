@@ -77,17 +77,65 @@ def test_a_number_says_nothing_of_what_is_below_an_unknown_parent() -> None:
 
 def test_a_final_slot_that_another_took_the_place_of_is_a_gap() -> None:
     finality = settled((10, 9), (11, 10), (13, 11))
-    assert told(finality.final(12, 10, 13)) == [("Finalized", 10), ("RolledBack", 11), ("Gap", 12)]
+    assert finality.final(12, 10, 13) == []  # a word that nothing descends from
     assert finality.settled(of(14, 12)) == []
-    assert told(finality.final(14, 12, 14)) == [("RolledBack", 13), ("Finalized", 14)]
+    conclusions = [
+        *(("Gap", 12), ("Finalized", 10), ("RolledBack", 11), ("RolledBack", 13)),
+        ("Finalized", 14),
+    ]
+    assert told(finality.final(14, 12, 14)) == conclusions
     assert finality.final(12, 10, 14) == []  # once
+
+
+def test_the_word_on_a_slot_may_come_after_that_on_its_descendant() -> None:
+    finality = settled((10, 9), (11, 10), (13, 11), (14, 12))
+    assert told(finality.final(14, 12, 14)) == [("RolledBack", 13), ("Finalized", 14)]
+    assert told(finality.final(12, 10, 14)) == [("Gap", 12), ("Finalized", 10), ("RolledBack", 11)]
+
+
+def test_one_wrong_word_rolls_nothing_back() -> None:
+    slots = [slot for slot in range(50, 401) if slot != 390]  # which was skipped
+    finality = settled(*zip(slots, [49, *slots], strict=False))
+    assert finality.final(390, 50, 400) == []
+    found = finality.final(400, 399, 400)
+    assert {type(each) for each in found} == {Finalized}
+    assert len(found) == 350
+
+
+def test_another_block_of_a_settled_slot_says_nothing_of_its_siblings() -> None:
+    finality = settled((10, 9), (11, 10), (12, 10))
+    assert told(finality.final(12, 11, 12)) == [("Finalized", 12)]
+
+
+def test_a_node_that_says_all_again_changes_nothing() -> None:
+    finality = Finality(20)
+    for slot in range(10, 500):
+        finality.settled(of(slot, slot - 1))
+        assert told(finality.final(slot, slot - 1, slot)) == [("Finalized", slot)]
+    for slot in range(10, 500):
+        assert finality.final(slot, slot - 1, 499) == []
+    finality.settled(of(500, 499))
+    assert told(finality.final(500, 499, 500)) == [("Finalized", 500)]
+
+
+def test_no_parent_is_believed_that_is_not_below() -> None:
+    for parent in (10, 11):
+        finality = settled((10, parent), (11, 10))
+        assert told(finality.final(11, 10, 11)) == [("Finalized", 10), ("Finalized", 11)]
+    ledger = Ledger()
+    ledger.connected(from_slot=0)
+    decisions = []
+    for slot in (0, 1, 2):  # a chain whose first slot is its own parent
+        ledger.block_meta(slot, max(slot - 1, 0), "", slot)
+        decisions += ledger.status(slot, None, Status.FINALIZED)
+    assert [each.slot for each in decisions if isinstance(each, Settled)] == [1, 2]
 
 
 def test_a_gap_that_was_said_is_not_said_again() -> None:
     finality = settled((10, 9))
     finality.gap(Gap(11, 12, "no RPC"))
     assert finality.settled(of(13, 12)) == []
-    assert told(finality.final(12, 11, 13)) == []
+    assert finality.final(12, 11, 13) == []
     assert told(finality.final(13, 12, 13)) == [("Finalized", 13)]
 
 
@@ -155,10 +203,11 @@ def test_against_a_tree(seed: int, slots: int, early: bool) -> None:
     first = min(has, default=0)
     for slot in has - set(chain):
         below = max((each for each in chain if each < slot), default=9)
-        above = [each for each in chain if each > slot and each <= (last or 0)]
+        above = [each for each in chain if each > slot and each in has]
         if above and below >= first:
             assert slot in back, "what is between two final slots was rolled back"
     assert len(gaps) == len(set(gaps))
-    lacking = [slot for slot in chain[1:] if slot not in has and first < slot < (last or 0)]
+    last_had = max((slot for slot in chain if slot in has), default=0)
+    lacking = [slot for slot in chain[1:] if slot not in has and first < slot < last_had]
     assert set(gaps) == set(lacking)
     assert {each.reason for each in conclusions if isinstance(each, Gap)} <= {NOT_SETTLED}

@@ -186,7 +186,7 @@ class Tape:
         assert slots == sorted(set(slots)), "ascending, each once"
         assert set(slots) <= set(self.world.canonical)
         assert not set(slots) & self.orphaned
-        assert self.finalized == sorted(set(self.finalized))
+        assert len(self.finalized) == len(set(self.finalized))
         assert set(self.finalized) <= set(slots)
         for each in self.settled:
             block = self.world.blocks[each.slot]
