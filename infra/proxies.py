@@ -31,9 +31,17 @@ class Proxies:
         client = peer
         named = [one.strip() for header in forwarded for one in header.split(",")]
         while named and self.trusts(client):
-            one = named.pop()
+            one = _without_port(named.pop())
             try:
                 client = str(ip_address(one))
             except ValueError:
                 break  # no address: the proxy that passed it on is the last one known
         return client
+
+
+def _without_port(place: str) -> str:
+    """Return the address of a place: some proxies append the port."""
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    host, _, port = place.partition(":")
+    return host if port.isdecimal() else place

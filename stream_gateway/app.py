@@ -51,7 +51,7 @@ def serve(settings: Settings) -> None:
     with listen(settings) as listener:
         limits = Limits.of(settings)
         # Without a file for the next connection uvloop closes the listener, for good.
-        listening.allow_connections(limits.connections + limits.handshakes)
+        listening.allow_connections(limits.connections + limits.handshakes + limits.lingering)
         gateway = Gateway(settings)
         serve_metrics(settings, "gateway", gateway.lacking)
         host, port = listener.getsockname()[:2]

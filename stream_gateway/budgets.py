@@ -2,11 +2,13 @@
 
 A budget is of a key, whatever connections share it. It fills steadily, up to what a minute brings
 (`schemas.plans`). Live events beyond it are dropped and their number is sent; a replay or a
-snapshot waits until there is some again. What is sent may go a write below zero, and counts.
+snapshot waits until there is some again. It pays for what was read, be none of it wanted. What is
+sent or read may go a step below zero, and counts.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -24,6 +26,7 @@ class Budget:
     replay_most: float
     live: float = field(init=False)
     replay: float = field(init=False)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # to read what was before
 
     def __post_init__(self) -> None:
         self.live = self.live_most

@@ -47,6 +47,7 @@ _CLIENTS_OWN: Final = 3000  # codes from here on mean what a client likes
 
 _DRAINED_BYTES: Final = 256 * 1024
 _DRAINED_LOOK_S: Final = 0.01
+_SNAPSHOT_BYTES: Final = 16 * 1024  # that a snapshot costs at least: what is read for it
 _BUDGET_LOOK_S: Final = 0.1
 _PING: Final = ping_frame()
 _MINUTE_S: Final = 60.0
@@ -114,13 +115,21 @@ class Connection(WSListener):
         """Write whole frames that hold so many events of before, or drop them."""
         if self._is_full:
             self._drop(events)
-            return
-        self._budget.replay -= len(data)
-        self._put(data, events)
+        else:
+            self._put(data, events)
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Of the key: one of its connections at a time reads what was before."""
+        return self._budget.turn
+
+    def charge(self, size: int) -> None:
+        """Take so many bytes from the budget for what was before."""
+        self._budget.replay -= size
 
     def snapshot(self, frame: bytes) -> None:
         """Write a snapshot, of the same budget as events of before; it is never dropped."""
-        self._budget.replay -= len(frame)
+        self.charge(max(len(frame), _SNAPSHOT_BYTES))
         self.tell(frame)
 
     def _put(self, data: bytes, events: int) -> None:
@@ -316,6 +325,10 @@ class Connection(WSListener):
         if self._end(code, "server"):
             self._write(close_frame(code, reason))
             wire.end(self._transport, self._limits.linger_s)
+
+    def abort(self) -> None:
+        """Give up the socket, whatever the client has not read."""
+        self._transport.abort()
 
     def at_fault(self, code: int) -> None:
         """Hear that picows found the client at fault, and has written a close frame."""

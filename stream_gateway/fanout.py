@@ -23,14 +23,8 @@ class Subscriber(Protocol):
     def deliver(self, data: bytes, events: int) -> None:
         """Take whole WebSocket frames, which hold so many events; never waits, may drop them."""
 
-    def replay(self, data: bytes, events: int) -> None:
-        """Take whole frames with events of before; never waits, may drop them."""
-
     def tell(self, frame: bytes) -> None:
         """Take a frame that is no event, and is never dropped."""
-
-    async def may_replay(self) -> bool:
-        """Wait until events of before may be sent; False when the connection is closed."""
 
 
 class Fanout:

@@ -68,6 +68,7 @@ class Handshake(asyncio.Protocol):
         self.address = ""  # of whoever connected
         self._client = ""  # whom a proxy that is trusted names, or the same
         self._head = bytearray()
+        self._forgotten_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_answered = False
@@ -91,12 +92,13 @@ class Handshake(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of the head; what comes after an answer is forgotten."""
-        self._head += data
         limits = self._host.limits
         if self._is_answered:
-            if len(self._head) > _FORGOTTEN_BYTES:
+            self._forgotten_bytes += len(data)
+            if self._forgotten_bytes > _FORGOTTEN_BYTES:
                 self._transport.abort()
             return
+        self._head += data
         end = self._head.find(_END, max(0, len(self._head) - len(data) - len(_END)))
         size = len(self._head) if end < 0 else end
         if size > limits.head_bytes:

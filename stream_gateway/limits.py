@@ -15,6 +15,7 @@ class Limits:
     connections: int = 2_000
     connections_of_key: int = 1_000
     reserved: Mapping[str, int] = field(default_factory=dict)  # by id of a key
+    lingering: int = 256  # that are closed, and whose clients have not closed yet
     handshakes: int = 1_000  # that are not answered yet
     handshakes_of_address: int = 256
     handshake_s: float = 5.0  # for the head of a request to come

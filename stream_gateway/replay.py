@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from infra.redis.client import ask
 from schemas.channels import Channel
@@ -30,9 +30,28 @@ PAGE_BYTES: Final = 256 << 10  # of the stream, about
 FIRST_PAGE_ENTRIES: Final = 16
 MAX_PAGE_ENTRIES: Final = 256
 PAGES_AT_ONCE: Final = 2
+LOOK_BYTES: Final = 4 << 10  # that a look into the stream costs, whatever is found
+EVENT_BYTES: Final = 256  # that looking at an event in memory costs, wanted or not
 READY_WITHIN_S: Final = 10.0
 REACHED_WITHIN_S: Final = 5.0
 _BEFORE_ALL: Final = Place.in_entry(NOTHING, 0)
+
+
+class Reader(Subscriber, Protocol):
+    """A subscriber that is sent events of before."""
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Of the key: one of its readers at a time reads the stream."""
+
+    def replay(self, data: bytes, events: int) -> None:
+        """Take whole frames with events of before; never waits, may drop them."""
+
+    def charge(self, size: int) -> None:
+        """Pay for so many bytes that were read, whether any of it was wanted or not."""
+
+    async def may_replay(self) -> bool:
+        """Wait until events of before may be sent; False when the connection is closed."""
 
 
 @dataclass(slots=True)
@@ -49,7 +68,7 @@ class _Pages:
 class _Walk:
     """A client on his way to what is live."""
 
-    subscriber: Subscriber
+    subscriber: Reader
     filter: Filter
     place: Place  # he has had what he wants up to here
     pages: _Pages | None = None  # once memory did not do
@@ -107,7 +126,7 @@ class Replay:
         self._turns = asyncio.Lock()
         self._reading = asyncio.Semaphore(PAGES_AT_ONCE)
 
-    async def catch_up(self, subscriber: Subscriber, chosen: Filter, since: str) -> None:
+    async def catch_up(self, subscriber: Reader, chosen: Filter, since: str) -> None:
         """Send what a filter takes after an event, then attach; not where the subscriber left.
 
         Raises ValueError for what is no event's id; RedisError and OSError where the store is
@@ -123,7 +142,7 @@ class Replay:
                     return
                 await asyncio.sleep(0)  # all that is live comes between two steps
             if not self._remembers(walk):
-                async with self._reading:
+                async with subscriber.turn, self._reading:
                     if walk.pages is None:
                         await self._look(walk)
                     else:
@@ -142,22 +161,26 @@ class Replay:
         if not self._remembers(walk):
             return False
         sent = seen = 0
+        is_all = True
         for item in self._source.recent.after(walk.channel.stream, walk.place):
             if sent > STEP_BYTES or seen > STEP_EVENTS:
-                walk.send()
-                return False
+                is_all = False
+                break
             if isinstance(item, Gap):
                 walk.tell(item)
             else:
                 seen += len(item.events)
                 sent += walk.take(item)
+        walk.subscriber.charge(max(sent, seen * EVENT_BYTES))
         walk.send()
-        self._fanout.attach(walk.subscriber, walk.filter)
-        return True
+        if is_all:
+            self._fanout.attach(walk.subscriber, walk.filter)
+        return is_all
 
     async def _look(self, walk: _Walk) -> None:
         """Find where in the stream to go on, and tell what is no longer there."""
         stream, since = walk.channel.stream, walk.place
+        walk.subscriber.charge(LOOK_BYTES)
         before, first, now = await self._ask(
             ("XREVRANGE", stream, since.entry_id, "-", "COUNT", 1),
             ("XRANGE", stream, "-", "+", "COUNT", 1),
@@ -233,6 +256,7 @@ class Replay:
             if sent > STEP_BYTES:  # the rest when he has read this, be it of the same entry
                 is_end = False
                 break
+        walk.subscriber.charge(LOOK_BYTES + size)
         walk.send()
         if found:
             pages.entries = max(2, min(MAX_PAGE_ENTRIES, PAGE_BYTES * seen // (size + 1)))

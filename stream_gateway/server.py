@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -67,6 +67,7 @@ class Server:
         self._left = left
         self._of_key: Counter[str] = Counter()  # connections by id of their key
         self._budgets = Budgets()
+        self._lingering: deque[Connection] = deque()  # closed, the one that ended first in front
         self._is_stopping = False
         self._releases: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -90,6 +91,7 @@ class Server:
 
     def _look(self, now_s: float) -> None:
         """Look after everybody, and bound what waits for all of them together."""
+        self._lingering = deque(each for each in self._lingering if not each.is_gone)
         self._budgets.fill(now_s, {each.admitted.fingerprint for each in self._open()})
         for connection in self._open():
             connection.look(now_s)
@@ -204,6 +206,10 @@ class Server:
     def _ended(self, connection: Connection) -> None:
         del self.connections[connection.admitted.lease_id]
         self._of_key -= Counter([connection.admitted.key_id])  # which drops zeros
+        # Its socket waits for the client to close: of those that do not there are but so many.
+        self._lingering.append(connection)
+        while len(self._lingering) > self.limits.lingering:
+            self._lingering.popleft().abort()
         self._left(connection)
         self.give_back(connection.admitted)
 

@@ -150,9 +150,12 @@ class Gate:
         return answer
 
     async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
+        is_answered = False
+
         async def sending(message: Message) -> None:
-            nonlocal grant
+            nonlocal grant, is_answered
             if message["type"] == "http.response.start":
+                is_answered = message["status"] < 500
                 if message["status"] >= 500:
                     given_back = self._charges.give_back_soon(grant)
                     # A request that is cut off here must not give its credit back again below.
@@ -164,7 +167,8 @@ class Gate:
         try:
             await self._app(scope, receive, sending)
         except BaseException as error:  # a fault of ours, or cut off: too slow, or we stop
-            if not _is_callers_fault(error, scope):
+            # An answer that the caller does not read ends here as well.
+            if not is_answered and not _is_callers_fault(error, scope):
                 self._charges.give_back_soon(grant)
             raise
 

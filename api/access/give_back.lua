@@ -8,7 +8,7 @@
 local MINUTE_S = 60
 local given = redis.call('INCR', KEYS[2])
 if given == 1 then redis.call('EXPIRE', KEYS[2], MINUTE_S) end
-if given > tonumber(ARGV[3]) then
-  return {tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0'), 0}
-end
+local spent = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0')
+-- Less than was charged is there where Redis has lost its last second.
+if given > tonumber(ARGV[3]) or spent < tonumber(ARGV[2]) then return {spent, 0} end
 return {redis.call('HINCRBY', KEYS[1], ARGV[1], -tonumber(ARGV[2])), 1}

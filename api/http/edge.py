@@ -52,7 +52,7 @@ class Edge:
         self._log = log
         self._hosts = hosts
         self._proxies = proxies
-        self._answered = answered  # is called with the status of each answer to a key
+        self._answered = answered  # is called with the status of each answer that costs a credit
         self._accepted: set[bytes] = set()  # `Host` headers that are right: a few, of our names
         self._process = token_hex(4)
         self._numbers = count(1)
@@ -113,7 +113,8 @@ class Edge:
         route = scope.get("route")
         metrics.answered(getattr(route, "path", ""), status, duration_ms)
         state = scope["state"]
-        if "grant" in state or (status >= 500 and "key_id" in state):
+        grant = state.get("grant")
+        if (grant is not None and grant.charged) or "refused_key" in state:
             self._answered(status)
         if self._log.is_on:
             client = scope.get("client")

@@ -41,6 +41,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if self._running >= self._most:
+            if any(name == b"x-api-key" for name, _ in scope["headers"]):
+                scope["state"]["refused_key"] = True  # for want of room: a failure of ours
             await problems.response(_busy(), scope)(scope, receive, send)
             return
         self._running += 1

@@ -2,17 +2,18 @@
 
 Every process looks at the stores every ten seconds and writes what it found to the Redis of the
 keys. A minute counts as available if a process served in it and no look in it failed; a minute that
-nobody wrote of does not. An answer to a key counts as failed if it is a 5xx. What a process has not
-written when it is killed, ten seconds of answers, is not counted.
+nobody wrote of does not. What Redis did not take is written when it is there again. An answer that
+costs a credit counts as failed if it is a 5xx, and so does one to a key that was refused for want
+of room. What a process has not written when it is killed, ten seconds of answers, is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from prometheus_client import Gauge
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_S: Final = 10.0
 KEEP_S: Final = 400 * DAY_S
+MOST_UNWRITTEN: Final = 31 * 24 * 60  # minutes of a month
 _NOTE: Final = load("availability", __package__)
 
 RATIO: Final = Gauge(
@@ -44,8 +46,9 @@ class AvailabilityWatch:
         self._redis = redis
         self._answered = 0
         self._failed = 0
+        self._unwritten: dict[tuple[str, int], None] = {}  # month, minute of a look that failed
         self.last: Availability | None = None
-        """The month as of the last look; None before the first."""
+        """The month as of the last look; None before the first, and while Redis is away."""
 
     def count(self, status: int) -> None:
         """Count an answer to a key."""
@@ -56,28 +59,36 @@ class AvailabilityWatch:
     async def run(self, look: Callable[[], Awaitable[Health]]) -> None:
         """Look every ten seconds, until cancelled."""
         while True:
-            is_up = (await look())["status"] != "unavailable"
+            try:
+                is_up = (await look())["status"] != "unavailable"
+            except Exception:
+                log.exception("the look at the stores failed")
+                is_up = False
             await self.note(is_up, time.time_ns() // 1_000_000)
             await asyncio.sleep(EVERY_S)
 
     async def note(self, is_up: bool, now_ms: int) -> None:
-        """Write what a look found, and the answers since the last one; where Redis is away, later.
-
-        The minute is not written later: nobody served in it who could charge a key.
-        """
+        """Write what a look found, and the answers since the last one; if Redis is away, later."""
         month, began_ms, former = _month(now_ms)
         minute = (now_ms - began_ms) // MINUTE_MS
         answered, failed = self._answered, self._failed
         tag, kept = tag_of_month(month), tag_of_month(former)
         keys = [each.make(tag=tag) for each in (MONTH_ANSWERS, MONTH_MINUTES, MONTH_FAILED_MINUTES)]
         try:
+            *_, has_former = await self._redis.ask(
+                [*self._written_later(), ("EXISTS", MONTH_MINUTES.make(tag=kept))]
+            )
             told = await _NOTE.run(
                 self._redis, keys, (minute, int(is_up), answered, failed, KEEP_S)
             )
-            [has_former] = await self._redis.ask([("EXISTS", MONTH_MINUTES.make(tag=kept))])
         except (RedisError, OSError) as error:
             log.debug("availability is not written", reason=str(error))
+            self._unwritten[month, minute] = None
+            while len(self._unwritten) > MOST_UNWRITTEN:
+                del self._unwritten[next(iter(self._unwritten))]
+            self.last = None
             return
+        self._unwritten.clear()
         self._answered -= answered
         self._failed -= failed
         self.last = figures(month, began_ms, minute, *told, is_known_before=bool(has_former))
@@ -87,6 +98,12 @@ class AvailabilityWatch:
         ):
             if percent is not None:
                 RATIO.labels(of).set(percent / 100)
+
+    def _written_later(self) -> Iterator[tuple[Any, ...]]:
+        for month, minute in self._unwritten:
+            key = MONTH_FAILED_MINUTES.make(tag=tag_of_month(month))
+            yield ("SETBIT", key, minute, 1)
+            yield ("EXPIRE", key, KEEP_S)
 
 
 def figures(

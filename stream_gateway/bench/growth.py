@@ -30,14 +30,8 @@ class _Counting:
     def deliver(self, data: bytes, events: int) -> None:
         self.events += events
 
-    def replay(self, data: bytes, events: int) -> None:
-        raise AssertionError("nothing is replayed here")
-
     def tell(self, frame: bytes) -> None:
         raise AssertionError("nobody is told anything here")
-
-    async def may_replay(self) -> bool:
-        return True
 
 
 def measure(

@@ -7,6 +7,13 @@ from infra.proxies import Proxies
 PROXIES = Proxies("10.0.0.0/8,192.0.2.7,2001:db8::/64")
 
 
+def test_a_port_behind_an_address_is_left_out():
+    proxies = Proxies("10.0.0.0/8")
+    for named in ("192.0.2.7:5678", "192.0.2.7", "[2001:db8::1]:443", "2001:db8::1"):
+        found = proxies.client("10.0.0.1", [named])
+        assert found == ("2001:db8::1" if "db8" in named else "192.0.2.7")
+
+
 def test_without_a_trusted_proxy_the_peer_is_the_client():
     assert Proxies().client("127.0.0.1", ["203.0.113.9"]) == "127.0.0.1"
     assert PROXIES.client("203.0.113.1", ["203.0.113.9"]) == "203.0.113.1"

@@ -40,9 +40,6 @@ class Client:
             raise RuntimeError("gone")
         self.writes.append(frame)
 
-    async def may_replay(self):
-        return True
-
     @property
     def numbers(self):
         return [message["data"]["n"] for data in self.writes for message in read(data)]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
+import psutil
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
@@ -342,6 +343,22 @@ class TestBounds:
                     await mine.enter_async_context(opened(gateway, kept))
                 answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={kept}", UPGRADE)
                 problem(answer, "busy")
+
+    def test_sockets_of_closed_connections_are_bounded(self, tmp_path, valkey_port):
+        with running_gateway(tmp_path, valkey_port) as gateway, ExitStack() as left_open:
+            key, process = gateway.key(), psutil.Process(gateway.child.pid)
+            head = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
+            asked_for = f"GET /ws?api_key={key} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n"
+            most = 0
+            for _ in range(600):
+                one = socket.create_connection(("127.0.0.1", gateway.port), timeout=WITHIN_S)
+                left_open.enter_context(one)
+                one.sendall(asked_for.encode())
+                assert one.recv(12) == b"HTTP/1.1 101"
+                one.sendall(b"\x88\x80\x00\x00\x00\x00")  # a close frame, and then nothing
+                most = max(most, len(process.net_connections()))
+            assert most <= 256 + 40  # beside those that are being let in, and the stores'
+            assert asked(gateway, "/health/live").status == 200
 
     async def test_who_says_nothing_gets_a_ping_and_then_the_end(self, tmp_path, valkey_port):
         with running_gateway(

@@ -266,6 +266,10 @@ class Raw:
 
     def __init__(self):
         self.data = b""
+        self.turn = asyncio.Lock()
+
+    def charge(self, size):
+        pass
 
     def deliver(self, data, events):
         self.data += data
@@ -274,6 +278,17 @@ class Raw:
 
     async def may_replay(self):
         return True
+
+
+async def test_who_wants_nothing_of_it_pays_for_what_is_read(store):
+    ids = await fed(store, entries=400)
+    reader = Reader(store)
+    await reader.start()
+    wanted = await reader.caught_up(ids[0])
+    unwanted = await reader.caught_up(ids[0], tokens=frozenset({"no such token"}))
+    assert wanted.ids
+    assert unwanted.ids == []
+    assert unwanted.charged >= wanted.charged / 2 > 10_000
 
 
 async def test_hundreds_come_back_at_once_and_what_is_live_is_not_late(store):

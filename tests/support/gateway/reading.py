@@ -76,6 +76,8 @@ class Client:
         self.reads = asyncio.Event()
         self.reads.set()
         self.waiting_bytes = 0
+        self.turn = asyncio.Lock()
+        self.charged = 0
         self._protocol = Protocol(CLIENT, state=OPEN, max_size=None)
 
     def deliver(self, data: bytes, events: int) -> None:
@@ -84,6 +86,9 @@ class Client:
         assert len(self.messages) - before == events
 
     replay = deliver
+
+    def charge(self, size: int) -> None:
+        self.charged += size
 
     def tell(self, frame: bytes) -> None:
         if not self.reads.is_set():

@@ -59,11 +59,17 @@ async def test_what_cannot_be_written_is_written_later(redis: Pipelined) -> None
     store = Away()
     watch = AvailabilityWatch(store)
     watch.count(200)
-    await watch.note(True, at_ms(7))
+    await watch.note(False, at_ms(7))
     assert watch.last is None
     store.is_away = False
+    await watch.note(True, at_ms(7))  # good again within the minute
     watch.count(502)
-    await watch.note(True, at_ms(7, 0, 5))
+    await watch.note(True, at_ms(7, 0, 1))
+    store.is_away = True
+    await watch.note(False, at_ms(7, 0, 2))
+    store.is_away = False
+    await watch.note(True, at_ms(7, 0, 2))
+    await watch.note(True, at_ms(7, 0, 4))
     assert watch.last is not None
     assert (watch.last["answers"], watch.last["answers_pct"]) == (2, 50.0)
-    assert watch.last["minutes"] == 0
+    assert (watch.last["minutes"], watch.last["minutes_pct"]) == (4, 25.0)  # the second alone
