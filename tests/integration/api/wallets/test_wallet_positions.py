@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from api.stores.clients import Stores
+from api.system import health
 from api.wallets import positions
 from api.wallets import service as wallet_service
 from api.wallets import state as wallet_state
@@ -282,7 +283,8 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     query = Stores.query
 
     async def counted(self, sql, parameters):
-        asked.append(sql)
+        if sql is not health._GAPS:  # which is looked at by the clock
+            asked.append(sql)
         return await query(self, sql, parameters)
 
     monkeypatch.setattr(Stores, "query", counted)
