@@ -127,7 +127,8 @@ def test_a_key_that_is_revoked_amid_its_requests_is_refused_by_every_process(pro
         assert httpx.get(each.url + PATH, headers={"x-api-key": key}).status_code == 200
     with sync_redis.Redis.from_url(settings.access_redis_url or settings.redis_url) as client:
         client.hset(API_KEY.make(tag=tag_of_key(parse(key))), "revoked_ms", 1)
-    answers = asked_at_once(processes, key, each=2)
+    # So few that even one of the processes does not refuse the address for it.
+    answers = asked_at_once(processes, key, each=1)
     assert {answer.status_code for answer in answers} == {403}
     assert {answer.json()["code"] for answer in answers} == {"key_revoked"}
 
