@@ -6,8 +6,8 @@ number, and events go on. Is the queue full for longer than `slow_s`, or was it 
 within a minute, he is told, and closed with 4008. What he missed he gets by `since`, with the last
 id that he saw before `lagging`. Nobody else waits for him: a write never blocks.
 
-What his key may have in a minute is bounded as well (`stream_gateway.budgets`); live events beyond
-it are dropped and told in the same way, and he is not closed for that.
+A key also has a byte budget (`stream_gateway.budgets`). Live events beyond it are dropped and
+reported as `lagging` too, but the connection stays open.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Connection(WSListener):
         self._is_pinged = False
         self._is_full = False  # or closed: nothing is written
         self._full_since_s = 0.0
-        self._untold = 0  # events dropped since he was told last
+        self._unreported = 0  # events dropped since he was told last
         self._lags_s: deque[float] = deque()  # when he was told within the last minute
         self._allowance = limits.frames_at_once
         self._allowed_s = self._heard_s
@@ -106,8 +106,8 @@ class Connection(WSListener):
         if self._is_full or budget.live <= 0:
             self._drop(events)
             return
-        if self._untold:  # for the budget: for a full queue it was told when that was read
-            self._tell_lagging("budget")
+        if self._unreported:  # dropped over budget; drops of a full queue are reported as it drains
+            self._report_lagging("budget")
         budget.live -= len(data)
         self._put(data, events)
 
@@ -177,7 +177,7 @@ class Connection(WSListener):
 
     def _drop(self, events: int) -> None:
         if self.is_open:
-            self._untold += events
+            self._unreported += events
             self._traffic.dropped += events
 
     def pause_writing(self) -> None:
@@ -191,9 +191,9 @@ class Connection(WSListener):
         if not self.is_open:
             return
         self._is_full = False
-        if not self._untold:
+        if not self._unreported:
             return
-        self._tell_lagging("slow")
+        self._report_lagging("slow")
         now_s, lags_s = self._loop.time(), self._lags_s
         lags_s.append(now_s)
         while now_s - lags_s[0] > _MINUTE_S:
@@ -201,11 +201,11 @@ class Connection(WSListener):
         if len(lags_s) > self._limits.lags_a_minute:
             self.close(TOO_SLOW, f"too slow: events dropped {len(lags_s)} times within a minute")
 
-    def _tell_lagging(self, reason: Lag) -> None:
+    def _report_lagging(self, reason: Lag) -> None:
         LAGGED.inc()
-        self.dropped += self._untold
-        self.tell(messages.lagging(self._untold, reason))
-        self._untold = 0
+        self.dropped += self._unreported
+        self.tell(messages.lagging(self._unreported, reason))
+        self._unreported = 0
 
     # What is read.
 
@@ -304,8 +304,8 @@ class Connection(WSListener):
     def look(self, now_s: float) -> None:
         """Look at the time, about once a second: send a ping, or end what is too slow or idle."""
         limits = self._limits
-        if self._untold and not self._is_full and self._budget.live > 0:
-            self._tell_lagging("budget")
+        if self._unreported and not self._is_full and self._budget.live > 0:
+            self._report_lagging("budget")
         if self._is_full and now_s - self._full_since_s > limits.slow_s:
             self.close_slow(f"too slow: for {limits.slow_s:g} s too much waits to be read")
         elif now_s - self._heard_s > limits.idle_s:
@@ -316,8 +316,8 @@ class Connection(WSListener):
 
     def close_slow(self, reason: str) -> None:
         """Tell the client what was dropped, and close."""
-        if self._untold:
-            self._tell_lagging("slow")
+        if self._unreported:
+            self._report_lagging("slow")
         self.close(TOO_SLOW, reason)
 
     def close(self, code: int, reason: str) -> None:
@@ -342,7 +342,7 @@ class Connection(WSListener):
         self.is_open = False
         self._is_full = True
         self._fragments = None
-        self.dropped += self._untold
+        self.dropped += self._unreported
         CLOSES.labels(code if by == "server" or code < _CLIENTS_OWN else "other", by).inc()
         told: dict[str, Any] = {"dropped": self.dropped} if self.dropped else {}
         log.info(

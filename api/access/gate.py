@@ -10,9 +10,9 @@ without asking Redis, and so are guesses (`api.access.failures`); the rest is on
 the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
 say what is left of the rate and the credits.
 
-The credit is taken before the work. It is kept whatever the caller does: a body that he withholds,
-a connection that he closes, a query that is too large. For a fault of ours (5xx) it is given back,
-for ten requests a minute of a key.
+The credit is charged before the work. It is kept when the caller caused the failure: a withheld
+body, a closed connection, a query over its limits. It is refunded when the server failed (5xx), for
+at most ten requests per minute and key.
 
 While the Redis of the keys does not answer, no request is let in: 503 `store_unavailable`. To let
 requests in unseen would give away what others pay for, and most answers need the same Redis.

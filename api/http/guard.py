@@ -42,7 +42,7 @@ class Guard:
             return
         if self._running >= self._most:
             if any(name == b"x-api-key" for name, _ in scope["headers"]):
-                scope["state"]["refused_key"] = True  # for want of room: a failure of ours
+                scope["state"]["refused_key"] = True  # availability counts it as failed
             await problems.response(_busy(), scope)(scope, receive, send)
             return
         self._running += 1

@@ -1,10 +1,10 @@
 """How available the API was this month (UTC): by the minute, and by answers.
 
 Every process looks at the stores every ten seconds and writes what it found to the Redis of the
-keys. A minute counts as available if a process served in it and no look in it failed; a minute that
-nobody wrote of does not. What Redis did not take is written when it is there again. An answer that
-costs a credit counts as failed if it is a 5xx, and so does one to a key that was refused for want
-of room. What a process has not written when it is killed, ten seconds of answers, is not counted.
+keys. A minute is available if a process served in it and no check in it failed; a minute without a
+record is not. Records that Redis did not accept are written when it answers again. A response that
+costs a credit counts as failed if it is a 5xx, and so does a request with a key that the server
+rejected at capacity. A killed process loses the counts of its last ten seconds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class AvailabilityWatch:
             *_, has_former = await self._redis.ask(
                 [*self._written_later(), ("EXISTS", MONTH_MINUTES.make(tag=kept))]
             )
-            told = await _NOTE.run(
+            counts = await _NOTE.run(
                 self._redis, keys, (minute, int(is_up), answered, failed, KEEP_S)
             )
         except (RedisError, OSError) as error:
@@ -91,7 +91,7 @@ class AvailabilityWatch:
         self._unwritten.clear()
         self._answered -= answered
         self._failed -= failed
-        self.last = figures(month, began_ms, minute, *told, is_known_before=bool(has_former))
+        self.last = figures(month, began_ms, minute, *counts, is_known_before=bool(has_former))
         for of, percent in (
             ("minutes", self.last["minutes_pct"]),
             ("answers", self.last["answers_pct"]),

@@ -41,9 +41,9 @@ class Finalized:
 
 @dataclass(slots=True, frozen=True)
 class RolledBack:
-    """A settled slot is not of the chain, though it was confirmed: all of it is to be taken back.
+    """A settled slot left the canonical chain after it was confirmed; its events never happened.
 
-    `wallets` are those that it told something of.
+    `wallets` are the traders and token-account owners that its transactions touched.
     """
 
     slot: int
@@ -168,7 +168,7 @@ class Finality:
     def _not_settled(self, slot: int, parent: int | None) -> list[Conclusion]:
         """Take the word on a slot that is not among the settled ones."""
         if self._since is None or slot < self._since or slot <= self._forgotten:
-            return []  # told again, as by a node that was restarted
+            return []  # a repeated status, as a restarted node sends
         if slot in self._known:
             return []
         _keep(self._elsewhere, slot, self._most, parent)

@@ -1,5 +1,5 @@
--- A slot that was settled as confirmed and then rolled back stands here as well, with those whose
--- figures have what never happened; and slots that one partition of an agent group alone lacks.
+-- `gaps` also records slots that were settled as confirmed and then rolled back, with the wallets
+-- whose figures include them, and slots that only one partition of an agent group is missing.
 ALTER TABLE gaps
     ADD COLUMN IF NOT EXISTS wallets Array(String)
     COMMENT 'whose figures have what was rolled back; empty for slots that could not be had' CODEC(ZSTD(3));

@@ -144,7 +144,7 @@ class Lane:
             message.offset, batch, 1 if batch is None else size_of(batch), len(value or b"")
         )
         if lost := work.lost_before(entry):
-            await self._tell_lost(work.tp, *lost)
+            await self._record_lost(work.tp, *lost)
             if self._works.get(partition) is not work:
                 return  # opened again meanwhile: it comes again
         work.accept(entry, lambda: self._context.progress.begin(message))
@@ -154,8 +154,8 @@ class Lane:
                 async with asyncio.timeout(LOOK_EVERY_S):
                     await self._room.wait()
 
-    async def _tell_lost(self, tp: TopicPartition, first_slot: int, last_slot: int) -> None:
-        """Put slots that the log no longer has on record, before the watermark passes them."""
+    async def _record_lost(self, tp: TopicPartition, first_slot: int, last_slot: int) -> None:
+        """Publish a gap for slots that the log no longer has, before the watermark passes them."""
         metrics.LOST_SLOTS.labels(tp.topic).inc(last_slot - first_slot + 1)
         log.error(
             "the log does not have the slots after the watermark any more: going on without",

@@ -48,7 +48,7 @@ def test_a_password_in_the_clear_is_warned_of_where_it_leaves_this_machine(caplo
         logging.getLogger("aiokafka.conn"),
         "Sending username and password in the clear",
     )
-    caplog.set_level(logging.WARNING, logger=logger.name)  # commands of ours silence aiokafka
+    caplog.set_level(logging.WARNING, logger=logger.name)  # commands raise aiokafka's
     for each in list(logger.filters):  # of a test before, on loopback
         logger.removeFilter(each)
     try:

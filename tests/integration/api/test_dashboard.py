@@ -192,7 +192,7 @@ async def test_the_documents_are_the_same_with_and_without_it(folder):
 
 
 @pytest.mark.parametrize(
-    ("setting", "host", "told"),
+    ("setting", "host", "expected"),
     [
         (None, "127.0.0.1", None),
         ("ws://127.0.0.1:8001", "127.0.0.1:8000", "ws://127.0.0.1:8001"),
@@ -202,16 +202,16 @@ async def test_the_documents_are_the_same_with_and_without_it(folder):
         ("wss://tape.example.com/", "192.0.2.7:8000", "wss://tape.example.com"),
     ],
 )
-async def test_the_page_is_told_where_the_websocket_is(folder, setting, host, told):
+async def test_the_page_is_told_where_the_websocket_is(folder, setting, host, expected):
     names = "192.0.2.7,2001:db8::1"
     async with serving(gateway_url=setting, allowed_hosts=names) as client:
         answer = await client.get("/dashboard.json", headers={"host": host})
-        assert answer.json()["websocket_url"] == told
+        assert answer.json()["websocket_url"] == expected
         assert answer.headers["cache-control"] == "no-store"
         page = await client.get("/", headers={"host": host})
         policy = page.headers["content-security-policy"]
-        places = [told] if told else [f"ws://{host}", f"wss://{host}"]
-        assert f"connect-src 'self' {' '.join(places)};" in policy
+        sources = [expected] if expected else [f"ws://{host}", f"wss://{host}"]
+        assert f"connect-src 'self' {' '.join(sources)};" in policy
 
 
 async def test_without_a_demo_key_there_are_no_sessions_and_links_do_nothing(folder):

@@ -25,7 +25,7 @@ def of(slot: int, parent: int | None) -> Unfinal:
     return Unfinal(slot, parent, slot * 400, Counts(), frozenset({f"w{slot}"}))
 
 
-def told(conclusions: list[Finalized | RolledBack | Gap]) -> list[tuple[str, int]]:
+def kinds(conclusions: list[Finalized | RolledBack | Gap]) -> list[tuple[str, int]]:
     return [
         (type(each).__name__, each.first if isinstance(each, Gap) else each.slot)
         for each in conclusions
@@ -69,9 +69,9 @@ def test_it_is_the_ledger_that_says_so() -> None:
 
 def test_a_number_says_nothing_of_what_is_below_an_unknown_parent() -> None:
     finality = settled((10, 9), (11, 10), (15, None))
-    assert told(finality.final(15, None, 15)) == [("Finalized", 15)]
-    assert told(finality.final(10, 9, 15)) == [("Finalized", 10)]
-    assert told(finality.final(11, 10, 15)) == [("Finalized", 11)]
+    assert kinds(finality.final(15, None, 15)) == [("Finalized", 15)]
+    assert kinds(finality.final(10, 9, 15)) == [("Finalized", 10)]
+    assert kinds(finality.final(11, 10, 15)) == [("Finalized", 11)]
     assert finality.final(11, 10, 15) == []
 
 
@@ -83,14 +83,14 @@ def test_a_final_slot_that_another_took_the_place_of_is_a_gap() -> None:
         *(("Gap", 12), ("Finalized", 10), ("RolledBack", 11), ("RolledBack", 13)),
         ("Finalized", 14),
     ]
-    assert told(finality.final(14, 12, 14)) == conclusions
+    assert kinds(finality.final(14, 12, 14)) == conclusions
     assert finality.final(12, 10, 14) == []  # once
 
 
 def test_the_word_on_a_slot_may_come_after_that_on_its_descendant() -> None:
     finality = settled((10, 9), (11, 10), (13, 11), (14, 12))
-    assert told(finality.final(14, 12, 14)) == [("RolledBack", 13), ("Finalized", 14)]
-    assert told(finality.final(12, 10, 14)) == [("Gap", 12), ("Finalized", 10), ("RolledBack", 11)]
+    assert kinds(finality.final(14, 12, 14)) == [("RolledBack", 13), ("Finalized", 14)]
+    assert kinds(finality.final(12, 10, 14)) == [("Gap", 12), ("Finalized", 10), ("RolledBack", 11)]
 
 
 def test_one_wrong_word_rolls_nothing_back() -> None:
@@ -104,24 +104,24 @@ def test_one_wrong_word_rolls_nothing_back() -> None:
 
 def test_another_block_of_a_settled_slot_says_nothing_of_its_siblings() -> None:
     finality = settled((10, 9), (11, 10), (12, 10))
-    assert told(finality.final(12, 11, 12)) == [("Finalized", 12)]
+    assert kinds(finality.final(12, 11, 12)) == [("Finalized", 12)]
 
 
 def test_a_node_that_says_all_again_changes_nothing() -> None:
     finality = Finality(20)
     for slot in range(10, 500):
         finality.settled(of(slot, slot - 1))
-        assert told(finality.final(slot, slot - 1, slot)) == [("Finalized", slot)]
+        assert kinds(finality.final(slot, slot - 1, slot)) == [("Finalized", slot)]
     for slot in range(10, 500):
         assert finality.final(slot, slot - 1, 499) == []
     finality.settled(of(500, 499))
-    assert told(finality.final(500, 499, 500)) == [("Finalized", 500)]
+    assert kinds(finality.final(500, 499, 500)) == [("Finalized", 500)]
 
 
 def test_no_parent_is_believed_that_is_not_below() -> None:
     for parent in (10, 11):
         finality = settled((10, parent), (11, 10))
-        assert told(finality.final(11, 10, 11)) == [("Finalized", 10), ("Finalized", 11)]
+        assert kinds(finality.final(11, 10, 11)) == [("Finalized", 10), ("Finalized", 11)]
     ledger = Ledger()
     ledger.connected(from_slot=0)
     decisions = []
@@ -136,7 +136,7 @@ def test_a_gap_that_was_said_is_not_said_again() -> None:
     finality.gap(Gap(11, 12, "no RPC"))
     assert finality.settled(of(13, 12)) == []
     assert finality.final(12, 11, 13) == []
-    assert told(finality.final(13, 12, 13)) == [("Finalized", 13)]
+    assert kinds(finality.final(13, 12, 13)) == [("Finalized", 13)]
 
 
 def test_what_an_earlier_process_settled_is_a_gap_where_it_was_rolled_back() -> None:
@@ -145,13 +145,13 @@ def test_what_an_earlier_process_settled_is_a_gap_where_it_was_rolled_back() -> 
         Gap(11, 11, ROLLED_BACK),
         Finalized(12, 10, 4800, Counts()),
     ]
-    assert told(settled((12, 11), before=11).final(12, 11, 12)) == [("Finalized", 12)]
+    assert kinds(settled((12, 11), before=11).final(12, 11, 12)) == [("Finalized", 12)]
 
 
 def test_final_before_it_is_settled() -> None:
     finality = settled((10, 9), (11, 10))
     assert finality.final(12, 10, 11) == []
-    assert told(finality.settled(of(12, 10))) == [
+    assert kinds(finality.settled(of(12, 10))) == [
         ("Finalized", 10),
         ("RolledBack", 11),
         ("Finalized", 12),

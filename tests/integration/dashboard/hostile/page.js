@@ -1,4 +1,4 @@
-// What a page of a stranger tries against the ports of this machine; tells what it could read.
+// What a page of a stranger tries against the ports of this machine; reports what it could read.
 
 const WAIT_MS = 1_500;
 
