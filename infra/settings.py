@@ -187,6 +187,12 @@ class Settings(BaseSettings):
     market_cold_after_days: int = Field(
         7, ge=2, le=3_650, description="days of rest after which a token's market leaves Redis"
     )
+    books_checkpoint_s: float = Field(
+        60,
+        ge=1,
+        le=3_600,
+        description="seconds between checkpoints of a partition's books in ClickHouse",
+    )
     live_stream_mib: int = Field(
         64, ge=1, le=100_000, description="history that Redis keeps of each live stream"
     )

@@ -67,7 +67,24 @@ WATERMARK: Final = Key(
     "hash",
     "each settled group",
     None,
-    "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written",
+    "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written; "
+    "begun: when the books were opened for the first time, ms; taken_by: the last checkpoint",
+)
+
+CHANGED: Final = Key(
+    "changed:{tag}:{group}",
+    "set",
+    "each settled group",
+    None,
+    "what changed since the last checkpoint: type, key and field; one empty member, without which "
+    "the next checkpoint has all of the partition",
+)
+CHECKPOINTING: Final = Key(
+    "changed:{tag}:{group}:taken",
+    "set",
+    "each settled group",
+    None,
+    "what the checkpoint under way writes; gone when it is in ClickHouse",
 )
 
 # Prices and live frames (agent `live`). `schemas.channels` has what is in the streams; the oldest

@@ -308,11 +308,31 @@ HOLDER_SNAPSHOTS: Final = Table(
 )
 COLD_MARKETS: Final = Table("cold_markets", {"mint": _TEXT, "packed": _TEXT, "slot": _U64})
 
+# What Redis has of all books (every settled group).
+
+BOOK_CHECKPOINTS: Final = Table(
+    "book_checkpoints",
+    {
+        "agent_group": _SLUG,
+        "partition": "UInt16",
+        "key": _TEXT,
+        "kind": (
+            "Enum8('begun' = 1, 'watermark' = 2, 'reset' = 3, 'gone' = 4, 'trimmed' = 5, "
+            "'string' = 6, 'hash' = 7, 'set' = 8, 'zset' = 9)"
+        ),
+        "field": _TEXT,
+        "value": _TEXT,
+        "slot": _U64,
+        "is_deleted": "UInt8",
+    },
+)
+
 TABLES: Final = {
     table.name: table
     for table in (
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
+        BOOK_CHECKPOINTS,
     )
 }

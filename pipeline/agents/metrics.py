@@ -67,6 +67,16 @@ SEEKS_BACK: Final = Counter(
     "Times that Kafka's position was ahead of the stores' watermark.",
     ["topic"],
 )
+CHECKPOINT_SLOT: Final = Gauge(
+    "soltape_agents_checkpoint_slot",
+    "The slot as of which ClickHouse has a partition's books.",
+    ["group", "partition"],
+)
+CHECKPOINT_VALUES: Final = Counter(
+    "soltape_agents_checkpoint_values_total",
+    "Values of Redis written to checkpoints.",
+    ["group"],
+)
 REOPENED: Final = Counter(
     "soltape_agents_reopened_total",
     "Times that books were opened again at the store's watermark.",

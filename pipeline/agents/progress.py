@@ -113,11 +113,12 @@ class Progress:
         async def commit_there(consumer: AIOKafkaConsumer) -> None:
             # Not Faust's commit: that ends the app when it fails.
             ours = consumer.assignment()
+            for tp in offsets.keys() - ours:  # assigned again in a moment, or another's
+                del offsets[tp]
             await consumer.commit(
                 {
                     TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
                     for tp, offset in offsets.items()
-                    if tp in ours
                 }
             )
 

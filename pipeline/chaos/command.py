@@ -30,7 +30,13 @@ from pipeline.chaos.live import missing_live
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
 # How often each is chosen, in a deck that is dealt again when it is empty.
-DECK: Final = {"ingest": 3, **dict.fromkeys(GROUPS, 2), **dict.fromkeys(SYSTEMS, 1)}
+REDIS_LOST: Final = "redis-lost"
+DECK: Final = {
+    "ingest": 3,
+    **dict.fromkeys(GROUPS, 2),
+    **dict.fromkeys(SYSTEMS, 1),
+    REDIS_LOST: 1,
+}
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
@@ -111,7 +117,7 @@ class Report:
     "only",
     multiple=True,
     type=click.Choice(sorted(DECK)),
-    help="Kill only this role; may be repeated.",
+    help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it.",
 )
 @click.option("--keep", is_flag=True, help="Keep the folder, whatever comes out.")
 def chaos(
@@ -232,6 +238,10 @@ class Run:
         while (elapsed := time.monotonic() - began) < report.minutes * 60:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
             roles = self._choose(fleet.plan.workers)
+            if REDIS_LOST in roles:
+                progress(f"{elapsed:5.0f} s: Redis loses all it has")
+                await self._lose_redis(fleet, watch)
+                continue
             before = {role: await watch.standing(role) for role in roles}
             progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
             killed_s = time.monotonic()
@@ -250,6 +260,21 @@ class Run:
             "median": round(statistics.median(self._recoveries), 1) if self._recoveries else 0.0,
             "max": round(max(self._recoveries, default=0.0), 1),
         }
+
+    async def _lose_redis(self, fleet: Fleet, watch: Watch) -> None:
+        """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
+        before = await watch.standing("redis")
+        settled = [name for name, group in fleet.plan.workers.items() if group in SETTLED_GROUPS]
+        for name in (*settled, "redis"):
+            await fleet.kill(name)
+        data = self._folder / "redis"
+        await asyncio.to_thread(shutil.rmtree, data)
+        data.mkdir(mode=0o700)
+        await fleet.start("redis")
+        await fleet.rebuild()
+        await fleet.start(*settled)
+        await watch.recovered(before, RECOVER_S)
+        self._report.kills[REDIS_LOST] = self._report.kills.get(REDIS_LOST, 0) + 1
 
     def _choose(self, workers: dict[str, str]) -> list[str]:
         """Deal one role or two; of a group any of its processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ GROUPS: Final = ("live", "store", "pnl", "market")
 # Those that keep what they know on disk: killing them must lose nothing for good.
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
 READY_S: Final = 90.0
+CHECKPOINT_S: Final = 5
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 _SLOT_S: Final = 0.4
 LEAST_HISTORY_SLOTS: Final = 128
@@ -141,6 +143,7 @@ def plan(folder: Path, chain: Chain, broker: Broker, workers: int = 1) -> Plan:
         "GEYSER_ENDPOINT": settings.geyser_endpoint,
         "RPC_ENDPOINT": settings.rpc_endpoint or "",
         "GEYSER_BACKOFF_MAX_S": str(settings.geyser_backoff_max_s),
+        "BOOKS_CHECKPOINT_S": str(CHECKPOINT_S),
         "LOG_FORMAT": "json",
     }
     for name, process in processes.items():
@@ -218,6 +221,19 @@ class Fleet:
             wave = [child for name, child in self._children.items() if (name in SYSTEMS) == systems]
             await asyncio.gather(*(child.end(3.0) for child in wave))
         self._children.clear()
+
+    async def rebuild(self) -> None:
+        """Run `soltape rebuild` to its end; raises RoleFailed."""
+        child = await asyncio.create_subprocess_exec(
+            *_SOLTAPE,
+            "rebuild",
+            env=os.environ | dict(self.plan.processes["pnl"].env),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await child.communicate()
+        if child.returncode:
+            raise RoleFailed(f"soltape rebuild: {said.decode(errors='replace')[-2000:]}")
 
     async def _forget(self, name: str) -> None:
         task = self._tasks.pop(name)

@@ -34,7 +34,7 @@ Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers 
 
 # What may differ between two computations of the same slots: it is of the writer, of the live
 # lane, which is told at least once, or of when the RPC was asked.
-_NOT_OF_THE_LOG: Final = ("wm:", "live:", "price:", "metadata:")
+_NOT_OF_THE_LOG: Final = ("wm:", "changed:", "live:", "price:", "metadata:")
 _NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name,)
 _SCAN: Final = 2_000
 
@@ -83,7 +83,11 @@ def read_tables(settings: Settings) -> dict[str, list[Row]]:
     """Return all tables, each row by column; times in milliseconds."""
     client = connect(settings)
     try:
-        return {name: list(_table(client, table)) for name, table in rows.TABLES.items()}
+        return {
+            name: list(_table(client, table))
+            for name, table in rows.TABLES.items()
+            if table is not rows.BOOK_CHECKPOINTS  # of Redis, which is read itself
+        }
     finally:
         client.close()
 

@@ -98,13 +98,19 @@ class ClickHouseSink:
                 self._connected = await connect_async(self._settings)
             return self._connected
 
-    async def insert(self, table: str, rows: Sequence[tuple[Any, ...]], token: str) -> None:
+    async def insert(
+        self,
+        table: str,
+        rows: Sequence[tuple[Any, ...]],
+        token: str,
+        most_rows: int = MAX_INSERT_ROWS,
+    ) -> None:
         """Insert rows, values in the order of `schemas.rows`; returns when all are there.
 
-        A token stands for these very rows. Raises RowsRefused.
+        A block has `most_rows`. A token stands for these very rows. Raises RowsRefused.
         """
-        for at in range(0, len(rows), MAX_INSERT_ROWS):
-            part = rows[at : at + MAX_INSERT_ROWS]
+        for at in range(0, len(rows), most_rows):
+            part = rows[at : at + most_rows]
             # One thread more: the event loop goes on, and serialising is mostly C.
             body = await asyncio.to_thread(_body, table, part)
             await self._until_there(table, body, f"{token}/{at}")

@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
+from pipeline.agents.settled.changes import members
 from pipeline.agents.settled.partition_work import BACKOFF_S, PartitionWork, Taken
 from pipeline.sinks import redis as redis_sink
 from pipeline.sinks.clickhouse import ClickHouseSink
@@ -104,16 +105,18 @@ class Flush:
     async def _commit(self, one: Taken) -> None:
         """Write state and watermark of a partition."""
         work = one.work
+        commands = one.writes.commands
+        if changed := members(commands):
+            commands = [*commands, ("SADD", work.changed_key, *changed)]
         try:
             await self._until_answered(
-                lambda: redis_sink.commit(
-                    self._redis, work.key, work.written, one.mark, one.writes.commands
-                )
+                lambda: redis_sink.commit(self._redis, work.key, work.written, one.mark, commands)
             )
         except Moved as moved:
             work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
             return
-        metrics.FLUSHED.labels(self._group, "commands").inc(len(one.writes.commands))
+        work.changes += len(changed)
+        metrics.FLUSHED.labels(self._group, "commands").inc(len(commands))
         metrics.APPLIED_SLOTS.labels(self._group).inc(len(one.entries))
         metrics.WATERMARK_SLOT.labels(self._group, work.tp.partition).set(one.mark.slot)
         await work.wrote(one)

@@ -34,6 +34,7 @@ from pipeline.agents import metrics
 from pipeline.agents.context import Context
 from pipeline.agents.poison import undecoded
 from pipeline.agents.settled.books import Books, Open, Writes
+from pipeline.agents.settled.checkpoints import Checkpoints
 from pipeline.agents.settled.flush import Flush
 from pipeline.agents.settled.partition_work import (
     BACKOFF_S,
@@ -90,6 +91,15 @@ class Lane:
         self._flush = Flush(
             group, context.redis, context.clickhouse, lambda: list(self._works.values())
         )
+        self._checkpoints = Checkpoints(
+            group,
+            context.redis,
+            context.clickhouse,
+            context.settings.books_checkpoint_s,
+            self._flush.lock,
+            self._works.values,
+            self._tag,
+        )
         self._background: list[asyncio.Task[None]] = []
         self._room = asyncio.Event()
         self._handing_over = False
@@ -101,7 +111,8 @@ class Lane:
         """Take messages, for ever."""
         if not self._background:  # Faust starts an agent again after a rebalance
             self._background = [
-                asyncio.create_task(self._or_stop(work)) for work in (self._flush.run, self._look)
+                asyncio.create_task(self._or_stop(work))
+                for work in (self._flush.run, self._look, self._checkpoints.run)
             ]
         async for event in stream.events():
             await self._or_stop(self._take, event.message, event.value)
@@ -233,8 +244,14 @@ class Lane:
         """Open the books of a partition and keep them going, again where they are not right."""
         progress = self._context.progress
         while True:
+            tag = self._tag(tp.partition)
             work = PartitionWork(
-                tp, self._key(tp.partition), progress.consumer, self._room.set, self._first_from
+                tp,
+                redis_keys.WATERMARK.make(tag=tag, group=self._group),
+                redis_keys.CHANGED.make(tag=tag, group=self._group),
+                progress.consumer,
+                self._room.set,
+                self._first_from,
             )
             await self._open(work)
             at = await progress.consumer.position(tp) if first_offset is None else first_offset
@@ -260,16 +277,17 @@ class Lane:
                 progress.rewind(tp)
                 self._room.set()
 
-    def _key(self, partition: int) -> str:
+    def _tag(self, partition: int) -> str:
         by_mint = self._topic.key == "mint"
-        tag_of = redis_keys.tag_of_mints if by_mint else redis_keys.tag_of_wallets
-        return redis_keys.WATERMARK.make(tag=tag_of(partition), group=self._group)
+        return (redis_keys.tag_of_mints if by_mint else redis_keys.tag_of_wallets)(partition)
 
     async def _open(self, work: PartitionWork) -> None:
         backoff = Backoff(*BACKOFF_S)
         while True:
             try:
                 watermark = await read_watermark(self._context.redis, work.key)
+                if watermark is None:
+                    await self._checkpoints.begin(work)
                 await work.open(watermark, self._open_books)
             except RedisError as error:
                 if not transient(error):

@@ -94,6 +94,7 @@ class PartitionWork:
 
     tp: TopicPartition
     key: str  # of its watermark
+    changed_key: str  # names what changed since the last checkpoint
     consumer: GroupConsumer
     made_room: Callable[[], None]  # less waits than before
     first_from: Callable[[TopicPartition, int], Awaitable[int | None]]  # of the log, KafkaError
@@ -103,6 +104,7 @@ class PartitionWork:
     unwritten_events: int = 0
     reopen: str | None = None  # why, when it is to be opened again
     paused: bool = False
+    changes: int = 0  # values written since the last checkpoint, at most
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _books: Books | None = None
     _expected: int = 0  # offset of the next message

@@ -15,6 +15,9 @@ from tests.support.systems import running_stores
 
 Serve = Callable[..., AbstractContextManager[Served]]
 
+# What a request may take here: a machine under load is slow, and most tests ask what is answered.
+PATIENT_S = 60.0
+
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
@@ -32,7 +35,7 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
 
     def start(**changed: object) -> AbstractContextManager[Served]:
         folder = tmp_path_factory.mktemp("api")
-        return served(stores.model_copy(update=changed), folder)
+        return served(stores.model_copy(update={"api_timeout_s": PATIENT_S, **changed}), folder)
 
     return start
 
@@ -78,7 +81,8 @@ def serve_simulation(
 
     def start(**changed: object) -> AbstractContextManager[Served]:
         folder = tmp_path_factory.mktemp("api")
-        return served(simulation.settings.model_copy(update=changed), folder)
+        patient = {"api_timeout_s": PATIENT_S, **changed}
+        return served(simulation.settings.model_copy(update=patient), folder)
 
     return start
 

@@ -44,6 +44,24 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(960)
+def test_a_redis_that_lost_all_is_rebuilt_to_the_same() -> None:
+    options = ["--seed", "13", "--minutes", "0.5", "--rate", "60", "--kill", "redis-lost"]
+    run = subprocess.run(
+        [*CHAOS, *options, "--kill", "pnl", "--no-replay", "--no-rebuild"],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    report = json.loads(run.stdout)
+    assert run.returncode == 0, run.stderr[-4000:] + run.stdout
+    assert report["kills"]["redis-lost"]
+    assert report["differences"] == report["gap_slots"] == 0
+    assert report["swaps"] > 500
+    assert not report["crashes"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_ends_it_is_left_neither_processes_nor_files(
     number: signal.Signals, tmp_path: Path

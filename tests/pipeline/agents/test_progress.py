@@ -9,6 +9,8 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.redis.client import connect
+from infra.settings import Settings
 from pipeline.agents.progress import NEXT_TO_NOTHING_BATCHES, Partition, Progress
 from pipeline.agents.settled.lane import NEXT_TO_NOTHING_SLOTS, Lane
 from schemas.topics import LIVE, SETTLED_BY_MINT
@@ -56,7 +58,10 @@ async def test_live_is_ready_with_what_waits_for_its_prices(app):
 
 async def test_a_settled_group_is_ready_when_no_partition_lacks_more_than_a_few_slots(app):
     progress = Progress(app, "market")
-    context = SimpleNamespace(progress=progress, redis=None, clickhouse=None)
+    settings = Settings(_env_file=None)
+    context = SimpleNamespace(
+        progress=progress, settings=settings, redis=connect(settings), clickhouse=None
+    )
     Lane(app, context, "market", SETTLED_BY_MINT, None)
     few = NEXT_TO_NOTHING_SLOTS
     assert 1 < few < 25

@@ -8,24 +8,30 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
+from infra.clickhouse.client import connect as clickhouse_client
 from infra.clickhouse.embedded import server as clickhouse
 from infra.clickhouse.migrations import migrate
 from infra.kafka import client, topics
 from infra.local.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
+from infra.settings import Settings
+from pipeline.agents.settled import restore
+from pipeline.rebuild import Rebuild
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
 from tests.support.agents.committing import until_committed
-from tests.support.systems import Mortal, bound
+from tests.support.systems import Mortal, bound, running_clickhouse
 from tests.support.waiting import eventually_async
 
 COUNTING = Path(systems.__file__).parent / "agents/counting.py"
@@ -188,6 +194,26 @@ class Workers:
         """Wait until Kafka knows that all is applied: a restart reads on from there."""
         await until_committed(self.settings, f"soltape-{self.group}", SETTLED_BY_MINT)
 
+    def has_checkpoints(self, slot):
+        """Return whether ClickHouse has the books of each partition as of a slot."""
+        with closing(clickhouse_client(self.settings)) as client:
+            marks = [restore.checkpoint_of(client, books) for books in self.books()]
+        return all(mark is not None and mark.slot == slot for mark in marks)
+
+    def books(self):
+        return [
+            restore.Books(self.group, partition, redis_keys.tag_of_mints(partition))
+            for partition in PARTITIONS
+        ]
+
+    async def rebuild(self):
+        """Do for this group what `soltape rebuild` does for those that there are."""
+        with closing(clickhouse_client(self.settings)) as client:
+            for books in self.books():
+                place = TopicPartition(SETTLED_BY_MINT.name, books.partition)
+                work = Rebuild(self.settings, self.redis, client, books, place)
+                await work.run(from_log=False, accept_loss=False)
+
     @property
     def log(self):
         return self.log_file.read_text()
@@ -215,9 +241,21 @@ async def lane(broker):
     return lane
 
 
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory):
+    """The address of a ClickHouse with our tables, of all groups there are."""
+    folder = tmp_path_factory.mktemp("tables")
+    with running_clickhouse(folder) as port:
+        address = f"http://127.0.0.1:{port}"
+        migrate(Settings(_env_file=None, soltape_data=folder, clickhouse_url=address))
+        yield address
+
+
 @pytest.fixture
-async def workers(broker, redis_server, tmp_path):
-    settings = broker.settings.model_copy(update={"redis_url": redis_server.process.address})
+async def workers(broker, redis_server, tables, tmp_path):
+    settings = broker.settings.model_copy(
+        update={"redis_url": redis_server.process.address, "clickhouse_url": tables}
+    )
     workers = Workers(settings, tmp_path / "workers.log")
     workers.log_file.touch()
     yield workers

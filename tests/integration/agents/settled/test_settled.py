@@ -101,12 +101,29 @@ async def test_redis_without_its_last_second_is_computed_again(
 
 @embedded
 @pytest.mark.slow
-async def test_an_empty_redis_is_filled_from_the_beginning_of_the_log(lane, workers):
-    workers.start()
+@pytest.mark.parametrize("checkpoint_s", ["1", "3600"])
+async def test_an_empty_redis_is_rebuilt_from_the_checkpoint_and_the_log(
+    lane, workers, checkpoint_s
+):
+    workers.start(BOOKS_CHECKPOINT_S=checkpoint_s)
     lane.send(10)
     await workers.until_applied(lane)
     await workers.until_committed()
+    if checkpoint_s == "1":
+        await eventually_async(lambda: workers.has_checkpoints(lane.slot), lambda: workers.log, 60)
+    lane.send(7)
+    await workers.until_applied(lane)
     await workers.redis.flushall()
+    child = workers.running[-1]
+    await asyncio.to_thread(child.wait, 60)
+    assert child.returncode == 70
+    assert "run `soltape rebuild" in workers.log
+    again = workers.start()  # not by itself, however often
+    await asyncio.to_thread(again.wait, 120)
+    assert again.returncode == 70
+    await workers.rebuild()
+    workers.start()
+    lane.send(5)
     await workers.until_applied(lane)
 
 

@@ -84,7 +84,7 @@ async def opened(watermark=None, log=None):
     """A partition with its books; `work.books`, `work.finished` tell what became of it."""
     books = Recording()
     log = log or Log()
-    work = PartitionWork(TP, "wm", log, lambda: None, log.first_from)
+    work = PartitionWork(TP, "wm", "changed", log, lambda: None, log.first_from)
 
     async def open_books(partition):
         assert partition == TP.partition

@@ -1,0 +1,183 @@
+"""The books of a partition from ClickHouse back to Redis, as of their last checkpoint.
+
+The watermark is written last: until then no agent takes what is there for books, and a restore
+that was interrupted begins again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+from clickhouse_connect.driver.client import Client
+from redis.asyncio import Redis
+
+from infra.redis.client import ask
+from pipeline.agents.settled.changes import ALL_TRACKED
+from pipeline.agents.settled.checkpoint_rows import books_keys
+from pipeline.sinks.redis import Watermark
+from schemas import redis_keys
+from schemas.rows import BOOK_CHECKPOINTS
+
+VALUES_AT_ONCE: Final = 1_000  # of a command
+COMMANDS_AT_ONCE: Final = 1_000
+ROWS_AT_ONCE: Final = 50_000
+
+_WHERE: Final = "agent_group = {group:String} AND partition = {partition:UInt16}"
+_WATERMARK: Final = (
+    f"SELECT value FROM {BOOK_CHECKPOINTS.name} FINAL "  # noqa: S608
+    f"WHERE {_WHERE} AND key = '' AND kind = 'watermark'"
+)
+_ROWS: Final = (
+    f"SELECT key, toInt8(kind), field, value, slot FROM {BOOK_CHECKPOINTS.name} FINAL "  # noqa: S608
+    f"WHERE {_WHERE} AND key >= {{key:String}} AND (key, toInt8(kind), field) > "
+    "({key:String}, {kind:Int8}, unhex({field:String})) "
+    "ORDER BY key, toInt8(kind), field LIMIT {limit:UInt32}"
+)
+_RESET, _GONE, _TRIMMED, _STRING, _HASH, _SET, _ZSET = range(3, 10)  # of the column `kind`
+_ADDS: Final = {_HASH: "HSET", _SET: "SADD", _ZSET: "ZADD"}
+
+Row = tuple[bytes, int, bytes, bytes, int]  # key, kind, field, value, slot
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The place of one group's books of a partition."""
+
+    group: str
+    partition: int
+    tag: str
+
+    @property
+    def watermark(self) -> str:
+        """The key of the watermark."""
+        return redis_keys.WATERMARK.make(tag=self.tag, group=self.group)
+
+    @property
+    def changed(self) -> str:
+        """The key of what changed since the last checkpoint."""
+        return redis_keys.CHANGED.make(tag=self.tag, group=self.group)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of queries."""
+        return {"group": self.group, "partition": self.partition}
+
+
+def checkpoint_of(client: Client, books: Books) -> Watermark | None:
+    """Return the watermark of the last checkpoint, None where there is none.
+
+    Raises ClickHouseError.
+    """
+    found = client.query(_WATERMARK, parameters=books.parameters).result_rows
+    return Watermark(**orjson.loads(found[0][0])) if found else None
+
+
+async def clear(redis: Redis, books: Books) -> None:
+    """Remove the books of a partition, the watermark first; raises RedisError."""
+    taken = redis_keys.CHECKPOINTING.make(tag=books.tag, group=books.group)
+    await redis.unlink(books.watermark, books.changed, taken)
+    keys = [key for key, _ in await books_keys(redis, books.tag, books.group)]
+    for at in range(0, len(keys), COMMANDS_AT_ONCE):
+        await redis.unlink(*keys[at : at + COMMANDS_AT_ONCE])
+
+
+async def restore(
+    redis: Redis, client: Client, books: Books, progressed: Callable[[int], None]
+) -> int:
+    """Write all values of a checkpoint to Redis, the watermark not; return how many there are.
+
+    `progressed` is called with the number so far. Raises RedisError, ClickHouseError.
+    """
+    values = 0
+    waiting: list[tuple[Any, ...]] = []
+    rows = _living(_rows(client, books))
+    while part := await asyncio.to_thread(lambda: list(islice(rows, ROWS_AT_ONCE))):
+        for command, count in _commands(part):
+            waiting.append(command)
+            values += count
+            if len(waiting) >= COMMANDS_AT_ONCE:
+                await ask(redis, waiting)
+                waiting = []
+        if waiting:
+            await ask(redis, waiting)
+            waiting = []
+        progressed(values)
+    return values
+
+
+async def finish(redis: Redis, books: Books, mark: Watermark, now_ms: int) -> None:
+    """Write the watermark: from here on these are the partition's books. Raises RedisError."""
+    async with redis.pipeline(transaction=True) as pipe:
+        pipe.sadd(books.changed, ALL_TRACKED)
+        values = mark._asdict() | {"at_ms": now_ms, "begun": now_ms}
+        pipe.hset(books.watermark, items=[each for pair in values.items() for each in pair])
+        await pipe.execute()
+
+
+def _rows(client: Client, books: Books) -> Iterator[Row]:
+    """Yield the rows of a partition by key and kind, what voids others before the others."""
+    key, kind, field = b"", _RESET - 1, b""
+    while True:
+        parameters = books.parameters | {
+            "key": key.decode(),
+            "kind": kind,
+            "field": field.hex(),
+            "limit": ROWS_AT_ONCE,
+        }
+        formats: dict[str, str | dict[str, str]]
+        formats = {"key": "bytes", "field": "bytes", "value": "bytes"}
+        found = client.query(_ROWS, parameters=parameters, column_formats=formats).result_rows
+        yield from found  # type: ignore[misc]
+        if len(found) < ROWS_AT_ONCE:
+            return
+        key, kind, field, _, _ = found[-1]
+
+
+def _living(rows: Iterable[Row]) -> Iterator[Row]:
+    """Leave out values that were voided after they were written, and what voids them."""
+    reset_slot = 0
+    current: bytes | None = None
+    gone_slot = 0
+    below = float("-inf")
+    trim_slot = 0
+    for row in rows:
+        key, kind, _, value, slot = row
+        if kind == _RESET:
+            reset_slot = slot
+            continue
+        if key != current:
+            current, gone_slot, trim_slot, below = key, 0, 0, float("-inf")
+        if slot < reset_slot:
+            continue
+        if kind == _GONE:
+            gone_slot = slot
+        elif kind == _TRIMMED:
+            below, trim_slot = float(value), slot
+        elif slot >= gone_slot and not (slot < trim_slot and float(value) < below):
+            yield row
+
+
+def _commands(rows: Iterable[Row]) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """Yield commands that write rows, and how many values each has."""
+    name, key, parts, count = "", b"", [], 0  # type: str, bytes, list[bytes], int
+    for row_key, kind, field, value, _ in rows:
+        if kind == _STRING:
+            yield ("SET", row_key, value), 1
+            continue
+        command = _ADDS[kind]
+        if parts and ((command, row_key) != (name, key) or count >= VALUES_AT_ONCE):
+            yield (name, key, *parts), count
+            parts, count = [], 0
+        name, key = command, row_key
+        if kind == _HASH:
+            parts += (field, value)
+        else:
+            parts += (field,) if kind == _SET else (value, field)
+        count += 1
+    if parts:
+        yield (name, key, *parts), count

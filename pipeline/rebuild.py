@@ -1,0 +1,210 @@
+"""`soltape rebuild`: the books of the agents back into a Redis that lost them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import click
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+from clickhouse_connect.driver.client import Client
+from redis.asyncio import Redis
+
+from infra.bench import progress
+from infra.clickhouse.client import ClickHouseError
+from infra.clickhouse.client import connect as connect_clickhouse
+from infra.clickhouse.migrations import MigrationError, migrate
+from infra.kafka.client import KafkaUnreachable
+from infra.kafka.topics import TopicsWrong, first_from
+from infra.redis.client import RedisError
+from infra.redis.client import connect as connect_redis
+from infra.settings import Settings, load
+from pipeline.agents.settled import restore
+from pipeline.agents.settled.restore import Books
+from pipeline.sinks.redis import Watermark, read_watermark
+from pipeline.status import GROUPS
+from schemas.redis_keys import tag_of_mints, tag_of_wallets
+from schemas.rows import BOOK_CHECKPOINTS
+
+UNTIL_S: Final = 600  # an answer of ClickHouse
+
+
+class CannotRebuild(Exception):
+    """The books cannot be made again as asked; the text says why and what can be done."""
+
+
+@click.command()
+@click.argument("groups", nargs=-1, type=click.Choice(sorted(GROUPS)), metavar="[GROUP]...")
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only this one; may be repeated.",
+)
+@click.option(
+    "--from-log",
+    is_flag=True,
+    help="Remove the books and have the agents compute them from the log's first message.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Begin at the log's first message even though it lacks the tape's beginning.",
+)
+def rebuild(
+    groups: tuple[str, ...], partitions: tuple[int, ...], from_log: bool, accept_loss: bool
+) -> None:
+    """Fill a Redis that lost the books of GROUPs (pnl, market, store; all if none is
+    named) from ClickHouse and the log.
+
+    An agent whose books are gone from Redis, while ClickHouse has rows of them, ends and names
+    this command. Each partition gets its last checkpoint (BOOKS_CHECKPOINT_S), and the agents read
+    what came after it from the log: nothing is lost. Partitions whose books are in Redis are left
+    alone, unless --from-log is given. Agents may run meanwhile: they wait for the watermark, which
+    is written last. A rebuild that was interrupted begins again.
+
+    A partition without a checkpoint, and any with --from-log, is computed from the log's first
+    message. Where the log no longer has the beginning of the tape that is refused: with
+    --accept-loss the slots that are missing become a gap, which health and answers name.
+
+    \b
+    What Redis had beside the books comes back by itself, or not at all:
+      last prices, live streams  with the next trades
+      names and symbols          are asked of the chain again
+      API keys                   are not in ClickHouse: `soltape keys import` from an export
+
+    \b
+    Examples:
+      soltape rebuild                           whatever is missing
+      soltape rebuild pnl --from-log            compute the books of wallets anew
+      soltape rebuild market --partition 3
+    """
+    settings = load()
+    try:
+        asyncio.run(_rebuild(settings, groups or tuple(GROUPS), partitions, from_log, accept_loss))
+    except (
+        *(CannotRebuild, ClickHouseError, MigrationError, RedisError),
+        *(KafkaUnreachable, KafkaError, TopicsWrong, TimeoutError, OSError),
+    ) as error:
+        click.echo(f"soltape: not rebuilt: {error or type(error).__name__}", err=True)
+        sys.exit(1)
+
+
+async def _rebuild(
+    settings: Settings,
+    groups: tuple[str, ...],
+    partitions: tuple[int, ...],
+    from_log: bool,
+    accept_loss: bool,
+) -> None:
+    await asyncio.to_thread(migrate, settings)
+    redis = connect_redis(settings)
+    client = await asyncio.to_thread(connect_clickhouse, settings, answer_timeout_s=UNTIL_S)
+    began = time.monotonic()
+    with closing(client):
+        try:
+            values = 0
+            for books, place in _places(groups, partitions):
+                values += await Rebuild(settings, redis, client, books, place).run(
+                    from_log=from_log, accept_loss=accept_loss
+                )
+        finally:
+            await redis.aclose()
+    took_s = time.monotonic() - began
+    click.echo(f"{values:,} values in {took_s:.1f} s")
+
+
+def _places(
+    groups: tuple[str, ...], partitions: tuple[int, ...]
+) -> Iterator[tuple[Books, TopicPartition]]:
+    for group in groups:
+        topic = GROUPS[group]
+        if wrong := [number for number in partitions if number >= topic.partitions]:
+            raise CannotRebuild(f"{group} has partitions 0 to {topic.partitions - 1}, not {wrong}")
+        tag_of = tag_of_mints if topic.key == "mint" else tag_of_wallets
+        for number in partitions or range(topic.partitions):
+            yield Books(group, number, tag_of(number)), TopicPartition(topic.name, number)
+
+
+class Rebuild:
+    """The work on one partition of a group."""
+
+    def __init__(
+        self, settings: Settings, redis: Redis, client: Client, books: Books, place: TopicPartition
+    ) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._client = client
+        self._books = books
+        self._place = place
+        self._name = f"{books.group} {books.partition}"
+
+    async def run(self, *, from_log: bool, accept_loss: bool) -> int:
+        """Rebuild it where that is needed; return how many values were written."""
+        if not from_log:
+            mark = await read_watermark(self._redis, self._books.watermark)
+            if mark is not None:
+                progress(f"{self._name}: is in Redis, at slot {mark.slot}")
+                return 0
+            mark = await asyncio.to_thread(restore.checkpoint_of, self._client, self._books)
+            if mark is not None:
+                return await self._from_checkpoint(mark)
+        await self._from_log(accept_loss)
+        return 0
+
+    async def _from_checkpoint(self, mark: Watermark) -> int:
+        await restore.clear(self._redis, self._books)
+        values = await restore.restore(
+            self._redis,
+            self._client,
+            self._books,
+            lambda so_far: progress(f"{self._name}: {so_far:,} values"),
+        )
+        await restore.finish(self._redis, self._books, mark, _now_ms())
+        found = await first_from(self._settings, self._place, mark.offset + 1)
+        lost = found is not None and found > mark.offset + 1
+        progress(
+            f"{self._name}: {values:,} values as of slot {mark.slot}; the agents go on from there"
+            + (", and record the slots after it that the log no longer has as a gap" * lost)
+        )
+        return values
+
+    async def _from_log(self, accept_loss: bool) -> None:
+        first = await first_from(self._settings, self._place, 0)
+        if first and not accept_loss:
+            raise CannotRebuild(
+                f"{self._name} has no checkpoint to start from, and the log begins at message "
+                f"{first}: what came before would be missing. With --accept-loss the agents begin "
+                "there, and the missing slots become a gap"
+            )
+        await restore.clear(self._redis, self._books)
+        await asyncio.to_thread(self._forget_checkpoint)
+        mark = Watermark(0, -1, 0)
+        if first and (before := await asyncio.to_thread(self._slot_before_tape)):
+            mark = Watermark(before, -1, 0)
+        await restore.finish(self._redis, self._books, mark, _now_ms())
+        progress(f"{self._name}: the agents compute it from the log's first message")
+
+    def _forget_checkpoint(self) -> None:
+        self._client.command(
+            f"DELETE FROM {BOOK_CHECKPOINTS.name} WHERE "  # noqa: S608
+            "agent_group = {group:String} AND partition = {partition:UInt16} AND kind != 'begun'",
+            parameters=self._books.parameters,
+            settings={"lightweight_deletes_sync": 2},
+        )
+
+    def _slot_before_tape(self) -> int:
+        """Return the slot before the tape's first, 0 where there is no tape."""
+        answer = self._client.query("SELECT min(slot), count() FROM slots")
+        [(slot, count)] = answer.result_rows
+        return max(0, int(slot) - 1) if count else 0
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
