@@ -311,6 +311,8 @@ def _enum_name(enum: EnumDescriptor) -> _Convert:
 
 def _to_json(field: FieldDescriptor) -> _Convert | None:
     """Return how a field's value becomes JSON; None: as it is."""
+    if field.is_repeated and field.message_type is None:
+        return list
     if field.is_repeated:
         return lambda messages: [message_to_json(message) for message in messages]
     if field.message_type is not None:

@@ -116,6 +116,13 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     help="simulated: chance that a slot starts an abandoned branch",
 )
 @click.option(
+    "--rolled-back",
+    type=_SHARE,
+    default=_MARKET.rolled_back,
+    show_default=True,
+    help="simulated: share of abandoned branches that were confirmed before",
+)
+@click.option(
     "--skipped",
     type=_SHARE,
     default=_MARKET.skipped,
@@ -342,6 +349,7 @@ def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
         start_slot=options["start_slot"] or slot_at(start_time_ms / 1000),
         start_time_ms=start_time_ms,
         forks=options["forks"],
+        rolled_back=options["rolled_back"],
         skipped=options["skipped"],
         failed=options["failed"],
         malformed=options["damaged"],

@@ -153,7 +153,18 @@ class History:
         self._advance(CONFIRMED, record)
         if commitment == FINALIZED:
             self._advance(FINALIZED, record)
+            self._roll_back(record)
         return record
+
+    def _roll_back(self, final: SlotRecord) -> None:
+        """Take back what was confirmed on a fork that a final slot is not on."""
+        for slot in range(final.parent_slot + 1, final.slot):
+            record = self._records.get(slot)
+            if record is not None and record.commitment == CONFIRMED:
+                record.commitment = PROCESSED
+                for transaction in record.transactions:
+                    if self._places.get(transaction.signature, (None,))[0] == slot:
+                        del self._places[transaction.signature]
 
     def _advance(self, commitment: CommitmentLevel, record: SlotRecord) -> None:
         tip = self._tips.get(commitment)

@@ -105,8 +105,8 @@ class SlotDead:
     error: str
 
 
-# A fork is two slots with the same parent, of which one is never confirmed. A skipped slot
-# never appears: the next slot's parent is the last slot that does.
+# A fork is two slots with the same parent, of which one is never finalized. It is rarely confirmed,
+# and then rolled back. A skipped slot never appears: the next slot's parent is the last that does.
 SlotEvent = (
     SlotStarted | SlotTransactions | SlotCompleted | SlotConfirmed | SlotFinalized | SlotDead
 )

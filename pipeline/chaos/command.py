@@ -43,6 +43,7 @@ LONGEST_DOWN_S: Final = 3.0
 RECOVER_S: Final = 90.0
 SETTLE_S: Final = 180.0
 CHANGES_KEPT: Final = 20
+FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class Report:
     slots: int = 0
     swaps: int = 0
     gap_slots: int = 0
+    rolled_back_slots: int = 0
     kills: dict[str, int] = field(default_factory=dict)
     crashes: list[str] = field(default_factory=list)
     differences: int = 0
@@ -328,11 +330,25 @@ class Run:
         chain = await asyncio.to_thread(truth.read, fleet.plan.truth)
         chain = [slot for slot in chain if min(numbers) <= slot.slot <= last]
         wanted = truth.without(chain, gaps, numbers)
+        rolled_back = [slot for slot in wanted if slot.rolled_back]
+        # The chain ended before anything said so of the last ones.
+        final = [slot for slot in rolled_back if slot.slot <= last - FINAL_SLOTS]
+        named = [
+            (row["first_slot"], row["last_slot"], row["wallets"])
+            for row in stored.rows["gaps"]
+            if row["reason"].startswith("rolled back")
+        ]
         oracle = await asyncio.to_thread(Oracle, wanted)
         found = await asyncio.to_thread(compare, oracle, stored)
         await missing_live(settings, wanted, found)
+        found.compared["rolled-back slot"] += len(final)
+        for slot in truth.unnamed(final, named):
+            found.add("rolled-back slot", slot, "a gap with its wallets", "none")
         report.slots = len(wanted)
-        report.gap_slots = len(chain) - len(wanted)
+        report.gap_slots = sum(not slot.rolled_back for slot in chain) - sum(
+            not slot.rolled_back for slot in wanted
+        )
+        report.rolled_back_slots = len(rolled_back)
         if self._outage and not report.gap_slots:
             found.add("gap", "outage", "slots lost", "none: the outage was too short")
         report.swaps = sum(len(tx.swaps) for slot in wanted for tx in slot.transactions)

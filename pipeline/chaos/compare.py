@@ -54,6 +54,9 @@ def compare(oracle: Oracle, stored: Stored) -> Differences:
 
 # The tape.
 
+Identity = tuple[str, int, int]
+"""Signature, event_index and slot: what a rolled-back slot had may come again in a later one."""
+
 
 def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
     """Compare slots, swaps, creations and migrations, and how many swaps each venue had."""
@@ -62,9 +65,9 @@ def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
         {slot.slot: _slot(slot, oracle.valuer.of_slot[slot.slot]) for slot in oracle.slots},
         {row["slot"]: _stored_slot(row) for row in stored.rows["slots"]},
     )
-    swaps: dict[tuple[str, int], Row] = {}
-    creations: dict[tuple[str, int], Row] = {}
-    migrations: dict[tuple[str, int], Row] = {}
+    swaps: dict[Identity, Row] = {}
+    creations: dict[Identity, Row] = {}
+    migrations: dict[Identity, Row] = {}
     for slot in oracle.slots:
         for tx in slot.transactions:
             for events, kept in (
@@ -72,7 +75,7 @@ def tape(oracle: Oracle, stored: Stored, found: Differences) -> None:
                 (tx.creations, creations),
                 (tx.migrations, migrations),
             ):
-                kept |= {(event["signature"], event["event_index"]): event for event in events}
+                kept |= {_identity(event): event for event in events}
     _venues(swaps.values(), stored, found)
     fuzzy = _reserves(swaps)
     platforms = launchpads(oracle.slots)
@@ -115,16 +118,20 @@ def _stored_slot(row: Row) -> Row:
     return {**found, "sol_usd": None if sol_usd is None else Fraction(sol_usd)}
 
 
+def _identity(event: Row) -> Identity:
+    return event["signature"], event["event_index"], event["slot"]
+
+
 def _events(
     kind: str,
-    expected: Mapping[tuple[str, int], Row],
+    expected: Mapping[Identity, Row],
     stored: Stored,
     found: Differences,
-    fuzzy: Mapping[tuple[str, int], int] | None = None,
+    fuzzy: Mapping[Identity, int] | None = None,
 ) -> None:
     """Compare the events of a table by their identity, in the columns that the truth knows."""
     table = stored.rows[f"{kind}s"]
-    rows = {(row["signature"], row["event_index"]): row for row in table}
+    rows = {_identity(row): row for row in table}
     if len(rows) != len(table):
         found.add(kind, "identity", len(rows), f"{len(table)} rows")
     wanted, got = {}, {}
@@ -142,13 +149,13 @@ def _events(
     found.maps(kind, wanted, got)
 
 
-def launchpads(slots: Iterable[Slot]) -> dict[tuple[str, int], str]:
+def launchpads(slots: Iterable[Slot]) -> dict[Identity, str]:
     """Return the launch platform of each swap's token, as far as the slots up to it name it.
 
     Its creation does. Without one, a curve names its own at each swap, and a migration names it
     for the swaps behind it.
     """
-    found: dict[tuple[str, int], str] = {}
+    found: dict[Identity, str] = {}
     created: dict[str, str] = {}
     migrated: dict[str, str] = {}
     for slot in slots:
@@ -158,8 +165,7 @@ def launchpads(slots: Iterable[Slot]) -> dict[tuple[str, int], str]:
                 mint, platform = event["mint"], event["platform"]
                 if "side" in event:
                     named = platform if event["dex"] in _CURVES else ""
-                    key = event["signature"], event["event_index"]
-                    found[key] = created.get(mint) or named or migrated.get(mint, "")
+                    found[_identity(event)] = created.get(mint) or named or migrated.get(mint, "")
                 elif platform:
                     (migrated if "from_pool" in event else created).setdefault(mint, platform)
     return found
@@ -180,7 +186,7 @@ def _swap(swap: Row) -> Row:
     }
 
 
-def _reserves(swaps: Mapping[tuple[str, int], Row]) -> dict[tuple[str, int], int]:
+def _reserves(swaps: Mapping[Identity, Row]) -> dict[Identity, int]:
     """Return by how much reserves may be more than the market knows them to be.
 
     Not more than the whole of the fee, of which a part is the protocol's.

@@ -72,6 +72,7 @@ class Chain:
             "rate": self.rate,
             "start-time-ms": midnight_ms - int(self.minutes * 30_000),
             "forks": 0.05,
+            "rolled-back": 0.3,
             "skipped": 0.04,
             "duplicates": 0.02,
             # Updates overtake each other by less than a slot, as the slot ledger takes for granted.

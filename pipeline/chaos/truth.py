@@ -31,17 +31,18 @@ class Tx:
 
 @dataclass(slots=True)
 class Slot:
-    """A slot of the canonical chain."""
+    """A slot of the canonical chain, or one that was confirmed and then rolled back."""
 
     slot: int
     parent: int
     blockhash: str
     block_time_ms: int
     transactions: list[Tx] = field(default_factory=list)  # ascending by tx_index
+    rolled_back: bool = False
 
 
 def read(path: Path) -> list[Slot]:
-    """Return the canonical slots, ascending; a last line that is cut short is left out."""
+    """Return the slots that were confirmed, ascending; a last line that is cut off is left out."""
     slots: dict[int, Slot] = {}
     found: defaultdict[int, dict[int, Tx]] = defaultdict(dict)
     with path.open("rb") as lines:
@@ -49,11 +50,19 @@ def read(path: Path) -> list[Slot]:
             if not line.endswith(b"\n"):
                 break
             row = orjson.loads(line)
-            if not row.get("canonical"):
-                continue
-            number = row["slot"]
+            number = row.get("slot")
             if row["kind"] == "slot":
-                slots[number] = Slot(number, row["parent"], row["blockhash"], row["block_time_ms"])
+                rolled_back = row.get("rolled_back", False)
+                if row["canonical"] or rolled_back:
+                    slots[number] = Slot(
+                        number,
+                        row["parent"],
+                        row["blockhash"],
+                        row["block_time_ms"],
+                        rolled_back=rolled_back,
+                    )
+                continue
+            if "canonical" not in row:
                 continue
             transactions = found[number]
             tx = transactions.get(row["tx_index"])
@@ -80,12 +89,35 @@ def read(path: Path) -> list[Slot]:
 def without(
     slots: Iterable[Slot], gaps: Collection[tuple[int, int]], had: Collection[int]
 ) -> list[Slot]:
-    """Return the slots but for those in gaps (first and last slot), if they were not had."""
+    """Return the slots but for those in gaps (first and last slot), if they were not had.
+
+    One that was rolled back had to be seen while it was confirmed.
+    """
     return [
         slot
         for slot in slots
-        if slot.slot in had or not any(first <= slot.slot <= last for first, last in gaps)
+        if slot.slot in had
+        or not (slot.rolled_back or any(first <= slot.slot <= last for first, last in gaps))
     ]
+
+
+def unnamed(slots: Iterable[Slot], gaps: Iterable[tuple[int, int, Collection[str]]]) -> list[str]:
+    """Return which rolled-back slots no gap names, or not with all wallets that traded in them.
+
+    A gap without wallets is about all of them.
+    """
+    found = []
+    of_gaps = list(gaps)
+    for slot in slots:
+        if not slot.rolled_back:
+            continue
+        traders = {swap["wallet"] for tx in slot.transactions for swap in tx.swaps}
+        if not any(
+            first <= slot.slot <= last and (not wallets or traders <= {*wallets})
+            for first, last, wallets in of_gaps
+        ):
+            found.append(f"slot {slot.slot}")
+    return found
 
 
 def _with_integers(row: dict[str, Any]) -> dict[str, Any]:

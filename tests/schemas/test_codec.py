@@ -200,7 +200,9 @@ def test_internal_batch_as_json() -> None:
         outcomes=tape_pb2.Outcomes(decoded=1, unknown=2, malformed=3),
     )
     codec.add_event(batch.events, SWAP)
-    batch.events.add(slot_gap=tape_pb2.SlotGap(first_slot=1, last_slot=2, reason="lost"))
+    batch.events.add(
+        slot_gap=tape_pb2.SlotGap(first_slot=1, last_slot=2, reason="lost", wallets=["A", "B"])
+    )
     batch.balances.add(account=bytes(32), amount_raw=2**60)
     batch.movements.add(sent_raw=7)
     batch.quotes.add(mint="Mint", lamports=2**60, amount_raw=1)
@@ -213,6 +215,7 @@ def test_internal_batch_as_json() -> None:
     assert values["sol_usd"] == 151.25
     assert values["outcomes"] == {"decoded": 1, "unknown": 2, "malformed": 3}
     assert [event["kind"] for event in values["events"]] == ["swap", "slot_gap"]
+    assert values["events"][1]["wallets"] == ["A", "B"]
     assert values["events"][0]["amount_raw"] == "2000000"
 
 

@@ -16,6 +16,7 @@ class Knobs:
     start_time_ms: int = 1_785_500_000_000
     forks: float = 0.01  # probability that a slot starts a branch that is abandoned
     dead: float = 0.2  # share of such branches of one slot that die before they are complete
+    rolled_back: float = 0.0  # share of such branches that the cluster confirms and then leaves
     relanded: float = 0.7  # share of an abandoned slot's transactions that land again
     skipped: float = 0.03  # probability that a slot has no block
     failed: float = 0.06  # share of swaps whose limit cannot be met
@@ -30,7 +31,10 @@ class Knobs:
     pools_kept: int = 400  # pools that launched coins moved to, at most
 
     def __post_init__(self) -> None:
-        for name in ("forks", "dead", "relanded", "skipped", "failed", "malformed", "rhythm"):
+        for name in (
+            *("forks", "dead", "rolled_back", "relanded", "skipped", "failed", "malformed"),
+            "rhythm",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: a share is from 0 to 1")
         if self.skipped == 1 or self.forks == 1:

@@ -120,6 +120,7 @@ class Market:
         confirmed = genesis.slot
         branch: list[tuple[_Block, list[Changes], list[Intent]]] = []
         branch_left = 0
+        is_confirmed = False  # of the branch: it is rolled back then
         slot = knobs.start_slot - 1
         while True:
             slot += 1
@@ -128,6 +129,7 @@ class Market:
                 continue
             if not branch_left and not branch and random.random() < knobs.forks:
                 branch_left = random.randint(1, min(2, knobs.confirm_after))
+                is_confirmed = random.random() < knobs.rolled_back if knobs.rolled_back else False
             on_branch = branch_left > 0
             parent = branch[-1][0] if branch else canonical[-1]
             dies = on_branch and branch_left == 1 and not branch and random.random() < knobs.dead
@@ -149,11 +151,18 @@ class Market:
             else:
                 yield end, SlotCompleted(self._header(block, parent))
             if self._truth:
-                self._truth.slot(self._header(block, parent), not on_branch, count)
+                is_rolled_back = on_branch and is_confirmed and not dies
+                header = self._header(block, parent)
+                self._truth.slot(header, not on_branch, count, is_rolled_back=is_rolled_back)
             if on_branch:
                 branch.append((block, journal, intents))
                 branch_left -= 1
                 if not branch_left:
+                    if is_confirmed and not dies:
+                        for voted in (*canonical, *(each for each, _, _ in branch)):
+                            if voted.slot > confirmed:
+                                confirmed = voted.slot
+                                yield end, SlotConfirmed(voted.slot)
                     self._abandon(branch)
                     branch.clear()
                 continue

@@ -60,6 +60,19 @@ def test_a_transaction_on_two_forks_is_found_on_the_one_that_won() -> None:
     assert kept.transaction(twice.signature, FINALIZED) is None
 
 
+def test_a_confirmed_slot_that_was_rolled_back_is_no_block_of_the_chain() -> None:
+    twice = transaction(1)
+    kept = history(*block(10, 9), *block(11, 10, twice), SlotConfirmed(10), SlotConfirmed(11))
+    for event in (*block(12, 10, twice), SlotConfirmed(12), SlotFinalized(10)):
+        kept.apply(event)
+    assert [record.slot for record in kept.blocks(0, 99, CONFIRMED)] == [10, 11, 12]
+    kept.apply(SlotFinalized(12))
+    assert [record.slot for record in kept.blocks(0, 99, CONFIRMED)] == [10, 12]
+    found = kept.transaction(twice.signature, CONFIRMED)
+    assert found is not None
+    assert found[0].slot == 12
+
+
 def test_the_oldest_slots_are_dropped() -> None:
     kept = history(max_slots=3)
     for slot in range(10, 20):

@@ -208,7 +208,12 @@ def test_a_token_is_of_the_platform_that_its_creation_then_its_curve_then_its_mi
 
     def traded(dex: str, at: int) -> dict[str, Any]:
         # The market's notes know the platform of every swap; the transaction of a pool does not.
-        return swap("a", "buy", 1, 1, at=at) | {"dex": dex, "platform": "known", "signature": "s"}
+        return swap("a", "buy", 1, 1, at=at) | {
+            "dex": dex,
+            "platform": "known",
+            "signature": "s",
+            "slot": 1,
+        }
 
     def platforms(*slots: Slot) -> list[str]:
         return [*launchpads(slots).values()]

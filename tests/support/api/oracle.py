@@ -81,7 +81,7 @@ class Known:
     burned: Counter[str] = field(default_factory=Counter)  # by mint, orphaned or not
     unsettled: list[Swap] = field(default_factory=list)  # orphaned, or after the last slot
     unseen: dict[str, Coin] = field(default_factory=dict)  # created before the first slot
-    platforms: dict[tuple[str, int], str] = field(default_factory=dict)  # by a swap's identity
+    platforms: dict[tuple[str, int, int], str] = field(default_factory=dict)  # by a swap's identity
 
     def __post_init__(self) -> None:
         self.platforms = launchpads(self.oracle.slots)

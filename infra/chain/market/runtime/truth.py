@@ -87,8 +87,18 @@ class Truth:
         if self._flows and not intent.is_vote:
             self._write({"kind": "flow", **common, **flow(tx, accounts)})
 
-    def slot(self, header: BlockHeader, canonical: bool, transactions: int) -> None:
-        """Write what became of a slot; a dead one has the header it would have had."""
+    def slot(
+        self,
+        header: BlockHeader,
+        canonical: bool,
+        transactions: int,
+        *,
+        is_rolled_back: bool = False,
+    ) -> None:
+        """Write what became of a slot; a dead one has the header it would have had.
+
+        A slot that is rolled back was confirmed before the chain left it.
+        """
         self._write(
             {
                 "kind": "slot",
@@ -97,6 +107,7 @@ class Truth:
                 "blockhash": header.blockhash,
                 "block_time_ms": header.block_time * 1_000,
                 "canonical": canonical,
+                "rolled_back": is_rolled_back,
                 "transactions": transactions,
             }
         )

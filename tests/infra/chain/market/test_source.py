@@ -8,6 +8,7 @@ import json
 import time
 from dataclasses import replace
 
+import orjson
 import pytest
 from solders.pubkey import Pubkey
 from solders.token.state import Mint as SplMint
@@ -16,7 +17,14 @@ from solders.token.state import TokenAccount as SplTokenAccount
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.market.runtime.ledger import metadata_address
 from infra.chain.market.runtime.programs import METADATA, TOKEN, TOKEN_2022, USDC, WSOL
-from infra.chain.source import SlotCompleted, SlotEvent, SlotTransactions, Source
+from infra.chain.source import (
+    SlotCompleted,
+    SlotConfirmed,
+    SlotEvent,
+    SlotFinalized,
+    SlotTransactions,
+    Source,
+)
 from schemas.solana.addresses import key
 
 pytestmark = pytest.mark.slow  # runs a market
@@ -158,3 +166,23 @@ def test_final_balances_are_written_on_request():
 def test_impossible_knobs_are_refused_by_name(knob, value):
     with pytest.raises(ValueError, match=knob.split("_")[0]):
         Knobs(**{knob: value})
+
+
+def test_a_confirmed_branch_is_rolled_back_and_never_final() -> None:
+    sink = io.BytesIO()
+    knobs = Knobs(seed=5, rate=20, forks=0.2, rolled_back=0.5, dead=0.3)
+    events = list(Market(knobs, Truth(sink)).generate(400))
+    rows = [orjson.loads(line) for line in sink.getvalue().splitlines()]
+    slots = {row["slot"]: row for row in rows if row["kind"] == "slot"}
+    confirmed = [event.slot for event in events if isinstance(event, SlotConfirmed)]
+    final = {event.slot for event in events if isinstance(event, SlotFinalized)}
+    rolled_back = {slot for slot, row in slots.items() if row["rolled_back"]}
+    assert len(rolled_back) > 10
+    assert confirmed == sorted(set(confirmed))
+    assert rolled_back <= set(confirmed)
+    assert not rolled_back & final
+    assert not any(slots[slot]["canonical"] for slot in rolled_back)
+    seen: set[int] = set()
+    for slot in confirmed:  # ancestors first
+        assert not seen or slots[slot]["parent"] in seen
+        seen.add(slot)

@@ -131,7 +131,7 @@ def _swaps(
     identities = [(swap["signature"], swap["event_index"]) for swap in told]
     assert identities == [(swap["signature"], swap["event_index"]) for swap in expected]
     for wanted, got in zip(expected, told, strict=True):
-        platform = truth.platforms[wanted["signature"], wanted["event_index"]]
+        platform = truth.platforms[wanted["signature"], wanted["event_index"], wanted["slot"]]
         compare(found, "swap", wanted["signature"], history.swap(wanted, got, platform), got)
 
 
