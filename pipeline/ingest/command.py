@@ -19,8 +19,8 @@ from infra.local.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
 from pipeline.ingest import service
+from pipeline.ingest.lane_producer import PublishFailed
 from pipeline.ingest.log_tail import LogUnreadable
-from pipeline.ingest.publisher import PublishFailed
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,11 @@ def ingest() -> None:
 
     Topics that are missing are created. There is no state to keep: after a stop or a crash,
     ingest reads the end of the settled topics and resumes with the next slot, from the node's
-    replay buffer or by getBlock from RPC_ENDPOINT. Run one ingest per Kafka cluster.
+    replay buffer or by getBlock from RPC_ENDPOINT.
+
+    One ingest per Kafka cluster writes; another one that is started is a warm standby. It takes
+    over when the first has been silent for INGEST_TAKEOVER_S, and Kafka refuses from then on
+    what the first may still send; that one becomes the standby.
 
     Metrics are on METRICS_HOST:METRICS_PORT_INGEST/metrics. Ctrl-C stops within five seconds.
     """

@@ -135,6 +135,8 @@ class Lane:
         )
         if work is None:
             return
+        if message.offset > work.expected:
+            work.pass_markers(message.offset, _parent(value))
         if not await work.wants(message.offset):
             return
         batch = await self._parsed(message, value)
@@ -357,3 +359,12 @@ class Lane:
             return self._at_elsewhere(tp)
         work = self._works.get(tp.partition)
         return None if work is None else work.at
+
+
+def _parent(value: bytes | None) -> int | None:
+    """Return the parent of a message's slot, None where it does not say."""
+    try:
+        batch = SlotBatch.FromString(value or b"")
+    except DecodeError:
+        return None
+    return batch.parent if batch.HasField("parent") else None

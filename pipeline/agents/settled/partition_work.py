@@ -155,6 +155,14 @@ class PartitionWork:
 
     # Routing.
 
+    def pass_markers(self, offset: int, parent: int | None) -> None:
+        """Expect a batch next if its parent was accepted: only transactions' markers come before.
+
+        They take offsets without being messages.
+        """
+        if parent is not None and 0 <= parent <= self._last_slot and offset > self._expected:
+            self._expected = offset
+
     async def wants(self, offset: int) -> bool:
         """Say whether a message is to be read; where one is missing before it, go back for it."""
         if offset <= self._expected:

@@ -293,6 +293,7 @@ class Node:
             yield {
                 "GEYSER_ENDPOINT": f"{'https' if tls else 'http'}://127.0.0.1:{port}",
                 "GEYSER_BACKOFF_MAX_S": "0.5",
+                "INGEST_TAKEOVER_S": "1",
                 "RPC_ENDPOINT": f"http://127.0.0.1:{rpc_port}" if self.rpc_serves else "",
             }
         finally:
@@ -355,10 +356,10 @@ def make_node() -> type[Node]:
 
 @pytest.fixture
 def make_role(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Role]]:
-    roles = []
+    roles: list[Role] = []
 
     def make(environment: dict[str, str]) -> Role:
-        role = Role(environment, tmp_path / "ingest.log")
+        role = Role(environment, tmp_path / f"ingest-{len(roles)}.log")
         roles.append(role)
         return role
 

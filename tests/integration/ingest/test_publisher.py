@@ -48,6 +48,7 @@ def leave_behind(
 
 async def settle(settings: Settings, first: int, last: int) -> int | None:
     publisher = Publisher(settings)
+    await publisher.take_over()
     publisher.continue_from(await read_log_tail(settings))
     running = asyncio.create_task(publisher.run())
     try:
