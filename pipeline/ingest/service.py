@@ -74,8 +74,10 @@ _KINDS: Final = {
 }
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Ingest until `stop` is set, then send what is buffered.
+async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) -> None:
+    """Ingest until `stop` is set, then send what is buffered; a standby while another one does.
+
+    `lacking` names the lane and why this process does not publish it, for as long as that is so.
 
     Raises KafkaUnreachable, TopicsWrong, LogUnreadable or PublishFailed.
     """
@@ -83,7 +85,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         log.info("topics created", topics=created)
     stopped = asyncio.create_task(stop.wait())
     while not stop.is_set():
-        taking = asyncio.create_task(_take_over(settings))
+        taking = asyncio.create_task(_take_over(settings, lacking))
         await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not taking.done():
             taking.cancel()
@@ -97,15 +99,16 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     stopped.cancel()
 
 
-async def _take_over(settings: Settings) -> Ingest:
+async def _take_over(settings: Settings, lacking: dict[str, str]) -> Ingest:
     """Wait while another process has the lane; return the ingest that continues it."""
     stream = Stream(settings)
     publisher: Publisher | None = None
     try:
         standby = Standby(settings, LIVE, stream.intake)
         if not await standby.is_idle():
+            lacking[LANE] = "standby: another ingest has the lane"
             log.info(
-                "standby: another ingest has the lane",
+                lacking[LANE],
                 lane=LANE,
                 takeover_after_s=settings.ingest_takeover_s,
             )
@@ -120,6 +123,7 @@ async def _take_over(settings: Settings) -> Ingest:
             await stream.close()
             stream = Stream(settings)
         metrics.TAKEOVERS.inc()
+        lacking.pop(LANE, None)
         log.info("active", lane=LANE, settled_slot=tail.settled, stream_was_warm=is_warm)
         return Ingest(settings, publisher, tail, stream)
     except BaseException:

@@ -312,10 +312,11 @@ class Role:
     def start(self) -> None:
         self.log_file.touch()
         self._started_at = len(self.log)
+        self.metrics_port = free_port()
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 bound([sys.executable, "-m", "infra.cli", "ingest"]),
-                env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(free_port())},
+                env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(self.metrics_port)},
                 stderr=log,
                 stdout=log,
                 cwd=self.log_file.parent,

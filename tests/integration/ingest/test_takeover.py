@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import aiohttp
 import pytest
 
 from schemas.proto import tape_pb2
@@ -18,6 +19,19 @@ from tests.support.waiting import eventually_async
 
 MakeNode = Callable[..., Any]
 MakeRole = Callable[[dict[str, str]], Any]
+STANDBY = "standby: another ingest has the lane"
+
+
+async def readiness(role: Any) -> tuple[int, dict[str, str]]:
+    """Return the status of a role's /ready and what it lacks."""
+    url = f"http://127.0.0.1:{role.metrics_port}/ready"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, (await answer.json(content_type=None))["lacking"]
+
+
+def head(node: Any) -> int:
+    """The highest slot that the node has sent something of."""
+    return max(slot for slot, _ in node.log)
 
 
 async def live_swaps(kafka: str) -> Counter[tuple[int, str]]:
@@ -44,15 +58,17 @@ async def test_the_standby_takes_over(
         await until_settled(kafka, node.chain[10].slot)
         second.start()
         await eventually_async(lambda: second.has_said("stream open"))
-        assert second.has_said("standby: another ingest has the lane")
-        await until_settled(kafka, node.log[-1][0] + 16)  # of which it has seen some whole
+        assert second.has_said(STANDBY)
+        assert await readiness(second) == (503, {"transactions": STANDBY})
+        assert (await readiness(first))[0] == 200
+        await until_settled(kafka, head(node) + 16)  # of which it has seen some whole
         first.process.send_signal(number)
-        head = node.log[-1][0]
+        reached = head(node)
         await eventually_async(lambda: second.has_said("active "), lambda: second.log)
         if number is signal.SIGSTOP:
             first.process.send_signal(signal.SIGCONT)
             await eventually_async(lambda: first.has_said("the lane is lost: standby"))
-            await eventually_async(lambda: first.has_said("standby: another ingest has the lane"))
+            await eventually_async(lambda: first.has_said(STANDBY))
             assert "old epoch" in first.log
         node.go_on.set()
         await live
@@ -67,7 +83,7 @@ async def test_the_standby_takes_over(
     continued = int(re.findall(r"active .*settled_slot=(\d+)", second.log)[-1])
     swaps = await live_swaps(kafka)
     again = {slot for (slot, _), times in swaps.items() if times > 1}
-    assert all(continued < slot <= head + 1 for slot in again), (continued, again, head)
+    assert all(continued < slot <= reached + 1 for slot in again), (again, reached)
     assert max(swaps.values()) <= 2
     begun = min(slot for slot, _ in swaps)
     expected = {(slot, signature) for slot, some in node.expected(begun) for signature, _ in some}

@@ -337,3 +337,17 @@ async def test_while_much_is_unwritten_no_more_is_applied():
         await work.wrote(await work.take())
         await settle()
         assert books.applied == [10, 11, 12, 13, 14]
+
+
+async def test_offsets_of_markers_are_passed_where_the_parent_was_accepted():
+    log = Log()
+    async with opened(Watermark(4, 0, 0), log) as (work, books, _):
+        work.pass_markers(3, parent=4)
+        assert await offer(work, message(3, 5, parent=4))
+        work.pass_markers(6, parent=6)  # 6 has not come: it is missing, not a marker
+        assert not await offer(work, message(6, 7, parent=6))
+        work.pass_markers(6, parent=None)
+        assert not await offer(work, message(6, 7))
+        await settle()
+        assert books.applied == [5]
+        assert LOST == []
