@@ -84,8 +84,9 @@ async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) 
     if created := await topics.create(settings):
         log.info("topics created", topics=created)
     stopped = asyncio.create_task(stop.wait())
+    was_fenced = False
     while not stop.is_set():
-        taking = asyncio.create_task(_take_over(settings, lacking))
+        taking = asyncio.create_task(_take_over(settings, lacking, was_fenced=was_fenced))
         await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not taking.done():
             taking.cancel()
@@ -94,18 +95,23 @@ async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) 
         try:
             await taking.result().run(stop)
         except LaneLost as lost:
+            was_fenced = True
             metrics.LANES_LOST.inc()
             log.warning("the lane is lost: standby", lane=LANE, reason=str(lost))
     stopped.cancel()
 
 
-async def _take_over(settings: Settings, lacking: dict[str, str]) -> Ingest:
-    """Wait while another process has the lane; return the ingest that continues it."""
+async def _take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: bool) -> Ingest:
+    """Wait while another process has the lane; return the ingest that continues it.
+
+    One that was fenced waits in any case: the other may not have written yet, and two that
+    start together would fence each other in turns.
+    """
     stream = Stream(settings)
     publisher: Publisher | None = None
     try:
         standby = Standby(settings, LIVE, stream.intake)
-        if not await standby.is_idle():
+        if was_fenced or not await standby.is_idle():
             lacking[LANE] = "standby: another ingest has the lane"
             log.info(
                 lacking[LANE],

@@ -103,3 +103,25 @@ async def test_a_lone_ingest_waits_for_nobody(
         assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
     assert "standby" not in role.log
     await check_lanes(kafka, node)
+
+
+@pytest.mark.slow
+async def test_two_that_start_together_come_to_one_producer(
+    kafka: str, make_node: MakeNode, make_role: MakeRole
+) -> None:
+    node = make_node(seed=10, slots=200, held_slots=40)
+    async with node.serve() as environment:
+        environment |= {"KAFKA_BOOTSTRAP": kafka, "INGEST_TAKEOVER_S": "20"}
+        roles = [make_role(environment) for _ in range(2)]
+        live = asyncio.create_task(node.live())
+        for role in roles:
+            role.start()
+        await eventually_async(lambda: any(role.has_said(STANDBY) for role in roles))
+        node.go_on.set()
+        await live
+        await until_settled(kafka, node.canonical[-1].slot)
+        for role in roles:
+            assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
+    assert sum(role.log.count("the lane is lost") for role in roles) <= 1
+    await check_lanes(kafka, node)
+    assert await gaps(kafka) == []
