@@ -215,7 +215,7 @@ class LaneProducer:
         on_ack()
 
     def _on_error(self, error: KafkaError) -> None:
-        """Hear of librdkafka's state; it retries whatever is not fatal."""
+        """Take an error of librdkafka, which retries what is not fatal."""
         if error.fatal():
             self._refused(f"lane {self._lane}", error)
         elif error.code() != KafkaError._ALL_BROKERS_DOWN:

@@ -122,7 +122,7 @@ async def _take_over(settings: Settings, lacking: dict[str, str], *, was_fenced:
             log.warning("the other ingest is silent: taking over", lane=LANE)
         publisher = Publisher(settings)
         await publisher.take_over()
-        tail = await read_log_tail(settings)  # which nobody else continues from here on
+        tail = await read_log_tail(settings)  # final: the older producer is fenced
         publisher.continue_from(tail)
         is_warm = standby.hand_over(tail.settled)
         if not is_warm:

@@ -2,8 +2,8 @@
 
 What another process writes is the sign that it is alive: the lane's log grows with every slot. When
 it has not grown for INGEST_TAKEOVER_S although the chain goes on, the standby takes over. That only
-decides when; that two never write at once is the epoch's matter (`lane_producer`), so a wrong guess
-costs a restart and nothing else.
+decides when. The epoch (`lane_producer`) keeps two from writing at once, so a wrong guess costs a
+restart and nothing else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Standby:
         self._alone_since: float | None = None  # first sign of the chain since the log grew
 
     async def is_idle(self) -> bool:
-        """Return whether nobody has written for INGEST_TAKEOVER_S."""
+        """Return whether no record came for INGEST_TAKEOVER_S."""
         self._ends = await topics.end_offsets(self._settings, self._pulse)
         last = await topics.last_records(self._settings, self._pulse)
         newest_ms = max((record.timestamp for record in last.values()), default=0)

@@ -120,7 +120,7 @@ async def test_offsets_that_the_log_does_not_have_are_no_hole(store):
     await writer.flush()
     second = await epoch_of(store)
     assert second != first
-    writer.batch(7)  # nobody knows
+    writer.batch(7)  # Kafka does not answer
     await writer.flush()
     assert await epoch_of(store) not in (first, second)
     assert asked == [(3, 1, 2), (3, 4, 5), (3, 6, 7)]
