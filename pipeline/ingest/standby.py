@@ -121,7 +121,9 @@ class Standby:
                             return
                         await asyncio.sleep(LOOK_S)
             except (KafkaError, KafkaUnreachable, TopicsWrong, TimeoutError) as error:
-                log.warning("cannot see the log's end", reason=str(error) or "no answer in time")
+                if self._ends is not None:  # once an outage
+                    reason = str(error) or "no answer in time"
+                    log.warning("cannot see the log's end: waiting for Kafka", reason=reason)
                 self._ends = None
                 await asyncio.sleep(LOOK_S)
 
