@@ -141,6 +141,9 @@ class Settings(BaseSettings):
         le=100_000,
         description="unsettled slots held before the missing ones become a gap",
     )
+    ingest_takeover_s: float = Field(
+        5.0, ge=0.5, le=60, description="silence of another ingest after which a standby takes over"
+    )
 
     # Kafka.
     kafka_bootstrap: Brokers = Field("127.0.0.1:9092", description="host:port[,host:port]")

@@ -63,6 +63,7 @@ def aiokafka_consumer(settings: Settings) -> dict[str, Any]:
     return aiokafka_client(settings) | {
         "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
+        "isolation_level": "read_uncommitted",  # the lanes' transactions only fence
         "session_timeout_ms": int(settings.kafka_session_timeout_s * 1000),
         "heartbeat_interval_ms": int(settings.kafka_session_timeout_s * 1000 / 3),
         "fetch_max_wait_ms": settings.kafka_fetch_wait_ms,

@@ -222,8 +222,10 @@ async def _records(
                         break
                     if start.time_ms is None or record.timestamp >= start.time_ms:
                         yield record
-                if not follow and records[-1].offset + 1 >= every_end[partition.partition]:
-                    ends.pop(partition, None)
+            if not follow:  # the end may be a transaction's marker, which is no record
+                for partition in list(ends):
+                    if await consumer.position(partition) >= every_end[partition.partition]:
+                        del ends[partition]
             if fetched:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _SILENCE_S:

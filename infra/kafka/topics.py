@@ -81,18 +81,25 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
         starts = await consumer.beginning_offsets(places)
         stops = await consumer.end_offsets(places)
         waiting = {place for place in places if stops[place] > starts[place]}
+        begins = {place: stops[place] - 1 for place in waiting}
         for place in waiting:
-            consumer.seek(place, stops[place] - 1)
+            consumer.seek(place, begins[place])
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
         while waiting:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic.name}: no record at the end of {_numbers(waiting)}")
             fetched = await consumer.getmany(*waiting, timeout_ms=500)
-            for place, records in fetched.items():
-                last[place.partition] = records[-1]
-                if records[-1].offset + 1 >= consumer.highwater(place):
+            last |= {place.partition: records[-1] for place, records in fetched.items()}
+            for place in list(waiting):
+                if await consumer.position(place) < (consumer.highwater(place) or stops[place]):
+                    continue
+                if place.partition in last or begins[place] == starts[place]:
                     waiting.discard(place)
                     consumer.pause(place)
+                else:  # transactions end on markers: there are no records but before them
+                    back = 2 * (stops[place] - begins[place])
+                    begins[place] = max(starts[place], stops[place] - back)
+                    consumer.seek(place, begins[place])
     return last
 
 
@@ -111,6 +118,24 @@ async def first_from(settings: Settings, place: TopicPartition, offset: int) -> 
         async with asyncio.timeout(client.REQUEST_TIMEOUT_S):
             record = await consumer.getone(place)
     return int(record.offset)
+
+
+async def has_none_between(
+    settings: Settings, place: TopicPartition, first: int, offset: int
+) -> bool:
+    """Return whether the log has no record from `first` to the record at `offset`.
+
+    Transactions' markers take offsets that no record has. Raises aiokafka's KafkaError, and
+    TimeoutError where the partition does not answer.
+    """
+    async with reader(settings, fetch_max_wait_ms=200) as consumer:
+        consumer.assign([place])
+        if first < (await consumer.beginning_offsets([place]))[place]:
+            return False  # what was there is gone
+        consumer.seek(place, first)
+        async with asyncio.timeout(client.REQUEST_TIMEOUT_S):
+            record = await consumer.getone(place)
+    return bool(record.offset == offset)
 
 
 async def partitions(settings: Settings, *wanted: Topic) -> list[TopicPartition]:

@@ -53,11 +53,7 @@ async def skipped(settings: Settings, watch: Watch) -> None:
     """
     for group in SETTLED_GROUPS:
         lane = _TOPICS[group][0]
-        places = await topics.partitions(settings, lane)
-        async with topics.reader(settings) as consumer:
-            begins = await consumer.beginning_offsets(places)
-            ends = await consumer.end_offsets(places)
-        messages = sum(ends[place] - begins[place] for place in places)
+        messages = sum([1 async for _ in topics.records_so_far(settings, lane)])
 
         async def done(group: str = group, lane: Topic = lane, messages: int = messages) -> bool:
             passed = await watch.metric(group, SKIPPED, topic=lane.name)

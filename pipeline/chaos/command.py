@@ -25,7 +25,7 @@ from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
 from pipeline.chaos.compare import Oracle, compare
 from pipeline.chaos.differences import Differences
-from pipeline.chaos.fleet import GROUPS, OUTAGE_S, SYSTEMS, Broker, Chain, Fleet, plan
+from pipeline.chaos.fleet import GROUPS, OUTAGE_S, SYSTEMS, Broker, Chain, Fleet, Plan, plan
 from pipeline.chaos.live import missing_live
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
@@ -112,6 +112,11 @@ class Report:
     is_flag=True,
     help="First keep ingest down for longer than the chain remembers: gaps must tell what is lost.",
 )
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Run a second ingest; half of what hits one is a pause longer than a takeover.",
+)
 @click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
 @click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
 @click.option(
@@ -129,6 +134,7 @@ def chaos(
     rate: float,
     workers: int,
     outage: bool,
+    standby: bool,
     replay: bool,
     rebuild: bool,
     only: tuple[str, ...],
@@ -152,7 +158,9 @@ def chaos(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
-    run = Run(folder, report, outage=outage, replay=replay, rebuild=rebuild, only=only)
+    run = Run(
+        folder, report, outage=outage, standby=standby, replay=replay, rebuild=rebuild, only=only
+    )
     try:
         asyncio.run(run.all())
     except Exception as error:  # whatever it is: what has been found so far is told
@@ -178,6 +186,7 @@ class Run:
         report: Report,
         *,
         outage: bool,
+        standby: bool,
         replay: bool,
         rebuild: bool,
         only: tuple[str, ...],
@@ -185,6 +194,7 @@ class Run:
         self._folder = folder
         self._report = report
         self._outage = outage
+        self._standby = standby
         self._replay = replay
         self._rebuild = rebuild
         self._cards = [
@@ -199,12 +209,14 @@ class Run:
         report = self._report
         chain = Chain(report.seed, report.rate, report.minutes, forgets=self._outage)
         broker: Any = report.broker
-        planned = await asyncio.to_thread(plan, self._folder, chain, broker, report.workers)
+        planned = await asyncio.to_thread(
+            plan, self._folder, chain, broker, report.workers, standby=self._standby
+        )
         fleet, watch = Fleet(planned), Watch(planned)
         try:
             progress(f"{self._folder}: starting")
             await fleet.start("kafka", "clickhouse", "redis")
-            await fleet.start(*planned.workers, "ingest", "chain")
+            await fleet.start(*planned.workers, *planned.ingests, "chain")
             await self._first_slots(watch)
             if self._outage:
                 await self._lose_slots(fleet, watch)
@@ -227,9 +239,10 @@ class Run:
     async def _lose_slots(self, fleet: Fleet, watch: Watch) -> None:
         progress(f"ingest is down for {OUTAGE_S:.0f} s, longer than the chain remembers")
         before = await watch.standing("ingest")
-        await fleet.kill("ingest")
+        for name in fleet.plan.ingests:
+            await fleet.kill(name)
         await asyncio.sleep(OUTAGE_S)
-        await fleet.start("ingest")
+        await fleet.start(*fleet.plan.ingests)
         await watch.recovered(before, RECOVER_S)
 
     # Under fire.
@@ -239,10 +252,13 @@ class Run:
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < report.minutes * 60:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
-            roles = self._choose(fleet.plan.workers)
+            roles = self._choose(fleet.plan)
             if REDIS_LOST in roles:
                 progress(f"{elapsed:5.0f} s: Redis loses all it has")
                 await self._lose_redis(fleet, watch)
+                continue
+            if self._standby and roles[0] in fleet.plan.ingests and self._random.random() < 0.5:
+                await self._pause(fleet, watch, roles[0])
                 continue
             before = {role: await watch.standing(role) for role in roles}
             progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
@@ -278,7 +294,17 @@ class Run:
         await watch.recovered(before, RECOVER_S)
         self._report.kills[REDIS_LOST] = self._report.kills.get(REDIS_LOST, 0) + 1
 
-    def _choose(self, workers: dict[str, str]) -> list[str]:
+    async def _pause(self, fleet: Fleet, watch: Watch, role: str) -> None:
+        """Pause an ingest until the other one publishes; then its writes must be refused."""
+        before = await watch.standing(role)
+        progress(f"        SIGSTOP {role}")
+        with fleet.paused(role):
+            await asyncio.sleep(fleet.plan.settings.ingest_takeover_s)
+            await watch.recovered(before, RECOVER_S)
+        name = f"{role} paused"
+        self._report.kills[name] = self._report.kills.get(name, 0) + 1
+
+    def _choose(self, planned: Plan) -> list[str]:
         """Deal one role or two; of a group any of its processes."""
         count = 1 + (self._random.random() < PAIRS)
         chosen: dict[str, str] = {}  # role -> process
@@ -287,7 +313,9 @@ class Run:
                 self._deck = list(self._cards)
                 self._random.shuffle(self._deck)
             role = self._deck.pop()
-            names = [name for name, group in workers.items() if group == role] or [role]
+            names = [name for name, group in planned.workers.items() if group == role] or [role]
+            if role == "ingest":
+                names = list(planned.ingests)
             chosen.setdefault(role, self._random.choice(names))
         return list(chosen.values())
 
@@ -370,7 +398,7 @@ class Run:
     async def _again(self, fleet: Fleet, watch: Watch, last: int) -> None:
         report, settings = self._report, fleet.plan.settings
         before = await stores.fingerprint(settings)
-        await fleet.end("ingest", *fleet.plan.workers)
+        await fleet.end(*fleet.plan.ingests, *fleet.plan.workers)
         if self._replay:
             progress("reading the log onto the finished stores")
             await again.rewind(settings, watch)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -50,6 +51,7 @@ class Plan:
     processes: dict[str, Process] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
     workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
+    ingests: tuple[str, ...] = ("ingest",)  # of which one publishes
 
 
 @dataclass(slots=True)
@@ -92,10 +94,13 @@ class Chain:
         return command
 
 
-def plan(folder: Path, chain: Chain, broker: Broker, workers: int = 1) -> Plan:
+def plan(
+    folder: Path, chain: Chain, broker: Broker, workers: int = 1, *, standby: bool = False
+) -> Plan:
     """Decide what is run where: everything on this machine, at ports that are free now.
 
-    So many processes share the partitions of each group that keeps books.
+    So many processes share the partitions of each group that keeps books. With `standby` there is
+    a second ingest.
 
     Raises ApacheUnavailable.
     """
@@ -119,14 +124,16 @@ def plan(folder: Path, chain: Chain, broker: Broker, workers: int = 1) -> Plan:
         planned.workers[group] = group
         if group != "live":
             planned.workers |= {f"{group}-{n}": group for n in range(2, workers + 1)}
+    planned.ingests = ("ingest", "ingest-2") if standby else ("ingest",)
     roles: dict[str, Sequence[str]] = {
         "chain": chain.command(planned.truth),
-        "ingest": (*_SOLTAPE, "ingest"),
+        **dict.fromkeys(planned.ingests, (*_SOLTAPE, "ingest")),
         **{name: (*_SOLTAPE, "agents", group) for name, group in planned.workers.items()},
     }
     for name, command in roles.items():
         port = free_port()
-        variable = {"chain": "CHAIN", "ingest": "INGEST", "live": "AGENTS"}.get(name, "BOOKS")
+        known = {"chain": "CHAIN", "live": "AGENTS", **dict.fromkeys(planned.ingests, "INGEST")}
+        variable = known.get(name, "BOOKS")
         planned.metrics[name] = f"http://{HOST}:{port}/metrics"
         processes[name] = Process(
             name=name,
@@ -206,6 +213,18 @@ class Fleet:
         """End a process with SIGKILL, and leave it dead."""
         await self._forget(name)
         self._children.pop(name).kill()
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """Pause a process, which goes on as if nothing had been."""
+        pid = self._children[name].pid
+        if pid is None:
+            raise RoleFailed(f"{name} does not run")
+        os.killpg(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(pid, signal.SIGCONT)
 
     async def end(self, *names: str) -> None:
         """Ask processes to stop, and wait for that."""

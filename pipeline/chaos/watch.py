@@ -56,7 +56,9 @@ class Watch:
     async def progress(self, role: str) -> int | None:
         """Return how far a role has come: a slot that only rises."""
         if role == "ingest":
-            return await self.metric("ingest", "soltape_ingest_published_slot")
+            name = "soltape_ingest_published_slot"
+            found = [await self.metric(each, name) for each in self._plan.ingests]
+            return max((slot for slot in found if slot is not None), default=None)
         if role == "live":
             return await self.metric("live", "soltape_agents_last_slot", group="live")
         return await self.watermark(role)
@@ -67,6 +69,8 @@ class Watch:
             return ("ingest", *GROUPS)
         if role in SYSTEMS:
             return SETTLED_GROUPS
+        if role in self._plan.ingests:
+            return ("ingest",)
         return (self._plan.workers.get(role, role),)
 
     async def standing(self, role: str) -> dict[str, int]:

@@ -19,8 +19,9 @@ from infra.local.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
 from pipeline.ingest import service
+from pipeline.ingest.lane_producer import PublishFailed
 from pipeline.ingest.log_tail import LogUnreadable
-from pipeline.ingest.publisher import PublishFailed
+from pipeline.ingest.publisher import LANE
 
 log = structlog.get_logger(__name__)
 
@@ -41,23 +42,29 @@ def ingest() -> None:
 
     Topics that are missing are created. There is no state to keep: after a stop or a crash,
     ingest reads the end of the settled topics and resumes with the next slot, from the node's
-    replay buffer or by getBlock from RPC_ENDPOINT. Run one ingest per Kafka cluster.
+    replay buffer or by getBlock from RPC_ENDPOINT.
 
-    Metrics are on METRICS_HOST:METRICS_PORT_INGEST/metrics. Ctrl-C stops within five seconds.
+    One ingest per Kafka cluster writes; another one that is started is a warm standby. It takes
+    over when the first has been silent for INGEST_TAKEOVER_S, and Kafka refuses from then on
+    what the first may still send; that one becomes the standby.
+
+    Metrics are on METRICS_HOST:METRICS_PORT_INGEST/metrics; /ready beside it answers 503 while
+    this one is a standby. Ctrl-C stops within five seconds.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, the client logs
     gc.freeze()  # what was imported stays: full collections need not walk it, 50 ms each
     settings = soltape_settings.load()
     configure_logging(settings, "ingest")
     try:
-        serve_metrics(settings, "ingest")
-        uvloop.run(_run(settings))
+        lacking = {LANE: "starting"}
+        serve_metrics(settings, "ingest", lambda: dict(lacking))
+        uvloop.run(_run(settings, lacking))
     except (KafkaUnreachable, TopicsWrong, LogUnreadable, PublishFailed, PortInUse) as error:
         log.error("stopped by a failure", cause=type(error).__name__, detail=str(error))
         sys.exit(1)
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, lacking: dict[str, str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -68,4 +75,4 @@ async def _run(settings: Settings) -> None:
         kafka=settings.kafka_bootstrap,
         rpc=host_of(settings.rpc_endpoint) if settings.rpc_endpoint else None,
     )
-    await service.run(settings, stop)
+    await service.run(settings, stop, lacking)

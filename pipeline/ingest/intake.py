@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,3 +59,9 @@ class Intake:
         self.bytes -= sum(len(item) for item in items if isinstance(item, bytes))
         self._room.set()
         return items
+
+    def put_back(self, items: Sequence[bytes | Connected]) -> None:
+        """Put items before all others; they may be more than the queue takes otherwise."""
+        self._items.extendleft(reversed(items))
+        self.bytes += sum(len(item) for item in items if isinstance(item, bytes))
+        self._filled.set()

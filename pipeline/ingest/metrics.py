@@ -8,6 +8,19 @@ from prometheus_client import Counter, Gauge, Histogram
 
 _MS: Final = (1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 250, 500, 1000, 2500, 5000, 15000, 60000)
 
+STANDBY: Final = Gauge(
+    "soltape_ingest_standby", "1 while another process has the lane and this one waits."
+)
+STANDBY_BYTES: Final = Gauge(
+    "soltape_ingest_standby_bytes", "Updates that a standby keeps for its takeover."
+)
+TAKEOVERS: Final = Counter(
+    "soltape_ingest_takeovers_total", "Times this process became the lane's producer."
+)
+LANES_LOST: Final = Counter(
+    "soltape_ingest_lanes_lost_total", "Times the broker refused this process as the producer."
+)
+
 # From the node.
 UPDATES: Final = Counter("soltape_ingest_updates_total", "Updates taken from the stream.", ["kind"])
 MALFORMED_UPDATES: Final = Counter(

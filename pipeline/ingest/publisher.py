@@ -1,10 +1,11 @@
 """Writes the lanes to Kafka, and knows what Kafka has acknowledged.
 
-One idempotent producer: librdkafka retries for ever and keeps each partition in order, so a
-broker's outage only makes us wait; what it calls final ends the process, and the next one
-continues from the log's tail. The live lane is at-least-once (a restart may send events
-again), and so are gaps; in the settled lanes each partition has each slot once. Only where a
-process is killed amid a slot that no node has any more, some partitions lack it: a gap says so.
+One idempotent, fenced producer (`lane_producer`): it retries and keeps each partition in order,
+so a broker's outage of up to ten minutes only makes us wait. Beyond, or where another process has
+taken over, the lane is lost, and its next producer continues from the log's tail. The live
+lane is at-least-once (a takeover or restart may send events again), and so are gaps; in the
+settled lanes each partition has each slot once. Only where a process is killed amid a slot that
+no node has any more, some partitions lack it: a gap says so.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
-from confluent_kafka import KafkaError, Message, Producer
 
-from infra.kafka.client import confluent_producer
 from infra.settings import Settings
 from pipeline.ingest import metrics
 from pipeline.ingest.finality import Counts, Gap
+from pipeline.ingest.lane_producer import LaneProducer
 from pipeline.ingest.lanes import batches_of, outcomes_of
 from pipeline.ingest.ledger import Settled
 from pipeline.ingest.log_tail import LogTail
@@ -35,49 +35,31 @@ from schemas.topics import GAPS, LIVE, UNDECODED, Topic
 
 log = structlog.get_logger(__name__)
 
+LANE: Final = "transactions"
 FLUSH_S: Final = 0.008  # the live lane waits at most this long for company
-MAX_UNACKED_MESSAGES: Final = 50_000
-MAX_UNACKED_BYTES: Final = 128 << 20
 MAX_UNDECODED_BYTES: Final = 256 << 10
-
-PRODUCER: Final[dict[str, Any]] = {
-    "linger.ms": 1,
-    "message.timeout.ms": 0,  # for ever: giving up would be a hole in the lane
-    # Above our own limits, so that `produce` always finds room.
-    "queue.buffering.max.messages": 2 * MAX_UNACKED_MESSAGES,
-    "queue.buffering.max.kbytes": (4 * MAX_UNACKED_BYTES) >> 10,
-    "message.max.bytes": 16 << 20,  # a slot whose trades all fall on one partition
-}
-
-
-class PublishFailed(Exception):
-    """Kafka refused a message for good; the text says which topic and why."""
 
 
 class Publisher:
     """The lanes of one ingest process.
 
-    Connecting begins at once, so that the log's tail can be read meanwhile; `continue_from`
-    must be told of it before the first slot is settled.
+    `take_over` comes first, then `continue_from` with the log's tail as it is from then on.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.published: int | None = None  # last slot that all its partitions have acknowledged
         self._tail = LogTail()
-        self._producer = Producer(
-            confluent_producer(settings) | PRODUCER | {"error_cb": self._on_error}
-        )
-        self._failure: PublishFailed | None = None
+        self._producer = LaneProducer(settings, LANE)
         self._live = [tape_pb2.LiveBatch() for _ in range(LIVE.partitions)]
         self._sol_usd = ""  # that the live lane's events are valued with
         self._genesis_hash = ""  # of the chain; empty while it is unknown
         self._live_created_ms: list[list[int]] = [[] for _ in range(LIVE.partitions)]
         self._unacked: OrderedDict[int, int] = OrderedDict()  # slot -> messages
         self._first_slot_acked = asyncio.Event()
-        self._unacked_bytes = 0
-        self._delivered = asyncio.Event()
-        self._down = False
-        self._trouble = ""  # what librdkafka said last of a connection
+
+    async def take_over(self) -> None:
+        """Fence the process that published before; raises PublishFailed."""
+        await self._producer.take_over()
 
     def continue_from(self, tail: LogTail) -> None:
         """Leave out what the settled lanes already have."""
@@ -94,11 +76,11 @@ class Publisher:
     async def run(self) -> None:
         """Flush the live lane and take acknowledgements until cancelled.
 
-        Raises PublishFailed.
+        Raises LaneLost, PublishFailed.
         """
         while True:
             self.flush_live()
-            self._poll()
+            self._producer.poll()
             metrics.KAFKA_QUEUE.set(len(self._producer))
             await asyncio.sleep(FLUSH_S)
 
@@ -182,23 +164,23 @@ class Publisher:
 
     async def room(self) -> None:
         """Wait until Kafka has caught up enough for more to be produced."""
-        if self._has_room():
+        producer = self._producer
+        if producer.has_room:
             return
         metrics.KAFKA_STALLS.inc()
         log.warning(
             "waiting for Kafka",
-            unacknowledged=len(self._producer),
-            unacknowledged_bytes=self._unacked_bytes,
+            unacknowledged=len(producer),
+            unacknowledged_bytes=producer.unacked_bytes,
         )
-        while not self._has_room():
-            self._delivered.clear()
-            await self._delivered.wait()
+        while not producer.has_room:
+            producer.delivered.clear()
+            await producer.delivered.wait()
 
     async def close(self, timeout_s: float) -> int:
         """Send what is buffered; return how many messages Kafka did not acknowledge in time."""
         self.flush_live()
-        left: int = await asyncio.to_thread(self._producer.flush, timeout_s)
-        return left
+        return await self._producer.close(timeout_s)
 
     def flush_live(self) -> None:
         """Send what the live lane holds."""
@@ -213,11 +195,6 @@ class Publisher:
                 self._live[partition] = tape_pb2.LiveBatch()
                 self._live_created_ms[partition] = []
 
-    def _has_room(self) -> bool:
-        return (
-            len(self._producer) < MAX_UNACKED_MESSAGES and self._unacked_bytes < MAX_UNACKED_BYTES
-        )
-
     def _produce(
         self,
         topic: Topic,
@@ -226,60 +203,7 @@ class Publisher:
         on_ack: Callable[[], None],
         key: str | None = None,
     ) -> None:
-        self._unacked_bytes += len(value)
-        self._producer.produce(
-            topic.name,
-            value=value,
-            key=key,
-            partition=partition,
-            on_delivery=partial(
-                self._on_delivery, topic.name, len(value), time.monotonic(), on_ack
-            ),
-        )
-
-    def _poll(self) -> None:
-        self._producer.poll(0)
-        if self._failure is not None:
-            raise self._failure
-
-    def _on_delivery(
-        self,
-        topic: str,
-        size: int,
-        produced: float,
-        on_ack: Callable[[], None],
-        error: KafkaError | None,
-        _: Message,
-    ) -> None:
-        self._unacked_bytes -= size
-        self._delivered.set()
-        if error is not None:
-            self._fail(f"{topic}: {error.str()}")
-            return
-        if self._down:
-            self._down = False
-            metrics.KAFKA_DOWN.set(0)
-            log.info("Kafka is back")
-        metrics.PUBLISH_LATENCY.labels(topic).observe((time.monotonic() - produced) * 1000)
-        on_ack()
-
-    def _on_error(self, error: KafkaError) -> None:
-        """Hear of librdkafka's state; it retries whatever is not fatal."""
-        if error.fatal():
-            self._fail(error.str())
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._trouble = error.str()
-        elif not self._down:
-            self._down = True
-            metrics.KAFKA_DOWN.set(1)
-            log.warning(
-                "Kafka is not reachable: holding what is unacknowledged, retrying",
-                cause=self._trouble or error.str(),
-            )
-
-    def _fail(self, text: str) -> None:
-        if self._failure is None:
-            self._failure = PublishFailed(text)
+        self._producer.produce(topic.name, partition, value, on_ack, key)
 
     @staticmethod
     def _acked() -> None:

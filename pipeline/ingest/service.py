@@ -20,8 +20,8 @@ from pipeline.decoding.decode import Decoded, Reason, decode_update
 from pipeline.ingest import metrics
 from pipeline.ingest.backfill import Backfill, Block
 from pipeline.ingest.finality import ROLLED_BACK, Finalized, Gap, RolledBack
-from pipeline.ingest.geyser import GeyserClient
-from pipeline.ingest.intake import Connected, Intake
+from pipeline.ingest.intake import Connected
+from pipeline.ingest.lane_producer import LaneLost
 from pipeline.ingest.ledger import (
     Decision,
     Ledger,
@@ -34,10 +34,13 @@ from pipeline.ingest.ledger import (
     Transaction,
 )
 from pipeline.ingest.log_tail import LogTail, read_log_tail
-from pipeline.ingest.publisher import Publisher
+from pipeline.ingest.publisher import LANE, Publisher
+from pipeline.ingest.standby import Standby
+from pipeline.ingest.stream import Stream
 from pipeline.ingest.valuation import Valuation
 from schemas.events import Commitment, Creation, Event, Migration, Swap
 from schemas.proto import geyser_pb2, tape_pb2
+from schemas.topics import LIVE
 
 log = structlog.get_logger(__name__)
 
@@ -71,24 +74,77 @@ _KINDS: Final = {
 }
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Ingest until `stop` is set, then send what is buffered.
+async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) -> None:
+    """Ingest until `stop` is set, then send what is buffered; a standby while another one does.
+
+    `lacking` names the lane and why this process does not publish it, for as long as that is so.
 
     Raises KafkaUnreachable, TopicsWrong, LogUnreadable or PublishFailed.
     """
     if created := await topics.create(settings):
         log.info("topics created", topics=created)
-    publisher = Publisher(settings)
-    tail = await read_log_tail(settings)
-    log.info("log read", settled_slot=tail.settled)
-    publisher.continue_from(tail)
-    await Ingest(settings, publisher, tail).run(stop)
+    stopped = asyncio.create_task(stop.wait())
+    was_fenced = False
+    while not stop.is_set():
+        taking = asyncio.create_task(_take_over(settings, lacking, was_fenced=was_fenced))
+        await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            break
+        try:
+            await taking.result().run(stop)
+        except LaneLost as lost:
+            was_fenced = True
+            metrics.LANES_LOST.inc()
+            log.warning("the lane is lost: standby", lane=LANE, reason=str(lost))
+    stopped.cancel()
+
+
+async def _take_over(settings: Settings, lacking: dict[str, str], *, was_fenced: bool) -> Ingest:
+    """Wait while another process has the lane; return the ingest that continues it.
+
+    One that was fenced waits in any case: the other may not have written yet, and two that
+    start together would fence each other in turns.
+    """
+    stream = Stream(settings)
+    publisher: Publisher | None = None
+    try:
+        standby = Standby(settings, LIVE, stream.intake)
+        if was_fenced or not await standby.is_idle():
+            lacking[LANE] = "standby: another ingest has the lane"
+            log.info(
+                lacking[LANE],
+                lane=LANE,
+                takeover_after_s=settings.ingest_takeover_s,
+            )
+            await standby.run(stream.start())
+            log.warning("the other ingest is silent: taking over", lane=LANE)
+        publisher = Publisher(settings)
+        await publisher.take_over()
+        tail = await read_log_tail(settings)  # final: the older producer is fenced
+        publisher.continue_from(tail)
+        is_warm = standby.hand_over(tail.settled)
+        if not is_warm:
+            await stream.close()
+            stream = Stream(settings)
+        metrics.TAKEOVERS.inc()
+        lacking.pop(LANE, None)
+        log.info("active", lane=LANE, settled_slot=tail.settled, stream_was_warm=is_warm)
+        return Ingest(settings, publisher, tail, stream)
+    except BaseException:
+        await stream.close()
+        if publisher is not None:
+            await publisher.close(0.0)
+        raise
 
 
 class Ingest:
     """One stream being turned into the tape."""
 
-    def __init__(self, settings: Settings, publisher: Publisher, tail: LogTail) -> None:
+    def __init__(
+        self, settings: Settings, publisher: Publisher, tail: LogTail, stream: Stream
+    ) -> None:
         self._publisher = publisher
         self._ledger = Ledger(
             settled=tail.settled,
@@ -96,8 +152,9 @@ class Ingest:
             max_slots=settings.ledger_max_slots,
         )
         self._valuation = Valuation(tail.sol_usd, tail.quotes)
-        self._intake = Intake(settings.geyser_queue_size)
-        self._client = GeyserClient(settings, self._intake, self._resume, publisher.identified)
+        self._stream = stream
+        self._intake = stream.intake
+        stream.attach(self._resume, publisher.identified)
         self._backfill = Backfill(settings, self)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
         self._lag_ms = 0.0  # of the last transaction decoded
@@ -105,17 +162,16 @@ class Ingest:
     async def run(self, stop: asyncio.Event) -> None:
         """Run all parts until one fails or `stop` is set."""
         stopped = asyncio.create_task(stop.wait())
-        parts = {
+        parts: set[asyncio.Task[Any]] = {
             asyncio.create_task(part)
             for part in (
-                self._client.run(),
                 self._decode(),
                 self._settle(),
                 self._backfill.run(),
                 self._publisher.run(),
                 self._report(),
             )
-        }
+        } | {self._stream.start()}
         try:
             pending: set[asyncio.Task[Any]] = parts | {stopped}
             while not stopped.done():

@@ -2,6 +2,7 @@
 
 It speaks Kafka's protocol to aiokafka, librdkafka and Faust, keeps its log on disk within a
 byte limit, and wakes a waiting fetch when data arrives. It is not Apache Kafka: one node, no
-replication, no transactions, no ACLs, loopback only. For production point KAFKA_BOOTSTRAP
-at a cluster.
+replication, no ACLs, loopback only. A transactional id fences older producers, and that is all:
+transactions are not atomic and cannot be aborted. For production point KAFKA_BOOTSTRAP at a
+cluster.
 """

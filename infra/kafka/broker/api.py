@@ -16,9 +16,10 @@ from infra.kafka.broker.answers import Client, answer, build, response_module
 from infra.kafka.broker.batch import CorruptBatch, split
 from infra.kafka.broker.group_api import GroupApi
 from infra.kafka.broker.groups import Groups
-from infra.kafka.broker.log import OutOfOrderSequence, OutOfRange
+from infra.kafka.broker.log import OldEpoch, OutOfOrderSequence, OutOfRange
 from infra.kafka.broker.login import AUTHENTICATE, HANDSHAKE
 from infra.kafka.broker.store import Shape, Store, TopicExists
+from infra.kafka.broker.transactions import Refused
 
 NODE_ID: Final = 1
 PRODUCE: Final = 0
@@ -47,12 +48,15 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     20: (1, 3),  # DeleteTopics
     21: (0, 1),  # DeleteRecords
     22: (0, 1),  # InitProducerId
+    24: (0, 2),  # AddPartitionsToTxn
+    26: (0, 2),  # EndTxn
     32: (1, 3),  # DescribeConfigs
     AUTHENTICATE: (0, 1),
 }
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_MAX_TRANSACTION_TIMEOUT: Final = timedelta(minutes=15)  # Apache Kafka's default
 
 
 class Broker:
@@ -73,6 +77,8 @@ class Broker:
             20: self._delete_topics,
             21: self._delete_records,
             22: self._init_producer_id,
+            24: self._add_partitions_to_transaction,
+            26: self._end_transaction,
             32: self._describe_configs,
             **GroupApi(self.groups, store, self._node).handlers,
         }
@@ -93,7 +99,14 @@ class Broker:
         if log is None:
             return frames.Produced(topic, partition, ErrorCode.unknown_topic_or_partition.value)
         try:
-            offsets = [log.append(batch) for batch in list(split(data.records))]
+            batches = list(split(data.records))
+            for batch in batches:
+                self.store.transactions.check(batch, topic, partition)
+            offsets = [log.append(batch) for batch in batches]
+        except Refused as refused:
+            return frames.Produced(topic, partition, refused.code.value)
+        except OldEpoch:
+            return frames.Produced(topic, partition, ErrorCode.invalid_producer_epoch.value)
         except CorruptBatch:
             return frames.Produced(topic, partition, ErrorCode.corrupt_message.value)
         except OutOfOrderSequence:
@@ -382,17 +395,86 @@ class Broker:
             )
         return answer(request, "DescribeConfigsResponse", results=tuple(results))
 
+    # -- producers -------------------------------------------------------------------------
+
     async def _init_producer_id(self, request: Any, client: Client) -> Any:
-        transactional = request.transactional_id is not None
+        error, producer_id, epoch = ErrorCode.none, -1, -1
+        if request.transactional_id is None:
+            producer_id, epoch = next(self._producer_ids), 0
+        elif not request.transactional_id:
+            error = ErrorCode.invalid_request
+        elif not timedelta(0) < request.transaction_timeout <= _MAX_TRANSACTION_TIMEOUT:
+            error = ErrorCode.invalid_transaction_timeout
+        else:
+            producer_id, epoch = self.store.transactions.begin_epoch(
+                request.transactional_id, self._producer_ids.__next__
+            )
         return answer(
             request,
             "InitProducerIdResponse",
-            error_code=(
-                ErrorCode.transactional_id_authorization_failed if transactional else ErrorCode.none
-            ),
-            producer_id=-1 if transactional else next(self._producer_ids),
-            producer_epoch=-1 if transactional else 0,
+            error_code=error,
+            producer_id=producer_id,
+            producer_epoch=epoch,
         )
+
+    async def _add_partitions_to_transaction(self, request: Any, client: Client) -> Any:
+        wanted = [
+            (topic.name, number)
+            for topic in request.v3_and_below_topics
+            for number in topic.partitions
+        ]
+        unknown = {place for place in wanted if place not in self.store.logs}
+        error = ErrorCode.none
+        if unknown:  # then none is added
+            error = ErrorCode.operation_not_attempted
+        else:
+            try:
+                self.store.transactions.add_partitions(
+                    request.v3_and_below_transactional_id,
+                    request.v3_and_below_producer_id,
+                    request.v3_and_below_producer_epoch,
+                    wanted,
+                )
+            except Refused as refused:
+                error = _in_version(request, refused.code)
+        missing = ErrorCode.unknown_topic_or_partition
+        topics = tuple(
+            answer(
+                request,
+                "AddPartitionsToTxnTopicResult",
+                name=topic.name,
+                results_by_partition=tuple(
+                    answer(
+                        request,
+                        "AddPartitionsToTxnPartitionResult",
+                        partition_index=number,
+                        partition_error_code=missing if (topic.name, number) in unknown else error,
+                    )
+                    for number in topic.partitions
+                ),
+            )
+            for topic in request.v3_and_below_topics
+        )
+        return answer(request, "AddPartitionsToTxnResponse", results_by_topic_v3_and_below=topics)
+
+    async def _end_transaction(self, request: Any, client: Client) -> Any:
+        error = ErrorCode.none
+        try:
+            if not request.committed:
+                raise Refused(ErrorCode.invalid_request)  # what is written can be read already
+            self.store.transactions.commit(
+                request.transactional_id, request.producer_id, request.producer_epoch
+            )
+        except Refused as refused:
+            error = _in_version(request, refused.code)
+        return answer(request, "EndTxnResponse", error_code=error)
+
+
+def _in_version(request: Any, code: ErrorCode) -> ErrorCode:
+    """Return a code as the request's version has it: PRODUCER_FENCED came with the second."""
+    if code is ErrorCode.producer_fenced and request.__version__ < 2:
+        return ErrorCode.invalid_producer_epoch
+    return code
 
 
 def _enough(answers: Iterable[frames.Fetched], min_bytes: int) -> bool:

@@ -22,6 +22,7 @@ _CRC_END: Final = 21
 HEADER_SIZE: Final = _HEADER.size
 MAGIC: Final = 2
 NO_PRODUCER: Final = -1
+_TRANSACTIONAL: Final = 0x10  # of the attributes
 
 
 class CorruptBatch(Exception):
@@ -38,6 +39,7 @@ class Batch:
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    is_transactional: bool = False
 
     def at(self, offset: int) -> bytes:
         """Return the batch's bytes with its base offset written."""
@@ -63,8 +65,10 @@ def read(records: bytes, at: int, *, check: bool = True) -> Batch:
     """
     if len(records) - at < HEADER_SIZE:
         raise CorruptBatch(f"{len(records) - at} bytes, a header has {HEADER_SIZE}")
-    header = _HEADER.unpack_from(records, at)
-    _, length, _, magic, crc, _, last_delta, _, max_timestamp, producer, epoch, sequence, _ = header
+    (
+        _, length, _, magic, crc, attributes, last_delta,
+        _, max_timestamp, producer, epoch, sequence, _,
+    ) = _HEADER.unpack_from(records, at)  # fmt: skip
     end = at + _LENGTH_END + length
     if magic != MAGIC:
         raise CorruptBatch(f"magic {magic}, only {MAGIC} is read")
@@ -74,4 +78,12 @@ def read(records: bytes, at: int, *, check: bool = True) -> Batch:
         raise CorruptBatch(f"last offset delta {last_delta}")
     if check and crc32c(memoryview(records)[at + _CRC_END : end]) != crc:
         raise CorruptBatch("CRC does not match")
-    return Batch(records[at:end], last_delta, max_timestamp, producer, epoch, sequence)
+    return Batch(
+        records[at:end],
+        last_delta,
+        max_timestamp,
+        producer,
+        epoch,
+        sequence,
+        bool(attributes & _TRANSACTIONAL),
+    )

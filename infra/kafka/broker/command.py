@@ -26,11 +26,12 @@ def kafka(port: int, retention_mib: int) -> None:
     """Run the embedded Kafka broker on loopback.
 
     One node that speaks Kafka's protocol to any client: topics, consumer groups, idempotent
-    producers, retention by time and size. Records and committed offsets lie in
-    SOLTAPE_DATA/kafka and survive a restart. No replication, no transactions: for
-    production point KAFKA_BOOTSTRAP at a cluster. With KAFKA_SECURITY=sasl_plaintext,
-    KAFKA_SASL_MECHANISM=PLAIN, KAFKA_USERNAME and KAFKA_PASSWORD it asks for a login, as the one
-    of `soltape up` does; without, everybody on this machine may read and write.
+    producers, fencing by transactional id, retention by time and size. Records, committed
+    offsets and producer epochs lie in SOLTAPE_DATA/kafka and survive a restart. No replication,
+    no atomic transactions: for production point KAFKA_BOOTSTRAP at a cluster. With
+    KAFKA_SECURITY=sasl_plaintext, KAFKA_SASL_MECHANISM=PLAIN, KAFKA_USERNAME and KAFKA_PASSWORD
+    it asks for a login, as the one of `soltape up` does; without, everybody on this machine may
+    read and write.
     """
     from infra.kafka.broker.server import serve  # `soltape --help` needs no extra
 

@@ -32,12 +32,10 @@ class GroupApi:
         }
 
     async def _find_coordinator(self, request: Any, client: Client) -> Any:
-        transactional = getattr(request, "key_type", 0) != 0
-        error = ErrorCode.coordinator_not_available if transactional else ErrorCode.none
         return answer(
             request,
             "FindCoordinatorResponse",
-            error_code=error,
+            error_code=ErrorCode.none,
             error_message=None,
             **self._node,
         )

@@ -31,6 +31,10 @@ class OutOfOrderSequence(Exception):
     """A producer's batch came without the one before it."""
 
 
+class OldEpoch(Exception):
+    """A producer's batch is of an older epoch than one that is here."""
+
+
 class Index:
     """Where each batch of a segment begins, and how young the segment is there."""
 
@@ -171,8 +175,8 @@ class PartitionLog:
     def append(self, batch: Batch) -> int:
         """Write a batch and return its base offset; a batch sent twice is written once.
 
-        That holds across a restart too. Raises OutOfOrderSequence, and OSError where the disk does
-        not take the batch, which may be sent again then.
+        That holds across a restart too. Raises OldEpoch, OutOfOrderSequence, and OSError where the
+        disk does not take the batch, which may be sent again then.
         """
         duplicate = self._duplicate(batch)
         if duplicate is not None:
@@ -189,9 +193,18 @@ class PartitionLog:
         return offset
 
     def _duplicate(self, batch: Batch) -> int | None:
-        """Return the offset of a batch that is here already; raises OutOfOrderSequence."""
+        """Return the offset of a batch that is here already.
+
+        Raises OldEpoch and OutOfOrderSequence.
+        """
         known = self._producers.get(batch.producer_id)
-        if known is None or batch.producer_epoch > known.epoch:
+        if known is None:
+            return None
+        if batch.producer_epoch < known.epoch:
+            raise OldEpoch(f"epoch {batch.producer_epoch} after {known.epoch}")
+        if batch.producer_epoch > known.epoch:
+            if batch.base_sequence:
+                raise OutOfOrderSequence(f"sequence {batch.base_sequence} begins an epoch")
             return None
         for sequence, offset in known.recent:
             if sequence == batch.base_sequence:

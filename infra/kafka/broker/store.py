@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 
 from infra.kafka.broker.log import PartitionLog
+from infra.kafka.broker.transactions import Transactions
 from schemas.times import DAY_MS
 
 DEFAULT_RETENTION_MS: Final = 7 * DAY_MS
@@ -40,6 +41,7 @@ class Store:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._commits: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         self._commits_path = folder / "commits.jsonl"
+        self.transactions = Transactions(folder / "transactions.json")
         topics = folder / "topics.json"
         if topics.exists():
             for name, shape in orjson.loads(topics.read_bytes()).items():

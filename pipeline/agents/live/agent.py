@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import faust
 import structlog
+from aiokafka.structs import TopicPartition
 from google.protobuf.message import DecodeError
 
+from infra.kafka.topics import has_none_between
 from infra.redis.client import connect
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
@@ -153,12 +155,14 @@ class Live:
         settings = context.settings
         redis = connect(settings, answer_timeout_s=REDIS_ANSWERS_S, retries=0)
         self._redis = redis
+        self._settings = settings
         self._kafka = context.kafka
         self._progress = context.progress
         self.streams = LiveStreams(
             redis,
             stream_bytes=settings.live_stream_mib << 20,
             hold_bytes=settings.live_hold_mib << 20,
+            none_between=self._none_between,
         )
         self._prices = Prices(redis, context.kafka, self.streams)
         self._tokens = Tokens(redis, self.streams)
@@ -166,6 +170,10 @@ class Live:
         self._changed = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
+
+    async def _none_between(self, partition: int, first: int, offset: int) -> bool:
+        place = TopicPartition(topics.LIVE.name, partition)
+        return await has_none_between(self._settings, place, first, offset)
 
     async def handle(self, source: Any, value: bytes | None, receipt: Receipt) -> None:
         """Send what comes of a message; its receipt is released with all of it arrived."""

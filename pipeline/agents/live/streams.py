@@ -3,7 +3,8 @@
 A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
 of the prices that changed; and the fence, the offset of the last batch of each partition. What
 Redis has by its fence is not written again, so a restart or an answer that got lost repeats
-nothing. An offset that does not follow the fence is a hole, and the epoch changes with it. Prices
+nothing. An offset that does not follow the fence is a hole, and the epoch changes with it, unless
+the log has nothing between: markers of transactions take offsets and are no batches. Prices
 have no offset: each writer numbers its own, for as long as it runs.
 
 Redis being away stops nothing here: Kafka is served on, batches do not wait for Redis, and frames
@@ -17,14 +18,16 @@ import asyncio
 import secrets
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import structlog
+from aiokafka.errors import KafkaError
 from redis.asyncio import Redis
 
 from infra.backoff import Backoff
+from infra.kafka.client import KafkaUnreachable
 from infra.redis.client import RedisError
 from pipeline.agents.live import metrics
 from pipeline.agents.live.receipt import Receipt
@@ -42,6 +45,8 @@ NO_EPOCH: Final = "Redis knows of none"
 _ENTRY_BYTES: Final = 200  # of Redis and of the index, beside the frames
 
 Commands = Callable[[], Iterable[tuple[Any, ...]]]
+# Whether tape-live's partition (first) has no record from an offset to the one at another.
+NoneBetween = Callable[[int, int, int], Awaitable[bool]]
 
 
 class Place(NamedTuple):
@@ -86,8 +91,16 @@ class _Batch:
 class LiveStreams:
     """The writer of the live streams, and of whatever state goes with them."""
 
-    def __init__(self, redis: Redis, *, stream_bytes: int, hold_bytes: int) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        stream_bytes: int,
+        hold_bytes: int,
+        none_between: NoneBetween | None = None,
+    ) -> None:
         self._redis = redis
+        self._none_between = none_between
         self._stream_bytes = stream_bytes
         self._hold_bytes = hold_bytes
         self._waiting: deque[_Batch] = deque()
@@ -223,10 +236,11 @@ class LiveStreams:
         self._fences = fences
 
     async def _write(self) -> None:
+        after_markers = await self._after_markers()
         fences, batches = dict(self._fences), self._next()
         events: dict[Channel, list[LiveEvent]] = defaultdict(list)
         for batch in batches:
-            if self._is_new(batch.place, fences):
+            if self._is_new(batch.place, fences, after_markers):
                 for channel, event in batch.events:
                     events[channel].append(event)
         changed, self._changed = self._changed, {}
@@ -286,7 +300,9 @@ class LiveStreams:
         self._held_bytes -= size
         return batches
 
-    def _is_new(self, place: Place | int, fences: dict[int, Fence]) -> bool:
+    def _is_new(
+        self, place: Place | int, fences: dict[int, Fence], after_markers: set[Place]
+    ) -> bool:
         """Say whether a batch is not in the streams yet, and move the fence past it."""
         if isinstance(place, int):
             return place > self._prices_written
@@ -295,11 +311,38 @@ class LiveStreams:
             return False
         follows = 0 if fence is None else fence.offset + 1
         began = fence is None and self._founded
-        if place.offset != follows and not began:
+        if place.offset != follows and not began and place not in after_markers:
             self._hole = f"tape-live[{place.partition}] goes on at {place.offset}, not at {follows}"
         sent_ms = place.sent_ms if fence is None else max(fence.sent_ms, place.sent_ms)
         fences[place.partition] = Fence(place.offset, sent_ms)
         return True
+
+    async def _after_markers(self) -> set[Place]:
+        """Return those of the next batches before which the log has but transactions' markers."""
+        if self._none_between is None:
+            return set()
+        expected = {partition: fence.offset + 1 for partition, fence in self._fences.items()}
+        jumps = []
+        size = 0
+        for batch in self._waiting:
+            if size >= MAX_FLUSH_BYTES:
+                break
+            size += batch.size
+            if isinstance(place := batch.place, Place):
+                first = expected.get(place.partition, place.offset if self._founded else 0)
+                if place.offset > first:
+                    jumps.append((place, first))
+                expected[place.partition] = place.offset + 1
+        try:
+            found = await asyncio.gather(
+                *(self._none_between(at.partition, first, at.offset) for at, first in jumps)
+            )
+        except (KafkaError, KafkaUnreachable, TimeoutError) as error:
+            log.warning("cannot see what the log has before a batch", reason=str(error))
+            return set()
+        return {
+            place for (place, _), none_between in zip(jumps, found, strict=True) if none_between
+        }
 
     def _entry(self, channel: Channel, events: list[LiveEvent]) -> tuple[Any, ...]:
         fields = channels.pack(self._epoch, events)

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 
 from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError
-from infra.kafka.topics import first_from
+from infra.kafka.topics import first_from, has_none_between
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
@@ -146,6 +146,7 @@ class Lane:
         )
         if work is None:
             return
+        await work.pass_markers(message.offset)
         if not await work.wants(message.offset):
             return
         batch = await self._parsed(message, value)
@@ -252,6 +253,7 @@ class Lane:
                 progress.consumer,
                 self._room.set,
                 self._first_from,
+                self._none_between,
             )
             await self._open(work)
             at = await progress.consumer.position(tp) if first_offset is None else first_offset
@@ -304,6 +306,9 @@ class Lane:
 
     async def _first_from(self, tp: TopicPartition, offset: int) -> int | None:
         return await first_from(self._context.settings, tp, offset)
+
+    async def _none_between(self, tp: TopicPartition, first: int, offset: int) -> bool:
+        return await has_none_between(self._context.settings, tp, first, offset)
 
     async def _hand_over(self) -> None:
         """Write what is applied, and forget the books: others may own them now."""

@@ -98,6 +98,7 @@ class PartitionWork:
     consumer: GroupConsumer
     made_room: Callable[[], None]  # less waits than before
     first_from: Callable[[TopicPartition, int], Awaitable[int | None]]  # of the log, KafkaError
+    none_between: Callable[[TopicPartition, int, int], Awaitable[bool]]  # of the log, KafkaError
     waiting_bytes: int = 0
     written: Watermark | None = None  # what we believe to be in Redis
     applied: Watermark | None = None
@@ -156,6 +157,22 @@ class PartitionWork:
         return self._waiting[0].offset if self._waiting else self._expected
 
     # Routing.
+
+    async def pass_markers(self, offset: int) -> None:
+        """Expect the message at an offset next if the log has none from the expected one to it.
+
+        Transactions' markers take offsets without being messages.
+        """
+        wanted = self._expected
+        if offset <= wanted or self._seeking_since is not None:
+            return
+        try:
+            none_between = await self.none_between(self.tp, wanted, offset)
+        except (KafkaError, TimeoutError) as error:  # going back finds out as well
+            log.warning("cannot see what the log has", place=self._place, reason=str(error))
+            return
+        if none_between and self._expected == wanted:
+            self._expected = offset
 
     async def wants(self, offset: int) -> bool:
         """Say whether a message is to be read; where one is missing before it, go back for it."""

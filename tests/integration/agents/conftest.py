@@ -72,6 +72,7 @@ class Lane:
     @asynccontextmanager
     async def publisher(self) -> AsyncIterator[Publisher]:
         publisher = Publisher(self.settings)
+        await publisher.take_over()
         publisher._sol_usd = str(SOL_USD)
         running = asyncio.create_task(publisher.run())
         try:

@@ -35,9 +35,11 @@ async def epoch_of(store):
 class Writer:
     """A writer of partition 3, and which of its batches are done."""
 
-    def __init__(self, store, hold_bytes=1 << 20, stream_bytes=1 << 20):
+    def __init__(self, store, hold_bytes=1 << 20, stream_bytes=1 << 20, none_between=None):
         self.redis = connect(store.settings, answer_timeout_s=1.0, retries=0)
-        self.streams = LiveStreams(self.redis, stream_bytes=stream_bytes, hold_bytes=hold_bytes)
+        self.streams = LiveStreams(
+            self.redis, stream_bytes=stream_bytes, hold_bytes=hold_bytes, none_between=none_between
+        )
         self.done = set()
 
     def price(self, number):
@@ -95,6 +97,33 @@ async def test_an_offset_that_does_not_follow_is_a_hole(store):
     second = await epoch_of(store)
     assert second != first
     assert await events(store) == [(first, 0), (first, 1), (second, 20), (second, 21)]
+
+
+async def test_offsets_that_the_log_does_not_have_are_no_hole(store):
+    asked = []
+
+    async def none_between(partition, first, offset):
+        asked.append((partition, first, offset))
+        if first > 5:
+            raise TimeoutError
+        return first == 1
+
+    writer = Writer(store, none_between=none_between)
+    writer.batch(0)
+    await writer.flush()
+    first = await epoch_of(store)
+    writer.batch(2)  # a transaction's marker is at 1
+    writer.batch(3)
+    await writer.flush()
+    assert await epoch_of(store) == first
+    writer.batch(5)  # 4 is in the log, and was not read
+    await writer.flush()
+    second = await epoch_of(store)
+    assert second != first
+    writer.batch(7)  # Kafka does not answer
+    await writer.flush()
+    assert await epoch_of(store) not in (first, second)
+    assert asked == [(3, 1, 2), (3, 4, 5), (3, 6, 7)]
 
 
 async def test_a_topic_made_anew_begins_an_epoch_and_is_not_taken_for_a_repetition(store):

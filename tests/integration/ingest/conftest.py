@@ -293,6 +293,7 @@ class Node:
             yield {
                 "GEYSER_ENDPOINT": f"{'https' if tls else 'http'}://127.0.0.1:{port}",
                 "GEYSER_BACKOFF_MAX_S": "0.5",
+                "INGEST_TAKEOVER_S": "1",
                 "RPC_ENDPOINT": f"http://127.0.0.1:{rpc_port}" if self.rpc_serves else "",
             }
         finally:
@@ -311,10 +312,11 @@ class Role:
     def start(self) -> None:
         self.log_file.touch()
         self._started_at = len(self.log)
+        self.metrics_port = free_port()
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 bound([sys.executable, "-m", "infra.cli", "ingest"]),
-                env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(free_port())},
+                env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(self.metrics_port)},
                 stderr=log,
                 stdout=log,
                 cwd=self.log_file.parent,
@@ -355,10 +357,10 @@ def make_node() -> type[Node]:
 
 @pytest.fixture
 def make_role(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Role]]:
-    roles = []
+    roles: list[Role] = []
 
     def make(environment: dict[str, str]) -> Role:
-        role = Role(environment, tmp_path / "ingest.log")
+        role = Role(environment, tmp_path / f"ingest-{len(roles)}.log")
         roles.append(role)
         return role
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,9 @@ from confluent_kafka import Producer
 from infra.kafka import topics
 from infra.kafka.client import aiokafka_consumer, confluent_producer
 from infra.settings import Settings
+from pipeline.ingest import lane_producer
 from pipeline.ingest.finality import Counts
+from pipeline.ingest.lane_producer import LaneLost, LaneProducer
 from pipeline.ingest.ledger import Settled
 from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
@@ -48,6 +51,7 @@ def leave_behind(
 
 async def settle(settings: Settings, first: int, last: int) -> int | None:
     publisher = Publisher(settings)
+    await publisher.take_over()
     publisher.continue_from(await read_log_tail(settings))
     running = asyncio.create_task(publisher.run())
     try:
@@ -59,6 +63,7 @@ async def settle(settings: Settings, first: int, last: int) -> int | None:
             await eventually_async(lambda: publisher.published == last)
     finally:
         running.cancel()
+        await publisher.close(20)
     return publisher.published
 
 
@@ -132,3 +137,46 @@ async def test_a_price_that_is_none_is_refused(kafka: str, sol_usd: str) -> None
     leave_behind(settings, lambda _: range(100, 101), sol_usd=sol_usd)
     with pytest.raises(LogUnreadable, match=f"slot 100: sol_usd '{sol_usd}' is no price"):
         await read_log_tail(settings)
+
+
+async def test_renewing_the_transaction_neither_loses_nor_doubles(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_producer, "RENEW_S", 0.05)
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda _: range(100, 101))
+    begun: Counter[LaneProducer] = Counter()
+    begin = LaneProducer._begin
+
+    def counted(self: LaneProducer) -> None:
+        begun[self] += 1
+        begin(self)
+
+    monkeypatch.setattr(LaneProducer, "_begin", counted)
+    last = 100
+    while begun.total() - len(begun) < 5:  # the first of each is no renewal
+        last += 20
+        assert await settle(settings, last - 19, last) == last
+    assert await slots_of_all(settings) == [list(range(100, last + 1))] * len(ALL)
+    assert (await read_log_tail(settings)).settled == last
+
+
+async def test_a_publisher_whose_lane_was_taken_over_writes_nothing_more(kafka: str) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda _: range(100, 101))
+    old = Publisher(settings)
+    await old.take_over()
+    old.continue_from(await read_log_tail(settings))
+    running = asyncio.create_task(old.run())
+    for slot in (101, 102):
+        await old.settle(Settled(slot, slot - 1, "", 0, (), Counts(), True), Reference())
+    await eventually_async(lambda: old.published == 102)
+    assert await settle(settings, 103, 105) == 105
+    for slot in (103, 104, 105):
+        await old.settle(Settled(slot, slot - 1, "", 0, (), Counts(), True), Reference())
+    with pytest.raises(LaneLost, match="fenced"):
+        await running
+    await old.close(5)
+    assert await slots_of_all(settings) == [list(range(100, 106))] * len(ALL)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from uuid import uuid4
 
 import pytest
@@ -178,6 +179,40 @@ async def test_ends_and_last_records(broker):
     assert {p: record.value.decode() for p, record in last.items()} == {
         partition: of_it[-1] for partition, of_it in by_partition.items()
     }
+
+
+async def test_markers_of_transactions_are_no_records(broker):
+    topic = own_topic(2)
+    await topics.create(broker.settings, [topic])
+    producer = Producer(
+        client.confluent_producer(broker.settings) | {"transactional.id": f"t-{uuid4()}"}
+    )
+    offsets: list[int] = []
+
+    def transact(count: int) -> None:
+        producer.begin_transaction()
+        for number in range(count):
+            producer.produce(
+                topic.name,
+                f"{len(offsets) + number}",
+                partition=0,
+                on_delivery=lambda error, sent: offsets.append(sent.offset()),
+            )
+        producer.commit_transaction(WITHIN_S)
+
+    await asyncio.to_thread(producer.init_transactions, WITHIN_S)
+    for count in (2, 1, 3):
+        await asyncio.to_thread(transact, count)
+    last = await topics.last_records(broker.settings, topic)
+    assert {number: record.value for number, record in last.items()} == {0: b"5"}
+    place = TopicPartition(topic.name, 0)
+    nothing = [
+        await topics.has_none_between(broker.settings, place, before + 1, after)
+        for before, after in pairwise(offsets)
+    ]
+    assert nothing == [True] * 5
+    assert not await topics.has_none_between(broker.settings, place, offsets[1], offsets[2])
+    assert not await topics.has_none_between(broker.settings, place, offsets[1] + 1, offsets[3])
 
 
 async def test_offsets_by_time(broker):

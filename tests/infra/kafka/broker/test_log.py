@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infra.kafka.broker import log as module
 from infra.kafka.broker.batch import HEADER_SIZE, CorruptBatch, read, split
-from infra.kafka.broker.log import OutOfOrderSequence, OutOfRange, PartitionLog
+from infra.kafka.broker.log import OldEpoch, OutOfOrderSequence, OutOfRange, PartitionLog
 
 
 def batch(
@@ -247,3 +247,17 @@ def test_damage_is_seen(at: int, flip: int) -> None:
 def test_a_header_alone_is_no_batch() -> None:
     with pytest.raises(CorruptBatch, match="a header has"):
         read(b"\0" * (HEADER_SIZE - 1), 0)
+
+
+def test_an_older_epoch_is_refused_after_a_restart_too(tmp_path: Path) -> None:
+    log = PartitionLog(tmp_path / "0")
+    append(log, batch(producer=1, epoch=3, sequence=0))
+    append(log, batch(producer=1, epoch=5, sequence=0))
+    log.close()
+    again = PartitionLog(tmp_path / "0")
+    with pytest.raises(OldEpoch):
+        append(again, batch(producer=1, epoch=3, sequence=1))
+    with pytest.raises(OutOfOrderSequence):
+        append(again, batch(producer=1, epoch=6, sequence=1))
+    assert append(again, batch(producer=1, epoch=5, sequence=1)) == 2
+    assert append(again, batch(producer=1, epoch=6, sequence=0)) == 3

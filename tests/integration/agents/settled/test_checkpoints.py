@@ -53,6 +53,7 @@ class Books:
             None,
             lambda: None,
             None,
+            None,
         )
         self.flush = Flush(GROUP, self.redis, self.sink, lambda: [self.work])
         self.checkpoints = Checkpoints(

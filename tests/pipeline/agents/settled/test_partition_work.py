@@ -38,6 +38,9 @@ class Log:
             offset += 1
         return offset
 
+    async def none_between(self, tp, first, offset):
+        return first >= self.first and all(each in self.holes for each in range(first, offset))
+
     async def seek(self, tp, offset):
         if self.refusals:
             self.refusals -= 1
@@ -84,7 +87,7 @@ async def opened(watermark=None, log=None):
     """A partition with its books; `work.books`, `work.finished` tell what became of it."""
     books = Recording()
     log = log or Log()
-    work = PartitionWork(TP, "wm", "changed", log, lambda: None, log.first_from)
+    work = PartitionWork(TP, "wm", "changed", log, lambda: None, log.first_from, log.none_between)
 
     async def open_books(partition):
         assert partition == TP.partition
@@ -337,3 +340,17 @@ async def test_while_much_is_unwritten_no_more_is_applied():
         await work.wrote(await work.take())
         await settle()
         assert books.applied == [10, 11, 12, 13, 14]
+
+
+async def test_offsets_of_markers_are_passed_and_those_of_messages_are_not():
+    log = Log(holes=(1, 2, 5))
+    async with opened(Watermark(4, 0, 0), log) as (work, books, _):
+        await work.pass_markers(3)
+        assert await offer(work, message(3, 5, parent=4))
+        # Of a parent that was accepted, as where the slot between was rolled back.
+        await work.pass_markers(6)
+        assert not await offer(work, message(6, 7, parent=5))
+        assert log.sought == [4]
+        await settle()
+        assert books.applied == [5]
+        assert LOST == []
