@@ -73,6 +73,7 @@ class Truth:
 
         paid = {
             "fee_payer": base58.encode(intent.payer),
+            "keeper": "",
             "fee_lamports": str(intent.fee_lamports),
             "priority_fee_lamports": str(intent.priority_fee_lamports),
             "tip_lamports": str(tx.tip_lamports),
