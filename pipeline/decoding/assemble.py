@@ -3,11 +3,11 @@
 Which token is `mint`: the side that is not the quote; quotes in order SOL, USDC, USDT,
 USD1, else the pool's own second side, else the greater address.
 
-Wallet: the trader whom the router's instruction names; else the owner of the token accounts
-that moved, or the venue's user, if it signed; else who signed the router's instruction; else
-that owner if its tokens changed (a program's own account trades); else whose tokens the
-outermost instruction moved first. A signer that only passed tokens on for another signer was
-a sponsor.
+Wallet: the owner whom the bytes name; else the trader whom the router's instruction names; else
+the owner of the token accounts that moved, or the venue's user, if it signed; else who signed the
+router's instruction; else that owner if its tokens changed (a program's own account trades); else
+whose tokens the outermost instruction moved first. A signer that only passed tokens on for another
+signer was a sponsor. `ownership` then gives swaps that were made for somebody else to their owner.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def read(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
 
 def _read_hops(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
     try:
-        hops = list(unlisted(tx, PROGRAMS))
+        hops = list(unlisted(tx))
     except UNREADABLE:
         return  # an instruction that cannot be: reported where its program is read
     for position, end, router in hops:

@@ -11,42 +11,48 @@ from typing import Final
 
 from pipeline.decoding.contract import Leg
 from pipeline.decoding.flows import exchange
+from pipeline.decoding.registry import PROGRAMS
 from pipeline.decoding.routers import ROUTERS
 from pipeline.solana.transaction import Transaction
 from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 from schemas.solana.addresses import key as address_key
 
 ROUTER_PROGRAMS: Final = frozenset(ROUTERS.by_program)
-_PLUMBING: Final = ROUTER_PROGRAMS | {
-    SYSTEM_PROGRAM,
-    TOKEN_PROGRAM,
-    TOKEN_2022_PROGRAM,
-    address_key("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"),  # associated token accounts
-    address_key("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"),
-}
+_KNOWN: Final = (
+    ROUTER_PROGRAMS
+    | PROGRAMS
+    | {
+        SYSTEM_PROGRAM,
+        TOKEN_PROGRAM,
+        TOKEN_2022_PROGRAM,
+        address_key("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"),  # associated token accounts
+        address_key("ComputeBudget111111111111111111111111111111"),
+        address_key("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"),
+    }
+)
 
 
-def unlisted(tx: Transaction, venues: frozenset[bytes]) -> Iterator[tuple[int, int, int]]:
+def unlisted(tx: Transaction) -> Iterator[tuple[int, int, int]]:
     """Yield (position, end, position of the router) of what routers call and no venue is.
 
     Nothing where heights were not recorded: what a router called itself is then not known.
     """
-    known = {index for index, program in enumerate(tx.keys) if program in _PLUMBING}
-    theirs = {index for index, program in enumerate(tx.keys) if program in venues}
-    for router, program in enumerate(tx.programs):
-        if program not in known or tx.keys[program] not in ROUTER_PROGRAMS:
+    keys, programs, heights = tx.keys, tx.programs, tx.heights
+    invoked = {program for program in programs if program < len(keys)}
+    strange = {program for program in invoked if keys[program] not in _KNOWN}
+    if not strange:
+        return
+    routers = {program for program in invoked if keys[program] in ROUTER_PROGRAMS}
+    venues = {program for program in invoked if keys[program] in PROGRAMS}
+    for router, program in enumerate(programs):
+        height = heights[router]
+        if program not in routers or not height:
             continue
-        height = tx.heights[router]
         for at in range(router + 1, tx.subtree_end(router)):
-            if tx.heights[at] != height + 1 or not height:
-                continue
-            called = tx.programs[at]
-            if called in known or called in theirs or called >= len(tx.keys):
-                continue
-            end = tx.subtree_end(at)
-            if not theirs.isdisjoint(tx.programs[at:end]):
-                continue  # a venue behind a program of its caller's
-            yield at, end, router
+            if programs[at] in strange and heights[at] == height + 1:
+                end = tx.subtree_end(at)
+                if venues.isdisjoint(programs[at:end]):  # else its venue tells
+                    yield at, end, router
 
 
 def hop(tx: Transaction, at: int, end: int, router: int) -> Leg | None:

@@ -20,7 +20,7 @@ from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import TokenAccount, Transaction
 from schemas.events import Event, Side, Swap
 from schemas.money import MONEY, WSOL
-from schemas.solana.addresses import text
+from schemas.solana.addresses import key, text
 
 RENT_LAMPORTS: Final = 3_000_000  # SOL that opening or closing an account moves is no trade
 
@@ -93,9 +93,10 @@ def pass_on(tx: Transaction, legs: Legs, events: Sequence[Event]) -> None:
         if len(gave) != 1 or len(got) != 1:
             continue
         (input_mint,), (output_mint,) = gave, got
-        kept = _changes(tx, output_mint).get(wallet, 0)
-        paid = -_changes(tx, input_mint).get(wallet, 0)
-        is_keeper = paid * 2 < -net[input_mint] and kept * 2 < net[output_mint]
+        kept = _change(tx, output_mint, wallet)
+        if kept * 2 >= net[output_mint]:
+            continue
+        is_keeper = -_change(tx, input_mint, wallet) * 2 < -net[input_mint]
         if not is_keeper and (kept > 0 or output_mint in MONEY):
             continue
         if _received_more(tx, wallet, net):
@@ -123,6 +124,26 @@ def _recorded(tx: Transaction, index: int | None) -> TokenAccount | None:
     return None if index is None else tx.token_accounts.get(index)
 
 
+def _change(tx: Transaction, mint: str, owner: str) -> int:
+    """Return what an owner gained of a mint; see `_changes`."""
+    gained = 0
+    if mint != WSOL:
+        for account in tx.token_accounts.values():
+            if account.mint == mint and account.owner == owner:
+                gained += account.post_raw - account.pre_raw
+        return gained
+    before, after = tx.meta.pre_balances, tx.meta.post_balances
+    places = [index for index, each in tx.token_accounts.items() if each.owner == owner]
+    address = key(owner)
+    if address in tx.keys:
+        places.append(tx.keys.index(address))
+        gained = tx.fee_lamports if places[-1] == 0 else 0
+    for index in places:
+        if index < len(before) and index < len(after):
+            gained += after[index] - before[index]
+    return gained
+
+
 def _changes(tx: Transaction, mint: str) -> dict[str, int]:
     """Return what owners gained of a mint; SOL is counted with what is not wrapped, fee aside."""
     found: defaultdict[str, int] = defaultdict(int)
@@ -146,7 +167,7 @@ def _received_more(tx: Transaction, wallet: str, traded: Collection[str]) -> boo
         gained = account.owner == wallet and account.post_raw > account.pre_raw
         if gained and account.mint not in traded and account.mint != WSOL:
             return True
-    return WSOL not in traded and _changes(tx, WSOL).get(wallet, 0) > RENT_LAMPORTS
+    return WSOL not in traded and _change(tx, WSOL, wallet) > RENT_LAMPORTS
 
 
 def _was_handed(tx: Transaction, owner: str, mint: str) -> bool:
