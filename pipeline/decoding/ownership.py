@@ -3,9 +3,9 @@
 A listed keeper names the order's owner. Of any other program or payer the balances decide. A
 wallet that kept less than half of what its swaps gave, and paid less than half of their price
 itself, was a keeper; the owner who received at least half traded. One that paid but kept nothing
-bought for another, if that came from the pool, by a listed router or by a plain transfer: what
-another program takes is a deposit. A sale whose money goes elsewhere stays its seller's. Who gives
-something else for it afterwards is a pool, and did not trade.
+bought for another, if a pool or a listed router paid that out: what another program takes is a
+deposit, and a transfer of its own a gift afterwards. A sale whose money goes elsewhere stays its
+seller's. An owner who gives something else for it afterwards is a pool, and did not trade.
 """
 
 from __future__ import annotations
@@ -171,13 +171,13 @@ def _received_more(tx: Transaction, wallet: str, traded: Collection[str]) -> boo
 
 
 def _was_handed(tx: Transaction, owner: str, mint: str) -> bool:
-    """Whether a mint came to an owner from a listed program or by a plain transfer."""
+    """Whether pools and listed routers alone paid a mint out to an owner."""
     for position in range(len(tx.programs)):
         moved = tx.transfer(position)
         account = None if moved is None else tx.token_account(moved.destination)
         if account is not None and (account.owner, account.mint) == (owner, mint):
             caller = next(tx.ancestors(position), None)
-            if caller is not None and tx.program(caller) not in _LISTED:
+            if caller is None or tx.program(caller) not in _LISTED:
                 return False
     return True
 

@@ -93,7 +93,7 @@ def test_check_sees_a_swap_that_does_not_add_up() -> None:
     answer = next(
         orjson.loads(line)
         for line in answers(300, "json")
-        if run(text=line)[0][0]["dex"] == "raydium-amm-v4"
+        if any(event["dex"] == "raydium-amm-v4" for event in run(text=line)[0])
     )
     for balance in answer["meta"]["postTokenBalances"]:
         amount = balance["uiTokenAmount"]

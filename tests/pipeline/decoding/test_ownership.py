@@ -80,12 +80,12 @@ def test_a_keeper_pays_native_sol() -> None:
     assert owners(tx) == {(address("owner"), address("signer"))}
 
 
-@pytest.mark.parametrize("way", ["direct", "routed", "plain"])
-def test_a_payer_who_buys_for_another_wallet(way: str) -> None:
+@pytest.mark.parametrize("routed", [True, False])
+def test_a_payer_who_buys_for_another_wallet(routed: bool) -> None:
     tx = market(USDC, "coin")
-    route = tx.call(JUPITER, "x signer", ROUTE) if way == "routed" else None
-    swap(tx, route, to="owner out" if way == "direct" else "signer out")
-    if way != "direct":
+    route = tx.call(JUPITER, "x signer", ROUTE) if routed else None
+    swap(tx, route, to="signer out" if routed else "owner out")
+    if routed:
         tx.transfer(route, "signer out", "owner out", "signer", GOT)
     assert owners(tx) == {(address("owner"), "")}
 
@@ -106,6 +106,13 @@ def test_who_gave_something_for_it_is_a_pool(receipt: str) -> None:
         tx.mint_to(call, "receipt", "signer receipts", 9)
     else:
         tx.send(call, "owner", "signer", 10**9)
+    assert owners(tx) == {(address("signer"), "")}
+
+
+def test_what_is_bought_and_given_away_was_the_buyers() -> None:
+    tx = market(USDC, "coin")
+    swap(tx)
+    tx.transfer(None, "signer out", "owner out", "signer", GOT)
     assert owners(tx) == {(address("signer"), "")}
 
 

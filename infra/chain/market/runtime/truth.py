@@ -73,7 +73,6 @@ class Truth:
 
         paid = {
             "fee_payer": base58.encode(intent.payer),
-            "keeper": "",
             "fee_lamports": str(intent.fee_lamports),
             "priority_fee_lamports": str(intent.priority_fee_lamports),
             "tip_lamports": str(tx.tip_lamports),
@@ -136,6 +135,7 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
         "program_id": leg.program_id,
         "pool": base58.encode(leg.pool),
         "wallet": base58.encode(leg.trader),
+        "keeper": base58.encode(leg.keeper),
         "token_owner": base58.encode(leg.token_owner or leg.trader),
         "mint": mint.text,
         "quote_mint": quote.text,
