@@ -87,8 +87,10 @@ class LimitOrder:
 
     def _take(self, tx: Execution, keeper: bytes, source: bytes) -> None:
         mint = self.mint_in
-        accounts = (keeper, self.address, self.reserve, source, mint.address)
-        accounts += (mint.program.address, INSTRUCTIONS_SYSVAR)
+        accounts = (
+            *(keeper, self.address, self.reserve, source, mint.address),
+            *(mint.program.address, INSTRUCTIONS_SYSVAR),
+        )
         data = _PRE_FILL + pack_u64(self.making_raw)
         tx.enter(JUPITER_TRIGGER, accounts, data, mask("-www---"))
         spl.transfer_checked(tx, self.reserve, mint, source, self.address, self.making_raw)
@@ -96,9 +98,11 @@ class LimitOrder:
 
     def _pay(self, tx: Execution, keeper: bytes, destination: bytes) -> None:
         mint, own = self.mint_out, JUPITER_TRIGGER
-        accounts = (keeper, self.maker, self.address, self.reserve, self.maker_out, destination)
-        accounts += (own.address, self.mint_in.program.address, mint.address)
-        accounts += (mint.program.address, SYSTEM.address, own.event_authority, own.address)
+        accounts = (
+            *(keeper, self.maker, self.address, self.reserve, self.maker_out, destination),
+            *(own.address, self.mint_in.program.address, mint.address, mint.program.address),
+            *(SYSTEM.address, own.event_authority, own.address),
+        )
         writable = mask("--wwww-------")
         tx.enter(own, accounts, _FILL + pack_u64(self.taking_raw), writable)
         spl.transfer_checked(tx, destination, mint, self.maker_out, keeper, self.taking_raw)
