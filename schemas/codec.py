@@ -74,6 +74,7 @@ def _swap_fields(swap: Swap) -> dict[str, Any]:
         "virtual_quote_reserve_raw": swap.virtual_quote_reserve_raw,
         "for_sale_raw": swap.for_sale_raw,
         "migration_quote_raw": swap.migration_quote_raw,
+        "keeper": swap.keeper,
     }
 
 
@@ -180,6 +181,7 @@ def swap_from_proto(message: tape_pb2.Swap) -> Swap:
             else None,
             message.for_sale_raw if message.HasField("for_sale_raw") else None,
             message.migration_quote_raw if message.HasField("migration_quote_raw") else None,
+            message.keeper,
         )
     except KeyError as error:
         raise CodecError(

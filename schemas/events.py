@@ -33,6 +33,9 @@ class Swap:
     `wallet_amount_raw` and `wallet_quote_amount_raw` what the wallet gave or received:
     they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
 
+    `wallet` is the owner of what came out: the trader; where a keeper executes somebody's order
+    (limit order, DCA, vault), the order's owner, and `keeper` is who executed it, else empty.
+
     Reserves are what the venue tells to be there after the swap; of concentrated pools, what
     their vaults hold after the transaction, fees that wait there included.
 
@@ -79,6 +82,7 @@ class Swap:
     virtual_quote_reserve_raw: int | None = None
     for_sale_raw: int | None = None
     migration_quote_raw: int | None = None
+    keeper: str = ""
 
     @property
     def price(self) -> float:

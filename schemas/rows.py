@@ -71,6 +71,7 @@ SWAPS: Final = Table(
         "quote_reserve_raw": "Nullable(UInt64)",
         "liquidity": "Nullable(UInt128)",
         "sqrt_price_x64": "Nullable(UInt128)",
+        "keeper": _TEXT,
     },
 )
 CREATIONS: Final = Table(

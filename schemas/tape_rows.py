@@ -72,6 +72,7 @@ def swap_row(swap: tape_pb2.Swap) -> Row:
         swap.quote_reserve_raw if has("quote_reserve_raw") else None,
         _u128("liquidity", swap.liquidity) if swap.liquidity else None,
         _u128("sqrt_price_x64", swap.sqrt_price_x64) if swap.sqrt_price_x64 else None,
+        swap.keeper,
     )
 
 

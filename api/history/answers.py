@@ -120,8 +120,11 @@ class Swap(TypedDict):
     dex: Annotated[str, about("venue, a slug", "pump-swap")]
     program_id: Annotated[str, about("program of the venue")]
     pool: Annotated[str, about("pool or bonding curve")]
-    wallet: Annotated[str, about("owner of the token accounts that moved")]
+    wallet: Annotated[str, about("owner of what came out: the trader, or whose order it was")]
     fee_payer: Annotated[str, about("payer of the transaction")]
+    keeper: Annotated[
+        str, about("who executed the wallet's order (limit order, DCA, vault), or empty", "")
+    ]
     mint: Annotated[str, about("token traded")]
     quote_mint: Annotated[str, about("token it was traded for")]
     side: Annotated[Literal["buy", "sell"], about("what the wallet did with `mint`", "buy")]

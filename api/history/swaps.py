@@ -239,6 +239,7 @@ def _swap(row: Row) -> Swap:
         "pool": row["pool"],
         "wallet": row["wallet"],
         "fee_payer": row["fee_payer"],
+        "keeper": row["keeper"],
         "mint": row["mint"],
         "quote_mint": row["quote_mint"],
         "side": row["side"],

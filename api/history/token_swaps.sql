@@ -23,7 +23,7 @@ FROM
 (
     SELECT
         signature, slot, tx_index, event_index, toUnixTimestamp64Milli(block_time) AS block_time_ms,
-        dex, program_id, pool, wallet, fee_payer, mint, quote_mint, side,
+        dex, program_id, pool, wallet, fee_payer, keeper, mint, quote_mint, side,
         amount_raw, decimals, quote_amount_raw, quote_decimals,
         wallet_amount_raw, wallet_quote_amount_raw, sol_value_lamports, usd_value_micros,
         pool_fee_raw, pool_fee_mint, fee_lamports, priority_fee_lamports, tip_lamports,
@@ -41,7 +41,7 @@ FROM
     UNION ALL
     SELECT
         signature, slot, tx_index, event_index, toUnixTimestamp64Milli(block_time) AS block_time_ms,
-        dex, program_id, pool, wallet, fee_payer, mint, quote_mint, side,
+        dex, program_id, pool, wallet, fee_payer, keeper, mint, quote_mint, side,
         amount_raw, decimals, quote_amount_raw, quote_decimals,
         wallet_amount_raw, wallet_quote_amount_raw, sol_value_lamports, usd_value_micros,
         pool_fee_raw, pool_fee_mint, fee_lamports, priority_fee_lamports, tip_lamports,

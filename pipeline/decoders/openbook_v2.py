@@ -1,19 +1,26 @@
 """OpenBook v2: an order book; a taker's order settles at once, by its two token transfers.
 
-Source: openbook-v2 idl/openbook_v2.json. Fees are in the quote's transfer. Not decoded, and
-counted as unknown: orders placed on an open-orders account, whose fills settle later.
+An order placed on an open-orders account trades on deposited funds: the program logs what the
+taker paid and received, not in which mints. The vault it deposits into has one, and the market's
+other vault the other, where the transaction settles, too; else it is malformed. Not decoded, and
+counted as unknown: several orders in one instruction, pegged ones. Fills of resting orders are no
+swaps of their makers. Source: openbook-v2 idl/openbook_v2.json. Fees are in the quote's transfer.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pipeline.decoding.contract import Instruction, Leg, Venue, named, swap_by_vaults
+from pipeline.decoding.contract import Instruction, Leg, Malformed, Venue, named, swap_by_vaults
+from schemas.solana.borsh import Reader
 
 DEX: Final = "openbook-v2"
 PROGRAM: Final = "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb"
 
 SIGNER, MARKET, MARKET_BASE_VAULT, MARKET_QUOTE_VAULT = 0, 2, 6, 7
+ORDER_MARKET, ORDER_MARKET_VAULT = 4, 8  # of place_order
+
+TOTAL_ORDER_FILL: Final = bytes.fromhex("08eb303aae4c9c69")
 
 
 def _place_take_order(ix: Instruction) -> Leg | None:
@@ -24,11 +31,45 @@ def _place_take_order(ix: Instruction) -> Leg | None:
     return swap_by_vaults(ix, pool=MARKET, vaults=vaults, user=SIGNER, transfers=transfers)
 
 
+def _place_order(ix: Instruction) -> Leg | None:
+    body = ix.event(TOTAL_ORDER_FILL)
+    if body is None:
+        return None  # the order met no other
+    event = Reader(body, 8)
+    is_bid, taker = event.u8() == 0, event.pubkey()
+    paid_raw, received_raw = event.u64(), event.u64()
+    if not paid_raw or not received_raw:
+        return None
+    vault = ix.token(ORDER_MARKET_VAULT)
+    if vault is None:
+        raise Malformed("the market's vault is no token account")
+    other = {
+        account.mint
+        for account in ix.tx.token_accounts.values()
+        if account.owner == vault.owner and account.mint != vault.mint
+    }
+    if len(other) != 1:
+        raise Malformed(f"{taker} received {received_raw} of a mint that nothing names")
+    (received_mint,) = other
+    return Leg(
+        pool=ix.address(ORDER_MARKET),
+        input_mint=vault.mint,
+        output_mint=received_mint,
+        input_raw=paid_raw,
+        output_raw=received_raw,
+        owner=taker,
+        second_mint=vault.mint if is_bid else received_mint,
+    )
+
+
 VENUES: Final = (
     Venue(
         dex=DEX,
         programs=(PROGRAM,),
-        handlers={bytes.fromhex("032c47031ac7cb55"): _place_take_order},
+        handlers={
+            bytes.fromhex("032c47031ac7cb55"): _place_take_order,
+            bytes.fromhex("33c29baf6d82606a"): _place_order,
+        },
         ignored=named(
             "cancel_all_orders",
             "cancel_order",

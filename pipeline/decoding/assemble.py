@@ -3,11 +3,11 @@
 Which token is `mint`: the side that is not the quote; quotes in order SOL, USDC, USDT,
 USD1, else the pool's own second side, else the greater address.
 
-Wallet: the trader whom the router's instruction names; else the owner of the token accounts
-that moved, or the venue's user, if it signed; else who signed the router's instruction; else
-that owner if its tokens changed (a program's own account trades); else whose tokens the
-outermost instruction moved first. A signer that only passed tokens on for another signer was
-a sponsor.
+Wallet: the owner whom the bytes name; else the trader whom the router's instruction names; else
+the owner of the token accounts that moved, or the venue's user, if it signed; else who signed the
+router's instruction; else that owner if its tokens changed (a program's own account trades); else
+whose tokens the outermost instruction moved first. A signer that only passed tokens on for another
+signer was a sponsor. `ownership` then gives swaps that were made for somebody else to their owner.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pipeline.decoding.contract import Created, Fact, Leg, Malformed, Migrated, Venue
+from pipeline.decoding.contract import Created, Fact, Filled, Leg, Malformed, Migrated, Venue
 from pipeline.decoding.platforms import PLATFORMS
 from pipeline.decoding.routers import ROUTERS, Router
 from pipeline.decoding.tips import TIP_ACCOUNTS
@@ -35,10 +35,10 @@ def assemble(tx: Transaction, position: int, venue: Venue, facts: Iterable[Fact]
 
     Raises Malformed where the facts contradict each other or the transaction.
     """
-    return [_event(tx, position, venue, fact) for fact in facts]
+    return [_event(tx, position, venue, fact) for fact in facts if not isinstance(fact, Filled)]
 
 
-def _event(tx: Transaction, position: int, venue: Venue, fact: Fact) -> Event:
+def _event(tx: Transaction, position: int, venue: Venue, fact: Leg | Created | Migrated) -> Event:
     if isinstance(fact, Leg):
         return _swap(tx, position, venue, fact)
     if isinstance(fact, Created):
@@ -67,7 +67,7 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
     quote = quote_of(leg.input_mint, leg.output_mint, leg.second_mint)
     router = ROUTERS.outermost(tx, position)
     buys = quote == leg.input_mint
-    wallet = _wallet(tx, position, leg, buys, router)
+    wallet = leg.owner or _wallet(tx, position, leg, buys, router)
     mint = leg.output_mint if buys else leg.input_mint
     reserve_in, reserve_out = leg.reserve_in_raw, leg.reserve_out_raw
     if venue.vaults_are_reserves:
@@ -107,6 +107,7 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         virtual_quote_reserve_raw=_told(leg.virtual_in_raw if buys else leg.virtual_out_raw),
         for_sale_raw=leg.for_sale_raw if quote == leg.second_mint else None,
         migration_quote_raw=leg.migration_quote_raw if quote == leg.second_mint else None,
+        keeper=leg.keeper,
     )
 
 

@@ -2,7 +2,8 @@
 
 Balances are told of accounts that changed: of a wallet's accounts all, of vaults those that
 hold other tokens than money. An account is a vault where a leg moved its pool's side of the
-swap there, or where its owner is itself a pool or curve that the transaction's events name.
+swap there, or where its owner is itself a pool or curve that the transaction's events name, and
+did not sign: a maker who fills requests for quotes is a wallet.
 SOL that is not wrapped is told of the signers, as far as they are wallets.
 
 A movement is what the recorded change of a wallet's accounts of one mint leaves over, once its
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pipeline.decoding.contract import Leg, Malformed
-from pipeline.solana.transaction import Transaction
+from pipeline.solana.transaction import SOURCE, Transaction
 from schemas.events import Event, Migration, Movement, Side, Swap, TokenBalance
 from schemas.money import MONEY, SOL_DECIMALS, WSOL
 from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
@@ -32,9 +33,11 @@ from schemas.solana.borsh import u64
 _BURN: Final = frozenset({b"\x08", b"\x0f"})  # Burn, BurnChecked: account first
 _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 _TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
-_SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"  # CreateAccount: payer, account
+_SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"
 _SYSTEM_ASSIGN: Final = b"\x01\x00\x00\x00"
 _U64_MAX: Final = 2**64 - 1
+
+CREATED, ASSIGNED = 1, 0  # accounts of CreateAccount, of Assign
 
 Legs = Sequence[tuple[int, Leg]]  # with the position of the instruction that is the swap
 Holding = tuple[str, str]  # owner, mint
@@ -100,6 +103,7 @@ def _vaults(tx: Transaction, legs: Legs, events: Sequence[Event]) -> set[int]:
         for event in events:
             if isinstance(event, Migration):
                 pools.add(event.from_pool)
+        pools.difference_update(tx.signer_addresses)  # a maker who signs is a wallet
         for index, account in tx.token_accounts.items():
             if account.owner in pools:
                 vaults.add(index)
@@ -159,13 +163,13 @@ def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
         return True
     for position, data in enumerate(tx.data):
         if data[:4] == _SYSTEM_CREATE:
-            created, owner = tx.accounts[position][1:2], data[20:52]
+            place, owner = CREATED, data[20:52]
         elif data[:4] == _SYSTEM_ASSIGN:
-            created, owner = tx.accounts[position][:1], data[4:36]
+            place, owner = ASSIGNED, data[4:36]
         else:
             continue
         if (
-            created == bytes([index])
+            tx.accounts[position][place : place + 1] == bytes([index])
             and owner != SYSTEM_PROGRAM
             and tx.program(position) == SYSTEM_PROGRAM
         ):
@@ -179,7 +183,7 @@ def _burned(tx: Transaction, legs: Legs, vaults: set[int]) -> dict[Holding, int]
     for position in [at for at, data in enumerate(tx.data) if data[:1] in _BURN]:
         if tx.program(position) not in _TOKEN_PROGRAMS:
             continue
-        source = tx.accounts[position][0]
+        source = tx.accounts[position][SOURCE]
         account = tx.token_account(source)
         if account is None or source in vaults or account.mint in MONEY:
             continue

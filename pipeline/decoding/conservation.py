@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.decoding.contract import Leg
+from pipeline.decoding.contract import UNREADABLE, Leg
 from pipeline.decoding.decode import Reading
 from pipeline.solana.transaction import (
     ACCOUNT,
@@ -26,9 +26,10 @@ from schemas.money import WSOL
 from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 from schemas.solana.borsh import u64
 
-_MINT_TO: Final = (7, 14)
-_BURN: Final = (8, 15)
-_CLOSE: Final = 9
+_TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
+_MINT_TO: Final = frozenset({b"\x07", b"\x0e"})
+_BURN: Final = frozenset({b"\x08", b"\x0f"})
+_CLOSE: Final = b"\x09"
 _SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"
 _SYSTEM_CREATE_WITH_SEED: Final = b"\x03\x00\x00\x00"
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -57,7 +58,8 @@ def differences(tx: Transaction, readings: Sequence[Reading]) -> list[Difference
     traders: defaultdict[int, int] = defaultdict(int)
     inside: set[int] = set()
     for position, leg in legs:
-        inside.update(range(position, tx.subtree_end(position)))
+        for part in (*leg.parts, position):
+            inside.update(range(part, tx.subtree_end(part)))
         _move(vaults, leg.vault_in, leg.input_raw)
         _move(vaults, leg.vault_out, -leg.output_raw)
         _move(traders, leg.source, -(leg.input_raw if leg.paid_raw is None else leg.paid_raw))
@@ -98,33 +100,46 @@ def _change(tx: Transaction, account: int) -> tuple[str, int] | None:
 
 
 def _outside(tx: Transaction, inside: set[int]) -> tuple[set[int], defaultdict[int, int]]:
-    """Return the accounts that were closed, and what moved outside the legs by account."""
+    """Return the accounts that were closed, and what moved outside the legs by account.
+
+    An instruction whose bytes do not fit moved nothing.
+    """
     closed: set[int] = set()
     moved: defaultdict[int, int] = defaultdict(int)
     for position in range(len(tx.programs)):
-        program = tx.program(position)
-        data, accounts = tx.data[position], tx.accounts[position]
-        token = program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
-        if token and data[:1] == bytes([_CLOSE]):
-            closed.add(accounts[ACCOUNT])
-        if position in inside:
+        try:
+            program, data = tx.program(position), tx.data[position]
+            if program in _TOKEN_PROGRAMS:
+                if data[:1] == _CLOSE:
+                    closed.add(tx.accounts[position][ACCOUNT])
+                if position not in inside:
+                    _add_tokens(tx, position, moved)
+            elif program == SYSTEM_PROGRAM and position not in inside:
+                _add_lamports(tx, position, moved)
+        except UNREADABLE:
             continue
-        if token and data:
-            transfer = tx.transfer(position)
-            if transfer is not None:
-                moved[transfer.source] -= transfer.amount_raw
-                moved[transfer.destination] += transfer.received_raw
-            elif data[0] in _MINT_TO:
-                moved[accounts[MINTED_TO]] += u64(data, 1)
-            elif data[0] in _BURN:
-                moved[accounts[SOURCE]] -= u64(data, 1)
-        elif program == SYSTEM_PROGRAM:
-            lamports = _lamports(data)
-            if lamports:
-                moved[accounts[SOURCE]] -= lamports
-                to = accounts[DESTINATION]
-                moved[to] += _as_tokens(tx, to, lamports, data)
     return closed, moved
+
+
+def _add_tokens(tx: Transaction, position: int, moved: defaultdict[int, int]) -> None:
+    data, accounts = tx.data[position], tx.accounts[position]
+    transfer = tx.transfer(position)
+    if transfer is not None:
+        moved[transfer.source] -= transfer.amount_raw
+        moved[transfer.destination] += transfer.received_raw
+    elif data[:1] in _MINT_TO:
+        moved[accounts[MINTED_TO]] += u64(data, 1)
+    elif data[:1] in _BURN:
+        moved[accounts[SOURCE]] -= u64(data, 1)
+
+
+def _add_lamports(tx: Transaction, position: int, moved: defaultdict[int, int]) -> None:
+    data, accounts = tx.data[position], tx.accounts[position]
+    lamports = _lamports(data)
+    if lamports:
+        source, destination = accounts[SOURCE], accounts[DESTINATION]
+        moved[source] -= lamports
+        moved[destination] += _as_tokens(tx, destination, lamports, data)
 
 
 def _lamports(data: bytes) -> int:

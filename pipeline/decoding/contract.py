@@ -1,7 +1,8 @@
 """What a venue's file says: its programs, its instructions, and what each one's bytes mean.
 
 A handler takes an `Instruction` and returns what the bytes say: a `Leg` (one pool swapped),
-`Created` or `Migrated`, several of them, or None where the instruction has no event for us.
+`Created`, `Migrated` or `Filled` (a keeper executed an order by other instructions' swaps),
+several of them, or None where the instruction has no event for us.
 It raises `Malformed`, or lets the errors of `UNREADABLE` through, where the bytes do not fit.
 What the facts mean for a wallet (side, quote, fees, platform) is `pipeline.decoding.assemble`'s.
 """
@@ -65,6 +66,24 @@ class Leg:
     config: str = ""  # account that names the launch platform, where the venue has one
     platform: str = ""  # only where the bytes themselves name it
     position: int | None = None  # default: the instruction's own
+    owner: str = ""  # whose swap it is, where the bytes name it
+    keeper: str = ""  # who executed it for that owner
+    parts: tuple[int, ...] = ()  # earlier instructions of the venue whose transfers it includes
+
+
+@dataclass(slots=True)
+class Filled:
+    """A keeper executed an order: the swaps that it made for that are the order's owner's.
+
+    They lie between `begin` and the end of the instruction. Of what came out of them the owner
+    received `received_raw`, where that is known: the rest is the keeper's, and fees.
+    """
+
+    owner: str
+    keeper: str
+    begin: int  # a position
+    output_mint: str = ""
+    received_raw: int | None = None
 
 
 @dataclass(slots=True)
@@ -100,7 +119,7 @@ class Migrated:
     config: str = ""
 
 
-Fact = Leg | Created | Migrated
+Fact = Leg | Created | Migrated | Filled
 
 
 class Instruction:

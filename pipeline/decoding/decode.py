@@ -9,8 +9,10 @@ from operator import attrgetter
 
 from pipeline.decoding.assemble import assemble
 from pipeline.decoding.balances import changes
-from pipeline.decoding.contract import UNREADABLE, Fact, Instruction, Leg, Venue
-from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
+from pipeline.decoding.contract import UNREADABLE, Fact, Filled, Instruction, Leg, Venue
+from pipeline.decoding.hops import ROUTER_PROGRAMS, hop, unlisted
+from pipeline.decoding.ownership import fill, pass_on
+from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS, UNLISTED
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
 from schemas.events import Event, Movement, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -73,15 +75,23 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
         )
         return result
     if not result.failed:
-        legs = []
+        legs, fills = [], []
         for reading in read(tx, result.undecoded):
             result.events += reading.events
-            legs += [(reading.position, fact) for fact in reading.facts if isinstance(fact, Leg)]
+            for fact in reading.facts:
+                if isinstance(fact, Leg):
+                    legs.append((reading.position, fact))
+                elif isinstance(fact, Filled):
+                    fills.append((reading.position, fact))
             dex = reading.venue.dex
             result.decoded_by_dex[dex] = result.decoded_by_dex.get(dex, 0) + 1
         if len(result.events) > 1:  # a second hop may come after what it called
             result.events.sort(key=attrgetter("event_index"))
         try:
+            if legs:
+                for position, filled in fills:
+                    fill(tx, position, filled, result.events)
+                pass_on(tx, legs, result.events)
             result.balances, result.movements = changes(tx, legs, result.events)
         except UNREADABLE as error:
             detail = f"balances: {error}"
@@ -93,7 +103,10 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
 
 def read(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
     """Read the instructions of all venues; `undecoded` collects the rest."""
-    owners = {tx.keys.index(program): BY_PROGRAM[program] for program in PROGRAMS & {*tx.keys}}
+    keys = {*tx.keys}
+    if not ROUTER_PROGRAMS.isdisjoint(keys):
+        yield from _read_hops(tx, undecoded)
+    owners = {tx.keys.index(program): BY_PROGRAM[program] for program in PROGRAMS & keys}
     if not owners:
         return
     size = len(tx.keys)
@@ -105,6 +118,21 @@ def read(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
         elif program >= size:
             detail = f"program index {program} of {size} keys"
             undecoded.append(_undecoded(tx, position, "", Reason.MALFORMED, detail))
+
+
+def _read_hops(tx: Transaction, undecoded: list[Undecoded]) -> Iterable[Reading]:
+    try:
+        hops = list(unlisted(tx))
+    except UNREADABLE:
+        return  # an instruction that cannot be: reported where its program is read
+    for position, end, router in hops:
+        try:
+            leg = hop(tx, position, end, router)
+            if leg is not None:
+                yield Reading(position, UNLISTED, (leg,), assemble(tx, position, UNLISTED, (leg,)))
+        except UNREADABLE as error:
+            detail = f"a route's hop: {error}"
+            undecoded.append(_undecoded(tx, position, UNLISTED.dex, Reason.MALFORMED, detail))
 
 
 def _read_instruction(

@@ -44,4 +44,5 @@ def by_program(venues: tuple[Venue, ...]) -> dict[bytes, Venue]:
 VENUES: Final = discover()
 BY_PROGRAM: Final = by_program(VENUES)
 PROGRAMS: Final = frozenset(BY_PROGRAM)
+UNLISTED: Final = next(venue for venue in VENUES if venue.dex == "unlisted")
 PROGRAM_IDS: Final = tuple(sorted(program for venue in VENUES for program in venue.programs))

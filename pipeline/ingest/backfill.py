@@ -20,9 +20,9 @@ from infra.backoff import Backoff
 from infra.settings import Settings
 from infra.solana_rpc import client as rpc
 from infra.solana_rpc.client import NotNow
-from pipeline.decoding.registry import PROGRAM_IDS
 from pipeline.ingest import metrics
 from pipeline.ingest.ledger import Missing
+from pipeline.ingest.subscription import SUBSCRIBED
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.rpc_json import transaction_info_from_json
 
@@ -40,7 +40,7 @@ _NOT_AVAILABLE: Final = -32004
 _SKIPPED: Final = frozenset({-32007, -32009})
 _REFUSED: Final = frozenset({-32600, -32601, -32602, -32015})  # asking again would not help
 
-_PROGRAMS: Final = frozenset(PROGRAM_IDS)
+_PROGRAMS: Final = frozenset(SUBSCRIBED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline.decoding.hops import ROUTER_PROGRAMS
 from pipeline.decoding.registry import PROGRAM_IDS
 from schemas.proto.geyser_pb2 import (
     PROCESSED,
@@ -13,8 +14,11 @@ from schemas.proto.geyser_pb2 import (
     SubscribeRequestFilterTransactions,
     SubscribeRequestPing,
 )
+from schemas.solana.addresses import text
 
 LABEL: Final = "soltape"
+# Venues and keepers; and routers, for routes through pools of no venue.
+SUBSCRIBED: Final = tuple(sorted({*PROGRAM_IDS, *map(text, ROUTER_PROGRAMS)}))
 
 
 def subscribe_request(from_slot: int | None = None) -> SubscribeRequest:
@@ -26,7 +30,7 @@ def subscribe_request(from_slot: int | None = None) -> SubscribeRequest:
     return SubscribeRequest(
         transactions={
             LABEL: SubscribeRequestFilterTransactions(
-                vote=False, failed=False, account_include=PROGRAM_IDS
+                vote=False, failed=False, account_include=SUBSCRIBED
             )
         },
         slots={

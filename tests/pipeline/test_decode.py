@@ -13,8 +13,10 @@ from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decode import decode
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana import base58
 from schemas.solana.rpc_json import transaction_to_json
 
+TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 CORPUS = Path(__file__).parents[3] / "shared/corpus/transactions.jsonl"
 
 
@@ -82,13 +84,16 @@ def test_check_explains_every_swap() -> None:
     assert report["with_swaps"] > 100
     assert (report["share"], report["differences"]) == (1.0, [])
     assert "fully explained" in errors
+    exchanges = report["exchanges"]
+    assert exchanges["transactions"] > 100
+    assert (exchanges["share"], exchanges["unexplained"]) == (1.0, [])
 
 
 def test_check_sees_a_swap_that_does_not_add_up() -> None:
     answer = next(
         orjson.loads(line)
         for line in answers(300, "json")
-        if run(text=line)[0][0]["dex"] == "raydium-amm-v4"
+        if any(event["dex"] == "raydium-amm-v4" for event in run(text=line)[0])
     )
     for balance in answer["meta"]["postTokenBalances"]:
         amount = balance["uiTokenAmount"]
@@ -98,6 +103,29 @@ def test_check_sees_a_swap_that_does_not_add_up() -> None:
     assert {each["role"] for each in report["differences"]} >= {"vault"}
 
 
+@pytest.mark.parametrize("program", ["11111111111111111111111111111111", TOKEN])
+def test_check_survives_malformed_instructions(program: str) -> None:
+    """Of the System and Token programs, which every transaction calls."""
+    found = []
+    for line in answers(300, "json"):
+        answer = orjson.loads(line)
+        message = answer["transaction"]["message"]
+        if program in message["accountKeys"]:
+            at = message["accountKeys"].index(program)
+            for tag in (0, 2, 3, 7, 8, 9, 12, 18, 26):
+                data = base58.encode(bytes([tag, 0, 0, 0])[: 1 + 3 * (program != TOKEN)])
+                message["instructions"].append(
+                    {"programIdIndex": at, "accounts": [], "data": data, "stackHeight": None}
+                )
+            found.append(orjson.dumps(answer))
+    lines, _, status = run("--check", text=b"\n".join(found))
+    assert status == 0
+    report = lines[-1]
+    assert report["transactions"] == len(found) > 20
+    assert report["share"] == 1.0
+    assert report["unreadable"] == []
+
+
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real transactions is not here")
 def test_real_transactions_are_fully_explained() -> None:
     lines, _, status = run("--check", "--undecoded", str(CORPUS), text=b"")
@@ -105,4 +133,8 @@ def test_real_transactions_are_fully_explained() -> None:
     assert status == 0
     assert report["with_swaps"] >= 118
     assert report["share"] == 1.0, report["differences"]
+    exchanges = report["exchanges"]
+    assert exchanges["transactions"] >= 117
+    assert exchanges["share"] >= 0.99, exchanges["unexplained"]
+    assert {name.split()[0] for name in exchanges["excluded"]} == {"byreal", "raydium-amm-v4"}
     assert not [line for line in lines if line["kind"] == "undecoded"]

@@ -177,6 +177,8 @@ def test_swap_as_json() -> None:
     assert values["slot"] == 300_000_000
     assert values["reserve_raw"] is None
     assert values["price"] == 0.25
+    assert values["keeper"] == ""
+    assert codec.event_to_json(dataclasses.replace(SWAP, keeper="Keeper"))["keeper"] == "Keeper"
 
 
 def test_published_swap_shows_its_values() -> None:

@@ -50,6 +50,7 @@ def test_a_swap():
 def test_what_differs_from_the_usual_is_kept():
     other = swap_row(replace(SWAP, fee_payer="p", quote_mint="usdc", sol_value_lamports=21))
     assert other["other_fee_payer"] == "p"
+    assert (swap_row(SWAP)["keeper"], swap_row(replace(SWAP, keeper="k"))["keeper"]) == ("", "k")
     assert other["sol_value_unlike_quote_lamports"] == 21
     unknown = swap_row(
         replace(SWAP, quote_mint="x", sol_value_lamports=None, usd_value_micros=None)

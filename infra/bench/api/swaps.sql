@@ -5,7 +5,8 @@ INSERT INTO swaps
     other_fee_payer, mint, quote_mint, side, amount_raw, decimals, quote_amount_raw, quote_decimals,
     wallet_amount_diff_raw, wallet_quote_amount_diff_raw, sol_value_unlike_quote_lamports,
     usd_value_micros, pool_fee_raw, pool_fee_mint, base_fee_lamports, priority_fee_lamports,
-    tip_lamports, router, platform, reserve_raw, quote_reserve_raw, liquidity, sqrt_price_x64
+    tip_lamports, router, platform, reserve_raw, quote_reserve_raw, liquidity, sqrt_price_x64,
+    keeper
 )
 WITH
     {seed:UInt64} AS seed,
@@ -60,5 +61,6 @@ SELECT
     toUInt64(1e15),
     toUInt64(1e11),
     NULL,
-    NULL
+    NULL,
+    ''
 FROM numbers({first:UInt64}, {count:UInt64})

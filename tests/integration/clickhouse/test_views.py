@@ -146,7 +146,7 @@ def test_trades_are_the_swaps_in_human_units(tape, reader):
     for identity, swap in swaps.items():
         row = found[identity]
         for name in ("slot", "tx_index", "wallet", "mint", "quote_mint", "dex", "pool", "router",
-                     "fee_payer"):  # fmt: skip
+                     "fee_payer", "keeper"):  # fmt: skip
             assert row[name] == getattr(swap, name), name
         launchpad = created.get(swap.mint, swap.platform)
         assert row["platform"] == launchpad
@@ -341,7 +341,7 @@ def test_query_slot_completeness(tape, reader):
 
 SWAP = dict.fromkeys(TABLES["swaps"].columns, 0) | {
     **dict.fromkeys(("dex", "program_id", "other_fee_payer", "pool_fee_mint"), ""),
-    **dict.fromkeys(("router", "platform"), ""),
+    **dict.fromkeys(("router", "platform", "keeper"), ""),
     **dict.fromkeys(("pool_fee_raw", "reserve_raw", "quote_reserve_raw", "liquidity"), None),
     "sqrt_price_x64": None, "sol_value_unlike_quote_lamports": None, "pool": "P", "mint": "M",
     "quote_mint": "Q", "decimals": 6, "quote_decimals": 9, "block_time": 1_785_500_000_000,

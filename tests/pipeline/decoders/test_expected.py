@@ -28,7 +28,6 @@ JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 JUPITER_SWAP_EVENT = bytes.fromhex("40c6cde8260871e2")
 
 RAY = "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R"
-W9GR = "9gr84rGyLvVasmqXvj65njjUgKyBemKWSJsvijTPmcQz"
 BY_SYMBOL = {"USDC": USDC, "RAY": RAY, "SOL": WSOL}
 
 # signature's beginning -> mint -> (they state, the legs' net), where the two differ
@@ -39,21 +38,10 @@ DIFFERENCES: dict[str, dict[str, tuple[int, int]]] = {
     # OKX takes 0.3 % (750,000) of the 250,000,000; Phoenix's order for the other 249,250,000
     # fills whole lots: its transfer takes 249,243,111 and 6,889 stay in the account.
     "3p36wGRa": {USDC: (-250_000_000, -249_243_111)},
-    # Jupiter limit orders pay the maker (instruction 22 of each) and keep the rest as fee:
-    # 177 + 337 of 177,831. Phoenix fills whole lots: 13,929 of 399,360,000 are not swapped.
-    "4xqxLBqu": {W9GR: (177_317, 177_831), USDC: (-399_360_000, -399_346_071)},
-    "42zg3foo": {W9GR: (7_105, 7_219), USDC: (-16_000_000, -15_999_020)},
-    "3HxfYpPA": {W9GR: (888_001, 919_927)},
-    "4vug6xbf": {W9GR: (682_030, 685_493)},
-    "QFgRtoQK": {W9GR: (481_527, 483_719), USDC: (-1_084_519_219, -1_084_361_785)},
-    "4NAC7cK6": {W9GR: (372_862, 374_004)},
-    "4v28RP4A": {W9GR: (1_491_447, 1_548_758)},
-    # The same: the maker is sent 999 of the 1,000.619133476 that the last leg's vault sends.
-    "k2eGRDNq": {
-        "HeLp6NuQkmYB4pYWo2zYs22mESHXPQYzXbB8n4V98jwC": (999_000_000_000, 1_000_619_133_476)
-    },
-    # Jupiter DCA takes 0.1 % (4,063) of the 4,063,408 that the last leg's vault sends.
-    "S3z6oPjo": {RAY: (4_059_345, 4_063_408)},
+    # Phoenix fills whole lots: 13,929 of 399,360,000 are not swapped.
+    "4xqxLBqu": {USDC: (-399_360_000, -399_346_071)},
+    "42zg3foo": {USDC: (-16_000_000, -15_999_020)},
+    "QFgRtoQK": {USDC: (-1_084_519_219, -1_084_361_785)},
     # They count three decimals too few: the vault sends 307,800 units of 8 decimals, 0.003078.
     # The 19,955 of USDC they count apart is the platform's fee, not in the swap either way.
 }
@@ -69,10 +57,8 @@ OFFERED = {
     "2pfnv4dr": ("6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P", 73_111, 73_103),
 }
 
-# Not swaps on a pool: a quote filled by its maker (Jupiter's order engine), lending, an order
-# that is opened or closed.
+# Not swaps: lending, an order that is opened or closed.
 NO_LEGS = {
-    "5vBFfTGr",
     "2Cxrz8NW",
     "4Tnpv3Zg",
     "2D9xoA7o",
@@ -163,17 +149,16 @@ def test_hops_that_jupiter_states(corpus: Any) -> None:
             for event in decode_update(info, answer["slot"], 0).events
             if isinstance(event, Swap)
         ]
-        legs = Counter(
-            (swap.program_id, swap.mint, swap.wallet_amount_raw, swap.wallet_quote_amount_raw)
-            if swap.side is Side.SELL
-            else (
-                swap.program_id,
-                swap.quote_mint,
-                swap.wallet_quote_amount_raw,
-                swap.wallet_amount_raw,
-            )
-            for swap in swaps
-        )
+        legs: Counter[tuple[str, str, int, int]] = Counter()
+        for swap in swaps:
+            amount, quote_amount = swap.wallet_amount_raw, swap.wallet_quote_amount_raw
+            if swap.keeper:  # what its owner received is less than what the hop gave
+                amount = max(amount, swap.amount_raw)
+                quote_amount = max(quote_amount, swap.quote_amount_raw)
+            if swap.side is Side.SELL:
+                legs[swap.program_id, swap.mint, amount, quote_amount] += 1
+            else:
+                legs[swap.program_id, swap.quote_mint, quote_amount, amount] += 1
         for position, data in enumerate(tx.data):
             if data[:8] != CPI_EVENT_TAG or data[8:16] != JUPITER_SWAP_EVENT:
                 continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 
 from pipeline.decoding.decode import Reason, decode_update
-from schemas.events import Swap
+from schemas.events import Side, Swap
+from schemas.solana.addresses import key
 from tests.support.decoding import builder, examples
 
 BOOKS = ["manifest", "openbook-v2", "phoenix"]
@@ -114,3 +117,80 @@ def test_phoenix_orders_on_the_book() -> None:
             decoded = decode_update(tx.info(), 1, 2)
             assert not decoded.events
             assert [item.reason for item in decoded.undecoded] == reasons
+
+
+# Orders on funds deposited earlier: no token moves, the program's log tells.
+
+MANIFEST = examples.EXAMPLES["manifest"].program
+OPENBOOK_V2 = examples.EXAMPLES["openbook-v2"].program
+
+
+def fill_log(base_raw: int, quote_raw: int, *, buys: bool) -> bytes:
+    """Return a fill of Manifest: market, maker, taker, mints, price, amounts, sequence, flags."""
+    names = ("pool", "maker", "taker", "token", examples.USDC)
+    keys = b"".join(key(builder.address(name)) for name in names)
+    amounts = pack("<16xQQ16x", base_raw, quote_raw)
+    return bytes.fromhex("3ae6f2034b7104a9") + keys + amounts + bytes([buys]) + bytes(15)
+
+
+def batch(*fills: bytes) -> builder.TransactionBuilder:
+    tx = builder.TransactionBuilder("relayer")
+    tx.token("some", "token", "somebody", 5)  # the decimals of the mint
+    call = tx.call(MANIFEST, "relayer pool system", bytes([6]) + bytes(20))
+    for body in fills:
+        tx.log_event(call, body)
+    return tx
+
+
+@pytest.mark.parametrize("buys", [True, False])
+def test_manifest_batch_is_the_takers_swap(buys: bool) -> None:
+    tx = batch(fill_log(30, 500, buys=buys), fill_log(10, 200, buys=buys))
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.undecoded
+    (swap,) = decoded.events
+    assert isinstance(swap, Swap)
+    assert (swap.wallet, swap.pool) == (builder.address("taker"), builder.address("pool"))
+    assert swap.side is (Side.BUY if buys else Side.SELL)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (40, 700)
+
+
+def test_manifest_batch_without_fills_or_that_comes_out_even() -> None:
+    for tx in (batch(), batch(fill_log(3, 5, buys=True), fill_log(3, 5, buys=False))):
+        decoded = decode_update(tx.info(), 1, 2)
+        assert (decoded.events, decoded.undecoded) == ([], [])
+
+
+def test_manifest_batch_of_a_mint_whose_decimals_nothing_names() -> None:
+    tx = batch(fill_log(30, 500, buys=True))
+    tx.tokens.clear()
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.events
+    assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
+
+
+@pytest.mark.parametrize("settles", [True, False])
+@pytest.mark.parametrize("bids", [True, False])
+def test_openbook_order_on_an_open_orders_account(bids: bool, settles: bool) -> None:
+    """The other mint is known by the market's other vault, where the transaction settles, too."""
+    tx = builder.TransactionBuilder("trader")
+    paid, received = (examples.USDC, "token") if bids else ("token", examples.USDC)
+    tx.token("user", paid, "trader", 900)
+    tx.token("vault", paid, "market authority", 900)
+    if settles:
+        tx.token("other vault", received, "market authority", 900)
+    names = "trader orders x user pool bids asks heap vault x x tokens"
+    call = tx.call(OPENBOOK_V2, names, bytes.fromhex("33c29baf6d82606a") + bytes(40))
+    taker = key(builder.address("taker"))
+    body = bytes([not bids]) + taker + pack("<QQQ", 500, 30, 1)
+    tx.log_event(call, bytes.fromhex("08eb303aae4c9c69") + body)
+    decoded = decode_update(tx.info(), 1, 2)
+    if not settles:
+        assert not decoded.events
+        assert [item.reason for item in decoded.undecoded] == [Reason.MALFORMED]
+        return
+    (swap,) = decoded.events
+    assert isinstance(swap, Swap)
+    assert (swap.wallet, swap.pool) == (builder.address("taker"), builder.address("pool"))
+    assert swap.side is (Side.BUY if bids else Side.SELL)
+    traded = (30, 500) if bids else (500, 30)
+    assert (swap.amount_raw, swap.quote_amount_raw) == traded

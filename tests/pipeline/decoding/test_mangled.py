@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
+from pipeline.decode import Conservation
 from pipeline.decoding.decode import Reason, decode_update
 from schemas.codec import add_event
 from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import LiveBatch
-from schemas.solana.rpc_json import transaction_info_from_json
+from schemas.solana.rpc_json import RpcTransaction, transaction_info_from_json
 from tests.support.exploring import SLOW, examples
 
 Info = SubscribeUpdateTransactionInfo
@@ -165,6 +166,9 @@ def check(data: bytes, seed: int, manglers: Sequence[Callable[[Info, Random], No
             assert 0 <= event.amount_raw <= U64_MAX
             assert 0 <= event.quote_amount_raw <= U64_MAX
             assert event.mint != event.quote_mint
+    conservation = Conservation()
+    conservation.add(RpcTransaction(info, 1, None), decoded)
+    assert orjson.dumps(conservation.report())
 
 
 MANY = examples(1500, SLOW)

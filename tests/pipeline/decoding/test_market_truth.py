@@ -81,6 +81,7 @@ def test_every_field_is_right(market: Any) -> None:
                 if name not in LEFT_OUT and not same(name, event, wanted)
             }
             assert not wrong, (event["kind"], event["dex"], event["signature"], wrong)
+    assert any(row["keeper"] for row in happened.values() if row["kind"] == "swap")
     assert {dex for kind, dex in compared if kind == "swap"} >= {
         "pump-fun", "pump-swap", "raydium-amm-v4", "raydium-cpmm", "raydium-clmm",
         "raydium-launchlab", "orca-whirlpool", "meteora-dlmm", "meteora-damm-v2", "meteora-dbc",

@@ -143,7 +143,10 @@ def test_what_is_refused(document: str, says: str) -> None:
 
 
 def test_recorded_swaps_belong_to_whose_tokens_changed(corpus: Any) -> None:
-    """Of the signers, those whose tokens changed; else the three known accounts of programs."""
+    """Of the signers, those whose tokens changed; else orders' owners, whose keeper signed.
+
+    Beside them there are two known accounts of programs.
+    """
     programs = {
         "BwWK17cbHxwWBKZkUYvzxLcNQ1YVyaFezduWbtm2de6s",  # pump.fun's agent of Mayhem coins, twice
         "3qrD9c25pkdFSNWewtpX3jB4CvuFMDstmDWqe2iqFgdn",  # a vault that trades through OKX
@@ -169,7 +172,9 @@ def test_recorded_swaps_belong_to_whose_tokens_changed(corpus: Any) -> None:
         }
         for event in decode_update(info, answer["slot"], 0).events:
             if isinstance(event, Swap):
-                if event.wallet not in signers:
+                if event.keeper:
+                    assert event.keeper in signers
+                elif event.wallet not in signers:
                     assert event.wallet in programs
                     seen.add(event.wallet)
                 elif changed:

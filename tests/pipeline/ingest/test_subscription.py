@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from pipeline.decoding.registry import PROGRAM_IDS, VENUES
-from pipeline.ingest.subscription import LABEL, ping_request, subscribe_request
+from pipeline.decoding.hops import ROUTER_PROGRAMS
+from pipeline.decoding.registry import VENUES
+from pipeline.ingest.subscription import LABEL, SUBSCRIBED, ping_request, subscribe_request
 from schemas.proto.geyser_pb2 import PROCESSED, SubscribeRequest
+from schemas.solana.addresses import text
 
 
-def test_every_venue_is_subscribed_to() -> None:
+def test_every_venue_and_router_is_subscribed_to() -> None:
     asked = set(subscribe_request().transactions[LABEL].account_include)
     for venue in VENUES:
         assert asked.issuperset(venue.programs), venue.dex
-    assert len(asked) == len(PROGRAM_IDS)
+    assert asked.issuperset(map(text, ROUTER_PROGRAMS))
+    assert len(asked) == len(SUBSCRIBED)
 
 
 def test_on_the_wire() -> None:

@@ -101,7 +101,7 @@ def all_days(known: Known) -> list[int]:
 _AS_IT_IS = (
     *("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "pool"),
     *("wallet", "fee_payer", "mint", "quote_mint", "side", "decimals", "quote_decimals"),
-    *("pool_fee_mint", "router"),
+    *("pool_fee_mint", "router", "keeper"),
 )
 _AS_TEXT = (
     *("amount_raw", "quote_amount_raw", "wallet_amount_raw", "wallet_quote_amount_raw"),

@@ -151,6 +151,13 @@ class TransactionBuilder:
         data = b"\x07" + amount_raw.to_bytes(8, "little")
         return self.call(token.program, [mint, account, "mint authority"], data, under=under)
 
+    def burn(self, under: Call, mint: str, account: str, authority: str, amount_raw: int) -> Call:
+        """Burn tokens."""
+        token = self.tokens[address(account)]
+        token.post_raw -= amount_raw
+        data = b"\x08" + amount_raw.to_bytes(8, "little")
+        return self.call(token.program, [account, mint, authority], data, under=under)
+
     def cpi_event(self, under: Call, body: bytes) -> Call:
         """Emit an event by self-CPI; `body` begins with the event's tag."""
         return self.call(under.program, ["event authority"], CPI_EVENT_TAG + body, under=under)

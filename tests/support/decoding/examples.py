@@ -259,7 +259,8 @@ def swap(
 ) -> tuple[TransactionBuilder, Call]:
     """Build a swap of a token and USDC: (the transaction's builder, the instruction's call).
 
-    A routed swap is called by an aggregator that passes the output on and takes a cut.
+    A routed swap is called by an aggregator that takes a cut and passes the rest of the output on
+    to another account of the trader's.
     """
     tx = TransactionBuilder("trader")
     for side, mint in (("1", "token"), ("2", USDC)):
@@ -286,7 +287,7 @@ def swap(
     out_of = tx.call("vaults", "x", b"withdraw", under=call) if example.deep else call
     tx.transfer(out_of, vault_out, f"user {getting}", authority, received)
     if router is not None:
-        for name, amount in (("cut", 1), ("savings", received - 1)):
-            tx.token(name, USDC if getting == "2" else "token", name)
+        for name, owner, amount in (("cut", "app", 1), ("savings", "trader", received - 1)):
+            tx.token(name, USDC if getting == "2" else "token", owner)
             tx.transfer(router, f"user {getting}", name, "trader", amount)
     return tx, call

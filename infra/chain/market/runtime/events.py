@@ -39,6 +39,7 @@ class Leg:
     liquidity: int | None = None
     sqrt_price_x64: int | None = None
     token_owner: bytes = b""  # owner of the accounts that moved, where it is not the trader
+    keeper: bytes = b""  # who executed the trader's order, if it was one
 
 
 @dataclass(slots=True)

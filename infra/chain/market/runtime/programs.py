@@ -94,6 +94,7 @@ ORCA_WHIRLPOOL: Final = Program("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 METEORA_DLMM: Final = Program("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
 METEORA_DAMM_V2: Final = Program("cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG")
 METEORA_DBC: Final = Program("dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN")
+JUPITER_TRIGGER: Final = Program("j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X")
 JUPITER: Final = Program("JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4")
 
 PROGRAMS: Final = (
@@ -119,6 +120,7 @@ PROGRAMS: Final = (
     METEORA_DLMM,
     METEORA_DAMM_V2,
     METEORA_DBC,
+    JUPITER_TRIGGER,
     JUPITER,
 )
 

@@ -146,6 +146,7 @@ def _swap_fields(leg: Leg) -> dict[str, Any]:
         "program_id": leg.program_id,
         "pool": base58.encode(leg.pool),
         "wallet": base58.encode(leg.trader),
+        "keeper": base58.encode(leg.keeper),
         "token_owner": base58.encode(leg.token_owner or leg.trader),
         "mint": mint.text,
         "quote_mint": quote.text,

@@ -15,6 +15,7 @@ from infra.chain.market.traders.crowd import Crowd
 from infra.chain.market.traders.curves import Curves
 from infra.chain.market.traders.desk import Desk
 from infra.chain.market.traders.holding import Holding
+from infra.chain.market.traders.ordering import Ordering
 from infra.chain.market.traders.routing import Routing
 from infra.chain.market.traders.trading import Habit, Trading
 from infra.chain.market.world.genesis import World
@@ -47,6 +48,7 @@ class Habits:
             (0.008, holding.burn),
             (0.004, holding.wrap),
             (0.004, holding.provide),
+            (0.01, Ordering(trading, crowd).order),
         )
         self._mix = [habit for _, habit in shares]
         self._bounds = list(accumulate(share for share, _ in shares))

@@ -161,6 +161,7 @@ def make_swap(random: Random, **fixed: Any) -> Swap:
         "pool": address(random),
         "wallet": address(random),
         "fee_payer": address(random),
+        "keeper": random.choice(["", address(random)]),
         "mint": address(random),
         "quote_mint": random.choice([WSOL, address(random)]),
         "side": random.choice([BUY, SELL]),

@@ -33,23 +33,29 @@ def test_swaps_of_before_are_in_the_new_order(store, new_swap):
     settings = store.settings.model_copy(update={"clickhouse_database": "history_before"})
     migrate(settings, [each for each in known() if each.number < 21])
     random = Random("before")
-    rows = [swap_row(new_swap(random, block_time_ms=NOW_MS - n * DAY_MS // 50)) for n in range(500)]
+    columns = {name: type_ for name, type_ in SWAPS.columns.items() if name != "keeper"}  # of 0036
+    rows = [
+        swap_row(new_swap(random, block_time_ms=NOW_MS - n * DAY_MS // 50))[: len(columns)]
+        for n in range(500)
+    ]
+    every_swap = f"SELECT {', '.join(columns)} FROM swaps ORDER BY signature"
     with connect(settings) as client:
         client.command("SYSTEM STOP MERGES swaps")
         client.insert(
             "swaps",
             rows,
-            list(SWAPS.columns),
-            column_type_names=list(SWAPS.columns.values()),
+            list(columns),
+            column_type_names=list(columns.values()),
         )
         client.command("SYSTEM START MERGES swaps")
-        before = client.query("SELECT * FROM swaps ORDER BY signature").result_rows
+        before = client.query(every_swap).result_rows
         assert "21_swaps" in str(migrate(settings)[0])
         eventually(
             lambda: projections(client) == ["by_quote_time", "by_time", "by_wallet_time"],
             lambda: projections(client),
         )
-        assert client.query("SELECT * FROM swaps ORDER BY signature").result_rows == before
+        assert client.query(every_swap).result_rows == before
+        assert client.command("SELECT max(keeper) FROM swaps") == ""
         assert migrate(settings) == []
         # Every statement may run twice.
         for statement in next(each for each in known() if each.number == 21).statements:

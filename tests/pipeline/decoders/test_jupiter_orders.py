@@ -1,0 +1,202 @@
+"""Orders that Jupiter's keepers execute are their owners' swaps."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any
+
+import pytest
+
+from pipeline.decoding.decode import Decoded, Reason, decode_update
+from schemas.events import Movement, Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import key
+from tests.support.decoding import builder
+from tests.support.decoding.builder import address
+
+USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
+SWAP = bytes.fromhex("8fbe5adac41e33de")
+LIMIT = "jupoNjAxXgZ4rjzxzPMP4oxduvQsQtZzyknqvzYNrNu"
+TRIGGER = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
+DCA = "DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M"
+VALUE_AVERAGE = "VALaaymxQh2mNy2trH9jUqHT1mTow76wpTcGmSWSwJe"
+PRE_FLASH_FILL = bytes.fromhex("f02f99440dbee12a")
+FLASH_FILL = bytes.fromhex("fc681286a44e128c")
+FILL = bytes.fromhex("e87a7319c78f88a2")
+INITIATE = bytes.fromhex("8fcd03bfa2d7f531")
+FULFILL = bytes.fromhex("7340e24e21d369a2")
+IN, OUT, FEE, KEPT = 1_000, 2_000, 20, 30
+
+
+def market(output: str = "coin", number: str = "") -> builder.TransactionBuilder:
+    """A keeper with accounts of both mints, and a pool of them."""
+    tx = builder.TransactionBuilder("keeper")
+    tx.token("fees", output, "program fees")
+    add_order(tx, number, output)
+    for name, mint, owner in (
+        ("keeper in", USDC, "keeper"),
+        ("keeper out", output, "keeper"),
+        ("vault in", USDC, "auth"),
+        ("vault out", output, "auth"),
+    ):
+        tx.token(name, mint, owner, 10**6)
+    return tx
+
+
+def add_order(tx: builder.TransactionBuilder, number: str = "", output: str = "coin") -> None:
+    tx.token(f"reserve{number}", USDC, f"order{number}", 10**6)
+    tx.token(f"maker out{number}", output, f"maker{number}")
+
+
+def swap_in_pool(tx: builder.TransactionBuilder, paid: int = IN, got: int = OUT) -> None:
+    names = ["keeper", "auth", "x", "pool", "keeper in", "keeper out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(call, "keeper in", "vault in", "keeper", paid)
+    tx.transfer(call, "vault out", "keeper out", "auth", got)
+
+
+def flash_fill(tx: builder.TransactionBuilder, program: str, number: str = "") -> None:
+    """Borrow an order's input, swap it, and hand over the output less fee and profit."""
+    order, reserve, maker = f"order{number}", f"reserve{number}", f"maker{number}"
+    begin = tx.call(program, [order, reserve, "keeper"], PRE_FLASH_FILL + bytes(8))
+    tx.transfer(begin, reserve, "keeper in", order, IN)
+    swap_in_pool(tx)
+    if program == LIMIT:
+        names = [order, reserve, maker, "keeper", f"maker out{number}", *"xxxxx", "t", "coin"]
+    else:
+        names = ["keeper", maker, order, reserve, f"maker out{number}", "keeper out", *"xx", "coin"]
+    call = tx.call(program, names, FLASH_FILL + bytes(8))
+    tx.transfer(call, "keeper out", f"maker out{number}", "keeper", OUT - FEE - KEPT)
+    tx.transfer(call, "keeper out", "fees", "keeper", FEE)
+
+
+def swaps_of(decoded: Decoded) -> list[Swap]:
+    assert not decoded.undecoded
+    return [event for event in decoded.events if isinstance(event, Swap)]
+
+
+def movements_of(decoded: Decoded) -> set[tuple[str, int, int]]:
+    def row(each: Movement) -> tuple[str, int, int]:
+        return each.wallet, each.received_raw, each.sent_raw
+
+    return set(map(row, decoded.movements))
+
+
+@pytest.mark.parametrize("program", [LIMIT, TRIGGER])
+def test_a_limit_order_is_its_makers_trade(program: str) -> None:
+    tx = market()
+    flash_fill(tx, program)
+    decoded = decode_update(tx.info(), 1, 2)
+    (swap,) = swaps_of(decoded)
+    assert (swap.wallet, swap.keeper) == (address("maker"), address("keeper"))
+    assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.BUY, OUT, IN)
+    assert (swap.wallet_amount_raw, swap.wallet_quote_amount_raw) == (OUT - FEE - KEPT, IN)
+    # What the maker received is what the swap says; the rest is the keeper's and the fee's.
+    assert movements_of(decoded) == {
+        (address("keeper"), KEPT, 0),
+        (address("program fees"), FEE, 0),
+    }
+
+
+@pytest.mark.parametrize("program", [LIMIT, TRIGGER])
+def test_two_orders_in_one_transaction_are_two_makers(program: str) -> None:
+    tx = market()
+    add_order(tx, "2")
+    flash_fill(tx, program)
+    flash_fill(tx, program, "2")
+    swap_in_pool(tx, 5, 7)  # of the keeper's own
+    wallets = [(swap.wallet, swap.keeper) for swap in swaps_of(decode_update(tx.info(), 1, 2))]
+    assert wallets == [
+        (address("maker"), address("keeper")),
+        (address("maker2"), address("keeper")),
+        (address("keeper"), ""),
+    ]
+
+
+def test_a_maker_may_be_paid_in_native_sol() -> None:
+    tx = market(WSOL)
+    begin = tx.call(LIMIT, "order reserve keeper", PRE_FLASH_FILL + bytes(8))
+    tx.transfer(begin, "reserve", "keeper in", "order", IN)
+    swap_in_pool(tx)
+    names = ["order", "reserve", "maker", "keeper", "maker", *"xxxxx", "t", WSOL]
+    tx.send(tx.call(LIMIT, names, FLASH_FILL + bytes(8)), "keeper", "maker", OUT - FEE)
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.mint, swap.side) == (address("maker"), USDC, Side.SELL)
+    assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (OUT, OUT - FEE)
+
+
+def test_a_limit_order_filled_out_of_the_keepers_own_tokens() -> None:
+    tx = market()
+    call = tx.call(TRIGGER, "keeper maker order reserve", FILL + bytes(16))
+    tx.transfer(call, "reserve", "keeper in", "order", IN)
+    tx.transfer(call, "keeper out", "maker out", "keeper", OUT)
+    tx.transfer(call, "keeper out", "fees", "keeper", FEE)
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.dex, swap.pool) == ("jupiter-trigger", address("order"))
+    assert (swap.wallet, swap.keeper) == (address("maker"), address("keeper"))
+    assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.BUY, OUT, IN)
+
+
+def test_a_fill_that_moved_nothing_is_malformed() -> None:
+    tx = market()
+    tx.call(TRIGGER, "keeper maker order reserve", FILL + bytes(16))
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.events
+    assert [miss.reason for miss in decoded.undecoded] == [Reason.MALFORMED]
+
+
+def dca(tx: builder.TransactionBuilder, *, event: bool = True) -> None:
+    begin = tx.call(DCA, "keeper order", INITIATE)
+    tx.transfer(begin, "reserve", "keeper in", "order", IN)
+    swap_in_pool(tx)
+    call = tx.call(DCA, "keeper order", FULFILL + bytes(8))
+    tx.transfer(call, "keeper out", "maker out", "keeper", OUT - FEE)
+    tx.transfer(call, "keeper out", "fees", "keeper", FEE)
+    if event:
+        keys = b"".join(key(address(name)) for name in ("maker", "order", USDC, "coin"))
+        body = bytes.fromhex("8604113fdd2db1ad") + keys + pack("<QQ", IN, OUT - FEE)
+        tx.cpi_event(call, body + key(address("coin")) + pack("<Q", FEE))
+
+
+def test_dca_is_its_owners_trade() -> None:
+    tx = market()
+    dca(tx)
+    decoded = decode_update(tx.info(), 1, 2)
+    (swap,) = swaps_of(decoded)
+    assert (swap.wallet, swap.keeper) == (address("maker"), address("keeper"))
+    assert (swap.amount_raw, swap.wallet_amount_raw) == (OUT, OUT - FEE)
+    assert movements_of(decoded) == {(address("program fees"), FEE, 0)}
+
+
+def test_dca_without_its_event_is_reported() -> None:
+    tx = market()
+    dca(tx, event=False)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert [(miss.dex, miss.reason) for miss in decoded.undecoded] == [
+        ("jupiter-dca", Reason.MALFORMED)
+    ]
+
+
+def test_value_average_names_owner_and_keeper_in_its_event() -> None:
+    tx = market()
+    swap_in_pool(tx)
+    call = tx.call(VALUE_AVERAGE, "keeper order", bytes(8))
+    tx.transfer(call, "keeper out", "maker out", "keeper", OUT)
+    keys = b"".join(key(address(name)) for name in ("order", "maker", "keeper", USDC, "coin"))
+    tx.cpi_event(call, bytes.fromhex("4ee1c79a56dbe0a9") + keys + pack("<QQQ", IN, OUT, 0))
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.keeper) == (address("maker"), address("keeper"))
+
+
+@pytest.mark.parametrize("build", [lambda tx: flash_fill(tx, LIMIT), dca])
+def test_a_keepers_route_over_two_pools_ends_with_what_the_owner_received(build: Any) -> None:
+    """The profit may be more than the last leg of several gave: no leg goes below nothing."""
+    tx = market()
+    build(tx)
+    for call in [call for call in tx.calls if call.program == CPMM]:
+        tx.calls.insert(tx.calls.index(call), call)  # half of it twice
+    swaps = swaps_of(decode_update(tx.info(), 1, 2))
+    assert len(swaps) == 2
+    assert all(swap.wallet_amount_raw >= 0 for swap in swaps)
+    assert sum(swap.wallet_amount_raw for swap in swaps) in (OUT - FEE, OUT - FEE - KEPT)

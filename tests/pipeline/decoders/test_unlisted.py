@@ -1,0 +1,97 @@
+"""A route's hop through a program that no decoder knows is what it moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.decoding.decode import decode_update
+from schemas.events import Side, Swap
+from tests.support.decoding import builder
+from tests.support.decoding.builder import address
+
+JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
+ROUTE = bytes.fromhex("e517cb977ae3ad2a")
+SHARED_ROUTE = bytes.fromhex("c1209b3341d69c81")
+USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+
+
+def accounts(tx: Any, trader: str = "trader") -> None:
+    for name, mint, owner in (
+        ("dollars", USDC, trader),
+        ("coins", "coin", trader),
+        ("receipts", "receipt", trader),
+        ("vault in", USDC, "amm"),
+        ("vault out", "coin", "amm"),
+    ):
+        tx.token(name, mint, owner, 10_000)
+
+
+def swaps_of(tx: Any, *, heights: bool = True) -> list[Swap]:
+    decoded = decode_update(tx.info(heights=heights), 1, 2)
+    assert not decoded.undecoded
+    return [event for event in decoded.events if isinstance(event, Swap)]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_unknown_pool_in_a_route(shared: bool) -> None:
+    """Trader and pool both gave one mint for another: the trader is who signed, or was routed."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx, "shared" if shared else "trader")
+    route = tx.call(
+        JUPITER, "x x trader" if shared else "x trader", SHARED_ROUTE if shared else ROUTE
+    )
+    if shared:
+        tx.token("own dollars", USDC, "trader", 10_000)
+        tx.token("own coins", "coin", "trader")
+        tx.transfer(route, "own dollars", "dollars", "trader", 500)
+    hop = tx.call("a new amm", "x", b"swap", under=route)
+    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    tx.transfer(hop, "dollars", "vault in", "shared" if shared else "trader", 500)
+    if shared:
+        tx.transfer(route, "coins", "own coins", "shared", 70)
+    (swap,) = swaps_of(tx)
+    assert (swap.dex, swap.program_id) == ("unlisted", address("a new amm"))
+    assert (swap.pool, swap.wallet, swap.router) == (address("amm"), tx.keys[0], "jupiter")
+    assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.BUY, 70, 500)
+
+
+def test_a_receipt_token_in_a_route() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    route = tx.call(JUPITER, "x trader", ROUTE)
+    hop = tx.call("a lender", "x", b"deposit", under=route)
+    inner = tx.call("its vaults", "x", b"deposit", under=hop)
+    tx.transfer(inner, "dollars", "vault in", "trader", 500)
+    tx.mint_to(hop, "receipt", "receipts", 450)
+    (swap,) = swaps_of(tx)
+    assert (swap.mint, swap.amount_raw, swap.quote_amount_raw) == (address("receipt"), 450, 500)
+    assert swap.side is Side.BUY
+
+
+def test_what_is_no_exchange_is_no_hop() -> None:
+    """A fee, a program that moved nothing, two mints for one, and a call outside a route."""
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    route = tx.call(JUPITER, "x trader", ROUTE)
+    tx.transfer(tx.call("fees", "x", b"fee", under=route), "dollars", "vault in", "trader", 5)
+    tx.call("oracle", "x", b"update", under=route)
+    both = tx.call("liquidity", "x", b"deposit", under=route)
+    tx.transfer(both, "dollars", "vault in", "trader", 5)
+    tx.transfer(both, "coins", "vault out", "trader", 5)
+    tx.mint_to(both, "receipt", "receipts", 5)
+    alone = tx.call("a new amm", "x", b"swap")
+    tx.transfer(alone, "dollars", "vault in", "trader", 500)
+    tx.transfer(alone, "vault out", "coins", "amm", 70)
+    assert swaps_of(tx) == []
+
+
+def test_without_heights_what_a_router_called_is_not_known() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    route = tx.call(JUPITER, "x trader", ROUTE)
+    hop = tx.call("a new amm", "x", b"swap", under=route)
+    tx.transfer(hop, "dollars", "vault in", "trader", 500)
+    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    assert swaps_of(tx, heights=False) == []
