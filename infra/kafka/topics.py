@@ -103,6 +103,32 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
     return last
 
 
+async def newest_records(
+    settings: Settings, topic: Topic, most: int
+) -> dict[int, list[ConsumerRecord]]:
+    """Return the records at the last `most` offsets of each partition, ascending.
+
+    Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does not answer.
+    """
+    places = await partitions(settings, topic)
+    found: dict[int, list[ConsumerRecord]] = {place.partition: [] for place in places}
+    async with reader(settings, fetch_max_wait_ms=200) as consumer:
+        consumer.assign(places)
+        starts = await consumer.beginning_offsets(places)
+        stops = await consumer.end_offsets(places)
+        for place in places:
+            consumer.seek(place, max(starts[place], stops[place] - most))
+        deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
+        while waiting := {
+            place for place in places if await consumer.position(place) < stops[place]
+        }:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic.name}: no answer from {_numbers(waiting)}")
+            for place, records in (await consumer.getmany(*waiting, timeout_ms=500)).items():
+                found[place.partition] += records
+    return found
+
+
 async def first_from(settings: Settings, place: TopicPartition, offset: int) -> int | None:
     """Return the offset of the log's first record at or after an offset, None where there is none.
 

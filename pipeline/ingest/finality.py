@@ -11,6 +11,7 @@ word on a slot that was not settled, until a final slot that was settled descend
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -78,10 +79,17 @@ Conclusion = Finalized | RolledBack | Gap
 class Finality:
     """The settled slots that are not final yet, the last `most` of them.
 
-    `before` is the last slot that an earlier process settled.
+    `unfinal` are the last slots that an earlier process settled, ascending, and `gaps` those it
+    named; `before` is the last slot it settled.
     """
 
-    def __init__(self, most: int, before: int | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        before: int | None = None,
+        unfinal: Iterable[Unfinal] = (),
+        gaps: Iterable[Gap] = (),
+    ) -> None:
         self._most = most
         self._before = before
         self._since: int | None = None  # the first slot settled here: before it nothing is known
@@ -91,7 +99,10 @@ class Finality:
         self._forgotten = -1  # the highest that was concluded upon and is not among them any more
         self._elsewhere: OrderedDict[int, int | None] = OrderedDict()  # final, not settled: parent
         self._named: OrderedDict[int, None] = OrderedDict()  # parents of final slots, not settled
-        self._gaps: deque[Gap] = deque(maxlen=most)
+        self._gaps: deque[Gap] = deque(gaps, maxlen=most)
+        for each in unfinal:
+            self._before = None
+            self.settled(each)
 
     def __len__(self) -> int:
         return len(self._unfinal)

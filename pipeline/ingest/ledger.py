@@ -22,7 +22,7 @@ the order in which they must be carried out.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -169,6 +169,7 @@ class Ledger:
     """Holds unsettled slots and lets the canonical ones go in order.
 
     `settled` is the last slot that the log has, with its block time; None starts a new tape.
+    `unfinal` and `gaps` are what the log says of the last slots (`finality`).
     """
 
     def __init__(
@@ -178,6 +179,8 @@ class Ledger:
         block_time_ms: int = 0,
         max_slots: int = 600,
         patience: int = 8,
+        unfinal: Iterable[Unfinal] = (),
+        gaps: Iterable[Gap] = (),
     ) -> None:
         self.settled = settled
         self.tip = settled or 0  # highest slot heard of
@@ -187,7 +190,7 @@ class Ledger:
         self._slots: dict[int, _Slot] = {}
         self._confirmed: set[int] = set()  # confirmed and unsettled
         self._past: OrderedDict[int, _Past] = OrderedDict()
-        self._finality = Finality(max_slots, settled)
+        self._finality = Finality(max_slots, settled, unfinal, gaps)
         self._block_time_ms = block_time_ms  # of the last settled slot
         self._settled_is_block = settled is not None  # a gap may end on a slot that was skipped
         self._connection = 0

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from infra.kafka.topics import last_records
+import structlog
+from aiokafka import ConsumerRecord
+from google.protobuf.message import Message
+
+from infra.kafka.topics import last_records, newest_records
 from infra.settings import Settings
 from pipeline.domain.quote_book import Entry
+from pipeline.ingest.finality import Counts, Gap, Unfinal
 from schemas.codec import CodecError, parse
 from schemas.proto import tape_pb2
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+
+log = structlog.get_logger(__name__)
 
 LANES: Final = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
+UNFINAL_SLOTS: Final = 64  # a slot is final 32 blocks later
 
 Partition = tuple[str, int]  # topic name, number
 
@@ -35,6 +44,8 @@ class LogTail:
     block_time_ms: int = 0  # of that slot
     sol_usd: Decimal | None = None  # of that slot
     quotes: tuple[Entry, ...] = ()  # the book of quotes after that slot
+    unfinal: tuple[Unfinal, ...] = ()  # the last slots up to that one, ascending
+    gaps: tuple[Gap, ...] = ()  # the last ones
     last: dict[Partition, int] = field(default_factory=dict)
     some_empty: bool = True  # partitions without any slot: a new tape, or one just begun
 
@@ -56,11 +67,7 @@ async def read_log_tail(settings: Settings) -> LogTail:
         raise LogUnreadable(str(error)) from None
     for topic, records in zip(LANES, ends, strict=True):
         for number, record in records.items():
-            try:
-                batch = parse(topic, record.value)
-            except CodecError as error:
-                where = f"{topic.name}[{number}] offset {record.offset}"
-                raise LogUnreadable(f"{where}: {error}") from None
+            batch = _parsed(topic, number, record)
             assert isinstance(batch, tape_pb2.SlotBatch)
             batches[topic.name, number] = batch
     if not batches:
@@ -75,9 +82,78 @@ async def read_log_tail(settings: Settings) -> LogTail:
         block_time_ms=least.block_time_ms,
         sol_usd=_price(least),
         quotes=tuple((each.mint, each.lamports, each.amount_raw) for each in least.quotes),
+        unfinal=await _unfinal(settings, least.slot),
+        gaps=await _gaps(settings),
         last=last,
         some_empty=False,
     )
+
+
+async def _unfinal(settings: Settings, settled: int) -> tuple[Unfinal, ...]:
+    """Return what the lane by wallet says of the last slots, of which some may not be final."""
+    slots: dict[int, tape_pb2.SlotBatch] = {}
+    wallets: defaultdict[int, set[str]] = defaultdict(set)
+    events: Counter[int] = Counter()
+    found = await _newest(settings, SETTLED_BY_WALLET)
+    for number, records in found.items():
+        for record in records:
+            try:
+                batch = _parsed(SETTLED_BY_WALLET, number, record)
+            except LogUnreadable as error:  # what reads the lane puts it aside
+                log.warning("a slot is left out of those that may be rolled back", why=str(error))
+                continue
+            assert isinstance(batch, tape_pb2.SlotBatch)
+            slots[batch.slot] = batch
+            of_slot = wallets[batch.slot]
+            of_slot.update(each.owner for each in batch.balances)
+            of_slot.update(event.swap.wallet for event in batch.events if event.HasField("swap"))
+            events[batch.slot] += len(batch.events)
+    return tuple(
+        Unfinal(
+            slot,
+            batch.parent if batch.HasField("parent") else None,
+            batch.block_time_ms,
+            Counts(
+                batch.transactions,
+                events[slot],
+                batch.outcomes.decoded,
+                batch.outcomes.unknown,
+                batch.outcomes.malformed,
+            ),
+            frozenset(wallets[slot] - {""}),
+        )
+        for slot, batch in sorted(slots.items())
+        if slot <= settled
+    )
+
+
+async def _gaps(settings: Settings) -> tuple[Gap, ...]:
+    found = []
+    for number, records in (await _newest(settings, GAPS)).items():
+        for record in records:
+            try:
+                gap = _parsed(GAPS, number, record)
+            except LogUnreadable as error:
+                log.warning("a gap is left out of the known ones", why=str(error))
+                continue
+            assert isinstance(gap, tape_pb2.SlotGap)
+            found.append(Gap(gap.first_slot, gap.last_slot, gap.reason))
+    return tuple(found)
+
+
+async def _newest(settings: Settings, topic: Topic) -> dict[int, list[ConsumerRecord]]:
+    try:
+        return await newest_records(settings, topic, UNFINAL_SLOTS)
+    except TimeoutError as error:
+        raise LogUnreadable(str(error)) from None
+
+
+def _parsed(topic: Topic, number: int, record: ConsumerRecord) -> Message:
+    try:
+        return parse(topic, record.value)
+    except CodecError as error:
+        where = f"{topic.name}[{number}] offset {record.offset}"
+        raise LogUnreadable(f"{where}: {error}") from None
 
 
 def _price(batch: tape_pb2.SlotBatch) -> Decimal | None:

@@ -150,6 +150,8 @@ class Ingest:
             settled=tail.settled,
             block_time_ms=tail.block_time_ms,
             max_slots=settings.ledger_max_slots,
+            unfinal=tail.unfinal,
+            gaps=tail.gaps,
         )
         self._valuation = Valuation(tail.sol_usd, tail.quotes)
         self._stream = stream

@@ -211,3 +211,29 @@ def test_against_a_tree(seed: int, slots: int, early: bool) -> None:
     lacking = [slot for slot in chain[1:] if slot not in has and first < slot < last_had]
     assert set(gaps) == set(lacking)
     assert {each.reason for each in conclusions if isinstance(each, Gap)} <= {NOT_SETTLED}
+
+
+def test_a_restart_still_names_what_was_settled_before_it_and_rolled_back() -> None:
+    """The slot left the chain before the last one that the earlier process settled."""
+    earlier = [
+        Unfinal(slot, parent, slot * 400, Counts(), frozenset({f"w{slot}"}))
+        for slot, parent in ((9, 8), (10, 9), (11, 10), (12, 10))
+    ]
+    finality = Finality(100, 12, earlier)
+    assert finality.settled(Unfinal(13, 12, 13 * 400, Counts(), frozenset())) == []
+    conclusions = finality.final(13, 12, 13)
+    assert kinds(conclusions) == [
+        ("Finalized", 9),
+        ("Finalized", 10),
+        ("RolledBack", 11),
+        ("Finalized", 12),
+        ("Finalized", 13),
+    ]
+    assert [each.wallets for each in conclusions if isinstance(each, RolledBack)] == [{"w11"}]
+
+
+def test_a_gap_of_an_earlier_process_is_not_named_again() -> None:
+    earlier = [Unfinal(10, 9, 0, Counts(), frozenset()), Unfinal(12, 11, 0, Counts(), frozenset())]
+    finality = Finality(100, 12, earlier, [Gap(11, 11, "lost")])
+    conclusions = [*finality.final(11, 10, 12), *finality.final(12, 11, 12)]
+    assert kinds(conclusions) == [("Finalized", 10), ("Finalized", 12)]
