@@ -124,7 +124,9 @@ def tail(
     holds within a partition. A record that cannot be read is reported on stderr with its place,
     the rest goes on, and the exit status is 1.
     """
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we say ourselves what is the case
+    # What fails is reported below. asyncio reports requests that aiokafka has given up as well.
+    for library in ("aiokafka", "asyncio"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     reading = _print(
         settings.load(), topic, start, limit, _partitions(topic, partition, key), key,
         follow=not no_follow, position=position,
