@@ -230,6 +230,7 @@ COLD_POSITIONS: Final = Table(
         "slot": _U64,
     },
 )
+COLD_WALLETS: Final = Table("cold_wallets", {"wallet": _TEXT, "packed": _TEXT, "slot": _U64})
 
 # Markets of mints (agent `market`).
 
@@ -312,7 +313,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
-        *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
+        *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
     )
 }

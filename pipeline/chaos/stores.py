@@ -27,7 +27,7 @@ from schemas.markets import (
 )
 from schemas.redis_keys import Key
 from schemas.solana.base58 import encode
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.topics import SETTLED_BY_MINT
 
 Row = dict[str, Any]
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
@@ -51,7 +51,6 @@ class Stored:
     days: dict[tuple[str, int], forms.WalletDay] = field(default_factory=dict)
     balances: dict[tuple[str, str], forms.Balance] = field(default_factory=dict)
     top_of_mint: dict[tuple[str, str], int] = field(default_factory=dict)
-    top_wallets: dict[str, int] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     candles: dict[tuple[str, int], Candle] = field(default_factory=dict)  # by mint and place
     series: dict[tuple[str, str], bytes] = field(default_factory=dict)  # minutes, quarters, pool
@@ -124,11 +123,9 @@ async def _read_books(redis: Connection, stored: Stored) -> None:
             stored.balances[wallet, encode(account_raw)] = forms.unpack_balance(data)
     async for mint, members in _sorted_sets(redis, redis_keys.TOP_OF_MINT, "mint"):
         for wallet_raw, score in members.items():
+            if wallet_raw == forms.COLD_MARK:
+                continue
             stored.top_of_mint[mint, encode(wallet_raw)] = int(score)
-    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
-        key = redis_keys.TOP_WALLETS.make(tag=tag)
-        for wallet_raw, score in await redis.zrange(key, 0, -1, withscores=True):
-            stored.top_wallets[encode(wallet_raw)] = int(score)
 
 
 async def _read_markets(redis: Connection, stored: Stored) -> None:

@@ -9,7 +9,8 @@ import faust
 
 from pipeline.agents.context import Context
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import ColdMints, reader
+from pipeline.agents.pnl.cold_rows import ColdTables
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.agents.settled.lane import attach as attach_settled
@@ -27,12 +28,15 @@ def attach(app: faust.App, context: Context) -> None:
 async def open_books(context: Context, partition: int) -> Books:
     """Open the books of a partition as Redis has them. Raises RedisError."""
     store = Store(context.redis, partition)
+    settings = context.settings
+    rest_hours = settings.pnl_cold_after_days * 24
     clock_ms = await store.read_clock_ms()
-    cold = ColdMints(
+    await store.upgrade(clock_ms // HOUR_MS + rest_hours)
+    return PnlBooks(
         store,
         partition,
-        context.settings.pnl_cold_after_days * 24,
-        reader(context.clickhouse),
-        clock_ms // HOUR_MS,
+        ColdTables(context.clickhouse, partition),
+        rest_hours,
+        Rest(rest_hours, settings.pnl_received_cold_after_hours),
+        clock_ms,
     )
-    return PnlBooks(store, cold, clock_ms)
