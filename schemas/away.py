@@ -14,4 +14,4 @@ BITS: Final = 1 << 25  # of a partition, 4 MiB: a tenth of them set at 27 millio
 
 def bit(raw: bytes) -> int:
     """Return the bit of a raw address; from its middle, which nobody chooses for its looks."""
-    return int.from_bytes(raw[12:16], "little") % BITS
+    return int.from_bytes(raw[12:16], "little") % (BITS - 1)

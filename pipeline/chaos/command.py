@@ -20,6 +20,7 @@ import orjson
 
 from infra.bench import machine, progress
 from infra.interrupt import end_as_by_ctrl_c
+from infra.redis.client import connect
 from infra.settings import load
 from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
@@ -37,6 +38,8 @@ LONGEST_DOWN_S: Final = 3.0
 RECOVER_S: Final = 90.0
 SETTLE_S: Final = 180.0
 CHANGES_KEPT: Final = 20
+FULL_S: Final = 15.0
+PNL: Final = "pnl"
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class Report:
     recovery_s: dict[str, float] = field(default_factory=dict)
     replay_changed: int | None = None  # None: not tried
     rebuild_changed: int | None = None
+    full: dict[str, int] | None = None  # writes refused, wallets put away for it
     failure: str = ""
     folder: str = ""
 
@@ -104,6 +108,11 @@ class Report:
     is_flag=True,
     help="First keep ingest down for longer than the chain remembers: gaps must tell what is lost.",
 )
+@click.option(
+    "--full",
+    is_flag=True,
+    help="At the end let Redis be full for a while, then give it 5 % more; --no-rebuild.",
+)
 @click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
 @click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
 @click.option(
@@ -121,6 +130,7 @@ def chaos(
     rate: float,
     workers: int,
     outage: bool,
+    full: bool,
     replay: bool,
     rebuild: bool,
     only: tuple[str, ...],
@@ -144,7 +154,9 @@ def chaos(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
-    run = Run(folder, report, outage=outage, replay=replay, rebuild=rebuild, only=only)
+    # What was put away to make room is not what empty stores come to.
+    rebuild = rebuild and not full
+    run = Run(folder, report, outage=outage, full=full, replay=replay, rebuild=rebuild, only=only)
     try:
         asyncio.run(run.all())
     except Exception as error:  # whatever it is: what has been found so far is told
@@ -170,6 +182,7 @@ class Run:
         report: Report,
         *,
         outage: bool,
+        full: bool,
         replay: bool,
         rebuild: bool,
         only: tuple[str, ...],
@@ -177,6 +190,7 @@ class Run:
         self._folder = folder
         self._report = report
         self._outage = outage
+        self._full = full
         self._replay = replay
         self._rebuild = rebuild
         self._cards = [
@@ -201,6 +215,8 @@ class Run:
             if self._outage:
                 await self._lose_slots(fleet, watch)
             await self._fire(fleet, watch)
+            if self._full:
+                await self._fill(fleet, watch)
             last = await self._calm(fleet, watch)
             await self._compare(fleet, last)
             if self._replay or self._rebuild:
@@ -263,6 +279,33 @@ class Run:
             names = [name for name, group in workers.items() if group == role] or [role]
             chosen.setdefault(role, self._random.choice(names))
         return list(chosen.values())
+
+    async def _fill(self, fleet: Fleet, watch: Watch) -> None:
+        """Let Redis refuse to store more for a while, then give it room."""
+        redis = connect(fleet.plan.settings)
+        try:
+            used = int((await redis.info("memory"))["used_memory"])
+            progress(f"Redis is full at {used:,} bytes for {FULL_S:.0f} s")
+            await redis.config_set("maxmemory", used)
+            await asyncio.sleep(FULL_S)
+            refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
+            self._report.full = {
+                "refused": int(refused),
+                "evicted": int(
+                    sum(
+                        [
+                            await watch.metric(name, "soltape_agents_evicted_total", group=PNL) or 0
+                            for name, group in fleet.plan.workers.items()
+                            if group == PNL
+                        ]
+                    )
+                ),
+            }
+            before = {group: await watch.watermark(group) or 0 for group in SETTLED_GROUPS}
+            await redis.config_set("maxmemory", used + used // 20)
+            await watch.recovered(before, RECOVER_S)
+        finally:
+            await redis.aclose()
 
     # The end.
 

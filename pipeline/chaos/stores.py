@@ -26,8 +26,8 @@ from schemas.markets import (
     unpack_pool,
 )
 from schemas.redis_keys import Key
-from schemas.solana.base58 import encode
-from schemas.topics import SETTLED_BY_MINT
+from schemas.solana.base58 import decode, encode
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 Row = dict[str, Any]
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
@@ -76,6 +76,35 @@ async def read_redis(redis: Connection, stored: Stored) -> None:
     """Add what Redis holds."""
     await _read_books(redis, stored)
     await _read_markets(redis, stored)
+    await _read_away(redis, stored)
+
+
+async def _read_away(redis: Connection, stored: Stored) -> None:
+    """Add wallets that Redis has not: as ClickHouse had them last."""
+    here: set[bytes] = set()
+    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
+        here |= {*await redis.zrange(redis_keys.WALLETS_DUE.make(tag=tag), 0, -1)}
+    away: dict[str, bytes] = {}
+    for row in sorted(stored.rows.get(rows.COLD_WALLETS.name, []), key=lambda row: row["slot"]):
+        if decode(row["wallet"]) not in here:
+            away[row["wallet"]] = row["packed"]
+    for wallet, packed in away.items():
+        total, balances = forms.unpack_cold_wallet(packed)
+        if total:
+            stored.totals[wallet] = forms.unpack_wallet_day(total)
+        for account, balance in balances.items():
+            stored.balances[wallet, encode(account)] = forms.unpack_balance(balance)
+    for row in stored.rows.get(rows.COLD_POSITIONS.name, []):
+        place = wallet, mint = row["wallet"], row["mint"]
+        if wallet not in away or place in stored.positions:
+            continue
+        packed, chunks = forms.unpack_cold(row["packed"])
+        position, tail = forms.unpack_position(packed)
+        stored.positions[place] = position
+        stored.tails[place] = list(forms.unpack_lots(tail))
+        for number, chunk in zip(forms.full_chunks(position), chunks, strict=True):
+            stored.chunks[wallet, mint, number] = list(forms.unpack_lots(chunk))
+        stored.top_of_mint[mint, wallet] = position.realized_usd_micros
 
 
 def read_tables(settings: Settings) -> dict[str, list[Row]]:
@@ -92,7 +121,9 @@ def _table(client: Client, table: rows.Table) -> Iterator[Row]:
         f"toUnixTimestamp64Milli(toDateTime64({name}, 3, 'UTC'))" if "DateTime" in kind else name
         for name, kind in table.columns.items()
     )
-    for row in client.query(f"SELECT {columns} FROM {table.name} FINAL").result_rows:  # noqa: S608
+    formats: dict[str, Any] = {"packed": "bytes"} if "packed" in table.columns else {}
+    found = client.query(f"SELECT {columns} FROM {table.name} FINAL", column_formats=formats)  # noqa: S608
+    for row in found.result_rows:
         yield dict(zip(table.columns, row, strict=True))
 
 

@@ -40,7 +40,7 @@ async def open_pnl(
     store = Store(redis, partition)
     rest_hours = settings.pnl_cold_after_days * 24
     clock_ms = await store.read_clock_ms()
-    await store.upgrade(clock_ms // HOUR_MS + rest_hours)
+    await store.prepare(clock_ms // HOUR_MS + rest_hours)
     return PnlBooks(
         store,
         partition,

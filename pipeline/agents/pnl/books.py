@@ -18,6 +18,7 @@ from pipeline.agents.pnl.cold_rows import Asleep, ColdRows, Journal
 from pipeline.agents.pnl.cold_wallets import ColdWallets
 from pipeline.agents.pnl.memory import (
     NOT_CHANGED,
+    NOT_MOVED,
     Entry,
     Place,
     Recent,
@@ -42,13 +43,14 @@ from schemas.positions import (
     unpack_wallet_day,
 )
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.rows import LOT_MATCHES, POSITIONS, WALLET_DAYS
+from schemas.rows import COLD_POSITIONS, LOT_MATCHES, POSITIONS, WALLET_DAYS
 from schemas.solana.addresses import text
 from schemas.times import DAY_MS, HOUR_MS
 
 DAYS_KEPT: Final = 8  # readers sum up seven; older ones are in ClickHouse
 RECENT: Final = 4_000  # positions, and wallets, that a generation in memory holds
 GENERATION_MS: Final = 30_000  # the longest that one lasts, in the chain's time
+EVICTED_AT_ONCE: Final = 500  # wallets, when Redis is full
 _CHUNKS_IN_MEMORY: Final = 8
 _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
@@ -202,6 +204,38 @@ class PnlBooks:
             self._generation_ms = self._clock_ms
         self._entries.forget(self._dirty, is_due=is_due)
         self._wallets.forget(self._cold_wallets.touched, is_due=is_due)
+
+    async def evict(self, slot: int) -> Writes | None:
+        """Put wallets away before they are due: those that are due first, as Redis has them."""
+        concerned = self._cold_wallets.concerned() | self._cold.concerned()
+        concerned.update(wallet for wallet, _ in (*self._dirty, *self._writing))
+        limit = EVICTED_AT_ONCE + len(concerned)
+        due = await self._store.read_due(NOT_MOVED, limit)
+        names = [name for raw, _ in due if (name := text(raw)) not in concerned][:EVICTED_AT_ONCE]
+        if not names:
+            return None
+        journal = Journal()
+        wholes = await self._store.read_whole(names)
+        read = await self._read_wallets(names, self._clock_ms // DAY_MS)
+        for (wallet, _), (positions, balances) in zip(read, wholes, strict=True):
+            positions.pop(COLD_MARK, None)
+            asleep = []
+            for mint_raw, packed in positions.items():
+                place = (wallet.address, text(mint_raw))
+                self._entries.drop(place)
+                position = Holding.unpack(packed).position
+                keys = [self._store.lots(*place, number) for number in full_chunks(position)]
+                chunks = [chunk for chunk in await self._store.read_lots(keys) if chunk is not None]
+                if len(chunks) < len(keys):
+                    raise PackedError(f"lots of {place} are not in Redis, as their position says")
+                asleep.append(Asleep(*place, packed, chunks))
+                journal.commands += [("UNLINK", key) for key in keys]
+                self._leave_board(journal, place[1], wallet.raw, position.realized_usd_micros)
+            journal.rows[COLD_POSITIONS.name] += self._cold.rows(asleep, slot)
+            away = ColdWallet(wallet.packed_total(), balances)
+            self._cold_wallets.put_away(journal, wallet, away, slot)
+            self._wallets.drop(wallet.address)
+        return Writes(journal.rows, journal.commands, len(names))
 
     # Reading.
 
@@ -448,7 +482,8 @@ class PnlBooks:
             self._cold.mark([wallet.address])
             for mint in self._idle_wallets[wallet.address].mints:
                 if (entry := self._existing(wallet.address, mint)) is not None:
-                    self._note_gain(entry)
+                    gain = entry.holding.position.realized_usd_micros
+                    self._note_gain(self._journal, mint, gain)
 
     @property
     def _gone_day(self) -> int:
@@ -468,8 +503,8 @@ class PnlBooks:
         asleep = []
         for mint in sorted(whole.mints):
             if (entry := self._existing(name, mint)) is not None:
-                self._journal.commands.append(("ZREM", self._store.top(mint), wallet.raw))
-                self._note_gain(entry)
+                gain = entry.holding.position.realized_usd_micros
+                self._leave_board(self._journal, mint, wallet.raw, gain)
             if (found := self._take_out((name, mint))) is not None:
                 asleep.append(found)
         self._cold.put_away(asleep, slot)
@@ -501,11 +536,15 @@ class PnlBooks:
             self._journal.commands.append(("UNLINK", *names))
         return Asleep(*place, holding.pack(), [holding.chunks[number] for number in numbers])
 
-    def _note_gain(self, entry: Entry) -> None:
+    def _leave_board(self, journal: Journal, mint: str, wallet_raw: bytes, gain: int) -> None:
+        """Take a wallet that is put away off a token's leaderboard."""
+        journal.commands.append(("ZREM", self._store.top(mint), wallet_raw))
+        self._note_gain(journal, mint, gain)
+
+    def _note_gain(self, journal: Journal, mint: str, gain: int) -> None:
         """Leave in a token's leaderboard how much somebody gained who is put away."""
-        if gain := entry.holding.position.realized_usd_micros:
-            top = self._store.top(entry.mint)
-            self._journal.commands.append(("ZADD", top, "GT", gain, COLD_MARK))
+        if gain:
+            journal.commands.append(("ZADD", self._store.top(mint), "GT", gain, COLD_MARK))
 
     def _existing(self, wallet: str, mint: str) -> Entry | None:
         """Return a position that the wallet has already; in memory is more than that."""

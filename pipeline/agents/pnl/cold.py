@@ -24,7 +24,7 @@ from pipeline.agents.pnl.memory import Place, raw_address
 from pipeline.agents.pnl.store import Store
 from schemas.away import bit
 from schemas.positions import COLD_MARK, pack_cold
-from schemas.rows import COLD_POSITIONS
+from schemas.rows import COLD_POSITIONS, Row
 from schemas.solana.addresses import text
 from schemas.times import HOUR_MS
 
@@ -60,7 +60,8 @@ class ColdMints:
         # All positions put away since the last take, and by that: ClickHouse may not have them.
         self._asleep: dict[Place, Asleep] = {}
         self._asleep_writing: dict[Place, Asleep] = {}
-        self._marked: set[str] = set()  # wallets with a position put away since the last take
+        self._marked: set[str] = set()  # wallets with a position put away since the last take,
+        self._marked_writing: set[str] = set()  # and by that
 
     # Coming back.
 
@@ -228,17 +229,16 @@ class ColdMints:
 
     def put_away(self, asleep: Iterable[Asleep], slot: int) -> None:
         """Write positions to ClickHouse."""
-        for each in asleep:
-            self._asleep[_place(each)] = each
-            self._journal.rows[COLD_POSITIONS.name].append(
-                (
-                    each.mint,
-                    self._partition,
-                    each.wallet,
-                    pack_cold(each.packed, each.chunks),
-                    slot,
-                )
-            )
+        gone = [*asleep]
+        self._asleep |= {_place(each): each for each in gone}
+        self._journal.rows[COLD_POSITIONS.name] += self.rows(gone, slot)
+
+    def rows(self, asleep: Iterable[Asleep], slot: int) -> list[Row]:
+        """Return the rows of positions that are put away."""
+        return [
+            (each.mint, self._partition, each.wallet, pack_cold(each.packed, each.chunks), slot)
+            for each in asleep
+        ]
 
     def mark(self, wallets: Iterable[str]) -> None:
         """Note that wallets have, or had, positions in ClickHouse: their readers look there."""
@@ -247,6 +247,11 @@ class ColdMints:
     def unmark(self, wallet: str) -> None:
         """Note that a wallet goes itself."""
         self._marked.discard(wallet)
+
+    def concerned(self) -> set[str]:
+        """Return the wallets of which something is not in the stores yet."""
+        asleep = {wallet for wallet, _ in (*self._asleep, *self._asleep_writing)}
+        return asleep | self._marked | self._marked_writing
 
     def _bit_set(self, mint: str) -> tuple[str, str, int, int]:
         return "SETBIT", self._store.away, bit(raw_address(mint)), 1
@@ -260,7 +265,8 @@ class ColdMints:
     def take(self) -> None:
         """Put among the commands what readers need to know."""
         commands = self._journal.commands
-        marked, self._marked = self._marked, set()
+        marked = self._marked
+        self._marked_writing, self._marked = marked, set()
         commands += [("HSET", self._store.positions(wallet), COLD_MARK, b"") for wallet in marked]
         moved: list[int | bytes] = []
         for mint, hour in self._moved.items():
@@ -274,7 +280,7 @@ class ColdMints:
     def written(self) -> None:
         """Hear that the last take is in the stores."""
         self._moved_writing, self._frozen_writing = {}, set()
-        self._asleep_writing = {}
+        self._asleep_writing, self._marked_writing = {}, set()
 
 
 def _place(asleep: Asleep) -> Place:

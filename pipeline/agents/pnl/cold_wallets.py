@@ -163,9 +163,13 @@ class ColdWallets:
         away = self._frozen[wallet.address] = ColdWallet(total, balances)
         self._former[wallet.address] = wallet
         self._touched.pop(wallet.address, None)
+        self.put_away(self._journal, wallet, away, slot)
+
+    def put_away(self, journal: Journal, wallet: Wallet, away: ColdWallet, slot: int) -> None:
+        """Write a wallet to ClickHouse, and take all of it but its lots from Redis."""
         store, name = self._store, wallet.address
-        self._journal.rows[COLD_WALLETS.name].append((name, pack_cold_wallet(away), slot))
-        self._journal.commands += [
+        journal.rows[COLD_WALLETS.name].append((name, pack_cold_wallet(away), slot))
+        journal.commands += [
             ("UNLINK", store.positions(name), store.balances(name)),
             ("HDEL", store.totals, wallet.raw),
             ("ZREM", store.due, wallet.raw),
@@ -178,6 +182,10 @@ class ColdWallets:
 
     def _bit_set(self, wallet: Wallet) -> tuple[str, str, int, int]:
         return "SETBIT", self._store.away, bit(wallet.raw), 1
+
+    def concerned(self) -> set[str]:
+        """Return the wallets of which something is not in the stores yet."""
+        return {*self._touched, *self._touched_writing, *self._former, *self._former_writing}
 
     # Writing.
 

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from redis.asyncio import Redis
 
 from schemas import redis_keys
-from schemas.away import bit
+from schemas.away import BITS, bit
 from schemas.positions import COLD_MARK
 from schemas.redis_keys import tag_of_wallets
 
@@ -59,8 +59,12 @@ class Store:
         """Return the key of a token's leaderboard."""
         return redis_keys.TOP_OF_MINT.make(tag=self._tag, mint=mint)
 
-    async def upgrade(self, due_hour: int) -> None:
-        """Bring what an earlier version left into the form of this one: dead tokens, wallets."""
+    async def prepare(self, due_hour: int) -> None:
+        """Take the memory of the bitmap, which a full Redis would not have.
+
+        And bring what an earlier version left into the form of this one: dead tokens, wallets.
+        """
+        await self._redis.setbit(self.away, BITS - 1, 0)  # the last is nobody's
         if await self._ask("EXISTS", self.due) or not await self._ask("EXISTS", self.totals):
             return
         cold, ranked = f"cold:{self._tag}", f"top:{self._tag}"

@@ -104,12 +104,19 @@ class Flush:
     async def _commit(self, one: Taken) -> None:
         """Write state and watermark of a partition."""
         work = one.work
-        try:
-            await self._until_answered(
-                lambda: redis_sink.commit(
+
+        async def commit() -> None:
+            try:
+                await redis_sink.commit(
                     self._redis, work.key, work.written, one.mark, one.writes.commands
                 )
-            )
+            except RedisError as error:
+                if redis_sink.is_full(error):
+                    await self._make_room(work)
+                raise
+
+        try:
+            await self._until_answered(commit)
         except Moved as moved:
             work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
             return
@@ -117,6 +124,28 @@ class Flush:
         metrics.APPLIED_SLOTS.labels(self._group).inc(len(one.entries))
         metrics.WATERMARK_SLOT.labels(self._group, work.tp.partition).set(one.mark.slot)
         await work.wrote(one)
+
+    async def _make_room(self, work: PartitionWork) -> None:
+        """Put state of a partition away that Redis can do without, at the watermark it is at."""
+        async with work.lock:
+            writes = await work.evict()
+            if writes is None or work.written is None:
+                return
+            self._number += 1
+            token = f"{self._group}-{self._process}-{self._number}"
+            for table, rows in writes.rows.items():
+                if rows:
+                    await self._clickhouse.insert(table, rows, token)
+            is_ours = await redis_sink.free(
+                self._redis, work.key, work.written.slot, writes.commands
+            )
+            metrics.EVICTED.labels(self._group).inc(is_ours * writes.evicted)
+            log.warning(
+                "Redis is full: put away before it was due",
+                group=self._group,
+                partition=work.tp.partition,
+                count=writes.evicted,
+            )
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask Redis until it answers. Raises Moved, Refused."""

@@ -6,10 +6,12 @@ from random import Random
 
 import pytest
 
+from infra.redis.client import RedisError
 from pipeline.agents.pnl import cold, cold_wallets
 from pipeline.agents.pnl.books import GENERATION_MS
 from pipeline.agents.pnl.store import Store
 from pipeline.domain.lots import Holding
+from pipeline.sinks.redis import free, is_full
 from schemas.money import USDC, WSOL
 from schemas.positions import (
     COLD_MARK,
@@ -22,6 +24,7 @@ from schemas.positions import (
 )
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 from schemas.solana.base58 import decode, encode
+from tests.integration.agents.pnl.conftest import WATERMARK
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -459,7 +462,7 @@ async def test_what_an_earlier_version_put_away_is_found(player, market):
     await redis.sadd("cold:{w3}", decode(mint))
     await redis.unlink("away:{w3}", "due:{w3}")
     books.books = None
-    await Store(redis, 3).upgrade(due_hour=7)
+    await Store(redis, 3).prepare(due_hour=7)
     assert not await redis.exists("cold:{w3}")
     assert await redis.zscore("due:{w3}", decode(wallet)) == 7
     sale = trade(books.last_slot + 1, tape, SELL, 1)
@@ -468,3 +471,55 @@ async def test_what_an_earlier_version_put_away_is_found(player, market):
     await books.flush()
     fields = await redis.hgetall(f"pos:{{w3}}:{wallet}")
     assert unpack_position(fields[decode(mint)])[0].held_raw == 20
+
+
+async def test_a_full_redis_makes_room_by_itself(player, market):
+    tape = market(14, wallets=600)
+    crowd, few = tape.wallets, tape.wallets[:5]
+    before = [tape.one(400, busy=60) for _ in range(60)]
+    tape.wallets = few
+    full = [tape.one(400, busy=40) for _ in range(12)]
+    tape.wallets = crowd
+    after = [tape.one(400, busy=60) for _ in range(40)]
+    wanted, rows = await straight(player, [*before, *full, *after])
+    books = await player(clickhouse=True, recent=5)
+    await Store(books.redis, 3).prepare(due_hour=0)
+    await books.apply(before)
+    await books.flush()
+    used = (await books.redis.info("memory"))["used_memory"]
+    refused = evicted = 0
+    try:
+        await books.redis.config_set("maxmemory", used - 50_000)
+        for batch in full:
+            await books.apply([batch])
+            writes = books.books.take()
+            await books.insert(writes)
+            while True:
+                try:
+                    await books.commit(writes)
+                except RedisError as error:
+                    if not is_full(error):
+                        raise
+                    refused += 1
+                    freeing = await books.books.evict(books.watermark.slot)
+                    assert freeing is not None, "nothing is left to be put away"
+                    await books.insert(freeing)
+                    slot = books.watermark.slot
+                    assert not await free(books.redis, WATERMARK, slot + 1, freeing.commands)
+                    for _ in range(2):  # the answer was lost
+                        assert await free(books.redis, WATERMARK, slot, freeing.commands)
+                    evicted += freeing.evicted
+                else:
+                    break
+            books.books.written()
+    finally:
+        await books.redis.config_set("maxmemory", 0)
+    assert refused
+    assert evicted > 100
+    state = await books.state()
+    assert len(state["due:{w3}"]) < 600
+    await books.apply(after)
+    await books.flush()
+    state = await books.state()
+    assert with_rows(state, books.rows) == with_rows(wanted, {})
+    assert {key: row for key, row in books.rows.items() if not key[0].startswith("cold_")} == rows
