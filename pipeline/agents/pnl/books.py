@@ -86,7 +86,7 @@ class PnlBooks:
         self._wallets: Recent[str, Wallet] = Recent(recent)
         self._generation_ms = clock_ms  # when the last one began
         self._flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
-        self._touches: dict[int, list[str]] = {}  # of the same: wallets that something happens to
+        self._touches: dict[int, set[str]] = {}  # of the same: wallets that something happens to
         self._idle: dict[str, set[str]] = {}  # mints these may put away -> their wallets
         self._idle_wallets: dict[str, _Whole] = {}  # wallets likewise -> what Redis has of them
         # What the next `take` returns.
@@ -101,10 +101,9 @@ class PnlBooks:
         """Read the positions and wallets of the batches that are not in memory."""
         self._flows = {batch.slot: flows(batch) for batch in batches}
         self._touches = {
-            batch.slot: [
-                *dict.fromkeys(flow.wallet for flow in self._flows[batch.slot])
-                | dict.fromkeys(balance.owner for balance in batch.balances)
-            ]
+            batch.slot: {flow.wallet for flow in self._flows[batch.slot]}.union(
+                [balance.owner for balance in batch.balances]
+            )
             for batch in batches
         }
         entries, wallets = self._entries, self._wallets
