@@ -187,6 +187,9 @@ class Settings(BaseSettings):
     pnl_cold_after_days: int = Field(
         7, ge=1, le=3_650, description="days of rest after which a token's positions leave Redis"
     )
+    pnl_received_cold_after_hours: int = Field(
+        6, ge=1, le=87_600, description="hours of rest after which a wallet without trades leaves"
+    )
     market_cold_after_days: int = Field(
         7, ge=2, le=3_650, description="days of rest after which a token's market leaves Redis"
     )

@@ -26,6 +26,10 @@ Among a wallet's positions, where a field is the 32 bytes of a mint, stands the 
 one of them was put away into ClickHouse. It stays when they are all back.
 
 Balance (`Balance`), 42 bytes: mint 32 bytes, u64 amount_raw, u8 decimals, u8 1 for Token-2022.
+
+A wallet as ClickHouse keeps it when it is at rest (`ColdWallet`): u16 length and bytes of the
+wallet day of all days together, 0 where it has none; then for each balance the 32 bytes of its
+account and the balance, ascending by account.
 """
 
 from __future__ import annotations
@@ -160,6 +164,13 @@ class Balance:
     is_token_2022: bool
 
 
+class ColdWallet(NamedTuple):
+    """What was put away of a wallet beside its positions."""
+
+    total: bytes  # packed WalletDay of all days together; empty: none
+    balances: dict[bytes, bytes]  # raw token account -> packed Balance
+
+
 class _Form:
     """How the fields of a record lie in its bytes: amounts first, then what always fits."""
 
@@ -196,6 +207,7 @@ class _Form:
 _POSITION: Final = _Form(Position, "6I5Q")
 _WALLET_DAY: Final = _Form(WalletDay, "5IQ")
 _BALANCE: Final = Struct("<32sQBB")
+_ACCOUNT_BYTES: Final = 32
 
 
 def pack_position(position: Position, tail: bytes) -> bytes:
@@ -290,3 +302,30 @@ def unpack_balance(data: bytes) -> Balance:
         raise PackedError(f"Balance: {len(data)} bytes instead of {_BALANCE.size}")
     mint, amount_raw, decimals, is_token_2022 = _BALANCE.unpack(data)
     return Balance(mint, amount_raw, decimals, bool(is_token_2022))
+
+
+def pack_cold_wallet(wallet: ColdWallet) -> bytes:
+    """Return the bytes of a wallet that is put away."""
+    total, balances = wallet
+    return b"".join(
+        (
+            len(total).to_bytes(2, "little"),
+            total,
+            *(account + packed for account, packed in sorted(balances.items())),
+        )
+    )
+
+
+def unpack_cold_wallet(data: bytes) -> ColdWallet:
+    """Return a wallet that was put away; raises PackedError."""
+    start = 2 + int.from_bytes(data[:2], "little")
+    size = _ACCOUNT_BYTES + _BALANCE.size
+    if len(data) < start or (len(data) - start) % size:
+        raise PackedError(f"cold wallet: {len(data)} bytes, {start} before its balances")
+    return ColdWallet(
+        data[2:start],
+        {
+            data[at : at + _ACCOUNT_BYTES]: data[at + _ACCOUNT_BYTES : at + size]
+            for at in range(start, len(data), size)
+        },
+    )

@@ -160,7 +160,7 @@ POSITIONS: Final = Key(
     "pnl",
     None,
     "raw mint -> Position with the open lots of its last chunk; `cold`: some are, or were, in "
-    "ClickHouse, cold_positions",
+    "ClickHouse, cold_positions; a wallet at rest is put away whole",
 )
 LOTS: Final = Key(
     "lots:{tag}:{wallet}:{mint}:{chunk}",
@@ -174,7 +174,8 @@ BALANCES: Final = Key(
     "hash",
     "pnl",
     None,
-    "raw token account -> Balance; the wallet's own SOL under its own address; empty ones are gone",
+    "raw token account -> Balance; the wallet's own SOL under its own address; empty ones are "
+    "gone, and all of a wallet at rest",
 )
 WALLET_TOTALS: Final = Key(
     "wallets:{tag}", "hash", "pnl", None, "raw wallet -> WalletDay of all days together"
@@ -184,27 +185,33 @@ WALLET_DAYS: Final = Key(
     "hash",
     "pnl",
     None,
-    "raw wallet -> WalletDay; day: days since the Unix epoch; gone after 35 days of the chain",
+    "raw wallet -> WalletDay; day: days since the Unix epoch; gone after 8 days of the chain",
 )
 TOP_OF_MINT: Final = Key(
     "top:{tag}:{mint}",
     "zset",
     "pnl",
     None,
-    "raw wallet, realized micros of a dollar: all wallets of the partition with a position in it",
-)
-TOP_WALLETS: Final = Key(
-    "top:{tag}",
-    "zset",
-    "pnl",
-    None,
-    "raw wallet, realized micros of a dollar over all its tokens: those that are not 0",
+    "raw wallet, realized micros of a dollar: all wallets of the partition with a position in it "
+    "here; `cold`: no less than that of any who is in ClickHouse, +inf where it is not known",
 )
 TRADED: Final = Key(
     "traded:{tag}", "zset", "pnl", None, "raw mint, hour (since the Unix epoch) it last moved"
 )
-COLD_MINTS: Final = Key(
-    "cold:{tag}", "set", "pnl", None, "raw mint whose positions are in ClickHouse, cold_positions"
+WALLETS_DUE: Final = Key(
+    "due:{tag}",
+    "zset",
+    "pnl",
+    None,
+    "raw wallet, hour (since the Unix epoch) from which it may be put away: all that are here",
+)
+AWAY: Final = Key(
+    "away:{tag}",
+    "string",
+    "pnl",
+    None,
+    "bitmap of the wallets and mints ever put away into ClickHouse (cold_wallets, cold_positions): "
+    "`schemas.away`; 4 MiB at most",
 )
 BOOKS_CLOCK: Final = Key(
     "clock:{tag}", "string", "pnl", None, "latest block time that the books have seen, ms"

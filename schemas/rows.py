@@ -231,6 +231,7 @@ COLD_POSITIONS: Final = Table(
         "slot": _U64,
     },
 )
+COLD_WALLETS: Final = Table("cold_wallets", {"wallet": _TEXT, "packed": _TEXT, "slot": _U64})
 
 # Markets of mints (agent `market`).
 
@@ -319,7 +320,7 @@ BOOK_CHECKPOINTS: Final = Table(
         "key": _TEXT,
         "kind": (
             "Enum8('begun' = 1, 'watermark' = 2, 'reset' = 3, 'gone' = 4, 'trimmed' = 5, "
-            "'string' = 6, 'hash' = 7, 'set' = 8, 'zset' = 9)"
+            "'string' = 6, 'hash' = 7, 'set' = 8, 'zset' = 9, 'bit' = 10)"
         ),
         "field": _TEXT,
         "value": _TEXT,
@@ -332,7 +333,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
-        *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS),
+        *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
         BOOK_CHECKPOINTS,
     )

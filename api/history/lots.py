@@ -20,6 +20,7 @@ from api.stores.unique import Row, read_unique
 from api.tokens.reader import TokenReader
 from api.wallets.figures import position_answer
 from api.wallets.positions import no_position
+from api.wallets.state import is_away, presence
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
 from schemas.positions import (
@@ -98,17 +99,21 @@ async def _read_position(
 ) -> tuple[Settled, Position, list[Numbered]]:
     """Return a position and its open lots from a number on, all of one slot; raises Problem."""
     tag = wallet_tag(wallet)
-    fields = ("HMGET", POSITIONS.make(tag=tag, wallet=wallet), base58.decode(mint), COLD_MARK)
+    asked: list[tuple[Any, ...]] = [
+        ("MULTI",),
+        watermark(_GROUP, tag),
+        ("HMGET", POSITIONS.make(tag=tag, wallet=wallet), base58.decode(mint), COLD_MARK),
+        *presence(wallet, tag),
+    ]
     numbers: range = range(0)
     for _ in range(_TRIES):
         names = [LOTS.make(tag=tag, wallet=wallet, mint=mint, chunk=n) for n in numbers]
-        commands: list[tuple[Any, ...]] = [("MULTI",), watermark(_GROUP, tag), fields]
-        if names:
-            commands.append(("MGET", *names))
-        mark, (packed, cold_mark), *found = (await stores.ask([*commands, ("EXEC",)]))[-1]
+        commands = [*asked, ("MGET", *names)] if names else asked
+        answers = (await stores.ask([*commands, ("EXEC",)]))[-1]
+        mark, (packed, cold_mark), total, due, may_be_away, *found = answers
         now = settled([mark])
         if packed is None:
-            if cold_mark is None:
+            if cold_mark is None and not is_away(total, due, may_be_away):
                 break
             return now, *await _read_cold(stores, wallet, mint, now, first, most)
         position, tail = unpack_position(packed)

@@ -3,7 +3,8 @@
 Each partition ranks all its wallets with a position in a token by what they realized. Only gains
 and losses count here: those who have not sold are none. Positions tell the exact figures; equal
 gains stand in the order of the addresses. The positions of a token that rests for days lie in
-ClickHouse, partition by partition: where one of them does, all are read there.
+ClickHouse, partition by partition, as do those of wallets that rest: a mark in the set has a gain
+that none of these exceeds. Where one of them may be among the first, all are read there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any, Final
 
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
-from schemas.positions import Position, unpack_figures
-from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets
+from schemas.away import bit
+from schemas.positions import COLD_MARK, Position, unpack_figures
+from schemas.redis_keys import AWAY, POSITIONS, TOP_OF_MINT, TRADED, tag_of_wallets
 from schemas.solana.base58 import decode, encode
 from schemas.topics import SETTLED_BY_WALLET
 
@@ -137,8 +139,12 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
     """Read the positions of those who may be among the first; return the mints that rest."""
     commands: list[tuple[Any, ...]] = []
     places: list[tuple[_Board, str]] = []
+    cold: dict[str, None] = {}
     for board in boards:
         for partition, raw in board.candidates(limit):
+            if raw == COLD_MARK:
+                cold[board.mint] = None
+                continue
             wallet = encode(raw)
             commands.append(("HGET", _POSITIONS[partition] + wallet, board.mint_raw))
             places.append((board, wallet))
@@ -147,10 +153,10 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
     ]
     for tag, without in zip(TAGS, empty, strict=True):
         if without:
-            key = COLD_MINTS.make(tag=tag)
-            commands.append(("SMISMEMBER", key, *(board.mint_raw for board in without)))
+            raws = [board.mint_raw for board in without]
+            commands.append(("ZMSCORE", TRADED.make(tag=tag), *raws))
+            commands += (("GETBIT", AWAY.make(tag=tag), bit(raw)) for raw in raws)
     answers = iter(await stores.ask(commands))
-    cold: dict[str, None] = {}
     for board, wallet in places:
         packed = next(answers)
         if packed is None:
@@ -158,8 +164,8 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
         else:
             board.ranked.append((wallet, unpack_figures(packed, Position)))
     for without in filter(None, empty):
-        for board, is_cold in zip(without, next(answers), strict=True):
-            if is_cold:
+        for board, moved in zip(without, next(answers), strict=True):
+            if next(answers) and moved is None:
                 cold[board.mint] = None
     return list(cold)
 

@@ -82,6 +82,11 @@ REOPENED: Final = Counter(
     "Times that books were opened again at the store's watermark.",
     ["group"],
 )
+EVICTED: Final = Counter(
+    "soltape_agents_evicted_total",
+    "Wallets put away before they were due, as Redis was full.",
+    ["group"],
+)
 REDIS_HOLDING: Final = Gauge(
     "soltape_sink_redis_holding",
     "Partitions that wait for a Redis that is away or refuses.",

@@ -20,6 +20,7 @@ import orjson
 
 from infra.bench import machine, progress
 from infra.interrupt import end_as_by_ctrl_c
+from infra.redis.client import connect
 from infra.settings import load
 from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
@@ -44,6 +45,8 @@ RECOVER_S: Final = 90.0
 SETTLE_S: Final = 180.0
 CHANGES_KEPT: Final = 20
 FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
+FULL_S: Final = 15.0
+PNL: Final = "pnl"
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Report:
     recovery_s: dict[str, float] = field(default_factory=dict)
     replay_changed: int | None = None  # None: not tried
     rebuild_changed: int | None = None
+    full: dict[str, int] | None = None  # writes refused, wallets put away for it
     failure: str = ""
     folder: str = ""
 
@@ -117,6 +121,11 @@ class Report:
     is_flag=True,
     help="Run a second ingest; half of what hits one is a pause longer than a takeover.",
 )
+@click.option(
+    "--full",
+    is_flag=True,
+    help="At the end let Redis be full for a while, then give it 5 % more; --no-rebuild.",
+)
 @click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
 @click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
 @click.option(
@@ -135,6 +144,7 @@ def chaos(
     workers: int,
     outage: bool,
     standby: bool,
+    full: bool,
     replay: bool,
     rebuild: bool,
     only: tuple[str, ...],
@@ -158,8 +168,17 @@ def chaos(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
+    # What was put away to make room is not what empty stores come to.
+    rebuild = rebuild and not full
     run = Run(
-        folder, report, outage=outage, standby=standby, replay=replay, rebuild=rebuild, only=only
+        folder,
+        report,
+        outage=outage,
+        standby=standby,
+        full=full,
+        replay=replay,
+        rebuild=rebuild,
+        only=only,
     )
     try:
         asyncio.run(run.all())
@@ -187,6 +206,7 @@ class Run:
         *,
         outage: bool,
         standby: bool,
+        full: bool,
         replay: bool,
         rebuild: bool,
         only: tuple[str, ...],
@@ -195,6 +215,7 @@ class Run:
         self._report = report
         self._outage = outage
         self._standby = standby
+        self._full = full
         self._replay = replay
         self._rebuild = rebuild
         self._cards = [
@@ -221,6 +242,8 @@ class Run:
             if self._outage:
                 await self._lose_slots(fleet, watch)
             await self._fire(fleet, watch)
+            if self._full:
+                await self._fill(fleet, watch)
             last = await self._calm(fleet, watch)
             await self._compare(fleet, last)
             if self._replay or self._rebuild:
@@ -318,6 +341,33 @@ class Run:
                 names = list(planned.ingests)
             chosen.setdefault(role, self._random.choice(names))
         return list(chosen.values())
+
+    async def _fill(self, fleet: Fleet, watch: Watch) -> None:
+        """Let Redis refuse to store more for a while, then give it room."""
+        redis = connect(fleet.plan.settings)
+        try:
+            used = int((await redis.info("memory"))["used_memory"])
+            progress(f"Redis is full at {used:,} bytes for {FULL_S:.0f} s")
+            await redis.config_set("maxmemory", used)
+            await asyncio.sleep(FULL_S)
+            refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
+            self._report.full = {
+                "refused": int(refused),
+                "evicted": int(
+                    sum(
+                        [
+                            await watch.metric(name, "soltape_agents_evicted_total", group=PNL) or 0
+                            for name, group in fleet.plan.workers.items()
+                            if group == PNL
+                        ]
+                    )
+                ),
+            }
+            before = {group: await watch.watermark(group) or 0 for group in SETTLED_GROUPS}
+            await redis.config_set("maxmemory", used + used // 20)
+            await watch.recovered(before, RECOVER_S)
+        finally:
+            await redis.aclose()
 
     # The end.
 

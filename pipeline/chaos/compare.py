@@ -254,9 +254,6 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
         {(mint, wallet): _realized(held.sums) for (wallet, mint), held in places.items()},
         stored.top_of_mint,
     )
-    realized = {wallet: _realized(total) for wallet, total in totals.items()}
-    ranked = {wallet: gain for wallet, gain in realized.items() if gain}
-    found.maps("top wallets", ranked, stored.top_wallets)
 
 
 def _without_head(position: Row) -> Row:

@@ -26,7 +26,7 @@ from schemas.markets import (
     unpack_pool,
 )
 from schemas.redis_keys import Key
-from schemas.solana.base58 import encode
+from schemas.solana.base58 import decode, encode
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 Row = dict[str, Any]
@@ -51,7 +51,6 @@ class Stored:
     days: dict[tuple[str, int], forms.WalletDay] = field(default_factory=dict)
     balances: dict[tuple[str, str], forms.Balance] = field(default_factory=dict)
     top_of_mint: dict[tuple[str, str], int] = field(default_factory=dict)
-    top_wallets: dict[str, int] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     candles: dict[tuple[str, int], Candle] = field(default_factory=dict)  # by mint and place
     series: dict[tuple[str, str], bytes] = field(default_factory=dict)  # minutes, quarters, pool
@@ -77,6 +76,35 @@ async def read_redis(redis: Connection, stored: Stored) -> None:
     """Add what Redis holds."""
     await _read_books(redis, stored)
     await _read_markets(redis, stored)
+    await _read_away(redis, stored)
+
+
+async def _read_away(redis: Connection, stored: Stored) -> None:
+    """Add wallets that Redis has not: as ClickHouse had them last."""
+    here: set[bytes] = set()
+    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
+        here |= {*await redis.zrange(redis_keys.WALLETS_DUE.make(tag=tag), 0, -1)}
+    away: dict[str, bytes] = {}
+    for row in sorted(stored.rows.get(rows.COLD_WALLETS.name, []), key=lambda row: row["slot"]):
+        if decode(row["wallet"]) not in here:
+            away[row["wallet"]] = row["packed"]
+    for wallet, packed in away.items():
+        total, balances = forms.unpack_cold_wallet(packed)
+        if total:
+            stored.totals[wallet] = forms.unpack_wallet_day(total)
+        for account, balance in balances.items():
+            stored.balances[wallet, encode(account)] = forms.unpack_balance(balance)
+    for row in stored.rows.get(rows.COLD_POSITIONS.name, []):
+        place = wallet, mint = row["wallet"], row["mint"]
+        if wallet not in away or place in stored.positions:
+            continue
+        packed, chunks = forms.unpack_cold(row["packed"])
+        position, tail = forms.unpack_position(packed)
+        stored.positions[place] = position
+        stored.tails[place] = list(forms.unpack_lots(tail))
+        for number, chunk in zip(forms.full_chunks(position), chunks, strict=True):
+            stored.chunks[wallet, mint, number] = list(forms.unpack_lots(chunk))
+        stored.top_of_mint[mint, wallet] = position.realized_usd_micros
 
 
 def read_tables(settings: Settings) -> dict[str, list[Row]]:
@@ -97,7 +125,9 @@ def _table(client: Client, table: rows.Table) -> Iterator[Row]:
         f"toUnixTimestamp64Milli(toDateTime64({name}, 3, 'UTC'))" if "DateTime" in kind else name
         for name, kind in table.columns.items()
     )
-    for row in client.query(f"SELECT {columns} FROM {table.name} FINAL").result_rows:  # noqa: S608
+    formats: dict[str, Any] = {"packed": "bytes"} if "packed" in table.columns else {}
+    found = client.query(f"SELECT {columns} FROM {table.name} FINAL", column_formats=formats)  # noqa: S608
+    for row in found.result_rows:
         yield dict(zip(table.columns, row, strict=True))
 
 
@@ -128,11 +158,9 @@ async def _read_books(redis: Connection, stored: Stored) -> None:
             stored.balances[wallet, encode(account_raw)] = forms.unpack_balance(data)
     async for mint, members in _sorted_sets(redis, redis_keys.TOP_OF_MINT, "mint"):
         for wallet_raw, score in members.items():
+            if wallet_raw == forms.COLD_MARK:
+                continue
             stored.top_of_mint[mint, encode(wallet_raw)] = int(score)
-    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
-        key = redis_keys.TOP_WALLETS.make(tag=tag)
-        for wallet_raw, score in await redis.zrange(key, 0, -1, withscores=True):
-            stored.top_wallets[encode(wallet_raw)] = int(score)
 
 
 async def _read_markets(redis: Connection, stored: Stored) -> None:

@@ -38,6 +38,20 @@ _TRANSIENT: Final = (
 )
 
 
+# A transaction with any command that may take memory is refused whole when there is none, a script
+# of this kind is not.
+_FREE: Final = """#!lua flags=allow-oom
+if redis.call('HGET', KEYS[1], 'slot') ~= ARGV[1] then return 0 end
+local at = 2
+while at <= #ARGV do
+    local size = tonumber(ARGV[at])
+    redis.call(unpack(ARGV, at + 1, at + size))
+    at = at + size + 1
+end
+return 1
+"""
+
+
 class Watermark(NamedTuple):
     """How far a group has come on a partition."""
 
@@ -108,6 +122,22 @@ async def commit(
         await redis.connection_pool.release(connection)
     if found not in (believed, new):
         raise Moved(found)
+
+
+def is_full(error: RedisError) -> bool:
+    """Whether Redis refuses to store more; it still takes what frees memory."""
+    return isinstance(error, OutOfMemoryError) or str(error).startswith("OOM")
+
+
+async def free(redis: Redis, key: str, slot: int, commands: Sequence[Command]) -> bool:
+    """Execute commands that free more than they take, together, though Redis is full.
+
+    Returns False where the watermark is not at the slot: then nothing is done. All keys are of its
+    hash tag. May be called again. Raises RedisError.
+    """
+    asked = [part for command in commands for part in (len(command), *command)]
+    execute: Any = redis.eval
+    return bool(await execute(_FREE, 1, key, slot, *asked))
 
 
 async def _execute(connection: Any, key: str, new: Watermark, commands: Sequence[Command]) -> None:

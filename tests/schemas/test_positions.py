@@ -13,6 +13,7 @@ from schemas.positions import (
     CHUNK_LOTS,
     LOT,
     Balance,
+    ColdWallet,
     Lot,
     PackedError,
     Position,
@@ -20,12 +21,14 @@ from schemas.positions import (
     full_chunks,
     pack_balance,
     pack_cold,
+    pack_cold_wallet,
     pack_position,
     pack_wallet_day,
     summary,
     tail_lots,
     unpack_balance,
     unpack_cold,
+    unpack_cold_wallet,
     unpack_lots,
     unpack_position,
     unpack_wallet_day,
@@ -95,7 +98,8 @@ def test_a_cold_position_comes_back(position: bytes, chunks: list[bytes]) -> Non
 
 
 @pytest.mark.parametrize(
-    "unpack", [unpack_position, unpack_wallet_day, unpack_balance, unpack_cold]
+    "unpack",
+    [unpack_position, unpack_wallet_day, unpack_balance, unpack_cold, unpack_cold_wallet],
 )
 @pytest.mark.parametrize("data", [b"", b"\1", b"\3" * 400, b"\1" + b"\xff" * 1000])
 def test_other_bytes_are_refused_in_words(unpack: Any, data: bytes) -> None:
@@ -108,3 +112,12 @@ def test_seven_days_are_summed_exactly() -> None:
     week = summary(days)
     assert week.bought_lamports == 7 * (2**64 - 1)
     assert (week.buys, week.changed_slot) == (21, 6)
+
+
+@given(
+    st.binary(max_size=300),
+    st.dictionaries(st.binary(min_size=32, max_size=32), st.binary(min_size=42, max_size=42)),
+)
+def test_a_cold_wallet_comes_back(total: bytes, balances: dict[bytes, bytes]) -> None:
+    wallet = ColdWallet(total, balances)
+    assert unpack_cold_wallet(pack_cold_wallet(wallet)) == wallet

@@ -31,7 +31,6 @@ from schemas.redis_keys import (
     LOTS,
     POSITIONS,
     TOP_OF_MINT,
-    TOP_WALLETS,
     TRADED,
     WALLET_DAYS,
     WALLET_TOTALS,
@@ -83,9 +82,6 @@ async def write_books(
         total = summary(records)
         tag = wallet_tag(wallet)
         await write.hash(WALLET_TOTALS.make(tag=tag), raw_wallet, pack_wallet_day(total))
-        if total.realized_usd_micros:
-            key = TOP_WALLETS.make(tag=tag)
-            await write.ranked(key, total.realized_usd_micros, raw_wallet)
     await write.flush()
 
 

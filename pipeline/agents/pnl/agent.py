@@ -6,13 +6,17 @@ from functools import partial
 from typing import Final
 
 import faust
+from redis.asyncio import Redis
 
+from infra.settings import Settings
 from pipeline.agents.context import Context
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import ColdMints, reader
+from pipeline.agents.pnl.cold_rows import ColdTables
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.agents.settled.lane import attach as attach_settled
+from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
 
@@ -26,13 +30,22 @@ def attach(app: faust.App, context: Context) -> None:
 
 async def open_books(context: Context, partition: int) -> Books:
     """Open the books of a partition as Redis has them. Raises RedisError."""
-    store = Store(context.redis, partition)
+    return await open_pnl(context.settings, context.redis, context.clickhouse, partition)
+
+
+async def open_pnl(
+    settings: Settings, redis: Redis, clickhouse: ClickHouseSink, partition: int
+) -> Books:
+    """Open the books of a partition on some stores. Raises RedisError."""
+    store = Store(redis, partition)
+    rest_hours = settings.pnl_cold_after_days * 24
     clock_ms = await store.read_clock_ms()
-    cold = ColdMints(
+    await store.prepare(clock_ms // HOUR_MS + rest_hours)
+    return PnlBooks(
         store,
         partition,
-        context.settings.pnl_cold_after_days * 24,
-        reader(context.clickhouse),
-        clock_ms // HOUR_MS,
+        ColdTables(clickhouse, partition),
+        rest_hours,
+        Rest(rest_hours, settings.pnl_received_cold_after_hours),
+        clock_ms,
     )
-    return PnlBooks(store, cold, clock_ms)

@@ -3,34 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from pipeline.domain.lots import Holding
 from schemas.codec import CodecError
-from schemas.positions import WalletDay
+from schemas.positions import WalletDay, pack_wallet_day
 from schemas.solana import addresses
 
 NOT_CHANGED: Final = -1  # no day
+NOT_MOVED: Final = 2**40  # an hour: not since it was read
 
 Place = tuple[str, str]  # wallet, mint
 V = TypeVar("V")
 K = TypeVar("K")
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long wallets rest before they are put away, in hours."""
+
+    traded_hours: int  # those that have bought or sold
+    received_hours: int  # the others
+
+    def after_hours(self, total: WalletDay) -> int:
+        """Return how long a wallet rests that has done so much."""
+        return self.traded_hours if total.buys or total.sells else self.received_hours
+
+
 class Wallet:
     """What is counted per wallet: all days together, and its latest day."""
 
-    __slots__ = ("address", "day", "figures", "raw", "score", "total")
+    __slots__ = ("address", "day", "figures", "known_due", "moved_hour", "raw", "rest", "total")
 
     def __init__(
-        self, wallet: str, raw: bytes, total: WalletDay, day: int, figures: WalletDay
+        self,
+        wallet: str,
+        raw: bytes,
+        total: WalletDay,
+        day: int,
+        figures: WalletDay,
+        rest: Rest,
+        known_due: int | None = None,
     ) -> None:
         self.address = wallet
         self.raw = raw
         self.total = total
         self.day = day
         self.figures = figures
-        self.score = total.realized_usd_micros  # as the leaderboard has it
+        self.rest = rest
+        self.known_due = known_due  # as Redis has it
+        self.moved_hour = NOT_MOVED if known_due is None else known_due - rest.after_hours(total)
+
+    @property
+    def due(self) -> int:
+        """Return the hour from which the wallet may be put away."""
+        return self.moved_hour + self.rest.after_hours(self.total)
+
+    def packed_total(self) -> bytes:
+        """Return its total as Redis has it, empty where it has none."""
+        return pack_wallet_day(self.total) if self.total.changed_slot else b""
 
 
 class Entry:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
 from schemas import redis_keys
+from schemas.away import BITS, bit
+from schemas.positions import COLD_MARK
 from schemas.redis_keys import tag_of_wallets
 
 # One answer for many hashes: HGET by HGET costs the client six times as much.
@@ -24,12 +26,13 @@ class Store:
 
     def __init__(self, redis: Redis, partition: int) -> None:
         self._redis = redis
+        self._ask: Callable[..., Awaitable[Any]] = redis.execute_command
         self._tag = tag_of_wallets(partition)
         self._hget_many = redis.register_script(_HGET_MANY)
         self.totals = redis_keys.WALLET_TOTALS.make(tag=self._tag)
-        self.top_wallets = redis_keys.TOP_WALLETS.make(tag=self._tag)
         self.traded = redis_keys.TRADED.make(tag=self._tag)
-        self.cold = redis_keys.COLD_MINTS.make(tag=self._tag)
+        self.due = redis_keys.WALLETS_DUE.make(tag=self._tag)
+        self.away = redis_keys.AWAY.make(tag=self._tag)
         self.clock = redis_keys.BOOKS_CLOCK.make(tag=self._tag)
         self._positions = redis_keys.POSITIONS.make(tag=self._tag, wallet="")
         self._balances = redis_keys.BALANCES.make(tag=self._tag, wallet="")
@@ -56,6 +59,23 @@ class Store:
         """Return the key of a token's leaderboard."""
         return redis_keys.TOP_OF_MINT.make(tag=self._tag, mint=mint)
 
+    async def prepare(self, due_hour: int) -> None:
+        """Take the memory of the bitmap, which a full Redis would not have.
+
+        And bring what an earlier version left into the form of this one: dead tokens, wallets.
+        """
+        await self._redis.setbit(self.away, BITS - 1, 0)  # the last is nobody's
+        if await self._ask("EXISTS", self.due) or not await self._ask("EXISTS", self.totals):
+            return
+        cold, ranked = f"cold:{self._tag}", f"top:{self._tag}"
+        pipe = self._redis.pipeline(transaction=True)
+        for mint in await _answer(self._redis.smembers(cold)):
+            pipe.setbit(self.away, bit(mint), 1)
+        wallets = await _answer(self._redis.hkeys(self.totals))
+        pipe.zadd(self.due, dict.fromkeys(wallets, due_hour))
+        pipe.unlink(cold, ranked)
+        await pipe.execute()
+
     # Reads.
 
     async def read_clock_ms(self) -> int:
@@ -73,40 +93,74 @@ class Store:
 
     async def read_wallets(
         self, wallets: Sequence[bytes], day: int
-    ) -> tuple[list[bytes | None], list[bytes | None]]:
-        """Return the packed totals of raw wallets, and their figures of a day."""
+    ) -> tuple[list[bytes | None], list[bytes | None], list[float | None]]:
+        """Return the packed totals of raw wallets, their figures of a day, and when each is due."""
         pipe = self._redis.pipeline(transaction=False)
         pipe.hmget(self.totals, wallets)
         pipe.hmget(self.days(day), wallets)
-        totals, days = await pipe.execute()
-        return totals, days
+        pipe.zmscore(self.due, cast(Any, wallets))
+        totals, days, dues = await pipe.execute()
+        return totals, days, dues
+
+    async def read_whole(
+        self, wallets: Sequence[str]
+    ) -> list[tuple[dict[bytes, bytes], dict[bytes, bytes]]]:
+        """Return the packed positions of wallets by raw mint, and their balances by account."""
+        pipe = self._redis.pipeline(transaction=False)
+        for wallet in wallets:
+            pipe.hgetall(self.positions(wallet))
+            pipe.hgetall(self.balances(wallet))
+        found = await pipe.execute()
+        return list(zip(found[::2], found[1::2], strict=True))
 
     async def read_lots(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return full chunks of lots by their keys."""
         return await _answer(self._redis.mget(keys)) if keys else []
 
-    async def read_cold(self, mints: Sequence[bytes]) -> list[bool]:
-        """Return which of the raw mints have their positions in ClickHouse."""
-        return [
-            bool(is_cold) for is_cold in await _answer(self._redis.smismember(self.cold, [*mints]))
-        ]
+    async def are_here(self, mints: Sequence[bytes]) -> list[bool]:
+        """Return which of the raw mints have moved since they were put away last, if ever."""
+        if not mints:
+            return []
+        scores = await _answer(self._redis.zmscore(self.traded, cast(Any, mints)))
+        return [score is not None for score in scores]
+
+    async def may_be_away(self, addresses: Sequence[bytes]) -> list[bool]:
+        """Return which of the raw addresses may have been put away ever."""
+        if not addresses:
+            return []
+        asked = [part for raw in addresses for part in ("GET", "u1", bit(raw))]
+        found = await self._ask("BITFIELD_RO", self.away, *asked)
+        return [bool(each) for each in found]
+
+    async def read_due(self, hour: int, limit: int) -> list[tuple[bytes, int]]:
+        """Return the raw wallets that are due by an hour, and since which hour they are.
+
+        Those that are due for longest, at most `limit`; of one hour by their bytes.
+        """
+        return await self._read_lowest(self.due, hour, limit)
 
     async def read_idle(self, hour: int, limit: int) -> list[tuple[bytes, int]]:
         """Return the raw mints that have not moved after an hour, and the hour they did.
 
         Those that were idle for longest, at most `limit`; of one hour by their bytes.
         """
+        return await self._read_lowest(self.traded, hour, limit)
+
+    async def _read_lowest(self, name: str, hour: int, limit: int) -> list[tuple[bytes, int]]:
         found = await _answer(
-            self._redis.zrangebyscore(self.traded, "-inf", hour, 0, limit, withscores=True)
+            self._redis.zrangebyscore(name, "-inf", hour, 0, limit, withscores=True)
         )
-        return [(mint, int(moved)) for mint, moved in found]
+        return [(member, int(score)) for member, score in found]
 
     async def read_holders(self, mints: Sequence[str]) -> list[list[bytes]]:
         """Return the raw wallets with a position in each of the mints."""
         pipe = self._redis.pipeline(transaction=False)
         for mint in mints:
             pipe.zrange(self.top(mint), 0, -1)
-        return await pipe.execute()
+        return [
+            [wallet for wallet in wallets if wallet != COLD_MARK]
+            for wallets in await pipe.execute()
+        ]
 
 
 async def _answer(command: Any) -> Any:

@@ -17,6 +17,8 @@ class Writes:
     """ClickHouse table -> rows, values in the order of `schemas.rows`."""
     commands: list[tuple[Any, ...]] = field(default_factory=list)
     """Redis commands on keys of the partition's hash tag, e.g. ("HSET", key, name, value)."""
+    evicted: int = 0
+    """How much was put away to make room: wallets."""
 
 
 class Books(Protocol):
@@ -32,6 +34,11 @@ class Books(Protocol):
 
     Books that have something to do by the clock may have `async def tick(self) -> None`: called
     about once a second, never during one of the others; what it changes the next `take` returns.
+
+    Books that can do with less in Redis may have `async def evict(self, slot: int) -> Writes |
+    None`: called when Redis is full and refuses what was taken, never during one of the others.
+    It returns what puts state away that is there, as it is at the watermark of that slot, and that
+    nothing unwritten concerns; None where there is none. From then on it must not be in memory.
     """
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:

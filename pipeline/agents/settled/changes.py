@@ -14,7 +14,8 @@ from typing import Any, Final
 ALL_TRACKED: Final = b""
 """The member without which the set does not name everything that changed."""
 
-_HASH, _SET, _ZSET, _STRING, _GONE, _TRIMMED = b"h", b"s", b"z", b"v", b"g", b"t"
+_HASH, _SET, _ZSET, _STRING, _BIT = b"h", b"s", b"z", b"v", b"b"
+_GONE, _TRIMMED = b"g", b"t"
 # Arguments of a command after its key: (letter, first field, every how many).
 _FIELDS: Final = {
     "HSET": (_HASH, 2),
@@ -24,7 +25,7 @@ _FIELDS: Final = {
     "SADD": (_SET, 1),
     "SREM": (_SET, 1),
 }
-_ON_ZSET: Final = frozenset({"ZADD"})  # the score is before the member
+_ZADD_FLAGS: Final = frozenset({"NX", "XX", "GT", "LT", "CH"})
 _NOT_BOOKS: Final = frozenset({"EXPIRE", "PERSIST"})  # of metadata, which is asked for again
 
 
@@ -36,6 +37,7 @@ class Changed:
     sets: defaultdict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     zsets: defaultdict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     strings: list[bytes] = field(default_factory=list)
+    bits: defaultdict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     gone: list[bytes] = field(default_factory=list)
     trimmed: dict[bytes, float] = field(default_factory=dict)
     """Key -> the score below which members were removed."""
@@ -49,10 +51,16 @@ def members(commands: Iterable[Sequence[Any]]) -> list[bytes]:
         if name in _FIELDS:
             letter, step = _FIELDS[name]
             head = letter + command[1].encode() + b"\0"
-            fields = command[3::2] if name in _ON_ZSET else command[2::step]
+            first = 2
+            if name == "ZADD":  # the score is before the member
+                first = next(at for at in range(2, len(command)) if command[at] not in _ZADD_FLAGS)
+                first += 1
+            fields = command[first::step]
             found += [
                 head + (each if isinstance(each, bytes) else each.encode()) for each in fields
             ]
+        elif name == "SETBIT":
+            found.append(_BIT + command[1].encode() + b"\0%d" % command[2])
         elif name == "SET":
             found.append(_STRING + command[1].encode() + b"\0")
         elif name == "UNLINK":
@@ -67,7 +75,12 @@ def members(commands: Iterable[Sequence[Any]]) -> list[bytes]:
 def parse(members: Iterable[bytes]) -> Changed:
     """Return what members name."""
     changed = Changed()
-    by_field = {_HASH: changed.hashes, _SET: changed.sets, _ZSET: changed.zsets}
+    by_field = {
+        _HASH: changed.hashes,
+        _SET: changed.sets,
+        _ZSET: changed.zsets,
+        _BIT: changed.bits,
+    }
     for member in members:
         if member == ALL_TRACKED:
             continue

@@ -49,6 +49,9 @@ class Rows:
         answers = await _ask(redis, [("GET", key) for key in changed.strings])
         for key, value in zip(changed.strings, answers, strict=True):
             self.add("string", key, value=value)
+        for key, offsets in changed.bits.items():  # a bit of books is never cleared
+            for offset in offsets:
+                self.add("bit", key, offset, b"1")
         await self._read_fields(redis, "hash", "HMGET", changed.hashes)
         await self._read_fields(redis, "set", "SMISMEMBER", changed.sets)
         await self._read_fields(redis, "zset", "ZMSCORE", changed.zsets)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -28,6 +28,7 @@ from pipeline.sinks.redis import Moved, transient
 log = structlog.get_logger(__name__)
 
 EVERY_S: Final = 0.3
+NAMES_AT_ONCE: Final = 1_000  # of a command: a script may pass no more than some thousands
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
 
 T = TypeVar("T")
@@ -105,21 +106,48 @@ class Flush:
     async def _commit(self, one: Taken) -> None:
         """Write state and watermark of a partition."""
         work = one.work
-        commands = one.writes.commands
-        if changed := members(commands):
-            commands = [*commands, ("SADD", work.changed_key, *changed)]
+        commands, changes = _tracked(work, one.writes.commands)
+
+        async def commit() -> None:
+            try:
+                await redis_sink.commit(self._redis, work.key, work.written, one.mark, commands)
+            except RedisError as error:
+                if redis_sink.is_full(error):
+                    await self._make_room(work)
+                raise
+
         try:
-            await self._until_answered(
-                lambda: redis_sink.commit(self._redis, work.key, work.written, one.mark, commands)
-            )
+            await self._until_answered(commit)
         except Moved as moved:
             work.open_again(f"it is {_said(moved.found)} and not {_said(work.written)}")
             return
-        work.changes += len(changed)
+        work.changes += changes
         metrics.FLUSHED.labels(self._group, "commands").inc(len(commands))
         metrics.APPLIED_SLOTS.labels(self._group).inc(len(one.entries))
         metrics.WATERMARK_SLOT.labels(self._group, work.tp.partition).set(one.mark.slot)
         await work.wrote(one)
+
+    async def _make_room(self, work: PartitionWork) -> None:
+        """Put state of a partition away that Redis can do without, at the watermark it is at."""
+        async with work.lock:
+            writes = await work.evict()
+            if writes is None or work.written is None:
+                return
+            self._number += 1
+            token = f"{self._group}-{self._process}-{self._number}"
+            for table, rows in writes.rows.items():
+                if rows:
+                    await self._clickhouse.insert(table, rows, token)
+            commands, changes = _tracked(work, writes.commands)
+            is_ours = await redis_sink.free(self._redis, work.key, work.written.slot, commands)
+            work.changes += changes
+            metrics.EVICTED.labels(self._group).inc(is_ours * writes.evicted)
+            log.warning(
+                "Redis is full: put away before it was due",
+                group=self._group,
+                partition=work.tp.partition,
+                count=writes.evicted,
+            )
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask Redis until it answers. Raises Moved, Refused."""
@@ -149,6 +177,15 @@ class Flush:
             log.warning("Redis does not answer: holding", group=self._group, reason=reason)
         elif not self._held:
             log.info("Redis answers again", group=self._group)
+
+
+def _tracked(
+    work: PartitionWork, commands: Sequence[tuple[Any, ...]]
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Return commands with those that name what they change, and how many values that are."""
+    changed = members(commands)
+    parts = [changed[at : at + NAMES_AT_ONCE] for at in range(0, len(changed), NAMES_AT_ONCE)]
+    return [*commands, *(("SADD", work.changed_key, *part) for part in parts)], len(changed)
 
 
 def _said(mark: redis_sink.Watermark | None) -> str:

@@ -354,6 +354,14 @@ class PartitionWork:
             self._ticked = False
             return taken
 
+    async def evict(self) -> Writes | None:
+        """Return what makes room in a full Redis, None where nothing does; the lock is held."""
+        evict = getattr(self._books, "evict", None)
+        if evict is None or self.written is None or self.reopen is not None:
+            return None
+        evicted: Writes | None = await evict(self.written.slot)
+        return evicted
+
     async def wrote(self, taken: Taken) -> None:
         """Hear that what was taken is in the stores."""
         self.written = taken.mark

@@ -38,7 +38,7 @@ _ROWS: Final = (
     "({key:String}, {kind:Int8}, unhex({field:String})) "
     "ORDER BY key, toInt8(kind), field LIMIT {limit:UInt32}"
 )
-_RESET, _GONE, _TRIMMED, _STRING, _HASH, _SET, _ZSET = range(3, 10)  # of the column `kind`
+_RESET, _GONE, _TRIMMED, _STRING, _HASH, _SET, _ZSET, _BIT = range(3, 11)  # of the column `kind`
 _ADDS: Final = {_HASH: "HSET", _SET: "SADD", _ZSET: "ZADD"}
 
 Row = tuple[bytes, int, bytes, bytes, int]  # key, kind, field, value, slot
@@ -168,6 +168,9 @@ def _commands(rows: Iterable[Row]) -> Iterator[tuple[tuple[Any, ...], int]]:
     for row_key, kind, field, value, _ in rows:
         if kind == _STRING:
             yield ("SET", row_key, value), 1
+            continue
+        if kind == _BIT:
+            yield ("SETBIT", row_key, field, value), 1
             continue
         command = _ADDS[kind]
         if parts and ((command, row_key) != (name, key) or count >= VALUES_AT_ONCE):

@@ -16,7 +16,7 @@ from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.market.books import open_books as open_market
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import ColdMints
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.chaos import stores
@@ -24,7 +24,7 @@ from pipeline.chaos.compare import Oracle, books, markets
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Stored
 from schemas.rows import TABLES
-from schemas.times import HOUR_MS
+from tests.support.agents.nothing_cold import NothingCold
 from tests.support.systems import running_valkey
 
 # What makes a row another one's successor.
@@ -58,9 +58,7 @@ async def no_cold(*_: Any) -> Any:
 async def pnl(redis: Redis, partition: int) -> Books:
     store = Store(redis, partition)
     clock_ms = await store.read_clock_ms()
-    return PnlBooks(
-        store, ColdMints(store, partition, NEVER, no_cold, clock_ms // HOUR_MS), clock_ms
-    )
+    return PnlBooks(store, partition, NothingCold(), NEVER, Rest(NEVER, NEVER), clock_ms)
 
 
 async def market(redis: Redis, partition: int) -> Books:

@@ -14,7 +14,8 @@ from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import ColdMints, reader
+from pipeline.agents.pnl.cold_rows import ColdTables
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
 from pipeline.sinks.clickhouse import ClickHouseSink
@@ -22,7 +23,7 @@ from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 from schemas.rows import TABLES
 from schemas.solana.base58 import encode
-from schemas.times import HOUR_MS
+from tests.support.agents.nothing_cold import NothingCold
 from tests.support.systems import running_stores
 
 PARTITION = 3
@@ -48,11 +49,14 @@ class Player:
         redis: Redis,
         sink: ClickHouseSink | None,
         cold_after_h: int = FOR_EVER_H,
+        traded_h: int = FOR_EVER_H,
+        received_h: int = FOR_EVER_H,
         recent: int = 8_000,
     ) -> None:
         self.redis = redis
         self.sink = sink
         self.cold_after_h = cold_after_h
+        self.rest = Rest(traded_h, received_h)
         self.recent = recent
         self.rows: dict[tuple[str, ...], tuple[Any, ...]] = {}  # as merged, by identity
         self.watermark: Watermark | None = None
@@ -64,9 +68,10 @@ class Player:
     async def open(self) -> None:
         store = Store(self.redis, PARTITION)
         clock_ms = await store.read_clock_ms()
-        read = reader(self.sink) if self.sink else _nothing_cold
-        cold = ColdMints(store, PARTITION, self.cold_after_h, read, clock_ms // HOUR_MS)
-        self.books = PnlBooks(store, cold, clock_ms, self.recent)
+        rows = ColdTables(self.sink, PARTITION) if self.sink else NothingCold()
+        self.books = PnlBooks(
+            store, PARTITION, rows, self.cold_after_h, self.rest, clock_ms, self.recent
+        )
         self.watermark = await read_watermark(self.redis, WATERMARK)
 
     async def apply(self, batches: Sequence[SlotBatch]) -> None:
@@ -110,10 +115,6 @@ class Player:
         }
 
 
-async def _nothing_cold(partition: int, mints: list[str]) -> list[Any]:
-    raise AssertionError("nothing is cold here")
-
-
 async def read_key(redis: Redis, key: bytes) -> Any:
     match await redis.type(key):
         case b"hash":
@@ -131,6 +132,7 @@ IDENTITY = {
     "positions": ("mint", "wallet", "day"),
     "wallet_days": ("wallet", "day"),
     "cold_positions": ("mint", "partition", "wallet"),
+    "cold_wallets": ("wallet", "slot"),
 }
 
 

@@ -133,8 +133,7 @@ def some_commands(random, tag):
             ("UNLINK", top, lots),
             ("UNLINK", of_wallet),
             ("SET", lots, random.randbytes(30)),
-            ("SADD", redis_keys.COLD_MINTS.make(tag=tag), name),
-            ("SREM", redis_keys.COLD_MINTS.make(tag=tag), name),
+            ("SETBIT", redis_keys.AWAY.make(tag=tag), random.randrange(2_000), 1),
             ("SET", redis_keys.BOOKS_CLOCK.make(tag=tag), random.randrange(10**12)),
         ],
         k=random.randrange(1, 6),
@@ -207,7 +206,9 @@ async def test_more_values_than_a_page_come_back(books, monkeypatch):
     other = redis_keys.TOP_OF_MINT.make(tag=books.tag, mint="M")
     fields = [part for n in range(40) for part in (bytes([n, 0, 255 - n]), bytes([n]))]
     scores = [part for n in range(20) for part in (n * 2**47, bytes([n]))]
-    await books.write(1, [("HSET", key, *fields), ("ZADD", other, *scores)])
+    cold = redis_keys.COLD_MARKETS.make(tag=books.tag)
+    names = [bytes([n]) for n in range(9)]
+    await books.write(1, [("HSET", key, *fields), ("ZADD", other, *scores), ("SADD", cold, *names)])
     await books.checkpoints.take(books.work)
     expected = await books.state()
     await books.restored()

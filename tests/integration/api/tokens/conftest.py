@@ -20,8 +20,9 @@ from infra.settings import Settings
 from pipeline.agents.market import cold as cold_markets
 from pipeline.agents.market.books import MarketBooks, open_books
 from pipeline.agents.market.registry import Registry
-from pipeline.agents.pnl import cold as cold_positions
 from pipeline.agents.pnl.books import PnlBooks
+from pipeline.agents.pnl.cold_rows import ColdTables
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
@@ -59,6 +60,7 @@ class Chain:
         number = next(NUMBERS)  # what is kept of one chain must not fit another one
         self.slot = 1_000_000 * number
         self.time_ms = T0_MS
+        self.wallets_rest_h = 10**6
         self._sink = sink
         self._settings = settings
         self._random = Random(number)
@@ -192,10 +194,11 @@ class Chain:
             )
         for partition in range(SETTLED_BY_WALLET.partitions):
             store = Store(self.redis, partition)
-            asleep = cold_positions.ColdMints(
-                store, partition, COLD_AFTER_DAYS * 24, cold_positions.reader(self._sink), 0
+            cold = ColdTables(self._sink, partition)
+            hours = COLD_AFTER_DAYS * 24
+            self._wallets.append(
+                PnlBooks(store, partition, cold, hours, Rest(self.wallets_rest_h, hours), 0)
             )
-            self._wallets.append(PnlBooks(store, asleep, 0))
 
     def _batch(
         self, lane: int, partition: int, slot: int, time_ms: int, events: Any, balances: Any
@@ -249,7 +252,7 @@ async def chain(token_settings: Settings) -> AsyncIterator[Chain]:
     await redis.flushdb()
     sink = ClickHouseSink(token_settings)
     clickhouse = await connect_async(token_settings)
-    for table in ("cold_markets", "cold_positions", "positions"):
+    for table in ("cold_markets", "cold_positions", "cold_wallets", "positions"):
         await clickhouse.command(f"TRUNCATE TABLE {table}")
     yield Chain(redis, sink, token_settings.model_copy(update={"rpc_endpoint": None}))
     await clickhouse.close()

@@ -17,7 +17,7 @@ from schemas.channels import TRENDING_FIELDS
 from schemas.events import Side
 from schemas.markets import BURNED
 from schemas.money import USDC, WSOL
-from schemas.redis_keys import COLD_MINTS, POSITIONS, TOP_OF_MINT, tag_of_wallets, wallet_tag
+from schemas.redis_keys import POSITIONS, TOP_OF_MINT, TRADED, tag_of_wallets, wallet_tag
 from schemas.solana import base58
 from tests.support.api.asking import STANDS_S
 
@@ -232,11 +232,8 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
     assert gains(before["traders"]) == books.ranked()[:15]
     await rest(chain)
     raw = base58.decode(books.mint)
-    asleep = [
-        await chain.redis.sismember(COLD_MINTS.make(tag=tag_of_wallets(part)), raw)
-        for part in range(8)
-    ]
-    assert any(asleep)
+    for part in range(8):
+        assert await chain.redis.zscore(TRADED.make(tag=tag_of_wallets(part)), raw) is None
     for tag in map(tag_of_wallets, range(8)):
         assert not await chain.redis.exists(TOP_OF_MINT.make(tag=tag, mint=books.mint))
     after = await told(client, path)
@@ -250,6 +247,27 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
     mixed = await told(client, path)
     assert gains(mixed["traders"]) == books.ranked()[:15]
     assert mixed["traders"][0]["wallet"] == newcomer
+
+
+async def test_the_leaderboard_of_a_token_whose_traders_rest(
+    chain: Any, client: httpx.AsyncClient
+) -> None:
+    chain.wallets_rest_h = 5
+    books = a_market(chain, chain.address(), 10, wallets=30)
+    await settle(chain)
+    early = books.ranked()
+    for pause_ms in (3 * HOUR_MS, 3 * HOUR_MS, HOUR_MS):
+        chain.pass_time(pause_ms)
+        newcomer = chain.address()
+        books.buy(newcomer, 10**9, 10**9)
+        books.sell_all(newcomer, 10**9 + pause_ms // 100)
+        await settle(chain)
+    tops = [TOP_OF_MINT.make(tag=tag_of_wallets(part), mint=books.mint) for part in range(8)]
+    ranked = {wallet for top in tops for wallet in await chain.redis.zrange(top, 0, -1)}
+    assert not ranked & {base58.decode(wallet) for wallet, _ in early}
+    for limit in (1, 3, 15, 40):
+        answer = await told(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
+        assert gains(answer["traders"]) == books.ranked()[:limit]
 
 
 async def test_a_position_that_was_put_away_in_between(

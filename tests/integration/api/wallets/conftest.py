@@ -20,7 +20,8 @@ from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.pnl.books import PnlBooks
-from pipeline.agents.pnl.cold import ColdMints, reader
+from pipeline.agents.pnl.cold_rows import ColdTables
+from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
@@ -29,18 +30,25 @@ from schemas.money import USDC, WSOL
 from schemas.prices import LastPrice
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
 from schemas.redis_keys import (
-    COLD_MINTS,
     MARKET,
     MARKETS,
     METADATA,
     PRICE,
+    TRADED,
     WATERMARK,
     mint_tag,
     tag_of_wallets,
     wallet_tag,
 )
+from schemas.rows import (
+    COLD_POSITIONS,
+    COLD_WALLETS,
+    LOT_MATCHES,
+    POSITIONS,
+    SLOTS,
+    WALLET_DAYS,
+)
 from schemas.solana.base58 import encode
-from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
 from tests.support.systems import running_stores
 
@@ -148,10 +156,13 @@ class Tape:
 class Books:
     """Plays slots through the books of our partitions into the stores, as the agent does."""
 
-    def __init__(self, redis: Redis, sink: ClickHouseSink, cold_after_h: int) -> None:
+    def __init__(
+        self, redis: Redis, sink: ClickHouseSink, cold_after_h: int, wallets_rest: Rest
+    ) -> None:
         self.redis = redis
         self.sink = sink
         self.cold_after_h = cold_after_h
+        self.wallets_rest = wallets_rest
         self.token = uuid4().hex
         self.books: dict[int, tuple[PnlBooks, Watermark | None]] = {}
 
@@ -177,17 +188,21 @@ class Books:
         if partition not in self.books:
             store = Store(self.redis, partition)
             clock_ms = await store.read_clock_ms()
-            cold = ColdMints(
-                store, partition, self.cold_after_h, reader(self.sink), clock_ms // HOUR_MS
-            )
+            rows = ColdTables(self.sink, partition)
+            books = PnlBooks(store, partition, rows, self.cold_after_h, self.wallets_rest, clock_ms)
             watermark = await read_watermark(self.redis, _watermark(partition))
-            self.books[partition] = PnlBooks(store, cold, clock_ms), watermark
+            self.books[partition] = books, watermark
         return self.books[partition]
 
     async def cold(self, wallet: str) -> set[str]:
         """The tokens that are put away in a wallet's partition."""
-        found = await self.redis.smembers(COLD_MINTS.make(tag=wallet_tag(wallet)))
-        return set(map(encode, found))
+        here = await self.redis.zrange(TRADED.make(tag=wallet_tag(wallet)), 0, -1)
+        client = await self.sink.client()
+        found = await client.query(
+            "SELECT DISTINCT mint FROM cold_positions WHERE partition = {partition:UInt8}",
+            parameters={"partition": SETTLED_BY_WALLET.partition(wallet)},
+        )
+        return {mint for (mint,) in found.result_rows} - set(map(encode, here))
 
     async def market(
         self,
@@ -237,11 +252,11 @@ async def make_books(settings: Settings) -> AsyncIterator[Any]:
     sink = ClickHouseSink(settings)
     client = await connect_async(settings)
 
-    async def make(cold_after_h: int = FOR_EVER_H) -> Books:
+    async def make(cold_after_h: int = FOR_EVER_H, wallets_rest: Rest | None = None) -> Books:
         await redis.flushdb()
-        for table in ("lot_matches", "positions", "wallet_days", "cold_positions", "slots"):
-            await client.command(f"TRUNCATE TABLE {table}")
-        return Books(redis, sink, cold_after_h)
+        for table in (LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS, SLOTS):
+            await client.command(f"TRUNCATE TABLE {table.name}")
+        return Books(redis, sink, cold_after_h, wallets_rest or Rest(FOR_EVER_H, FOR_EVER_H))
 
     yield make
     await client.close()

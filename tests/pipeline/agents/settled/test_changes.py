@@ -35,6 +35,8 @@ def test_each_command_of_books():
             *members(
                 [
                     ("ZADD", "top:{w3}", 5, b"a", 7.5, "b"),
+                    ("ZADD", "top:{w3}", "GT", 5, b"\0"),
+                    ("SETBIT", "away:{w3}", 2**20, 1),
                     ("ZREM", "top:{w3}", b"c"),
                     ("SADD", "cold:{w3}", b"d"),
                     ("SREM", "cold:{w3}", "e"),
@@ -47,7 +49,8 @@ def test_each_command_of_books():
             ),
         ]
     )
-    assert found.zsets == {b"top:{w3}": [b"a", b"b", b"c"]}
+    assert found.zsets == {b"top:{w3}": [b"a", b"b", b"\0", b"c"]}
+    assert found.bits == {b"away:{w3}": [b"1048576"]}
     assert found.sets == {b"cold:{w3}": [b"d", b"e"]}
     assert found.strings == [b"clock:{w3}"]
     assert found.gone == [b"lots:1", b"lots:2"]
