@@ -120,6 +120,10 @@ class DlmmPool(Pool):
         first = self.active_bin // BINS_PER_ARRAY
         return _bin_array(self.address, first), _bin_array(self.address, first + 1)
 
+    def moving_accounts(self) -> tuple[bytes, ...]:
+        """Return the bin arrays."""
+        return self.bin_arrays()
+
     def _bin_of(self, amount_x: int, amount_y: int) -> int:
         target = amount_y * ONE // amount_x
         low, high = -300_000 // self.bin_step, 300_000 // self.bin_step  # prices from e**-30

@@ -19,6 +19,7 @@ from schemas.solana.addresses import key
 
 SHARED_AUTHORITY: Final = key("HFqp6ErWHY6Uzhj8rFyjYuDya2mXUpYEk8VW75K9PSiY")
 SLIPPAGE_ERROR: Final = 6_001
+NOT_ENOUGH_KEYS: Final = 3_005  # of Anchor: the price has left the accounts that were signed
 
 _ROUTE: Final = anchor_tag("route")
 _SHARED: Final = anchor_tag("shared_accounts_route")
@@ -180,6 +181,8 @@ class Route:
         reports: list[bytes] = []
         received = 0
         for hop, trader in zip(self.hops, self.traders, strict=True):
+            if any(each not in self.call.accounts for each in hop.pool.moving_accounts()):
+                raise InstructionError(NOT_ENOUGH_KEYS, "AnchorError: AccountNotEnoughKeys.")
             before = tx.ledger.balance(trader.destination)
             hop.pool.swap(tx, trader, hop.mint_in, amount, 0)
             received = tx.ledger.balance(trader.destination) - before

@@ -79,6 +79,10 @@ class Pool(Stateful, ABC):
     ) -> int:
         """Execute the swap instruction; returns what the trader received."""
 
+    def moving_accounts(self) -> tuple[bytes, ...]:
+        """Return accounts of a swap that depend on the price at which it is executed."""
+        return ()
+
     def other(self, mint: Mint) -> Mint:
         """Return the other side."""
         first, second = self.sides

@@ -13,8 +13,12 @@ import pytest
 
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.market.runtime import programs as known
+from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.programs import anchor_tag, event_tag
+from infra.chain.market.runtime.wire import encode
+from infra.chain.market.venues.meteora_dlmm import BINS_PER_ARRAY, DlmmPool
 from infra.chain.market.venues.pump_fun_v2 import VIRTUAL_DOLLARS_RAW
+from infra.chain.market.venues.routes import NOT_ENOUGH_KEYS, Route
 from infra.chain.source import SlotTransactions
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana import base58
@@ -296,3 +300,25 @@ def test_instructions_have_the_shape_of_real_ones(market):
     for kind, name in SHAPES.items():
         assert kind in real, f"{name} is not in the corpus"
         assert made[kind] & real[kind], (name, made[kind], real[kind])
+
+
+def test_a_route_fails_whose_pool_has_left_the_accounts_that_were_signed() -> None:
+    market = Market(Knobs(seed=3, rate=100, wallets=300))
+    for _ in market.generate(20):
+        pass
+    market.habits.begin_slot(10**9, 0.0)
+    for _ in range(20_000):
+        intent = market.habits.next()
+        owners = [getattr(step, "__self__", None) for step in intent.steps]
+        route = next((each for each in owners if isinstance(each, Route)), None)
+        moving = [hop.pool for hop in route.hops if hop.pool.moving_accounts()] if route else []
+        if moving:
+            break
+    assert route is not None
+    [pool] = moving
+    assert isinstance(pool, DlmmPool)
+    pool.active_bin += 5 * BINS_PER_ARRAY
+    tx = Execution(market.world.ledger, intent, 10**9, 0)
+    tx.run()
+    assert tx.err_code == NOT_ENOUGH_KEYS
+    encode(tx, bytes(64), 0, market._table)  # every account that it names is there
