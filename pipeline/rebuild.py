@@ -48,6 +48,11 @@ class CannotRebuild(Exception):
     help="Only this one; may be repeated.",
 )
 @click.option(
+    "--from-checkpoint",
+    is_flag=True,
+    help="Replace books that Redis has by the checkpoint, as after ClickHouse came from a backup.",
+)
+@click.option(
     "--from-log",
     is_flag=True,
     help="Remove the books and have the agents compute them from the log's first message.",
@@ -58,7 +63,11 @@ class CannotRebuild(Exception):
     help="Begin at the log's first message even though it lacks the tape's beginning.",
 )
 def rebuild(
-    groups: tuple[str, ...], partitions: tuple[int, ...], from_log: bool, accept_loss: bool
+    groups: tuple[str, ...],
+    partitions: tuple[int, ...],
+    from_checkpoint: bool,
+    from_log: bool,
+    accept_loss: bool,
 ) -> None:
     """Fill a Redis that lost the books of GROUPs (pnl, market, store; all if none is
     named) from ClickHouse and the log.
@@ -66,12 +75,16 @@ def rebuild(
     An agent whose books are gone from Redis, while ClickHouse has rows of them, ends and names
     this command. Each partition gets its last checkpoint (BOOKS_CHECKPOINT_S), and the agents read
     what came after it from the log: nothing is lost. Partitions whose books are in Redis are left
-    alone, unless --from-log is given. Agents may run meanwhile: they wait for the watermark, which
-    is written last. A rebuild that was interrupted begins again.
+    alone, unless --from-checkpoint or --from-log is given. Agents may run meanwhile: they wait
+    for the watermark, which is written last. A rebuild that was interrupted begins again.
 
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
     --accept-loss the slots that are missing become a gap, which health and answers name.
+
+    Where ClickHouse was lost and comes from a backup, Redis is ahead of it: --from-checkpoint goes
+    back to the checkpoint in the backup, and the agents write the rows after it again. Take such
+    backups while no agent runs, so that no table lacks rows of slots before its checkpoint.
 
     \b
     What Redis had beside the books comes back by itself, or not at all:
@@ -87,7 +100,16 @@ def rebuild(
     """
     settings = load()
     try:
-        asyncio.run(_rebuild(settings, groups or tuple(GROUPS), partitions, from_log, accept_loss))
+        asyncio.run(
+            _rebuild(
+                settings,
+                groups or tuple(GROUPS),
+                partitions,
+                from_checkpoint=from_checkpoint,
+                from_log=from_log,
+                accept_loss=accept_loss,
+            )
+        )
     except (
         *(CannotRebuild, ClickHouseError, MigrationError, RedisError),
         *(KafkaUnreachable, KafkaError, TopicsWrong, TimeoutError, OSError),
@@ -100,6 +122,8 @@ async def _rebuild(
     settings: Settings,
     groups: tuple[str, ...],
     partitions: tuple[int, ...],
+    *,
+    from_checkpoint: bool,
     from_log: bool,
     accept_loss: bool,
 ) -> None:
@@ -112,7 +136,7 @@ async def _rebuild(
             values = 0
             for books, place in _places(groups, partitions):
                 values += await Rebuild(settings, redis, client, books, place).run(
-                    from_log=from_log, accept_loss=accept_loss
+                    from_checkpoint=from_checkpoint, from_log=from_log, accept_loss=accept_loss
                 )
         finally:
             await redis.aclose()
@@ -145,11 +169,13 @@ class Rebuild:
         self._place = place
         self._name = f"{books.group} {books.partition}"
 
-    async def run(self, *, from_log: bool, accept_loss: bool) -> int:
+    async def run(
+        self, *, from_checkpoint: bool = False, from_log: bool = False, accept_loss: bool = False
+    ) -> int:
         """Rebuild it where that is needed; return how many values were written."""
         if not from_log:
             mark = await read_watermark(self._redis, self._books.watermark)
-            if mark is not None:
+            if mark is not None and not from_checkpoint:
                 progress(f"{self._name}: is in Redis, at slot {mark.slot}")
                 return 0
             mark = await asyncio.to_thread(restore.checkpoint_of, self._client, self._books)

@@ -68,7 +68,8 @@ WATERMARK: Final = Key(
     "each settled group",
     None,
     "slot: the last applied; time_ms: its block; offset: the last message; at_ms: when written; "
-    "begun: when the books were opened for the first time, ms; taken_by: the last checkpoint",
+    "begun: when the books were opened for the first time, ms; taken_by, checkpoint: who takes "
+    "one, and the slot of the last",
 )
 
 CHANGED: Final = Key(

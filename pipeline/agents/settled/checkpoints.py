@@ -24,12 +24,13 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from infra.clickhouse.client import ClickHouseError
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.settled.changes import ALL_TRACKED, parse
 from pipeline.agents.settled.checkpoint_rows import Rows
 from pipeline.agents.settled.partition_work import PartitionWork
-from pipeline.sinks.clickhouse import ClickHouseSink
+from pipeline.sinks.clickhouse import PERMANENT, ClickHouseSink
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
 from schemas.rows import BOOK_CHECKPOINTS
@@ -42,7 +43,10 @@ ON_DISK_MS: Final = 1_000
 _TAKEN_BY: Final = "taken_by"
 # Another process may have taken them for its own checkpoint meanwhile.
 _WRITTEN: Final = """
-if redis.call('HGET', KEYS[1], 'taken_by') == ARGV[1] then redis.call('UNLINK', KEYS[2]) end
+if redis.call('HGET', KEYS[1], 'taken_by') == ARGV[1] then
+    redis.call('UNLINK', KEYS[2])
+    redis.call('HSET', KEYS[1], 'checkpoint', ARGV[2])
+end
 """
 
 
@@ -106,15 +110,20 @@ class Checkpoints:
                     if not transient(error):
                         raise
                     log.warning("no checkpoint: Redis does not answer", reason=str(error))
+                except ClickHouseError as error:
+                    if getattr(error, "code", None) in PERMANENT:
+                        raise
+                    log.warning("no checkpoint: ClickHouse does not answer", reason=str(error))
 
     async def take(self, work: PartitionWork) -> int | None:
         """Write a checkpoint of a partition; return its slot, None where it is not at rest.
 
-        Raises RedisError, RowsRefused.
+        Raises RedisError, ClickHouseError, RowsRefused.
         """
         self._last_at[work.tp.partition] = time.monotonic()
         tag = self._tag_of(work.tp.partition)
         taken_key = redis_keys.CHECKPOINTING.make(tag=tag, group=self._group)
+        is_older = await self._is_older(work)
         async with self._flushing:
             mark = work.written
             if mark is None or await read_watermark(self._redis, work.key) != mark:
@@ -129,7 +138,7 @@ class Checkpoints:
             work.changes = 0
             names = await _answer(self._redis.smembers(taken_key))
             rows = Rows(self._group, work.tp.partition, mark.slot)
-            if ALL_TRACKED in names:
+            if ALL_TRACKED in names and not is_older:
                 await rows.read(self._redis, parse(names))
             else:
                 await rows.read_all(self._redis, tag)
@@ -140,7 +149,7 @@ class Checkpoints:
         await self._clickhouse.insert(
             BOOK_CHECKPOINTS.name, rows.rows, token, most_rows=len(rows.rows)
         )
-        await self._written(keys=[work.key, taken_key], args=[token])
+        await self._written(keys=[work.key, taken_key], args=[token, mark.slot])
         metrics.CHECKPOINT_SLOT.labels(self._group, work.tp.partition).set(mark.slot)
         metrics.CHECKPOINT_VALUES.labels(self._group).inc(len(rows.rows) - 1)
         return mark.slot
@@ -148,6 +157,14 @@ class Checkpoints:
     def _is_due(self, work: PartitionWork) -> bool:
         last_at = self._last_at.setdefault(work.tp.partition, time.monotonic())
         return work.changes >= ENOUGH_CHANGES or time.monotonic() - last_at >= self._every_s
+
+    async def _is_older(self, work: PartitionWork) -> bool:
+        """Return whether ClickHouse lacks the last checkpoint: it was lost, or a backup restored.
+
+        What changed since then does not make it whole.
+        """
+        known = await _answer(self._redis.hget(work.key, "checkpoint"))
+        return known is not None and (await self._last_slot(work.tp.partition) or 0) < int(known)
 
     async def _last_slot(self, partition: int) -> int | None:
         """Return the slot of the partition's checkpoint, 0 for none yet, None for new books."""

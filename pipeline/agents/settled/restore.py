@@ -114,7 +114,7 @@ async def finish(redis: Redis, books: Books, mark: Watermark, now_ms: int) -> No
     """Write the watermark: from here on these are the partition's books. Raises RedisError."""
     async with redis.pipeline(transaction=True) as pipe:
         pipe.sadd(books.changed, ALL_TRACKED)
-        values = mark._asdict() | {"at_ms": now_ms, "begun": now_ms}
+        values = mark._asdict() | {"at_ms": now_ms, "begun": now_ms, "checkpoint": mark.slot}
         pipe.hset(books.watermark, items=[each for pair in values.items() for each in pair])
         await pipe.execute()
 

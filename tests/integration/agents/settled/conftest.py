@@ -212,7 +212,7 @@ class Workers:
             for books in self.books():
                 place = TopicPartition(SETTLED_BY_MINT.name, books.partition)
                 work = Rebuild(self.settings, self.redis, client, books, place)
-                await work.run(from_log=False, accept_loss=False)
+                await work.run()
 
     @property
     def log(self):

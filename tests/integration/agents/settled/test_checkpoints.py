@@ -187,6 +187,19 @@ async def test_a_checkpoint_that_was_cut_off_is_made_up_for(books):
     assert dict(await books.redis.zrange(top, 0, -1, withscores=True)) == {b"a": 2, b"b": 3}
 
 
+@pytest.mark.parametrize("books", [5], indirect=True)
+async def test_a_clickhouse_that_lost_its_checkpoint_gets_a_whole_one(books):
+    await books.checkpoints.begin(books.work)
+    top = redis_keys.TOP_OF_MINT.make(tag=books.tag, mint="M")
+    await books.write(1, [("ZADD", top, 1, b"a", 1, b"b")])
+    assert await books.checkpoints.take(books.work) == 1
+    books.client.command("TRUNCATE TABLE book_checkpoints")
+    await books.write(2, [("ZADD", top, 2, b"a")])
+    assert await books.checkpoints.take(books.work) == 2
+    await books.restored()
+    assert dict(await books.redis.zrange(top, 0, -1, withscores=True)) == {b"a": 2, b"b": 1}
+
+
 @pytest.mark.parametrize("books", [3], indirect=True)
 async def test_books_that_redis_lost_do_not_begin_anew_over_filled_tables(books):
     await books.checkpoints.begin(books.work)
