@@ -239,7 +239,8 @@ async def make_books(settings: Settings) -> AsyncIterator[Any]:
 
     async def make(cold_after_h: int = FOR_EVER_H) -> Books:
         await redis.flushdb()
-        for table in ("lot_matches", "positions", "wallet_days", "cold_positions", "slots"):
+        tables = ("lot_matches", "positions", "wallet_days", "cold_positions", "slots", "gaps")
+        for table in tables:
             await client.command(f"TRUNCATE TABLE {table}")
         return Books(redis, sink, cold_after_h)
 
