@@ -22,7 +22,7 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         self.stores = Stores(settings)
         reader = TokenReader(self.stores)
-        gaps = GapReader(self.stores)
+        gaps = GapReader(self.stores, settings.api_timeout_s / 2)
         self.wallets = WalletService(self.stores, reader, gaps)
         self.tokens = TokenService(self.stores, reader, gaps)
         self.history = HistoryService(self.stores, reader, gaps)

@@ -55,7 +55,8 @@ class Gaps:
 
     def of_tokens(self, mints: Iterable[str]) -> GapCounts | None:
         """Return those behind the markets of tokens; None where there are none."""
-        partitions = {SETTLED_BY_MINT.partition(mint) for mint in mints}
+        # Most tapes have lost nothing: then a batch need not look for partitions.
+        partitions = {SETTLED_BY_MINT.partition(mint) for mint in mints} if self.lost else ()
         return self._counts(self._lost("market", partitions), self.rolled_back)
 
     def of_markets(self) -> GapCounts | None:
@@ -100,12 +101,13 @@ class GapReader:
     """Reads the gaps, for all requests of a process.
 
     A request gets what was read last. Where that is older than FRESH_FOR_S a new reading begins
-    beside it; only where it is older than OLD_AFTER_S, as at first, the request waits for that,
-    WAIT_S at most.
+    beside it; only where it is older than OLD_AFTER_S, the request waits for that, WAIT_S at most.
+    Where nothing was read before it waits for `first_wait_s`: the counts are unknown before.
     """
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, first_wait_s: float) -> None:
         self._stores = stores
+        self._first_wait_s = first_wait_s
         self._last = Gaps(is_known=False)
         self._asked_at = -math.inf  # by the loop's clock
         self._reading: asyncio.Task[None] | None = None
@@ -117,21 +119,19 @@ class GapReader:
         age_s = now_s() - self._asked_at
         if age_s > FRESH_FOR_S and self._reading is None:
             self._reading = asyncio.create_task(self._look())
-            self._reading.add_done_callback(self._ended)
         if age_s > OLD_AFTER_S and self._reading is not None:
-            await asyncio.wait([self._reading], timeout=WAIT_S)
+            wait_s = WAIT_S if self._last.is_known else self._first_wait_s
+            await asyncio.wait([self._reading], timeout=wait_s)
             self._asked_at = max(self._asked_at, now_s() - FRESH_FOR_S)  # others need not wait
         return self._last
 
     async def _look(self) -> None:
-        with suppress(Problem):  # it has been counted
-            self._last = await self._read()
-        self._asked_at = now_s()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._reading = None
-        if not task.cancelled():
-            task.exception()  # marks it as seen
+        try:
+            with suppress(Problem):  # it has been counted
+                self._last = await self._read()
+        finally:
+            self._asked_at = now_s()
+            self._reading = None
 
     async def _read(self) -> Gaps:
         counts: dict[str, int] = {}

@@ -47,8 +47,8 @@ class Stores:
         return found[: parameters["most"]]
 
 
-def reader_of(stores: Stores) -> GapReader:
-    return GapReader(stores)  # type: ignore[arg-type]
+def reader_of(stores: Stores, first_wait_s: float = 60.0) -> GapReader:
+    return GapReader(stores, first_wait_s)  # type: ignore[arg-type]
 
 
 async def reading(reader: GapReader) -> None:
@@ -165,15 +165,12 @@ async def test_unknown_gaps_are_null_counts_until_clickhouse_answers(
     await reading(reader)
 
 
-async def test_a_clickhouse_that_hangs_delays_one_round_of_requests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gaps_module, "WAIT_S", 0.0)
+async def test_a_clickhouse_that_hangs_delays_one_round_of_requests() -> None:
     stores = Stores(row("missing", 4))
     stores.gate.clear()
-    reader = reader_of(stores)
+    reader = reader_of(stores, first_wait_s=0.01)
     assert (await reader.read()).of_wallet(WALLET) == UNKNOWN
-    monkeypatch.setattr(gaps_module, "WAIT_S", 1_000_000.0)
+    reader._first_wait_s = 1_000_000.0
     assert (await reader.read()).of_wallet(WALLET) == UNKNOWN
     assert stores.queries == 1
     stores.gate.set()

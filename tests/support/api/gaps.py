@@ -24,7 +24,7 @@ class _Stores:
 
 def no_gaps() -> GapReader:
     """Return a reader that finds no gaps."""
-    return GapReader(_Stores())  # type: ignore[arg-type]
+    return GapReader(_Stores(), 60.0)  # type: ignore[arg-type]
 
 
 async def insert_gaps(settings: Settings, *gaps: SlotGap) -> None:

@@ -171,8 +171,8 @@ async def test_a_process_with_more_wallets_than_it_may_hold_says_unknown(
 ):
     made = await made_tape(make_books, tape)
     await insert_gaps(settings, rolled_back(700, 700, *made.wallets))
-    found = await GapReader(stores).read()
+    found = await GapReader(stores, 60.0).read()
     assert found.of_wallet(made.wallets[0]) == counts(0, 0, 1)
     monkeypatch.setattr("api.stores.gaps.MOST_WALLETS", 3)
-    found = await GapReader(stores).read()
+    found = await GapReader(stores, 60.0).read()
     assert found.of_wallet(made.wallets[0]) == counts(0, 0, None)
