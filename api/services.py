@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from api.history.service import HistoryService
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.system.service import SystemService
 from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
@@ -21,9 +22,10 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         self.stores = Stores(settings)
         reader = TokenReader(self.stores)
-        self.wallets = WalletService(self.stores, reader)
-        self.tokens = TokenService(self.stores, reader)
-        self.history = HistoryService(self.stores, reader)
+        gaps = GapReader(self.stores, settings.api_timeout_s / 2)
+        self.wallets = WalletService(self.stores, reader, gaps)
+        self.tokens = TokenService(self.stores, reader, gaps)
+        self.history = HistoryService(self.stores, reader, gaps)
         self.system = SystemService(self.stores)
 
     async def close(self) -> None:

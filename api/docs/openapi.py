@@ -201,6 +201,11 @@ is null, never 0. Times are milliseconds since the Unix epoch (`*_ms`).
 **As of.** Every answer but `/api/usage` and `/api/health` is complete up to the slot `as_of_slot`,
 whose block was made at `as_of_ms`. Windows of time end there, not at your clock's now.
 
+**Gaps.** `gaps` is null, or counts the slots because of which the answer's figures may be wrong:
+slots that the tape could not have, slots that the books behind the answer lost, and slots that were
+rolled back after they were settled. Counts are null while they are not known. A new gap is in the
+answers a few seconds after it is recorded.
+
 **Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor`, to the same path, gives
 what follows.
 

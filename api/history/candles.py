@@ -8,6 +8,7 @@ from api.history.answers import CandleRow, Candles
 from api.http.errors import INVALID_PARAMETER, Problem
 from api.http.windows import backwards
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.tokens.reader import SOL_MINT, TokenReader, unknown_token
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
@@ -26,6 +27,7 @@ _PRICES: Final = (
 
 async def read_candles(
     stores: Stores,
+    gaps: GapReader,
     reader: TokenReader,
     mint: str,
     interval: str,
@@ -77,6 +79,7 @@ async def read_candles(
         ],
         "as_of_slot": as_of_slot,
         "as_of_ms": as_of_ms,
+        "gaps": (await gaps.read()).of_tokens([mint]),
     }
 
 

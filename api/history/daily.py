@@ -14,6 +14,7 @@ from api.history.answers import DailyPnl, DailyTokenPnl, DailyTrades, TokenChang
 from api.http.windows import LONGEST_DAYS, Days
 from api.http.windows import days as days_asked
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import Settled, read_settled
 from api.tokens.reader import TokenReader, unknown_token
 from api.wallets.figures import outcome, paid, trading
@@ -32,21 +33,22 @@ Row = Mapping[str, Any]
 
 
 async def read_daily_pnl(
-    stores: Stores, wallet: str, from_ms: int | None, to_ms: int | None
+    stores: Stores, gaps: GapReader, wallet: str, from_ms: int | None, to_ms: int | None
 ) -> DailyPnl:
     """Return the gains of each day; raises Problem."""
-    return cast(DailyPnl, await _read_daily(stores, wallet, from_ms, to_ms, trading))
+    return cast(DailyPnl, await _read_daily(stores, gaps, wallet, from_ms, to_ms, trading))
 
 
 async def read_daily_trades(
-    stores: Stores, wallet: str, from_ms: int | None, to_ms: int | None
+    stores: Stores, gaps: GapReader, wallet: str, from_ms: int | None, to_ms: int | None
 ) -> DailyTrades:
     """Return the volumes of each day; raises Problem."""
-    return cast(DailyTrades, await _read_daily(stores, wallet, from_ms, to_ms, _volume))
+    return cast(DailyTrades, await _read_daily(stores, gaps, wallet, from_ms, to_ms, _volume))
 
 
 async def _read_daily(
     stores: Stores,
+    gaps: GapReader,
     wallet: str,
     from_ms: int | None,
     to_ms: int | None,
@@ -67,6 +69,7 @@ async def _read_daily(
         "total": answer(summary(figures.values())),
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
+        "gaps": (await gaps.read()).of_wallet(wallet),
     }
 
 
@@ -83,6 +86,7 @@ async def _range(
 
 async def read_daily_token_pnl(
     stores: Stores,
+    gaps: GapReader,
     reader: TokenReader,
     wallet: str,
     mint: str,
@@ -128,6 +132,7 @@ async def read_daily_token_pnl(
         "total": _change(started, before, decimals),
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
+        "gaps": (await gaps.read()).of_wallet(wallet),
     }
 
 

@@ -15,6 +15,7 @@ from api.history.answers import LotMatch, Lots, OpenLot
 from api.http.cursors import Page, invalid_cursor, seal, unseal
 from api.http.windows import MAX_MS
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import Settled, settled, watermark
 from api.stores.unique import Row, read_unique
 from api.tokens.reader import TokenReader
@@ -54,7 +55,13 @@ Numbered = tuple[int, Lot]
 
 
 async def read_lots(
-    stores: Stores, reader: TokenReader, wallet: str, mint: str, limit: int, cursor: str | None
+    stores: Stores,
+    gaps: GapReader,
+    reader: TokenReader,
+    wallet: str,
+    mint: str,
+    limit: int,
+    cursor: str | None,
 ) -> Lots:
     """Return a position, and a page of its open lots and its matches; raises Problem."""
     of = f"lots of {wallet} in {mint}"
@@ -81,6 +88,7 @@ async def read_lots(
         "page": page,
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
+        "gaps": (await gaps.read()).of_wallet(wallet),
     }
 
 

@@ -16,9 +16,11 @@ from api.history.answers import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletT
 from api.http.cursors import Page, Place, invalid_cursor, place
 from api.http.windows import MAX_MS, window
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import MINT_TAGS, Settled, read_settled
 from api.stores.unique import Row, read_unique
 from api.tokens.reader import TokenReader, unknown_token
+from api.wallets.position_answers import GapCounts
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
 from schemas.times import DAY_MS
@@ -50,17 +52,20 @@ class Asked:
     to_ms: int | None
 
 
-async def read_wallet_swaps(stores: Stores, wallet: str, asked: Asked) -> WalletSwaps:
+async def read_wallet_swaps(
+    stores: Stores, gaps: GapReader, wallet: str, asked: Asked
+) -> WalletSwaps:
     """Return a page of a wallet's swaps; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)
     span = _span(asked, now, WALLET_MS, of_wallet(wallet))
     # One step: the query finds by itself how far back it has to look.
     rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, span, asked, now, [span.from_ms])
-    return {"wallet": wallet, **_page(rows, span, asked, now)}
+    lacking = (await gaps.read()).of_swaps(wallet)
+    return {"wallet": wallet, **_page(rows, span, asked, now, lacking)}
 
 
 async def read_token_swaps(
-    stores: Stores, reader: TokenReader, mint: str, asked: Asked
+    stores: Stores, gaps: GapReader, reader: TokenReader, mint: str, asked: Asked
 ) -> TokenSwaps:
     """Return a page of the swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)  # its swaps as a quote are of any mint
@@ -69,11 +74,17 @@ async def read_token_swaps(
         stores, _OF_TOKEN, {"mint": mint, "wallet": ""}, span, asked, now, _steps(span)
     )
     await _require_known(reader, mint, rows)
-    return {"mint": mint, **_page(rows, span, asked, now)}
+    lacking = (await gaps.read()).of_swaps()
+    return {"mint": mint, **_page(rows, span, asked, now, lacking)}
 
 
 async def read_wallet_token_swaps(
-    stores: Stores, reader: TokenReader, wallet: str, mint: str, asked: Asked
+    stores: Stores,
+    gaps: GapReader,
+    reader: TokenReader,
+    wallet: str,
+    mint: str,
+    asked: Asked,
 ) -> WalletTokenSwaps:
     """Return a page of a wallet's swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, MINT_TAGS)
@@ -85,7 +96,8 @@ async def read_wallet_token_swaps(
     steps = _steps(span, span.before.time_ms - begin["at_ms"])
     rows = await _read(stores, _OF_TOKEN, keys, span, asked, now, steps)
     await _require_known(reader, mint, rows)
-    return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now)}
+    lacking = (await gaps.read()).of_swaps(wallet)
+    return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now, lacking)}
 
 
 # What cursors are of.
@@ -195,7 +207,9 @@ def _at(row: Row) -> At:
     return row["block_time_ms"], row["slot"], row["tx_index"], row["event_index"]
 
 
-def _page(rows: list[Row], span: _Span, asked: Asked, now: Settled) -> SwapPage:
+def _page(
+    rows: list[Row], span: _Span, asked: Asked, now: Settled, gaps: GapCounts | None
+) -> SwapPage:
     page: Page = {"next_cursor": None, "has_more": len(rows) > asked.limit}
     if page["has_more"]:
         last = rows[asked.limit - 1]
@@ -214,6 +228,7 @@ def _page(rows: list[Row], span: _Span, asked: Asked, now: Settled) -> SwapPage:
         "page": page,
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
+        "gaps": gaps,
     }
 
 

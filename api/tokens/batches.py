@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from orjson import Fragment
 
 from api.stores.caches import FRESH_FOR_S, BoundedCache, now_s
+from api.stores.gaps import GapReader
 from api.stores.settled import Settled
 from api.tokens.figures import token_json
 from api.tokens.reader import TokenReader
@@ -30,8 +31,11 @@ class _CachedToken(NamedTuple):
 class TokenBatches:
     """Answers for all requests of a process."""
 
-    def __init__(self, reader: TokenReader, fresh_for_s: float = FRESH_FOR_S) -> None:
+    def __init__(
+        self, reader: TokenReader, gaps: GapReader, fresh_for_s: float = FRESH_FOR_S
+    ) -> None:
         self._reader = reader
+        self._gaps = gaps
         self._fresh_for_s = fresh_for_s
         self._cache: BoundedCache[str, _CachedToken] = BoundedCache(KEPT)
 
@@ -56,6 +60,7 @@ class TokenBatches:
             "unknown": [mint for mint in mints if mint not in found],
             "as_of_slot": state.slot,
             "as_of_ms": state.time_ms,
+            "gaps": (await self._gaps.read()).of_tokens(mints),
         }
 
     async def _read(

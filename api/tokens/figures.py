@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.tokens.answers import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.tokens.answers import Pool as PoolAnswer
 from api.tokens.answers import Token as TokenAnswer
@@ -32,7 +33,7 @@ MAX_POOLS: Final = 64
 _POOL: Final = b"pool:"
 
 
-async def token(reader: TokenReader, mint: str) -> TokenAnswer:
+async def token(reader: TokenReader, gaps: GapReader, mint: str) -> TokenAnswer:
     """Return a token and its last 24 hours; raises Problem."""
     tokens = await reader.read((mint,), with_day=True)
     found = _known(tokens, mint)
@@ -41,10 +42,11 @@ async def token(reader: TokenReader, mint: str) -> TokenAnswer:
         "day": _day(found.quarters, tokens.now_ms) if found.quarters else None,
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
+        "gaps": (await gaps.read()).of_tokens([mint]),
     }
 
 
-async def token_price(reader: TokenReader, mint: str) -> TokenPrice:
+async def token_price(reader: TokenReader, gaps: GapReader, mint: str) -> TokenPrice:
     """Return what a token costs; raises Problem."""
     tokens = await reader.read((mint,))
     found = token_facts(_known(tokens, mint), tokens)
@@ -67,10 +69,11 @@ async def token_price(reader: TokenReader, mint: str) -> TokenPrice:
         "market_cap_usd": found["market_cap_usd"],
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
+        "gaps": (await gaps.read()).of_tokens([mint]),
     }
 
 
-async def pools(stores: Stores, reader: TokenReader, mint: str) -> Pools:
+async def pools(stores: Stores, reader: TokenReader, gaps: GapReader, mint: str) -> Pools:
     """Return where a token trades; raises Problem."""
     tokens = await reader.read((mint,))
     found = _known(tokens, mint)
@@ -90,6 +93,7 @@ async def pools(stores: Stores, reader: TokenReader, mint: str) -> Pools:
         ],
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
+        "gaps": (await gaps.read()).of_tokens([mint]),
     }
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from api.http.errors import BUSY, Problem
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import Settled, settled
 from api.tokens.answers import Holder, Holders
 from api.tokens.cold_markets import read_cold_market
@@ -75,8 +76,9 @@ class _State:
 class HolderReader:
     """Reads holders, for all requests of a process."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, gaps: GapReader) -> None:
         self._stores = stores
+        self._gaps = gaps
         self._text = lru_cache(maxsize=1 << 14)(encode)  # the same wallets hold much of everything
 
     async def largest(self, mint: str, limit: int) -> Holders:
@@ -111,6 +113,7 @@ class HolderReader:
             "coverage": COVERAGE_OF_MONEY if mint in MONEY else COVERAGE,
             "as_of_slot": state.settled.slot,
             "as_of_ms": state.settled.time_ms,
+            "gaps": (await self._gaps.read()).of_tokens([mint]),
         }
 
     def _listed(self, top: Ranked, token: Facts) -> list[Holder]:

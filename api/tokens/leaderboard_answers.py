@@ -16,6 +16,7 @@ import orjson
 
 from api.stores.caches import FRESH_FOR_S, AnswerCache, SharedReading, now_s
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import MINT_TAGS, Settled, settled, watermark
 from api.tokens.answers import TokenTraders, Trader
 from api.tokens.leaderboards import Ranked, read_traders
@@ -61,9 +62,10 @@ class _CachedBoard:
 class LeaderboardAnswers:
     """Answers for all requests of a process."""
 
-    def __init__(self, stores: Stores, reader: TokenReader) -> None:
+    def __init__(self, stores: Stores, reader: TokenReader, gaps: GapReader) -> None:
         self._stores = stores
         self._reader = reader
+        self._gaps = gaps
         self._progress = SharedReading(self._read_progress)
         self._cache: AnswerCache[_CachedBoard] = AnswerCache(KEPT_BYTES)  # by mint and limit
 
@@ -72,7 +74,8 @@ class LeaderboardAnswers:
         found, state = await self._answers([mint], limit)
         if mint not in found:
             raise unknown_token(mint)
-        as_of = b',"as_of_slot":%d,"as_of_ms":%d}' % state
+        gaps = orjson.dumps((await self._gaps.read()).of_traders())
+        as_of = b',"as_of_slot":%d,"as_of_ms":%d,"gaps":%b}' % (*state, gaps)
         return orjson.Fragment(found[mint][:-1] + as_of)
 
     async def many(self, mints: Sequence[str], limit: int) -> dict[str, Any]:
@@ -86,6 +89,7 @@ class LeaderboardAnswers:
             "unknown": [mint for mint in mints if mint not in found],
             "as_of_slot": state.slot,
             "as_of_ms": state.time_ms,
+            "gaps": (await self._gaps.read()).of_traders(),
         }
 
     async def _answers(self, mints: Sequence[str], limit: int) -> tuple[dict[str, bytes], Settled]:

@@ -8,6 +8,7 @@ from typing import Final
 from api.http.encoding import Encoded
 from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.tokens import figures
 from api.tokens.batches import TokenBatches
 from api.tokens.holders import HolderReader
@@ -22,28 +23,29 @@ TOKENS_KEPT_BYTES: Final = 8 << 20
 class TokenService:
     """Encoded answers. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, reader: TokenReader) -> None:
+    def __init__(self, stores: Stores, reader: TokenReader, gaps: GapReader) -> None:
         self._stores = stores
         self._reader = reader
+        self._gaps = gaps
         self._tokens = CachedAnswers(TOKENS_KEPT_BYTES)
         self._reads = SingleFlight()
         self._holders = CachedAnswers(HOLDERS_KEPT_BYTES)
-        self._holder_reader = HolderReader(stores)
-        self._batches = TokenBatches(reader)
-        self._leaderboards = LeaderboardAnswers(stores, reader)
-        self._trending = TrendingTokens(stores)
+        self._holder_reader = HolderReader(stores, gaps)
+        self._batches = TokenBatches(reader, gaps)
+        self._leaderboards = LeaderboardAnswers(stores, reader, gaps)
+        self._trending = TrendingTokens(stores, gaps)
 
     async def token(self, mint: str) -> Encoded:
         """Return a token and its last 24 hours (`answers.Token`)."""
-        return await self._tokens.get(figures.token, self._reader, mint)
+        return await self._tokens.get(figures.token, self._reader, self._gaps, mint)
 
     async def price(self, mint: str) -> Encoded:
         """Return what a token costs, read for each call (`answers.TokenPrice`)."""
-        return await self._reads.get(figures.token_price, self._reader, mint)
+        return await self._reads.get(figures.token_price, self._reader, self._gaps, mint)
 
     async def pools(self, mint: str) -> Encoded:
         """Return where a token trades (`answers.Pools`)."""
-        return await self._reads.get(figures.pools, self._stores, self._reader, mint)
+        return await self._reads.get(figures.pools, self._stores, self._reader, self._gaps, mint)
 
     async def holders(self, mint: str, limit: int) -> Encoded:
         """Return who holds most of a token (`answers.Holders`)."""

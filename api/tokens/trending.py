@@ -19,6 +19,7 @@ import orjson
 from api.http.encoding import Encoded, encode
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.stores.settled import MINT_TAGS, Settled, settled
 from api.tokens.answers import TrendingToken
 from api.tokens.facts import facts
@@ -77,8 +78,9 @@ class _Reading:
 class TrendingTokens:
     """Reads the list, for all requests of a process."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, gaps: GapReader) -> None:
         self._stores = stores
+        self._gaps = gaps
         self._reading = SharedReading(self._read)
 
     async def first(self, platforms: frozenset[str], limit: int) -> Encoded:
@@ -130,6 +132,7 @@ class TrendingTokens:
                 "tokens": [_answer(token) for token in tokens],
                 "as_of_slot": reading.settled.slot,
                 "as_of_ms": reading.settled.time_ms,
+                "gaps": (await self._gaps.read()).of_markets(),
             }
         )
 

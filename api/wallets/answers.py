@@ -16,6 +16,7 @@ from api.wallets.position_answers import (
     Summary,
     Totals,
     Trading,
+    UpTo,
     about,
 )
 
@@ -188,7 +189,7 @@ class BatchItem(AsOf):
     portfolio: NotRequired[Annotated[Portfolio, about("the wallet at a glance")]]
 
 
-class Batch(AsOf):
+class Batch(UpTo):
     """Many wallets, in the order asked; each is one state, `as_of_slot` the least of them."""
 
     include: Annotated[list[str], about("the sections", ["positions", "pnl"])]

@@ -22,11 +22,49 @@ def about(description: str, *examples: Any) -> Any:
     return Field(description=description, examples=[*examples] or None)
 
 
-class AsOf(TypedDict):
+class UpTo(TypedDict):
     """Up to where an answer is complete."""
 
     as_of_slot: Annotated[int, about("settled slot up to which everything is in", 341_204_118)]
     as_of_ms: Annotated[int, about("time of that block", 1_763_700_000_000)]
+
+
+class GapCounts(TypedDict):
+    """Slots since the tape began whose trades the figures of an answer lack, or should lack.
+
+    A count is null while it is not known, as ClickHouse does not answer.
+    """
+
+    missing_slots: Annotated[
+        int | None, about("slots that the tape could not have: no figure has their trades", 12)
+    ]
+    lost_slots: Annotated[
+        int | None,
+        about(
+            "slots that the tape has, and the books behind this answer have lost; counted once a "
+            "partition of the books",
+            0,
+        ),
+    ]
+    rolled_back_slots: Annotated[
+        int | None,
+        about(
+            "slots that were rolled back after they were settled: their trades never happened, "
+            "and are in the figures. About a wallet: those that touched it, or of which the "
+            "wallets are not known; else all of the tape. Null as well where rolled-back slots "
+            "touched more than 100,000 wallets",
+            1,
+        ),
+    ]
+
+
+class AsOf(UpTo):
+    """Up to where an answer is complete, and what it lacks."""
+
+    gaps: Annotated[
+        GapCounts | None,
+        about("slots because of which figures may be wrong; null: none is known, as is usual"),
+    ]
 
 
 class Paid(TypedDict):

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.tokens.reader import SOL_MINT, TokenReader, Tokens
 from api.wallets.answers import (
     Batch,
@@ -38,6 +39,7 @@ from api.wallets.known_position import KnownPosition
 from api.wallets.position_answers import (
     AllPositions,
     AsOf,
+    GapCounts,
     PnlDay,
     PositionAnswer,
     PositionList,
@@ -108,18 +110,20 @@ class Facts:
     tokens: Tokens
     backed: frozenset[str]
     beginning: tuple[int, int] | None
+    gaps: GapCounts | None
 
     def as_of(self) -> AsOf:
-        """Return up to where the answer is complete."""
-        return {"as_of_slot": self.state.as_of_slot, "as_of_ms": self.state.as_of_ms}
+        """Return up to where the answer is complete, and what it lacks."""
+        return _as_of(self.state, self.gaps)
 
 
 class Wallets:
     """Answers about wallets. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, tokens: TokenReader) -> None:
+    def __init__(self, stores: Stores, tokens: TokenReader, gaps: GapReader) -> None:
         self._stores = stores
         self._tokens = tokens
+        self._gaps = gaps
         self._reader = WalletReader(stores)
         self._beginning = Beginning(stores)
 
@@ -154,7 +158,8 @@ class Wallets:
         book = Book(positions, page.count, page.all is not None)
         wanted = {mint for mint, _ in page.positions} | _held(book)
         tokens = await self._tokens.read(wanted)
-        return Facts(page.state, book, tokens, frozenset(), None)
+        gaps = (await self._gaps.read()).of_wallet(page.state.wallet)
+        return Facts(page.state, book, tokens, frozenset(), None, gaps)
 
     async def position(self, wallet: str, mint: str) -> PositionAnswer:
         """Return a wallet's position in a token."""
@@ -163,9 +168,9 @@ class Wallets:
             raise no_position(mint)
         tokens = await self._tokens.read([mint])
         token = tokens.get(mint)
+        gaps = (await self._gaps.read()).of_wallet(wallet)
         return {
-            "as_of_slot": state.as_of_slot,
-            "as_of_ms": state.as_of_ms,
+            **_as_of(state, gaps),
             "wallet": wallet,
             **position_answer(mint, position, token, tokens.now_ms),
         }
@@ -173,9 +178,9 @@ class Wallets:
     async def summary(self, wallet: str) -> SummaryAnswer:
         """Return what a wallet did on the last seven days."""
         (state,) = await self._reader.read([wallet], Part.DAYS)
+        gaps = (await self._gaps.read()).of_wallet(wallet)
         return {
-            "as_of_slot": state.as_of_slot,
-            "as_of_ms": state.as_of_ms,
+            **_as_of(state, gaps),
             "wallet": wallet,
             **summary(state),
         }
@@ -235,8 +240,9 @@ class Wallets:
         if Part.BALANCES in parts:
             beginning = await self._beginning.read()
             backed = await read_backed(self._stores, tokens, held)
+        gaps = await self._gaps.read()
         return [
-            Facts(state, book, tokens, backed, beginning)
+            Facts(state, book, tokens, backed, beginning, gaps.of_wallet(state.wallet))
             for state, book in zip(states, books, strict=True)
         ]
 
@@ -259,6 +265,10 @@ class Wallets:
             read[at] if whole is None else Book(sorted(whole.items(), key=order), len(whole), True)
             for at, whole in enumerate(wholes)
         ]
+
+
+def _as_of(state: WalletState, gaps: GapCounts | None) -> AsOf:
+    return {"as_of_slot": state.as_of_slot, "as_of_ms": state.as_of_ms, "gaps": gaps}
 
 
 def _held(book: Book) -> set[str]:
@@ -347,6 +357,7 @@ def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
     item: BatchItem = {
         "as_of_slot": state.as_of_slot,
         "as_of_ms": state.as_of_ms,
+        "gaps": facts.gaps,
         "wallet": state.wallet,
     }
     for section in sections:

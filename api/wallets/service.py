@@ -8,6 +8,7 @@ from typing import Final
 from api.http.encoding import Encoded
 from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
+from api.stores.gaps import GapReader
 from api.tokens.reader import TokenReader
 from api.wallets.holdings import Wanted
 from api.wallets.reader import Section, View, Wallets
@@ -19,8 +20,8 @@ FRESH_FOR_S: Final = 1.0  # a caller who wants a change sooner subscribes to the
 class WalletService:
     """Encoded answers; those about one wallet are cached. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, tokens: TokenReader) -> None:
-        self._wallets = Wallets(stores, tokens)
+    def __init__(self, stores: Stores, tokens: TokenReader, gaps: GapReader) -> None:
+        self._wallets = Wallets(stores, tokens, gaps)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 

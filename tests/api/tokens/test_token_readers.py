@@ -25,6 +25,7 @@ from schemas.prices import CLOSE_MS, LastPrice, add_close, day_ago
 from schemas.solana.base58 import encode
 from schemas.times import DAY_MS
 from schemas.topics import SETTLED_BY_MINT
+from tests.support.api.gaps import no_gaps
 
 MINT = "m"
 NOW_MS = 1_763_700_000_000
@@ -239,7 +240,7 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
         [0],  # nor is it cold
         [said(9), [None], [HEAD, told(name="C")], list(price)],
     )
-    batches = TokenBatches(TokenReader(stores))  # type: ignore[arg-type]
+    batches = TokenBatches(TokenReader(stores), no_gaps())  # type: ignore[arg-type]
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert [token["name"] for token in found["tokens"]] == ["A"]
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))

@@ -11,6 +11,7 @@ import orjson
 from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.tokens.trending import ANSWERS_KEPT, TrendingTokens
 from schemas.channels import TRENDING_FIELDS
+from tests.support.api.gaps import no_gaps
 
 RECORD = {**dict.fromkeys(TRENDING_FIELDS), "name": "n", "symbol": "s", "dex": "pump-fun"}
 
@@ -49,7 +50,7 @@ class Stores:
 async def test_who_comes_while_it_is_read_waits_for_that() -> None:
     stores = Stores()
     stores.gate.clear()
-    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     asked = [asyncio.create_task(tokens.first(ALL, 5)) for _ in range(50)]
     await asyncio.sleep(0)
     asked[0].cancel()  # whoever leaves does not end it for the others
@@ -64,7 +65,7 @@ async def test_who_comes_while_it_is_read_waits_for_that() -> None:
 
 async def test_it_is_read_again_after_a_while() -> None:
     stores = Stores()
-    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     assert await slot(tokens) == 5
     stores.slot = 6
     assert await slot(tokens) == 5
@@ -75,7 +76,7 @@ async def test_it_is_read_again_after_a_while() -> None:
 async def test_a_store_that_is_away_is_said_to_all_and_asked_again() -> None:
     stores = Stores()
     stores.broken = True
-    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     found = await asyncio.gather(*(tokens.first(ALL, 5) for _ in range(3)), return_exceptions=True)
     assert [type(each) for each in found] == [Problem] * 3
     stores.broken = False
@@ -85,7 +86,7 @@ async def test_a_store_that_is_away_is_said_to_all_and_asked_again() -> None:
 
 async def test_each_list_of_a_reading_is_encoded_once_and_a_caller_cannot_fill_the_memory() -> None:
     stores = Stores()
-    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     whole = await tokens.first(ALL, 5)
     assert await tokens.first(ALL, 5) is whole
     other = await tokens.first(frozenset({"moonit"}), 5)
@@ -126,7 +127,7 @@ async def listed(tokens: TrendingTokens, platforms: frozenset[str], limit: int) 
 
 async def test_what_rpc_said_is_read_of_those_that_are_listed() -> None:
     stores = Nameless()
-    tokens = TrendingTokens(stores)  # type: ignore[arg-type]
+    tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     assert await listed(tokens, ALL, 1) == [(1, "a", "n")]
     assert stores.asked == []
     moonit = frozenset({"moonit"})

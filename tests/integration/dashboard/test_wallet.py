@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.dashboard import Up, ask, focused, rows
 from tests.support.waiting import eventually
@@ -117,3 +117,18 @@ def test_the_week_is_seven_days(page: Page) -> None:
     part.get_by_text("As a table").click()
     expect(rows(page, "The last seven days, UTC")).to_have_count(7)
     expect(part.get_by_role("img", name=re.compile("realized in seven days"))).to_be_visible()
+
+
+def test_gaps_behind_the_figures_are_named(page: Page) -> None:
+    missing = page.get_by_text("Slots of the tape that are missing: 12.")
+    expect(missing).to_have_count(0)
+
+    def with_gaps(route: Route) -> None:
+        answer = route.fetch()
+        gaps = {"missing_slots": 12, "lost_slots": 0, "rolled_back_slots": 1}
+        route.fulfill(response=answer, json=answer.json() | {"gaps": gaps})
+
+    page.route("**/portfolio", with_gaps)
+    page.reload()
+    expect(missing).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    expect(page.get_by_text(re.compile("rolled back after they were counted: 1"))).to_be_visible()

@@ -2,7 +2,8 @@
 
 `Asker.get("/api/wallets/{wallet}", wallet=...)` returns the JSON of a 200 after these checks:
 it fits the schema of that operation, nothing undocumented is in it, it is complete up to the last
-settled slot, and wherever a raw integer stands, the human number beside it is the same amount.
+settled slot and rests on no gap, and wherever a raw integer stands, the human number beside it is
+the same amount.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Asker:
         self.client = httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=120)
         self.asked: Counter[str] = Counter()
         self.document = self.client.get("/openapi.json").raise_for_status().json()
-        self.as_of = {"as_of_slot": slot, "as_of_ms": time_ms}
+        self._up_to = {"as_of_slot": slot, "as_of_ms": time_ms}
+        self.as_of = self._up_to | {"gaps": None}
         self._decimals = decimals  # by mint, to read amounts of several tokens in one answer
         self._validators: dict[tuple[str, str, int], jsonschema_rs.Validator] = {}
 
@@ -87,7 +89,8 @@ class Asker:
         ]
         assert not problems, (shown, problems[:5])
         if status == 200:
-            assert told.items() >= self.as_of.items(), shown
+            assert told.items() >= self._up_to.items(), shown
+            assert told.get("gaps") is None, shown
             beside = list(unlike(told, None, self._decimals))
             assert not beside, (shown, beside[:5])
         return told

@@ -74,6 +74,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
         "price_source": "live", "is_price_stale": False,
         "change_24h_pct": pytest.approx(87.5), "market_cap_usd": pytest.approx(37_500.0),
         "as_of_slot": chain.slot - 1, "as_of_ms": T0_MS + 1_000,
+        "gaps": None,
     }  # fmt: skip
     assert day == {
         "buys": 1, "sells": 0, "traders": 1,
@@ -86,7 +87,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
     assert price == {name: token[name] for name in price}
     assert {"price_usd", "change_24h_pct", "market_cap_usd", "supply_raw"} < price.keys()
     listed = await posted(client, "/api/tokens/batch", {"mints": [mint]})
-    as_of = {"as_of_slot": token.pop("as_of_slot"), "as_of_ms": token.pop("as_of_ms")}
+    as_of = {name: token.pop(name) for name in ("as_of_slot", "as_of_ms", "gaps")}
     assert listed == {"tokens": [token], "unknown": [], **as_of}
     again = await posted(client, "/api/tokens/batch", {"mints": [mint]})
     assert again == listed

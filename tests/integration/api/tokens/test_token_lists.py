@@ -391,7 +391,7 @@ async def test_a_trending_token_whose_creation_was_not_seen(
 async def test_nothing_trends_where_nothing_happened(chain: Any, client: httpx.AsyncClient) -> None:
     await asyncio.sleep(STANDS_S)
     answer = await told(client, "/api/tokens/trending")
-    assert answer == {"tokens": [], "as_of_slot": 0, "as_of_ms": 0}
+    assert answer == {"tokens": [], "as_of_slot": 0, "as_of_ms": 0, "gaps": None}
 
 
 def test_the_pipelines_holders_leave_out_what_the_api_leaves_out() -> None:

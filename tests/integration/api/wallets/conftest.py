@@ -43,6 +43,7 @@ from schemas.redis_keys import (
 from schemas.rows import (
     COLD_POSITIONS,
     COLD_WALLETS,
+    GAPS,
     LOT_MATCHES,
     POSITIONS,
     SLOTS,
@@ -254,7 +255,8 @@ async def make_books(settings: Settings) -> AsyncIterator[Any]:
 
     async def make(cold_after_h: int = FOR_EVER_H, wallets_rest: Rest | None = None) -> Books:
         await redis.flushdb()
-        for table in (LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS, SLOTS):
+        tables = (LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS, SLOTS, GAPS)
+        for table in tables:
             await client.command(f"TRUNCATE TABLE {table.name}")
         return Books(redis, sink, cold_after_h, wallets_rest or Rest(FOR_EVER_H, FOR_EVER_H))
 

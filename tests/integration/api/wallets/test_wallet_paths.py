@@ -95,7 +95,7 @@ async def test_a_batch_is_its_wallets(make_books, ask, tape):
     assert whole["as_of_slot"] == made.slot == min(each["as_of_slot"] for each in whole["wallets"])
     for each in whole["wallets"]:
         wallet = each["wallet"]
-        beside = {name: each[name] for name in ("wallet", "as_of_slot", "as_of_ms")}
+        beside = {name: each[name] for name in ("wallet", "as_of_slot", "as_of_ms", "gaps")}
         for path, section in (
             ("all-dex", "positions"),
             ("holdings", "holdings"),
@@ -111,7 +111,7 @@ async def test_a_batch_is_its_wallets(make_books, ask, tape):
             assert each == {
                 name: value
                 for name, value in of_all.items()
-                if name in include or name in ("wallet", "as_of_slot", "as_of_ms")
+                if name in include or name in ("wallet", "as_of_slot", "as_of_ms", "gaps")
             }
 
 

@@ -70,6 +70,7 @@ async def test_positions_are_the_books_and_totals_their_sum(make_books, ask, tap
                 "wallet": wallet,
                 "as_of_slot": tape.slot,
                 "as_of_ms": tape.time_ms,
+                "gaps": None,
             }
         key = WALLET_TOTALS.make(tag=wallet_tag(wallet))
         record = unpack_wallet_day(await books.redis.hget(key, decode(wallet)))

@@ -2,6 +2,7 @@
 
 import { element, fill, link, outward, setText } from "../../lib/dom.js";
 import { ago, amount, count, dateTime, exact, harmless, money, percent, price, short, slug } from "../../lib/format.js";
+import { gapWords } from "../../lib/gaps.js";
 import { gain } from "../../lib/table.js";
 
 const SOURCES = {
@@ -28,6 +29,7 @@ export function createFacts({ mint, isLive }) {
     "old price",
   );
   const facts = element("dl", { class: "facts" });
+  const notes = element("div", {});
   const curve = element("div", { class: "curve", hidden: true });
   const whole = element(
     "section",
@@ -46,6 +48,7 @@ export function createFacts({ mint, isLive }) {
     ),
     curve,
     facts,
+    notes,
   );
   const ticking = setInterval(tick, TICK_MS);
 
@@ -113,6 +116,7 @@ export function createFacts({ mint, isLive }) {
       fact("Created", token.created_ms ? `${ago(token.created_ms)}` : "–", dateTime(token.created_ms)),
       fact("Metadata", metadata()),
     );
+    fill(notes, gapWords(token.gaps).map((words) => element("p", { class: "hint" }, words)));
     drawPrice();
   }
 

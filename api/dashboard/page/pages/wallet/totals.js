@@ -4,6 +4,7 @@ import { createBars } from "../../lib/bars.js";
 import { runningSums } from "../../lib/days.js";
 import { element, fill } from "../../lib/dom.js";
 import { amount, count, money, percent, roundMoney, short } from "../../lib/format.js";
+import { gapWords } from "../../lib/gaps.js";
 import { createTable, gain } from "../../lib/table.js";
 
 /** Make the head of a wallet: `{element, show(portfolio)}`. */
@@ -19,7 +20,7 @@ export function createTotals({ address }) {
       notes,
     ),
     /** An answer of `/portfolio`. */
-    show({ holdings, positions, pnl }) {
+    show({ gaps, holdings, positions, pnl }) {
       const { all_time: all, days_7: week } = pnl;
       fill(
         facts,
@@ -36,7 +37,8 @@ export function createTotals({ address }) {
         fact("Fees", `${amount(all.fee_sol)} SOL`, "Network fees, base and priority; in no gain"),
         fact("Tips", `${amount(all.tip_sol)} SOL`, "In no gain"),
       );
-      fill(notes, noteWords(holdings.coverage, positions, all).map((words) => element("p", { class: "hint" }, words)));
+      const words = [...gapWords(gaps), ...noteWords(holdings.coverage, positions, all)];
+      fill(notes, words.map((sentence) => element("p", { class: "hint" }, sentence)));
     },
   };
 }
