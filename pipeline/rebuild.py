@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 import click
 from aiokafka import TopicPartition
@@ -24,14 +24,19 @@ from infra.kafka.topics import TopicsWrong, first_from
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
 from infra.settings import Settings, load
+from pipeline.agents.market import agent as market
+from pipeline.agents.pnl import agent as pnl
 from pipeline.agents.settled import restore
 from pipeline.agents.settled.restore import Books
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
 from schemas.redis_keys import tag_of_mints, tag_of_wallets
-from schemas.rows import BOOK_CHECKPOINTS
+from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS
+from schemas.topics import SETTLED_BY_MINT
 
 UNTIL_S: Final = 600  # an answer of ClickHouse
+AT_REST_S: Final = 15.0
+MINTS_AT_ONCE: Final = 1_000
 
 
 class CannotRebuild(Exception):
@@ -75,8 +80,9 @@ def rebuild(
     An agent whose books are gone from Redis, while ClickHouse has rows of them, ends and names
     this command. Each partition gets its last checkpoint (BOOKS_CHECKPOINT_S), and the agents read
     what came after it from the log: nothing is lost. Partitions whose books are in Redis are left
-    alone, unless --from-checkpoint or --from-log is given. Agents may run meanwhile: they wait
-    for the watermark, which is written last. A rebuild that was interrupted begins again.
+    alone, unless --from-checkpoint or --from-log is given: stop the group's agents for these.
+    Otherwise they may run: they wait for the watermark, which is written last. A rebuild that was
+    interrupted begins again.
 
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
@@ -173,6 +179,8 @@ class Rebuild:
         self, *, from_checkpoint: bool = False, from_log: bool = False, accept_loss: bool = False
     ) -> int:
         """Rebuild it where that is needed; return how many values were written."""
+        if from_log or from_checkpoint:
+            await self._check_at_rest()
         if not from_log:
             mark = await read_watermark(self._redis, self._books.watermark)
             if mark is not None and not from_checkpoint:
@@ -183,6 +191,15 @@ class Rebuild:
                 return await self._from_checkpoint(mark)
         await self._from_log(accept_loss)
         return 0
+
+    async def _check_at_rest(self) -> None:
+        """Raise CannotRebuild where an agent wrote just now: it would go on with its own state."""
+        at_ms = int(await self._redis.hget(self._books.watermark, "at_ms") or 0)
+        if _now_ms() - at_ms < AT_REST_S * 1000:
+            raise CannotRebuild(
+                f"{self._name} was written less than {AT_REST_S:g} s ago: stop the agents of "
+                f"{self._books.group} first (soltape agents {self._books.group})"
+            )
 
     async def _from_checkpoint(self, mark: Watermark) -> int:
         await restore.clear(self._redis, self._books)
@@ -210,18 +227,38 @@ class Rebuild:
                 "there, and the missing slots become a gap"
             )
         await restore.clear(self._redis, self._books)
-        await asyncio.to_thread(self._forget_checkpoint)
+        await asyncio.to_thread(self._forget_rows)
         mark = Watermark(0, -1, 0)
         if first and (before := await asyncio.to_thread(self._slot_before_tape)):
             mark = Watermark(before, -1, 0)
         await restore.finish(self._redis, self._books, mark, _now_ms())
         progress(f"{self._name}: the agents compute it from the log's first message")
 
-    def _forget_checkpoint(self) -> None:
+    def _forget_rows(self) -> None:
+        """Delete state in ClickHouse that the books would read: it is of slots still to come."""
+        of_partition = "partition = {partition:UInt16}"
+        self._delete(
+            BOOK_CHECKPOINTS.name,
+            f"agent_group = {{group:String}} AND {of_partition} AND kind != 'begun'",
+            self._books.parameters,
+        )
+        if self._books.group == pnl.GROUP:
+            self._delete(COLD_POSITIONS.name, of_partition, self._books.parameters)
+        elif self._books.group == market.GROUP:
+            found = self._client.query(f"SELECT DISTINCT mint FROM {COLD_MARKETS.name}")  # noqa: S608
+            mints = [
+                mint
+                for (mint,) in found.result_rows
+                if SETTLED_BY_MINT.partition(mint) == self._books.partition
+            ]
+            for at in range(0, len(mints), MINTS_AT_ONCE):
+                part = mints[at : at + MINTS_AT_ONCE]
+                self._delete(COLD_MARKETS.name, "mint IN {mints:Array(String)}", {"mints": part})
+
+    def _delete(self, table: str, where: str, parameters: dict[str, Any]) -> None:
         self._client.command(
-            f"DELETE FROM {BOOK_CHECKPOINTS.name} WHERE "  # noqa: S608
-            "agent_group = {group:String} AND partition = {partition:UInt16} AND kind != 'begun'",
-            parameters=self._books.parameters,
+            f"DELETE FROM {table} WHERE {where}",  # noqa: S608
+            parameters=parameters,
             settings={"lightweight_deletes_sync": 2},
         )
 

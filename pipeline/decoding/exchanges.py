@@ -21,7 +21,6 @@ from pipeline.decoding.contract import UNREADABLE, Leg
 from pipeline.decoding.decode import Reading
 from pipeline.decoding.flows import Flow, flows
 from pipeline.decoding.hops import ROUTER_PROGRAMS
-from pipeline.decoding.ownership import RENT_LAMPORTS
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Side, Swap
@@ -29,6 +28,7 @@ from schemas.money import WSOL
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
 from schemas.solana.borsh import u64
 
+RENT_LAMPORTS: Final = 3_000_000  # SOL that opening or closing an account moves is no trade
 LISTED: Final = PROGRAMS | ROUTER_PROGRAMS
 _LENDING: Final = {
     key(program): name

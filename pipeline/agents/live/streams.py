@@ -236,8 +236,9 @@ class LiveStreams:
         self._fences = fences
 
     async def _write(self) -> None:
-        after_markers = await self._after_markers()
-        fences, batches = dict(self._fences), self._next()
+        looked_at = self._first()
+        after_markers = await self._after_markers(looked_at)
+        fences, batches = dict(self._fences), self._take(looked_at)  # none that came meanwhile
         events: dict[Channel, list[LiveEvent]] = defaultdict(list)
         for batch in batches:
             if self._is_new(batch.place, fences, after_markers):
@@ -291,14 +292,24 @@ class LiveStreams:
         for batch in batches:
             self._release(batch)
 
-    def _next(self) -> list[_Batch]:
-        """Take what goes into one flush off those that wait."""
+    def _first(self) -> list[_Batch]:
+        """Return what goes into one flush of those that wait."""
         batches, size = [], 0
-        while self._waiting and size < MAX_FLUSH_BYTES:
-            batches.append(self._waiting.popleft())
-            size += batches[-1].size
-        self._held_bytes -= size
+        for batch in self._waiting:
+            if size >= MAX_FLUSH_BYTES:
+                break
+            batches.append(batch)
+            size += batch.size
         return batches
+
+    def _take(self, batches: list[_Batch]) -> list[_Batch]:
+        """Take batches off those that wait, as far as they still do."""
+        wanted = {id(batch) for batch in batches}
+        taken = []
+        while self._waiting and id(self._waiting[0]) in wanted:
+            taken.append(self._waiting.popleft())
+        self._held_bytes -= sum(batch.size for batch in taken)
+        return taken
 
     def _is_new(
         self, place: Place | int, fences: dict[int, Fence], after_markers: set[Place]
@@ -317,17 +328,13 @@ class LiveStreams:
         fences[place.partition] = Fence(place.offset, sent_ms)
         return True
 
-    async def _after_markers(self) -> set[Place]:
-        """Return those of the next batches before which the log has but transactions' markers."""
+    async def _after_markers(self, batches: list[_Batch]) -> set[Place]:
+        """Return the places of batches before which the log has but transactions' markers."""
         if self._none_between is None:
             return set()
         expected = {partition: fence.offset + 1 for partition, fence in self._fences.items()}
         jumps = []
-        size = 0
-        for batch in self._waiting:
-            if size >= MAX_FLUSH_BYTES:
-                break
-            size += batch.size
+        for batch in batches:
             if isinstance(place := batch.place, Place):
                 first = expected.get(place.partition, place.offset if self._founded else 0)
                 if place.offset > first:

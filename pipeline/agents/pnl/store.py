@@ -64,7 +64,8 @@ class Store:
 
         And bring what an earlier version left into the form of this one: dead tokens, wallets.
         """
-        await self._redis.setbit(self.away, BITS - 1, 0)  # the last is nobody's
+        if await self._ask("STRLEN", self.away) < BITS // 8:
+            await self._redis.setbit(self.away, BITS - 1, 0)  # the last is nobody's
         if await self._ask("EXISTS", self.due) or not await self._ask("EXISTS", self.totals):
             return
         cold, ranked = f"cold:{self._tag}", f"top:{self._tag}"

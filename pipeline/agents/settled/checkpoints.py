@@ -3,7 +3,9 @@
 Each flush adds the names of what it changes to a set in Redis, in the MULTI that moves the
 watermark. A checkpoint reads the values of those names while no flush is under way and writes
 them, with the watermark, in one insert: `book_checkpoints` always has a partition as it was at one
-slot. `soltape rebuild` fills an empty Redis from it, and the log has what came after.
+slot. `soltape rebuild` fills an empty Redis from it, and the log has what came after. Where
+ClickHouse does not have the checkpoint that Redis knows as the last (one of them lost some time, or
+was restored) the names do not make it whole: then all of the partition is read.
 
 Books without a watermark are new only where ClickHouse has no row of them. Otherwise Redis has
 lost them: to begin anew over filled tables would contradict what they say, so the group ends and
@@ -123,10 +125,13 @@ class Checkpoints:
         self._last_at[work.tp.partition] = time.monotonic()
         tag = self._tag_of(work.tp.partition)
         taken_key = redis_keys.CHECKPOINTING.make(tag=tag, group=self._group)
-        is_older = await self._is_older(work)
+        stored = await self._last_slot(work.tp.partition) or 0
+        known = int(await _answer(self._redis.hget(work.key, "checkpoint")) or 0)
         async with self._flushing:
             mark = work.written
-            if mark is None or await read_watermark(self._redis, work.key) != mark:
+            if mark is None or mark.slot < stored:
+                return None
+            if await read_watermark(self._redis, work.key) != mark:
                 return None
             token = f"{self._process}-{work.tp.partition}-{time.monotonic_ns()}"
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -138,7 +143,7 @@ class Checkpoints:
             work.changes = 0
             names = await _answer(self._redis.smembers(taken_key))
             rows = Rows(self._group, work.tp.partition, mark.slot)
-            if ALL_TRACKED in names and not is_older:
+            if ALL_TRACKED in names and stored == known:
                 await rows.read(self._redis, parse(names))
             else:
                 await rows.read_all(self._redis, tag)
@@ -157,14 +162,6 @@ class Checkpoints:
     def _is_due(self, work: PartitionWork) -> bool:
         last_at = self._last_at.setdefault(work.tp.partition, time.monotonic())
         return work.changes >= ENOUGH_CHANGES or time.monotonic() - last_at >= self._every_s
-
-    async def _is_older(self, work: PartitionWork) -> bool:
-        """Return whether ClickHouse lacks the last checkpoint: it was lost, or a backup restored.
-
-        What changed since then does not make it whole.
-        """
-        known = await _answer(self._redis.hget(work.key, "checkpoint"))
-        return known is not None and (await self._last_slot(work.tp.partition) or 0) < int(known)
 
     async def _last_slot(self, partition: int) -> int | None:
         """Return the slot of the partition's checkpoint, 0 for none yet, None for new books."""

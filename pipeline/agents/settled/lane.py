@@ -258,6 +258,8 @@ class Lane:
             await self._open(work)
             at = await progress.consumer.position(tp) if first_offset is None else first_offset
             first_offset = None
+            if at is not None:
+                await work.pass_markers(at)
             if at is None or at > work.expected:
                 await work.go_back()
             self._works[tp.partition] = work

@@ -118,15 +118,18 @@ def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
     assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 100)}
 
 
-def test_a_swap_into_anothers_account_is_that_owners(tx: Any) -> None:
-    tx.token("friend's", "coin", "friend")
-    buy(tx, to="friend's")
+def test_a_swap_into_anothers_account_is_a_gift(tx: Any) -> None:
+    tx.token("program's", "coin", "program")
+    buy(tx, to="program's")
     decoded = decode_update(tx.info(), 1, 2)
     (swap,) = decoded.events
     assert isinstance(swap, Swap)
-    assert (swap.wallet, swap.keeper) == (builder.address("friend"), "")
-    assert swap.fee_payer == builder.address("trader")
-    assert moved(decoded) == {}
+    coin = builder.address("coin")
+    assert swap.wallet == builder.address("trader")
+    assert moved(decoded) == {
+        (builder.address("trader"), coin): (0, 5_000, 0),
+        (builder.address("program"), coin): (5_000, 0, 0),
+    }
 
 
 def test_a_transfer_fee_is_nobodys() -> None:

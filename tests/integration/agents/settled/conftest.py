@@ -206,13 +206,13 @@ class Workers:
             for partition in PARTITIONS
         ]
 
-    async def rebuild(self):
+    async def rebuild(self, **how):
         """Do for this group what `soltape rebuild` does for those that there are."""
         with closing(clickhouse_client(self.settings)) as client:
             for books in self.books():
                 place = TopicPartition(SETTLED_BY_MINT.name, books.partition)
                 work = Rebuild(self.settings, self.redis, client, books, place)
-                await work.run()
+                await work.run(**how)
 
     @property
     def log(self):

@@ -16,6 +16,7 @@ from pipeline.agents.settled.changes import ALL_TRACKED
 from pipeline.agents.settled.checkpoints import BooksLost, Checkpoints
 from pipeline.agents.settled.flush import Flush
 from pipeline.agents.settled.partition_work import PartitionWork, Taken
+from pipeline.rebuild import CannotRebuild, Rebuild, _now_ms
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, read_watermark
 from schemas import redis_keys
@@ -185,6 +186,37 @@ async def test_a_checkpoint_that_was_cut_off_is_made_up_for(books):
     assert not await books.redis.exists(taken)
     await books.restored()
     assert dict(await books.redis.zrange(top, 0, -1, withscores=True)) == {b"a": 2, b"b": 3}
+
+
+@pytest.mark.parametrize("books", [6], indirect=True)
+async def test_a_redis_behind_its_checkpoint_writes_none_until_it_is_past_it(books):
+    """What was put away in the time that Redis lost is named by nobody any more."""
+    await books.checkpoints.begin(books.work)
+    key = redis_keys.POSITIONS.make(tag=books.tag, wallet="W")
+    await books.write(1, [("HSET", key, b"a", b"1", b"b", b"1")])
+    assert await books.checkpoints.take(books.work) == 1
+    before = {name: await books.redis.dump(name) for name in await books.redis.keys()}
+    await books.write(2, [("UNLINK", key)])
+    assert await books.checkpoints.take(books.work) == 2
+    await books.redis.flushdb()
+    for name, value in before.items():
+        await books.redis.restore(name, 0, value)
+    books.open()
+    books.work.written = await read_watermark(books.redis, books.place.watermark)
+    assert await books.checkpoints.take(books.work) is None
+    await books.write(3, [("HSET", key, b"a", b"3")])
+    assert await books.checkpoints.take(books.work) == 3
+    await books.restored()
+    assert await books.redis.hgetall(key) == {b"a": b"3", b"b": b"1"}
+
+
+@pytest.mark.parametrize("books", [6], indirect=True)
+async def test_books_that_an_agent_just_wrote_are_not_replaced(stores, books):
+    await books.redis.hset(books.place.watermark, mapping={"slot": 1, "at_ms": _now_ms()})
+    place = TopicPartition("lane", 6)
+    rebuild = Rebuild(stores, books.redis, books.client, books.place, place)
+    with pytest.raises(CannotRebuild, match="stop the agents of pnl first"):
+        await rebuild.run(from_log=True)
 
 
 @pytest.mark.parametrize("books", [5], indirect=True)

@@ -101,9 +101,9 @@ async def test_redis_without_its_last_second_is_computed_again(
 
 @embedded
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpoint_s", ["1", "3600"])
+@pytest.mark.parametrize(("checkpoint_s", "from_log"), [("1", False), ("3600", False), ("1", True)])
 async def test_an_empty_redis_is_rebuilt_from_the_checkpoint_and_the_log(
-    lane, workers, checkpoint_s
+    lane, workers, checkpoint_s, from_log
 ):
     workers.start(BOOKS_CHECKPOINT_S=checkpoint_s)
     lane.send(10)
@@ -121,7 +121,7 @@ async def test_an_empty_redis_is_rebuilt_from_the_checkpoint_and_the_log(
     again = workers.start()  # not by itself, however often
     await asyncio.to_thread(again.wait, 120)
     assert again.returncode == 70
-    await workers.rebuild()
+    await workers.rebuild(from_log=from_log)
     workers.start()
     lane.send(5)
     await workers.until_applied(lane)
