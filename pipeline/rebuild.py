@@ -257,9 +257,9 @@ class Rebuild:
 
     def _delete(self, table: str, where: str, parameters: dict[str, Any]) -> None:
         self._client.command(
-            f"DELETE FROM {table} WHERE {where}",  # noqa: S608
+            f"ALTER TABLE {table} DELETE WHERE {where}",
             parameters=parameters,
-            settings={"lightweight_deletes_sync": 2},
+            settings={"mutations_sync": 2},
         )
 
     def _slot_before_tape(self) -> int:

@@ -101,9 +101,12 @@ class Progress:
 
     async def commit(self) -> bool:
         """Commit what is done; a broker that refuses is asked again next time."""
+        return await self._commit(self._partitions)
+
+    async def _commit(self, partitions: dict[TopicPartition, Partition]) -> bool:
         offsets = {
             tp: partition.next_offset
-            for tp, partition in self._partitions.items()
+            for tp, partition in partitions.items()
             if partition.next_offset is not None
             and partition.next_offset != self._committed.get(tp)
         }
@@ -115,6 +118,8 @@ class Progress:
             ours = consumer.assignment()
             for tp in offsets.keys() - ours:  # assigned again in a moment, or another's
                 del offsets[tp]
+            if not offsets:
+                return
             await consumer.commit(
                 {
                     TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
@@ -181,15 +186,19 @@ class Progress:
 
     async def _on_revoked(self, app: faust.App, revoked: Any, **_: Any) -> None:
         """Finish what is in flight before others begin at what we have committed."""
+        held = self._partitions
         try:
             async with asyncio.timeout(_HAND_OVER_S):
                 if self._finish is not None:
                     await self._finish()
-                while not self.idle:  # noqa: ASYNC110
+                # All of them: Faust reads those that stay from the committed offset again. What
+                # begins from here on is not handed over, and is committed later.
+                self._partitions = {}
+                while not all(partition.idle for partition in held.values()):  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
         except TimeoutError:
             pass  # the next owner does it again
-        await self.commit()
-        # All of them: Faust reads those that stay from the committed offset again.
-        self._partitions.clear()
+        if self._partitions is held:
+            self._partitions = {}
+        await self._commit(held)
         self._committed.clear()

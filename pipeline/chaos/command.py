@@ -41,9 +41,10 @@ DECK: Final = {
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
-RECOVER_S: Final = 90.0
+RECOVER_S: Final = 180.0
 SETTLE_S: Final = 180.0
 CHANGES_KEPT: Final = 20
+ROLLED_BACK: Final = 0.3  # of forks
 FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
 FULL_S: Final = 15.0
 PNL: Final = "pnl"
@@ -228,7 +229,9 @@ class Run:
     async def all(self) -> None:
         """Run to the end. Raises RoleFailed, TimeoutError, ApacheUnavailable and what stores do."""
         report = self._report
-        chain = Chain(report.seed, report.rate, report.minutes, forgets=self._outage)
+        chain = Chain(
+            report.seed, report.rate, report.minutes, forgets=self._outage, rolled_back=ROLLED_BACK
+        )
         broker: Any = report.broker
         planned = await asyncio.to_thread(
             plan, self._folder, chain, broker, report.workers, standby=self._standby

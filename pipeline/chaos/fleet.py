@@ -62,6 +62,7 @@ class Chain:
     rate: float
     minutes: float
     forgets: bool = False  # keeps so few slots that an outage loses some
+    rolled_back: float = 0.0  # share of forks that are confirmed before they are left
 
     def command(self, truth: Path) -> list[str]:
         """Return the command, with forks and what providers do to a stream.
@@ -74,7 +75,7 @@ class Chain:
             "rate": self.rate,
             "start-time-ms": midnight_ms - int(self.minutes * 30_000),
             "forks": 0.05,
-            "rolled-back": 0.3,
+            "rolled-back": self.rolled_back,
             "skipped": 0.04,
             "duplicates": 0.02,
             # Updates overtake each other by less than a slot, as the slot ledger takes for granted.

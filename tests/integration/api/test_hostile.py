@@ -63,6 +63,7 @@ READS = frozenset(
         *(b"SISMEMBER", b"SMISMEMBER", b"XREVRANGE", b"ZSCORE", b"ZMSCORE", b"ZREVRANGE"),
         *(
             b"HKEYS",
+            b"GETBIT",
             b"HSCAN",
             b"HSTRLEN",
             b"EXISTS",
