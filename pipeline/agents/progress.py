@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any, Final
 
 import faust
@@ -23,6 +24,7 @@ from pipeline.agents.consumer import GroupConsumer
 
 log = structlog.get_logger(__name__)
 
+COMMIT_ALL_EVERY: Final = 15
 COMMIT_EVERY_S: Final = 1.0
 NEXT_TO_NOTHING_BATCHES: Final = 256  # of 10 ms: those of `live` wait 100 ms for their prices
 _HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken away
@@ -94,8 +96,10 @@ class Progress:
 
     async def run(self) -> None:
         """Commit, and tell how far behind we are, every second until cancelled."""
-        while True:
+        for number in count(1):
             await asyncio.sleep(COMMIT_EVERY_S)
+            if number % COMMIT_ALL_EVERY == 0:  # whatever became of a commit amid a rebalance
+                self._committed.clear()
             await self.commit()
             await self._measure()
 
@@ -104,11 +108,14 @@ class Progress:
         return await self._commit(self._partitions)
 
     async def _commit(self, partitions: dict[TopicPartition, Partition]) -> bool:
-        offsets = {
-            tp: partition.next_offset
+        done = {
+            tp: (self.at(tp) if partitions is self._partitions else None) or partition.next_offset
             for tp, partition in partitions.items()
-            if partition.next_offset is not None
-            and partition.next_offset != self._committed.get(tp)
+        }
+        offsets = {
+            tp: offset
+            for tp, offset in done.items()
+            if offset is not None and offset != self._committed.get(tp)
         }
         if not offsets:
             return True

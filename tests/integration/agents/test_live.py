@@ -249,7 +249,8 @@ async def test_what_the_broker_refuses_is_not_committed_past(lane, agent):
     await agent.until_working()
     await lane.feed(100, per_second=500)
     await lane.until(lambda: all_arrived(lane))
-    await agent.until_metric("soltape_agents_lag_batches", lambda lag: lag == 0)
+    # A transaction's marker at the end of a partition counts as one.
+    await agent.until_metric("soltape_agents_lag_batches", lambda lag: lag <= LIVE.partitions)
     place = LIVE.partition("any")
     before = (await until_committed(lane.settings, GROUP, LIVE))[place]
 

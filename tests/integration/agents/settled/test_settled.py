@@ -50,11 +50,12 @@ async def test_an_orderly_end_writes_what_is_applied_and_leaves_nothing_to_do_ag
     await workers.until_applied(lane)
     child.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(child.wait, 60) == 0
+    before = len(workers.log)  # a rebalance at the first start may have it go back
     workers.start()
     lane.send(5)
     await workers.until_applied(lane)
-    assert "going back" not in workers.log
-    assert "opened again" not in workers.log
+    assert "going back" not in workers.log[before:]
+    assert "opened again" not in workers.log[before:]
 
 
 @pytest.mark.slow
