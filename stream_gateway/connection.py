@@ -89,7 +89,7 @@ class Connection(WSListener):
         self._is_pinged = False
         self._is_full = False  # or closed: nothing is written
         self._full_since_s = 0.0
-        self._unreported = 0  # events dropped since he was told last
+        self._unreported = 0  # events dropped since the last `lagging` frame
         self._lags_s: deque[float] = deque()  # when he was told within the last minute
         self._allowance = limits.frames_at_once
         self._allowed_s = self._heard_s

@@ -6,7 +6,7 @@ another exchanged, or put in liquidity, borrowed, claimed. What is explained is 
 amounts of its own swaps, what swaps moved at their other end (pools, makers, receipts), and plain
 transfers, which are transfers that no program made. What is left may fall or rise (fees that a
 program took, a gift, rent), but not fall in one mint and rise in another: that is an exchange that
-no swap tells. Where it goes away with what liquidity, claims or loans moved, it is excluded,
+no swap explains. Where it goes away with what liquidity, claims or loans moved, it is excluded,
 under those instructions.
 """
 

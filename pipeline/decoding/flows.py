@@ -1,6 +1,6 @@
 """What a stretch of instructions moved, and an exchange read from that alone.
 
-For programs that tell nothing of their own: whatever they move, they move by instructions of the
+For programs that emit no event: whatever they move, they move by instructions of the
 token programs and the System program. Somebody who gave one mint and received another traded.
 """
 

@@ -1,4 +1,4 @@
-"""Hops of a route through programs that are no venue of ours: what they moved is all there is.
+"""Hops of a route through unlisted programs, decoded from the tokens that they moved.
 
 A router calls each hop itself. One whose program no decoder knows is read as an exchange of
 what it moved, minted and burnt, so that a route's legs add up to what its trader gave and got.
@@ -51,7 +51,7 @@ def unlisted(tx: Transaction) -> Iterator[tuple[int, int, int]]:
         for at in range(router + 1, tx.subtree_end(router)):
             if programs[at] in strange and heights[at] == height + 1:
                 end = tx.subtree_end(at)
-                if venues.isdisjoint(programs[at:end]):  # else its venue tells
+                if venues.isdisjoint(programs[at:end]):  # else that venue is decoded
                     yield at, end, router
 
 

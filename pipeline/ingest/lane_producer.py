@@ -41,7 +41,7 @@ CONFIG: Final[dict[str, Any]] = {
     "message.max.bytes": 16 << 20,  # a slot whose trades all fall on one partition
 }
 
-# The epoch is not ours any more, or the transaction has ended without us.
+# A newer producer has the epoch, or the broker has ended the transaction.
 _LOST: Final = frozenset(
     {
         KafkaError._FENCED,

@@ -107,7 +107,7 @@ class ClickHouseSink:
     ) -> None:
         """Insert rows, values in the order of `schemas.rows`; returns when all are there.
 
-        A block has `most_rows`. A token stands for these very rows. Raises RowsRefused.
+        A block has at most `most_rows`. A token identifies exactly these rows. Raises RowsRefused.
         """
         for at in range(0, len(rows), most_rows):
             part = rows[at : at + most_rows]

@@ -81,11 +81,11 @@ async def test_an_answer_names_the_gaps_of_its_partitions_alone() -> None:
 
 async def test_all_answers_rest_on_what_the_tape_could_not_have() -> None:
     found = await reader_of(Stores(row("missing", 7))).read()
-    for told in (
+    for answer_gaps in (
         found.of_wallet(WALLET), found.of_tokens([MINT]), found.of_markets(),
         found.of_traders(), found.of_swaps(), found.of_swaps(WALLET),
     ):  # fmt: skip
-        assert told == counts(7, 0, 0)
+        assert answer_gaps == counts(7, 0, 0)
 
 
 async def test_a_rolled_back_slot_is_named_to_the_wallets_it_touched_and_to_all_tokens() -> None:

@@ -119,7 +119,7 @@ def test_phoenix_orders_on_the_book() -> None:
             assert [item.reason for item in decoded.undecoded] == reasons
 
 
-# Orders on funds deposited earlier: no token moves, the program's log tells.
+# Orders on funds deposited earlier: no token moves, only the program's log has the fill.
 
 MANIFEST = examples.EXAMPLES["manifest"].program
 OPENBOOK_V2 = examples.EXAMPLES["openbook-v2"].program

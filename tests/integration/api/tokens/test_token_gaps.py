@@ -63,9 +63,9 @@ class Asking:
     @staticmethod
     def _read(answer: httpx.Response) -> Any:
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert "as_of_slot" in told
-        return told["gaps"]
+        answered = answer.json()
+        assert "as_of_slot" in answered
+        return answered["gaps"]
 
     async def of_market(self, mint: str, paths: tuple[str, ...] = ("/candles", "/pools")) -> Any:
         """Return what every answer about a token's market says of gaps."""

@@ -54,7 +54,7 @@ async def all_answers(ask, wallet):
 
 async def gaps_of(ask, wallet):
     """What every answer about a wallet says of gaps."""
-    found = {path: told["gaps"] for path, told in (await all_answers(ask, wallet)).items()}
+    found = {path: answered["gaps"] for path, answered in (await all_answers(ask, wallet)).items()}
     assert len({*map(str, found.values())}) == 1, found
     return found["batch"]
 
