@@ -34,7 +34,8 @@ class Swap:
     they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
 
     `wallet` is the owner of what came out: the trader; where a keeper executes somebody's order
-    (limit order, DCA, vault), the order's owner, and `keeper` is who executed it, else empty.
+    (limit order, DCA, value average), the order's owner, and `keeper` is who executed it, else
+    empty.
 
     Reserves are what the venue tells to be there after the swap; of concentrated pools, what
     their vaults hold after the transaction, fees that wait there included.

@@ -123,7 +123,8 @@ class Swap(TypedDict):
     wallet: Annotated[str, about("owner of what came out: the trader, or whose order it was")]
     fee_payer: Annotated[str, about("payer of the transaction")]
     keeper: Annotated[
-        str, about("who executed the wallet's order (limit order, DCA, vault), or empty", "")
+        str,
+        about("who executed the wallet's order (limit order, DCA, value average), or empty", ""),
     ]
     mint: Annotated[str, about("token traded")]
     quote_mint: Annotated[str, about("token it was traded for")]

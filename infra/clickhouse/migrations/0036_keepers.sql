@@ -1,6 +1,6 @@
 -- The wallet of a swap is the order's owner where a keeper executed it; `keeper` is who did.
 ALTER TABLE swaps
-    ADD COLUMN IF NOT EXISTS keeper String COMMENT 'who executed an order of the wallet (limit order, DCA, vault), or empty' CODEC(ZSTD(3)) AFTER sqrt_price_x64;
+    ADD COLUMN IF NOT EXISTS keeper String COMMENT 'who executed an order of the wallet (limit order, DCA, value average), or empty' CODEC(ZSTD(3)) AFTER sqrt_price_x64;
 ALTER TABLE swaps COMMENT COLUMN IF EXISTS wallet 'owner of what came out: the trader, or the owner of an order that a keeper executed';
 
 CREATE OR REPLACE VIEW trades
@@ -31,7 +31,7 @@ CREATE OR REPLACE VIEW trades
     fee_sol Float64 COMMENT 'network fee of the whole transaction, base and priority',
     priority_fee_sol Float64 COMMENT 'of this the priority fee',
     tip_sol Float64 COMMENT 'tips to block builders and relays, of the whole transaction',
-    keeper String COMMENT 'who executed an order of the wallet (limit order, DCA, vault), or empty'
+    keeper String COMMENT 'who executed an order of the wallet (limit order, DCA, value average), or empty'
 )
 AS SELECT
     block_time, slot, tx_index, event_index, signature, wallet, side, mint, amount, quote_mint,

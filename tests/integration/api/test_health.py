@@ -73,19 +73,21 @@ def test_all_is_well(api, redis):
     for group in GROUPS:
         settle(redis, group, range(990, 998))
     answer = ask(api, api.key)
-    told = answer.json()
-    assert (answer.status_code, told["status"], told["reasons"]) == (200, "ok", [])
-    assert abs(told["timestamp"] - time.time() * 1000) < 5_000
-    assert told["pipeline"]["head_slot"] == 1000
-    assert 0 <= told["pipeline"]["head_age_ms"] < 5_000
-    assert told["pipeline"]["groups"] == {group: {"slot": 990, "lag_slots": 10} for group in GROUPS}
-    for store in told["dependencies"].values():
+    answered = answer.json()
+    assert (answer.status_code, answered["status"], answered["reasons"]) == (200, "ok", [])
+    assert abs(answered["timestamp"] - time.time() * 1000) < 5_000
+    assert answered["pipeline"]["head_slot"] == 1000
+    assert 0 <= answered["pipeline"]["head_age_ms"] < 5_000
+    assert answered["pipeline"]["groups"] == {
+        group: {"slot": 990, "lag_slots": 10} for group in GROUPS
+    }
+    for store in answered["dependencies"].values():
         assert store["status"] == "ok"
         assert 0 < store["latency_ms"] < 2_000
-    assert told["dependencies"]["redis"]["version"].startswith("Valkey ")
-    assert told["dependencies"]["clickhouse"]["version"].startswith("ClickHouse ")
-    assert told["versions"]["soltape"]
-    availability = told["availability"]
+    assert answered["dependencies"]["redis"]["version"].startswith("Valkey ")
+    assert answered["dependencies"]["clickhouse"]["version"].startswith("ClickHouse ")
+    assert answered["versions"]["soltape"]
+    availability = answered["availability"]
     assert (availability["month"], availability["target_pct"]) == (
         time.strftime("%Y-%m", time.gmtime()),
         99.7,
@@ -100,8 +102,8 @@ def test_the_head_is_the_newest_slot_whatever_was_told_last(api, redis):
     tell_head(redis, [4968])  # that it is final, say
     for group in GROUPS:
         settle(redis, group, [4990] * PARTITIONS)
-    told = ask(api, api.key).json()["pipeline"]
-    assert (told["head_slot"], told["groups"]["pnl"]["lag_slots"]) == (5000, 10)
+    answered = ask(api, api.key).json()["pipeline"]
+    assert (answered["head_slot"], answered["groups"]["pnl"]["lag_slots"]) == (5000, 10)
 
 
 def test_without_a_key_the_status_is_all_that_is_told(api, redis):
@@ -132,19 +134,19 @@ def test_a_group_that_is_behind_is_named(api, redis):
     for group in GROUPS:
         settle(redis, group, [1990] * PARTITIONS)
     settle(redis, "market", [1990] * 7 + [1200])
-    told = ask(api, api.key).json()
-    assert told["status"] == "degraded"
-    assert told["reasons"] == ["market is 800 slots behind the chain"]
-    assert told["pipeline"]["groups"]["market"] == {"slot": 1200, "lag_slots": 800}
+    answered = ask(api, api.key).json()
+    assert answered["status"] == "degraded"
+    assert answered["reasons"] == ["market is 800 slots behind the chain"]
+    assert answered["pipeline"]["groups"]["market"] == {"slot": 1200, "lag_slots": 800}
 
 
 def test_a_group_that_has_not_begun_somewhere_is_named(api, redis):
     tell_head(redis, [2000])
     settle(redis, "pnl", [1990] * 7)
     settle(redis, "market", [1990] * 8)
-    told = ask(api, api.key).json()
-    assert told["status"] == "degraded"
-    assert told["reasons"] == [
+    answered = ask(api, api.key).json()
+    assert answered["status"] == "degraded"
+    assert answered["reasons"] == [
         "pnl has not begun on every partition",
         "store has not begun on every partition",
     ]
@@ -155,9 +157,9 @@ def test_a_silent_chain_is_told(api, redis):
     for group in GROUPS:
         settle(redis, group, [2000] * PARTITIONS)
     answer = ask(api, api.key)
-    told = answer.json()
-    assert (answer.status_code, told["status"]) == (200, "degraded")
-    [reason] = told["reasons"]
+    answered = answer.json()
+    assert (answer.status_code, answered["status"]) == (200, "degraded")
+    [reason] = answered["reasons"]
     assert reason.startswith(("no slot has arrived for 90 s", "no slot has arrived for 91 s"))
 
 
@@ -193,14 +195,16 @@ def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis
     names = ["first_slot", "last_slot", "reason", "detected_at", "wallets", "lost_by"]
     clickhouse.insert("gaps", rows, column_names=names)
     time.sleep(1.1)  # a look is kept for a second
-    told = ask(api, api.key).json()
-    gaps = told["gaps"]
+    answered = ask(api, api.key).json()
+    gaps = answered["gaps"]
     assert (gaps["count"], gaps["slots"], gaps["rolled_back"]) == (2, 1, 1)
     assert gaps["lost_by"] == ["pnl 3"]
     assert [gap["lost_by"] for gap in gaps["latest"]] == ["pnl 3", None]
-    assert told["status"] == "degraded"
-    assert any("rolled back after they were settled: 1;" in reason for reason in told["reasons"])
-    assert any("lack them on pnl 3" in reason for reason in told["reasons"])
+    assert answered["status"] == "degraded"
+    assert any(
+        "rolled back after they were settled: 1;" in reason for reason in answered["reasons"]
+    )
+    assert any("lack them on pnl 3" in reason for reason in answered["reasons"])
 
 
 @pytest.mark.parametrize("store", ["redis", "clickhouse"])
@@ -217,14 +221,14 @@ def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):
             plain = httpx.get(f"{api.url}/api/health", timeout=60)
             assert (plain.status_code, plain.json()["status"]) == (503, "unavailable")
             answer = ask(api, api.key)
-            told = answer.json()
-            assert (answer.status_code, told["status"]) == (503, "unavailable")
-            assert told["dependencies"][store]["status"] == "unavailable"
-            assert told["dependencies"][store]["latency_ms"] is None
-            assert told["reasons"][0].startswith(f"{store} does not answer")
+            answered = answer.json()
+            assert (answer.status_code, answered["status"]) == (503, "unavailable")
+            assert answered["dependencies"][store]["status"] == "unavailable"
+            assert answered["dependencies"][store]["latency_ms"] is None
+            assert answered["reasons"][0].startswith(f"{store} does not answer")
             assert str(port) not in answer.text
             other = {"redis": "clickhouse", "clickhouse": "redis"}[store]
-            assert told["dependencies"][other]["status"] == "ok"
+            assert answered["dependencies"][other]["status"] == "ok"
             ready = httpx.get(f"{api.metrics_url}/ready", timeout=60)
             assert (ready.status_code, list(ready.json()["lacking"])) == (503, [store])
 
