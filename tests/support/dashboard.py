@@ -75,6 +75,7 @@ class Visit:
         self._expected = [
             "Failed to load resource: .* a status of 503 ",
             "Error during WebSocket handshake: Unexpected response code: 503",
+            "WebSocket is closed before the connection is established",  # it took too long
         ]
         self._troubles: list[str] = []
         self.page.on("console", self._said)

@@ -14,45 +14,20 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from infra.kafka.topics import end_offsets
-from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
+from tests.support.topics import values_of
 from tests.support.waiting import eventually_async
 
 MakeNode = Callable[..., Any]
 MakeRole = Callable[[dict[str, str]], Any]
 
 
-async def read(kafka: str, topic: Topic) -> dict[int, list[bytes]]:
-    """All values of a topic, by partition."""
-    ends = await end_offsets(Settings(kafka_bootstrap=kafka), topic)
-    values: dict[int, list[bytes]] = {partition: [] for partition in ends}
-    consumer = AIOKafkaConsumer(bootstrap_servers=kafka, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        partitions = [TopicPartition(topic.name, number) for number in ends]
-        consumer.assign(partitions)
-        await consumer.seek_to_beginning(*partitions)
-        waiting = {partition for partition in partitions if ends[partition.partition] > 0}
-        async with asyncio.timeout(120):
-            while waiting:
-                for partition, records in (await consumer.getmany(timeout_ms=200)).items():
-                    values[partition.partition] += [record.value for record in records]
-                for partition in list(waiting):  # which may end on a transaction's marker
-                    if await consumer.position(partition) >= ends[partition.partition]:
-                        waiting.discard(partition)
-    finally:
-        await consumer.stop()
-    return values
-
-
 async def settled(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch]]:
     return {
         partition: [tape_pb2.SlotBatch.FromString(value) for value in values]
-        for partition, values in (await read(kafka, topic)).items()
+        for partition, values in (await values_of(kafka, topic)).items()
     }
 
 
@@ -128,7 +103,7 @@ async def check_lanes(kafka: str, node: Any, *, complete: bool = True) -> list[i
 
 
 async def gaps(kafka: str) -> list[tape_pb2.SlotGap]:
-    values = await read(kafka, GAPS)
+    values = await values_of(kafka, GAPS)
     return [tape_pb2.SlotGap.FromString(value) for value in values[0]]
 
 
@@ -183,7 +158,7 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
     assert await gaps(kafka) == []
     # What the stream did not bring is on the live lane too, and said to be confirmed.
     late = set()
-    for values in (await read(kafka, LIVE)).values():
+    for values in (await values_of(kafka, LIVE)).values():
         for value in values:
             batch = tape_pb2.LiveBatch.FromString(value)
             swaps = [event.swap for event in batch.events if event.HasField("swap")]
@@ -259,14 +234,14 @@ async def test_it_speaks_as_a_node_expects_and_survives_garbage(
     assert not request.HasField("from_slot")
     undecoded = [
         tape_pb2.Undecoded.FromString(value)
-        for values in (await read(kafka, UNDECODED)).values()
+        for values in (await values_of(kafka, UNDECODED)).values()
         for value in values
     ]
     assert [each.data for each in undecoded] == [garbage]
     assert undecoded[0].reason == tape_pb2.Undecoded.MALFORMED
     # Every slot that users saw events of is confirmed or taken back, in the live lane itself.
     seen, confirmed, orphaned = set(), set(), set()
-    for values in (await read(kafka, LIVE)).values():
+    for values in (await values_of(kafka, LIVE)).values():
         for value in values:
             for event in tape_pb2.LiveBatch.FromString(value).events:
                 status = event.slot_status

@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from infra.kafka.topics import end_offsets
 from infra.local.process import free_port
@@ -23,6 +22,7 @@ from infra.settings import Settings
 from schemas.proto import tape_pb2
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 from tests.support.systems import bound
+from tests.support.topics import values_of
 from tests.support.waiting import eventually_async
 
 KILLS = 4
@@ -63,23 +63,10 @@ def read_truth(file: Path) -> tuple[dict[int, set[Identity]], set[str]]:
 
 
 async def batches(kafka: str, topic: Topic) -> dict[int, list[tape_pb2.SlotBatch]]:
-    ends = await end_offsets(Settings(kafka_bootstrap=kafka), topic)
-    found: dict[int, list[tape_pb2.SlotBatch]] = {number: [] for number in ends}
-    consumer = AIOKafkaConsumer(bootstrap_servers=kafka)
-    await consumer.start()
-    try:
-        places = [TopicPartition(topic.name, number) for number in ends]
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
-        async with asyncio.timeout(120):
-            while any(len(found[number]) < end for number, end in ends.items()):
-                for place, records in (await consumer.getmany(timeout_ms=200)).items():
-                    found[place.partition] += map(
-                        tape_pb2.SlotBatch.FromString, (record.value for record in records)
-                    )
-    finally:
-        await consumer.stop()
-    return found
+    return {
+        number: [tape_pb2.SlotBatch.FromString(value) for value in found]
+        for number, found in (await values_of(kafka, topic)).items()
+    }
 
 
 async def slots_settled(kafka: str) -> int:
@@ -124,8 +111,7 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
 
     truth, damaged = read_truth(tmp_path / "truth.jsonl")
     assert damaged, "the market sent damaged swaps"
-    gaps = await end_offsets(Settings(kafka_bootstrap=kafka), GAPS)
-    assert gaps == {0: 0}, role.log
+    assert await values_of(kafka, GAPS) == {0: []}, role.log
     prices: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
     for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET):
         lane = await batches(kafka, topic)
