@@ -80,6 +80,7 @@ class Progress:
         self._finish: Callable[[], Awaitable[None]] | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._looks: dict[TopicPartition, tuple[int | None, int]] = {}
         app.on_partitions_revoked.connect(self._on_revoked)  # type: ignore[arg-type]
 
     def begin(self, message: Any) -> Callable[[], None]:
@@ -149,13 +150,22 @@ class Progress:
         except (KafkaError, TimeoutError):  # a rebalance is under way, or the broker has gone
             self._caught_up("Kafka does not answer, or partitions change hands")
             return
-        lags = []
-        for tp, (end, position) in ends.items():
-            at = self.at(tp)
-            lags.append(max(0, end - (position if at is None else at)))
+        lags = [max(0, end - self._reached(tp, position)) for tp, (end, position) in ends.items()]
         metrics.LAG_BATCHES.labels(self._group).set(sum(lags))
         metrics.PARTITIONS.labels(self._group).set(len(ends))
         self._caught_up(self._behind(lags) if lags else "no partition yet")
+
+    def _reached(self, tp: TopicPartition, position: int) -> int:
+        """Return the first offset that is not done, markers of transactions passed.
+
+        They take offsets and are no messages. Fetching passes them: where nothing has begun since
+        the last look although more was fetched, what was fetched were markers.
+        """
+        at = self.at(tp)
+        before, self._looks[tp] = self._looks.get(tp), (at, position)
+        partition = self._partitions.get(tp)
+        rests = before == (at, position) and partition is not None and partition.idle
+        return position if at is None or (rests and self.at == self._at) else at
 
     def caught_up_within(self, slots: int) -> None:
         """Say that messages are slots, and how many a partition may lack of having caught up."""

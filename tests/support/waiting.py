@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 T = TypeVar("T")
-WITHIN_S: Final = 120.0  # on a busy machine
+WITHIN_S: Final = 240.0  # on a busy machine
 _LOOK_EVERY_S: Final = 0.02
 
 

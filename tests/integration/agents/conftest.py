@@ -32,7 +32,7 @@ from schemas.events import Side, Swap
 from schemas.solana.base58 import encode
 from schemas.topics import CREATIONS, LIVE, PRICES, SLOT_STATUS, SWAPS, UNDECODED
 from tests.support.systems import Mortal, bound
-from tests.support.waiting import eventually_async, without_error_async
+from tests.support.waiting import WITHIN_S, eventually_async, without_error_async
 
 GROUP = "soltape-live"
 PUBLIC = (SWAPS, CREATIONS, PRICES, SLOT_STATUS, UNDECODED)
@@ -150,7 +150,7 @@ class Lane:
                         if self._ends[place] >= ends[place]:
                             waiting.discard(place)
 
-    async def until(self, enough: Callable[[], bool], within_s: float = 150) -> None:
+    async def until(self, enough: Callable[[], bool], within_s: float = WITHIN_S) -> None:
         """Read until a condition holds."""
 
         async def holds() -> bool:
@@ -194,7 +194,7 @@ class Agent:
         assert self.process
         self.process.send_signal(number)
 
-    async def ended(self, within_s: float = 120) -> int:
+    async def ended(self, within_s: float = WITHIN_S) -> int:
         assert self.process
         return await asyncio.to_thread(self.process.wait, within_s)
 
@@ -234,7 +234,7 @@ class Agent:
         return 0.0
 
     async def until_metric(
-        self, name: str, holds: Callable[[float], bool], within_s: float = 150, **labels: str
+        self, name: str, holds: Callable[[float], bool], within_s: float = WITHIN_S, **labels: str
     ) -> None:
         value = 0.0
 

@@ -61,7 +61,7 @@ def command(settings, *arguments):
     }
     return subprocess.run(
         [sys.executable, "-m", "infra.cli", "clickhouse", "migrate", *arguments],
-        capture_output=True, text=True, timeout=60, env=env, check=False,
+        capture_output=True, text=True, timeout=240, env=env, check=False,
     )  # fmt: skip
 
 

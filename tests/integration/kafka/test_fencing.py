@@ -137,17 +137,23 @@ class Wire:
         builder.append(0, int(time.time() * 1000), None, b"value", [])
         module = load_payload_module(PRODUCE, 3, EntityType.request)
         data = module.PartitionProduceData(index=partition, records=bytes(builder.build()))
-        answer = await self.ask(
-            PRODUCE,
-            3,
-            "ProduceRequest",
-            transactional_id=self.name if transactional else None,
-            acks=-1,
-            timeout=TIMEOUT,
-            topic_data=(module.TopicProduceData(name=self.topic, partition_data=(data,)),),
-        )
-        found = answer.responses[0].partition_responses[0]
-        return found.error_code, found.base_offset
+        deadline = time.monotonic() + WITHIN_S
+        while True:
+            answer = await self.ask(
+                PRODUCE,
+                3,
+                "ProduceRequest",
+                transactional_id=self.name if transactional else None,
+                acks=-1,
+                timeout=TIMEOUT,
+                topic_data=(module.TopicProduceData(name=self.topic, partition_data=(data,)),),
+            )
+            found = answer.responses[0].partition_responses[0]
+            # Apache Kafka's answer while it makes a new topic's partitions.
+            made = found.error_code is not ErrorCode.not_leader_or_follower
+            if made or time.monotonic() > deadline:
+                return found.error_code, found.base_offset
+            await asyncio.sleep(0.05)
 
 
 async def wire_to(settings: Settings) -> Wire:

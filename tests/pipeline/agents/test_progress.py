@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from infra.redis.client import connect
 from infra.settings import Settings
+from pipeline.agents import metrics
 from pipeline.agents.progress import NEXT_TO_NOTHING_BATCHES, Partition, Progress
 from pipeline.agents.settled.lane import NEXT_TO_NOTHING_SLOTS, Lane
 from schemas.topics import LIVE, SETTLED_BY_MINT
@@ -36,6 +37,11 @@ def app():
     return SimpleNamespace(on_partitions_revoked=SimpleNamespace(connect=lambda _: None))
 
 
+@pytest.fixture
+def gauge():
+    return lambda group: metrics.LAG_BATCHES.labels(group)._value.get()
+
+
 async def lacking(progress, topic, lags):
     """What keeps a group from being ready whose partitions are so many messages behind."""
 
@@ -54,6 +60,29 @@ async def test_live_is_ready_with_what_waits_for_its_prices(app):
     assert await lacking(progress, LIVE, []) == "no partition yet"
     assert await lacking(progress, LIVE, [each] * 8) is None
     assert await lacking(progress, LIVE, [each] * 7 + [each + 1]) == "257 batches behind"
+
+
+async def test_markers_at_the_end_of_an_idle_partition_are_no_lag(app, gauge):
+    progress = Progress(app, "live")
+    tp = TopicPartition(LIVE.name, 3)
+    message = SimpleNamespace(tp=tp, offset=7)
+
+    async def lag(position):
+        async def ends():
+            return {tp: (position, position)}
+
+        progress.consumer.ends = ends
+        await progress._measure()
+        return gauge("live")
+
+    done = progress.begin(message)
+    assert [await lag(9), await lag(9)] == [2, 2], "one in flight, and what follows it"
+    done()
+    assert await lag(9) == 1, "which may be fetched and not begun yet"
+    assert [await lag(9), await lag(9)] == [0, 0], "a marker"
+    assert await lag(10) == 2
+    progress.begin(SimpleNamespace(tp=tp, offset=9))
+    assert [await lag(10), await lag(10)] == [1, 1]
 
 
 async def test_a_settled_group_is_ready_when_no_partition_lacks_more_than_a_few_slots(app):

@@ -1,0 +1,1 @@
+"""`soltape bench attacks`: what other users notice while somebody attacks a door."""

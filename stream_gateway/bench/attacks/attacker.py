@@ -1,0 +1,122 @@
+"""A process that attacks: `python -m ...attacker NAME PORT SECONDS KEY_FILE`.
+
+It runs on the last core alone, prints one JSON line when all its connections were opened once, and
+another at its end. A connection that is closed is opened again; an address is taken from
+127.0.0.2, which no other client of the bench has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from stream_gateway.bench.attacks.kinds import ATTACKS, NOTHING, Attack
+
+SOURCE: Final = "127.0.0.2"
+_AGAIN_S: Final = 0.05  # before a refused connection is opened again
+
+
+class Attacker:
+    """The connections of one attack, and what became of their requests."""
+
+    def __init__(self, attack: Attack, port: int, key: str) -> None:
+        self._attack = attack
+        self._port = port
+        self._requests = attack.requests(key)
+        self.opened = 0
+        self.all_opened = asyncio.Event()
+        self.sent = 0
+        self.statuses: Counter[int] = Counter()
+        self.slowest_refusal_s = 0.0
+
+    async def connection(self) -> None:
+        """Attack over one connection, again and again."""
+        while True:
+            try:
+                await self._once()
+            except (OSError, asyncio.IncompleteReadError):
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _once(self) -> None:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, local_addr=(SOURCE, 0)
+        )
+        self.opened += 1
+        if self.opened >= self._attack.connections:
+            self.all_opened.set()
+        try:
+            while True:
+                request = next(self._requests)
+                began = time.monotonic()
+                if request is not NOTHING:
+                    writer.write(request)
+                    self.sent += 1
+                status, closes = await _answer(reader)
+                self.statuses[status] += 1
+                if status in self._attack.refused:
+                    self.slowest_refusal_s = max(self.slowest_refusal_s, time.monotonic() - began)
+                if closes:
+                    return
+        finally:
+            writer.transport.abort()
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
+    """Read one answer; return its status and whether the connection ends with it."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = 0
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name == b"content-length":
+            length = int(value)
+    await reader.readexactly(length)
+    return int(head.split(b" ", 2)[1]), b"connection: close" in head
+
+
+async def attack(kind: Attack, port: int, seconds: float, key: str) -> None:
+    """Attack for so long; print what is going on."""
+    attacker = Attacker(kind, port, key)
+    tasks = [asyncio.create_task(attacker.connection()) for _ in range(kind.connections)]
+    await attacker.all_opened.wait()
+    _say({"opened": attacker.opened})
+    before, began = attacker.sent + attacker.opened, time.monotonic()
+    await asyncio.sleep(seconds)
+    took_s = time.monotonic() - began
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    _say(
+        {
+            "per_s": round((attacker.sent + attacker.opened - before) / took_s),
+            "sent": attacker.sent,
+            "opened": attacker.opened,
+            "statuses": {str(status): n for status, n in sorted(attacker.statuses.items())},
+            "slowest_refusal_s": round(attacker.slowest_refusal_s, 3),
+        }
+    )
+
+
+def _say(line: dict[str, object]) -> None:
+    sys.stdout.write(orjson.dumps(line).decode() + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run as a process."""
+    name, port, seconds, key_file = sys.argv[1:]
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    [kind] = [each for each in ATTACKS if each.name == name]
+    key = Path(key_file).read_text().strip()
+    asyncio.run(attack(kind, int(port), float(seconds), key))
+
+
+if __name__ == "__main__":
+    main()
