@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from itertools import count
 from typing import Any, Final
 
 import faust
@@ -24,7 +23,6 @@ from pipeline.agents.consumer import GroupConsumer
 
 log = structlog.get_logger(__name__)
 
-COMMIT_ALL_EVERY: Final = 15
 COMMIT_EVERY_S: Final = 1.0
 NEXT_TO_NOTHING_BATCHES: Final = 256  # of 10 ms: those of `live` wait 100 ms for their prices
 _HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken away
@@ -96,51 +94,51 @@ class Progress:
         return all(partition.idle for partition in self._partitions.values())
 
     async def run(self) -> None:
-        """Commit, and tell how far behind we are, every second until cancelled."""
-        for number in count(1):
+        """Commit, and measure how far behind we are, every second until cancelled."""
+        while True:
             await asyncio.sleep(COMMIT_EVERY_S)
-            if number % COMMIT_ALL_EVERY == 0:  # whatever became of a commit amid a rebalance
-                self._committed.clear()
             await self.commit()
             await self._measure()
 
     async def commit(self) -> bool:
-        """Commit what is done; a broker that refuses is asked again next time."""
-        return await self._commit(self._partitions)
+        """Commit what is done of every partition that is ours, whether or not messages came since.
 
-    async def _commit(self, partitions: dict[TopicPartition, Partition]) -> bool:
-        done = {
-            tp: (self.at(tp) if partitions is self._partitions else None) or partition.next_offset
-            for tp, partition in partitions.items()
-        }
-        offsets = {
-            tp: offset
-            for tp, offset in done.items()
-            if offset is not None and offset != self._committed.get(tp)
-        }
-        if not offsets:
-            return True
-
-        async def commit_there(consumer: AIOKafkaConsumer) -> None:
-            # Not Faust's commit: that ends the app when it fails.
-            ours = consumer.assignment()
-            for tp in offsets.keys() - ours:  # assigned again in a moment, or another's
-                del offsets[tp]
-            if not offsets:
-                return
-            await consumer.commit(
-                {
-                    TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
-                    for tp, offset in offsets.items()
-                }
-            )
-
+        A broker that refuses is asked again next time.
+        """
         try:
-            await self.consumer.call(commit_there)
+            ours = await self.consumer.assignment()
         except KafkaError as error:
             log.warning("offsets not committed", reason=type(error).__name__)
             return False
-        self._committed |= offsets
+        return await self._commit({tp: self.at(tp) for tp in ours})
+
+    async def _commit(self, done: dict[TopicPartition, int | None]) -> bool:
+        committed = self._committed  # another one after the partitions changed hands
+        offsets = {
+            tp: offset
+            for tp, offset in done.items()
+            if offset is not None and offset != committed.get(tp)
+        }
+
+        async def commit_there(consumer: AIOKafkaConsumer) -> None:
+            # Not Faust's commit: that ends the app when it fails.
+            for tp in offsets.keys() - consumer.assignment():  # withdrawn while we waited
+                del offsets[tp]
+            if offsets:
+                await consumer.commit(
+                    {
+                        TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
+                        for tp, offset in offsets.items()
+                    }
+                )
+
+        if offsets:
+            try:
+                await self.consumer.call(commit_there)
+            except KafkaError as error:
+                log.warning("offsets not committed", reason=type(error).__name__)
+                return False
+            committed |= offsets
         return True
 
     async def _measure(self) -> None:
@@ -217,5 +215,5 @@ class Progress:
             pass  # the next owner does it again
         if self._partitions is held:
             self._partitions = {}
-        await self._commit(held)
-        self._committed.clear()
+        await self._commit({tp: partition.next_offset for tp, partition in held.items()})
+        self._committed = {}

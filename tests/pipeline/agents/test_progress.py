@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import RebalanceInProgressError
 from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +84,52 @@ async def test_markers_at_the_end_of_an_idle_partition_are_no_lag(app, gauge):
     assert await lag(10) == 2
     progress.begin(SimpleNamespace(tp=tp, offset=9))
     assert [await lag(10), await lag(10)] == [1, 1]
+
+
+class Broker:
+    """Takes commits, or refuses them."""
+
+    def __init__(self, progress, ours):
+        self.committed = {}
+        self.refuses = False
+        self._ours = ours
+        progress.consumer.assignment = self.ours
+        progress.consumer.call = self.call
+
+    async def ours(self):
+        return self._ours
+
+    async def call(self, work):
+        await work(self)
+
+    def assignment(self):
+        return self._ours
+
+    async def commit(self, offsets):
+        if self.refuses:
+            raise RebalanceInProgressError
+        self.committed |= {tp: each.offset for tp, each in offsets.items()}
+
+
+async def test_what_a_hand_over_could_not_commit_is_committed_without_another_message(app):
+    progress = Progress(app, "market")
+    tp, other = (TopicPartition(SETTLED_BY_MINT.name, number) for number in range(2))
+    broker = Broker(progress, {tp})
+    progress.at = {tp: 8, other: 9}.get  # what the stores have
+    progress.begin(SimpleNamespace(tp=tp, offset=7))()
+    broker.refuses = True
+    await progress._on_revoked(app, {tp})
+    assert not await progress.commit()
+    assert broker.committed == {}
+    broker.refuses = False
+    assert await progress.commit()
+    assert broker.committed == {tp: 8}, "the other one is not ours"
+    broker.committed.clear()
+    assert await progress.commit()
+    assert broker.committed == {}, "once"
+    progress.rewind(tp)
+    assert await progress.commit()
+    assert broker.committed == {tp: 8}
 
 
 async def test_a_settled_group_is_ready_when_no_partition_lacks_more_than_a_few_slots(app):
