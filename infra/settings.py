@@ -85,11 +85,20 @@ def _check_networks(text: str) -> str:
     return text
 
 
+def _check_redis(text: str) -> str:
+    clusters = ("redis+cluster", "rediss+cluster")
+    check_url(text, schemes=("redis", "rediss", "unix", *clusters))
+    parts = urlsplit(text)
+    if parts.scheme in clusters and parts.path.strip("/") not in ("", "0"):
+        raise ValueError("a cluster has one database: nothing is expected behind its host:port")
+    return text
+
+
 _HTTP: Final = ("http", "https")
 HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
-RedisUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("redis", "rediss", "unix")))]
+RedisUrl = Annotated[str, AfterValidator(_check_redis)]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
 Networks = Annotated[str, AfterValidator(_check_networks)]
 HostNames = Annotated[str, AfterValidator(_check_hosts)]

@@ -12,7 +12,7 @@ Redis takes 3 to 5 against 8, a reader 1.4 against 2. A frame is {"type": ..., "
 adds it to the frame. Delivery into the streams is once while Redis keeps what it has acknowledged;
 `signature` and `event_index` tell a swap or creation for good.
 
-Missed something? The epoch (key `live:epoch`, and in each entry) changes whenever the streams may
+Missed something? The epoch (key `{live}:epoch`, and in each entry) changes whenever the streams may
 have a hole: Redis lost data, a writer had to drop frames or could not write what it had read. In
 the trending list's stream entries have more behind it, "<epoch>/<writer>": each process that writes
 it has its own, as one that ends may leave something untold.

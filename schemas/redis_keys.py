@@ -3,7 +3,9 @@
 `{m3}` and `{w3}` in a key are Redis Cluster hash tags: the partition, by mint or by wallet, that
 the key's facts were computed from. All keys of one partition live on one node, so that they and
 the partition's watermark are written in one MULTI. `mint_tag` and `wallet_tag` tell a reader
-where to look. Raw 32-byte addresses, not base58, stand where a key or a field says `raw`.
+where to look. `{live}` is the tag of all that agent `live` writes: streams, fence and last prices
+move together, and one read of all streams is of one node. Raw 32-byte addresses, not base58, stand
+where a key or a field says `raw`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 class Key:
     """A kind of key; `make(...)` fills in its name."""
 
-    pattern: str  # str.format pattern; {tag} becomes the hash tag with its braces
+    pattern: str  # for str.format; {tag} becomes the hash tag with its braces, {{live}} is one
     type: Literal["string", "hash", "zset", "set", "list", "stream"]
     owner: str  # the agent group that writes it; everybody else reads
     ttl_s: int | None
@@ -92,66 +94,81 @@ CHECKPOINTING: Final = Key(
 # of each goes as new comes.
 
 PRICE: Final = Key(
-    "price:{tag}:{mint}",
+    "{{live}}:price:{mint}",
     "hash",
     "live",
     3 * DAY_S,
     "price_sol, price_usd, time_ms, slot, pool, closes: `schemas.prices`; state, decimals, symbol, "
     "platform: the writer's own",
 )
-LIVE_SWAPS: Final = Key("live:swaps", "stream", "live", None, "every swap; LIVE_STREAM_MIB of it")
+LIVE_SWAPS: Final = Key(
+    "{{live}}:swaps", "stream", "live", None, "every swap; LIVE_STREAM_MIB of it"
+)
 LIVE_CREATIONS: Final = Key(
-    "live:creations", "stream", "live", None, "every token creation; LIVE_STREAM_MIB of it"
+    "{{live}}:creations", "stream", "live", None, "every token creation; LIVE_STREAM_MIB of it"
 )
 LIVE_PRICES: Final = Key(
-    "live:prices", "stream", "live", None, "prices that have changed; LIVE_STREAM_MIB of it"
+    "{{live}}:prices", "stream", "live", None, "prices that have changed; LIVE_STREAM_MIB of it"
 )
 LIVE_STATUS: Final = Key(
-    "live:status", "stream", "live", None, "what became of slots, and gaps; LIVE_STREAM_MIB of it"
+    "{{live}}:status",
+    "stream",
+    "live",
+    None,
+    "what became of slots, and gaps; LIVE_STREAM_MIB of it",
 )
 LIVE_TRENDING: Final = Key(
-    "live:trending",
+    "{{live}}:trending",
     "stream",
     "market",
     None,
     "tokens of the trending list that have changed, or left it; 2,000 entries",
 )
 LIVE_EPOCH: Final = Key(
-    "live:epoch",
+    "{{live}}:epoch",
     "string",
     "live",
     None,
     "changes whenever the live streams may have a hole",
 )
 LIVE_FENCE: Final = Key(
-    "live:fence",
+    "{{live}}:fence",
     "hash",
     "live",
     None,
     "partition of tape-live: offset and sent_ms of the last batch whose frames are in the streams",
 )
 LIVE_PRICES_WRITTEN: Final = Key(
-    "live:prices:written:{writer}",
+    "{{live}}:prices:written:{writer}",
     "string",
     "live",
     HOUR_S,
     "number of the last batch of prices of a writer, one that runs now, that is in the stream",
 )
 VOCABULARY: Final = Key(
-    "live:vocabulary",
+    "{{live}}:vocabulary",
     "string",
     "live",
     None,
     "slugs of the venues and launch platforms there are: `schemas.vocabulary`",
 )
 CHAIN: Final = Key(
-    "live:chain",
+    "{{live}}:chain",
     "string",
     "live",
     None,
     "genesis hash of the chain that the live streams are of, as ingest asked for it: "
     "`schemas.solana.networks`; no key while it is unknown",
 )
+
+LIVE_FORMERLY: Final = tuple(
+    f"live:{name}"
+    for name in (
+        *("swaps", "creations", "prices", "status", "trending"),
+        *("epoch", "fence", "vocabulary", "chain"),
+    )
+)
+"""Names of these keys before they had a tag: what is there is in nobody's way but memory's."""
 
 # Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
 

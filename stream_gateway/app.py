@@ -17,8 +17,8 @@ from api.access import register
 from infra import listening
 from infra.hosts import Hosts
 from infra.proxies import Proxies
+from infra.redis.asks import Pipelined, connect_pipelined
 from infra.redis.client import connect
-from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
 from infra.telemetry import serve_metrics
 from schemas import channels
@@ -80,7 +80,7 @@ class Gateway:
             loop.add_signal_handler(number, stop.set)
         settings = self._settings
         streams = connect(settings, retries=0)
-        store = Pipelined(settings)
+        store = connect_pipelined(settings)
         keys = register.connect(settings)
         try:
             await self._run(listener, stop, Parts(settings, streams, store, keys, self._traffic))

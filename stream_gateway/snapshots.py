@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import orjson
 
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined
 from schemas import channels
 from schemas.amounts import human
 from schemas.channels import Channel
@@ -78,7 +78,7 @@ class Snapshots:
     async def prices(self, mints: Iterable[str]) -> Snapshot:
         """Return the last prices of some mints, without those that have none; raises RedisError."""
         ordered = sorted(mints)
-        keys = [PRICE.make(tag=mint_tag(mint), mint=mint) for mint in ordered]
+        keys = [PRICE.make(mint=mint) for mint in ordered]
         asks = [("HMGET", key, *_PRICE_FIELDS) for key in keys]
         answers = await self._redis.ask([("MULTI",), _last(channels.PRICES), *asks, ("EXEC",)])
         last, *stored = answers[-1]
@@ -111,8 +111,10 @@ class Snapshots:
 
     async def _list(self) -> _Listed:
         read_s = time.monotonic()
-        # First how far the frames are: the records are ahead of them.
-        commands: list[tuple[Any, ...]] = [_last(channels.TRENDING)]
+        # First how far the frames are: the records are ahead of them. Asked for apart, as in a
+        # cluster they may be of another node.
+        [last] = await self._redis.ask([_last(channels.TRENDING)])
+        commands: list[tuple[Any, ...]] = []
         for tag in _TAGS:
             commands += (
                 ("MULTI",),
@@ -120,7 +122,7 @@ class Snapshots:
                 ("HGETALL", TRENDING_RECORDS.make(tag=tag)),
                 ("EXEC",),
             )
-        last, *answers = await self._redis.ask(commands)
+        answers = await self._redis.ask(commands)
         ranked: list[tuple[float, bytes, dict[str, Any]]] = []
         for scores, records in answers[3::4]:
             for mint, score in scores:

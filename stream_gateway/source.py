@@ -164,7 +164,8 @@ class Source:
 
     async def _fill(self) -> None:
         """Take the last seconds of each stream into memory, for clients that come back to us."""
-        [(seconds, _)] = await self._ask([("TIME",)])
+        # The clock of the server that has the streams: TIME goes where the command before it goes.
+        _, (seconds, _) = await self._ask([("EXISTS", channels.SWAPS.stream), ("TIME",)])
         begin = f"{(int(seconds) - int(self.recent.seconds)) * 1000}-0"
         for cursor in self._cursors.values():
             stream = cursor.channel.stream

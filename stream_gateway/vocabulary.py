@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 import structlog
 from redis.exceptions import RedisError
 
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined
 from schemas.redis_keys import VOCABULARY
 from schemas.vocabulary import Slugs, unpack
 

@@ -18,7 +18,8 @@ from api.access import demo, durability, passes, register, transfer
 from api.access.keys import Record, check_words, new, parse
 from api.access.register import IdTaken, NoSuchKey
 from infra.local.running import DEMO_KEY
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined
+from infra.redis.nodes import node_url
 from infra.settings import Settings, load
 from infra.telemetry import host_of
 from schemas.plans import FREE, PLANS, Plan
@@ -378,7 +379,7 @@ def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
 
 def _place(settings: Settings) -> str:
     url = settings.access_redis_url or settings.redis_url
-    database = parse_url(url).get("db", 0)  # type: ignore[no-untyped-call]
+    database = parse_url(node_url(url)).get("db", 0)  # type: ignore[no-untyped-call]
     return f"{host_of(url)} (database {database})"
 
 

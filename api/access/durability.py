@@ -7,16 +7,22 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from api.access.script import Asks
+from infra.redis.asks import Pipelined
 
 WAIT_MS: Final = 2_000  # for the disk
 _UNSURE: Final = "it does not say whether it keeps anything on disk"
 
 
-async def doubts(redis: Asks) -> list[str]:
+async def doubts(redis: Pipelined) -> list[str]:
     """Return why keys that were written just now may be lost; nothing: they are on disk.
 
-    To be asked on the connection that wrote. Raises RedisError where Redis does not answer.
+    To be asked on the connections that wrote. Raises RedisError where Redis does not answer.
     """
+    found = [doubt for server in await redis.servers() for doubt in await _doubts(server)]
+    return list(dict.fromkeys(found))
+
+
+async def _doubts(redis: Asks) -> list[str]:
     try:
         [persistence] = await redis.ask([("INFO", "persistence")])
         [memory] = await redis.ask([("INFO", "memory")])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from api.access.keys import PREFIX, KeyMalformed, Record, parse
 from api.access.script import Asks, load
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined, connect_pipelined
 from infra.settings import Settings
 from schemas.redis_keys import (
     API_KEY,
@@ -37,13 +37,16 @@ class IdTaken(Exception):
 def connect(settings: Settings, *, answer_timeout_s: float = 2.0) -> Pipelined:
     """Return a connection to where the keys live: ACCESS_REDIS_URL, else REDIS_URL."""
     url = settings.access_redis_url or settings.redis_url
-    return Pipelined(
+    return connect_pipelined(
         settings.model_copy(update={"redis_url": url}), answer_timeout_s=answer_timeout_s
     )
 
 
 async def now_ms(redis: Asks) -> int:
-    """Return Redis's clock, which is the one that keys go by; raises RedisError."""
+    """Return Redis's clock, which is the one that keys go by; raises RedisError.
+
+    In a cluster it is that of one node: those of the others may differ by a few milliseconds.
+    """
     [(seconds, micros)] = await redis.ask([("TIME",)])
     return int(seconds) * 1000 + int(micros) // 1000
 

@@ -48,7 +48,8 @@ class Script:
         try:
             return await redis.ask(known)
         except NoScriptError:
-            return await redis.ask([("EVAL", self.text, *rests[0]), *known[1:]])
+            # Each by its text: in a cluster they go to servers that may all not know it.
+            return await redis.ask([("EVAL", self.text, *rest) for rest in rests])
 
 
 def load(name: str, package: str = __package__) -> Script:

@@ -17,7 +17,7 @@ from api.access import refusals, register
 from api.http.errors import TOO_COSTLY, Problem
 from infra.clickhouse.client import connect_async
 from infra.clickhouse.reader import LIMITS, as_reader
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import connect_pipelined
 from infra.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class Stores:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = as_reader(settings)
-        self.redis = Pipelined(settings)
+        self.redis = connect_pipelined(settings)
         self.access = register.connect(settings)  # where the keys are
         self._clickhouse: AsyncClient | None = None
         self._connecting = asyncio.Lock()
@@ -65,7 +65,8 @@ class Stores:
     async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return Redis's answers to reading commands, in one trip; values are bytes.
 
-        Commands between ("MULTI",) and ("EXEC",) see one state: EXEC's answer has theirs.
+        Commands between ("MULTI",) and ("EXEC",) see one state: EXEC's answer has theirs. All of
+        them are on keys of one hash tag; commands on keys of different ones have no order.
         """
         try:
             return await self.redis.ask(commands)

@@ -133,14 +133,14 @@ class HolderReader:
 class _Names:
     """The names of the keys of one partition."""
 
-    __slots__ = ("accounts", "cold", "holders", "market", "metadata", "price", "progress")
+    __slots__ = ("accounts", "cold", "holders", "market", "metadata", "progress")
 
     def __init__(self, partition: int) -> None:
         tag = tag_of_mints(partition)
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms")
         self.cold = COLD_MARKETS.make(tag=tag)
-        self.accounts, self.holders, self.market, self.metadata, self.price = (
-            key.make(tag=tag, mint="") for key in (ACCOUNTS, HOLDERS, MARKET, METADATA, PRICE)
+        self.accounts, self.holders, self.market, self.metadata = (
+            key.make(tag=tag, mint="") for key in (ACCOUNTS, HOLDERS, MARKET, METADATA)
         )
 
 
@@ -150,12 +150,12 @@ _NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
 async def _read(stores: Stores, mint: str, limit: int) -> _State:
     names = _NAMES[SETTLED_BY_MINT.partition(mint)]
     commands: list[tuple[Any, ...]] = [
+        ("EXISTS", PRICE.make(mint=mint)),  # of another tag; whether it is there is of no slot
         ("MULTI",),
         names.progress,
         ("HMGET", names.market + mint, "head", "token"),
         ("GET", names.metadata + mint),
         ("SISMEMBER", names.cold, mint),
-        ("EXISTS", names.price + mint),
         ("ZRANGE", names.holders + mint, 0, limit - 1, "REV", "WITHSCORES"),
     ]
     rounded: list[bytes] = []  # owners whose exact balance is asked for as well
@@ -163,8 +163,8 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
         also: list[tuple[Any, ...]] = [("EXEC",)]
         if rounded:
             also.insert(0, ("HMGET", names.accounts + mint, *map(exact_field, rounded)))
-        answers = await stores.ask([*commands, *also])
-        progress, (head, token), asked, is_cold, is_priced, top, *values = answers[-1]
+        is_priced, *answers = await stores.ask([*commands, *also])
+        progress, (head, token), asked, is_cold, top, *values = answers[-1]
         if top and top[0][1] >= EXACT_BELOW:
             exact = dict(zip(rounded, values[0], strict=True)) if rounded else {}
             ranked = _exactly(top, exact)

@@ -112,18 +112,18 @@ def is_stale(price: LastPrice, now_ms: int) -> bool:
 class _Names:
     """The names of the keys of one partition; what is asked of the partition itself."""
 
-    __slots__ = ("cold", "market", "metadata", "price", "progress")
+    __slots__ = ("cold", "market", "metadata", "progress")
 
     def __init__(self, partition: int) -> None:
         tag = tag_of_mints(partition)
         self.market = MARKET.make(tag=tag, mint="")
-        self.price = PRICE.make(tag=tag, mint="")
         self.metadata = METADATA.make(tag=tag, mint="")
         self.cold = COLD_MARKETS.make(tag=tag)
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd")
 
 
 _NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
+_PRICE: Final = PRICE.make(mint="")
 _SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
 
 
@@ -197,11 +197,11 @@ def _commands(groups: Mapping[int, list[str]], fields: tuple[str, ...]) -> list[
         commands.append(names.progress)
         if not group:
             continue
-        market, price, metadata = names.market, names.price, names.metadata
+        market, metadata = names.market, names.metadata
         commands.append(("MGET", *[metadata + mint for mint in group]))
         for mint in group:
             commands.append(("HMGET", market + mint, *fields))
-            commands.append(("HMGET", price + mint, *_PRICE_FIELDS))
+            commands.append(("HMGET", _PRICE + mint, *_PRICE_FIELDS))
     return commands
 
 

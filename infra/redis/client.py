@@ -1,26 +1,30 @@
-"""Connections to Redis or Valkey, with a limit on every wait."""
+"""Connections to Redis or Valkey, one server or a cluster, with a limit on every wait."""
 
 from __future__ import annotations
 
-import asyncio
-import builtins
-import math
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import redis.asyncio as redis
-from hiredis import pack_command
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004
+from redis.exceptions import ConnectionError, RedisError, ResponseError  # noqa: A004
 
+from infra.redis.cluster import Cluster
+from infra.redis.node import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, answers, connect_node, lend
+from infra.redis.nodes import is_cluster, node_url
 from infra.settings import Settings
 
-CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 10.0
-
-__all__ = ["RedisError", "ask", "check", "connect"]
+__all__ = [
+    "ANSWER_TIMEOUT_S",
+    "CONNECT_TIMEOUT_S",
+    "RedisError",
+    "ask",
+    "check",
+    "connect",
+    "connection_to",
+]
 
 
 def connect(
@@ -32,51 +36,42 @@ def connect(
     in MULTI blocks of absolute values; who sends anything else asks for no retries.
     """
     url = settings.redis_url
-    keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
-    return redis.Redis.from_url(
-        url,
-        socket_connect_timeout=min(CONNECT_TIMEOUT_S, answer_timeout_s),
-        socket_timeout=answer_timeout_s,
-        **keepalive,
-        health_check_interval=30,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.1, cap=2.0), retries=retries),
-        client_name="soltape",
-    )
+    make = Cluster if is_cluster(url) else connect_node
+    return make(url, answer_timeout_s=answer_timeout_s, retries=retries)
 
 
 async def ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Return the answers to many commands, in one trip; raises RedisError.
 
     As a pipeline of the client would, in a third of its time. No command may have an effect that
-    must not come twice.
+    must not come twice. In a cluster commands of different slots have no order among them.
     """
-    task = asyncio.current_task()
-    cancelling = task.cancelling() if task else 0
-    try:
-        return await _ask(client, commands)
-    finally:
-        if task and task.cancelling() > cancelling:
-            # The client connects and sends within asyncio.wait_for, which before Python 3.12
-            # forgets a cancellation that comes while it ends, with an error or without.
-            raise asyncio.CancelledError
+    if isinstance(client, Cluster):
+        found = await client.nodes.ask(commands)
+    else:
+        found = await answers(client, commands)
+    for answer in found:
+        if isinstance(answer, ResponseError):
+            raise answer
+    return found
 
 
-async def _ask(client: redis.Redis, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-    clean = False
+@asynccontextmanager
+async def connection_to(client: redis.Redis, key: str) -> AsyncIterator[Any]:
+    """Lend a connection to the server that has a key; it is closed where the block raises.
+
+    Raises RedisError.
+    """
+    if not isinstance(client, Cluster):
+        async with lend(client) as connection:
+            yield connection
+        return
     try:
-        await connection.send_packed_command(b"".join([pack_command(each) for each in commands]))
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                answers = [await connection.read_response(timeout=math.inf) for _ in commands]
-        except builtins.TimeoutError:
-            raise TimeoutError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
-        clean = True
-        return answers
-    finally:
-        if not clean:
-            await connection.disconnect(nowait=True)  # answers of ours may be on their way
-        await client.connection_pool.release(connection)
+        async with lend(await client.nodes.of_key(key)) as connection:
+            yield connection
+    except (RedisError, OSError):
+        client.nodes.forget()  # it may be another's by now
+        raise
 
 
 async def check(url: str, timeout_s: float = 2.0) -> str:
@@ -84,12 +79,21 @@ async def check(url: str, timeout_s: float = 2.0) -> str:
 
     Raises RedisError, which also tells that the server is still loading its data.
     """
-    async with _once(url, timeout_s) as client:
+    async with _once(node_url(url), timeout_s) as client:
         await client.ping()
         info = await client.info("server")
+        nodes = await _nodes(client) if is_cluster(url) else ""
     if version := info.get("valkey_version"):
-        return f"Valkey {version}"
-    return f"Redis {info['redis_version']}"
+        return f"Valkey {version}{nodes}"
+    return f"Redis {info['redis_version']}{nodes}"
+
+
+async def _nodes(client: redis.Redis) -> str:
+    """Return how many nodes the cluster of a server has; raises RedisError."""
+    said = await client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
+    if said["cluster_state"] != "ok":
+        raise ConnectionError(f"the cluster is not whole: its state is {said['cluster_state']}")
+    return f", a cluster of {said['cluster_size']} nodes"
 
 
 async def empty(url: str, timeout_s: float = 2.0) -> None:

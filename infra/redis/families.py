@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Final
 
 import redis
@@ -41,12 +42,12 @@ class Family:
 
 def _regex(key: Key) -> re.Pattern[bytes]:
     """Return what matches the names that a pattern makes."""
-    parts = re.split(r"\{(\w+)\}", key.pattern)
-    made = [
-        re.escape(part) if index % 2 == 0 else (r"\{[^{}]+\}" if part == "tag" else r"[^:]+")
-        for index, part in enumerate(parts)
-    ]
-    return re.compile("".join(made).encode())
+    made = ""
+    for text, name, *_ in Formatter().parse(key.pattern):
+        made += re.escape(text)
+        if name is not None:
+            made += r"\{[^{}]+\}" if name == "tag" else r"[^:]+"
+    return re.compile(made.encode())
 
 
 # The longest fixed text first: `markets:{tag}:active` also looks like a mint's market.

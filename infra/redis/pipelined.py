@@ -34,8 +34,7 @@ from redis.exceptions import (
 )
 
 from infra.backoff import Backoff
-from infra.redis.client import CONNECT_TIMEOUT_S, connect
-from infra.settings import Settings
+from infra.redis.node import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, connect_node
 
 MAX_IN_FLIGHT: Final = 100_000
 """Commands that were not answered yet; asks beyond are refused."""
@@ -49,11 +48,11 @@ log = structlog.get_logger(__name__)
 Command = tuple[Any, ...]
 
 
-class Pipelined:
-    """Asks over one connection of one event loop; it connects when it is first asked."""
+class PipelinedNode:
+    """One connection to one server."""
 
-    def __init__(self, settings: Settings, *, answer_timeout_s: float = 5.0) -> None:
-        pool = connect(settings).connection_pool
+    def __init__(self, url: str, *, answer_timeout_s: float = 5.0) -> None:
+        pool = connect_node(url, answer_timeout_s=ANSWER_TIMEOUT_S, retries=0).connection_pool
         # Never connected itself: it knows how to read an address, with all its options.
         self._address: Any = pool.make_connection()  # type: ignore[no-untyped-call]
         self._answer_timeout_s = answer_timeout_s
@@ -75,6 +74,17 @@ class Pipelined:
         if link is None or link.lost is not None:
             link = await self._connected()
         return await link.ask(commands)
+
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the answers to commands, refusals among them; raises RedisError without one."""
+        link = self._link
+        if link is None or link.lost is not None:
+            link = await self._connected()
+        return await link.ask(commands, with_refusals=True)
+
+    async def servers(self) -> Sequence[PipelinedNode]:
+        """Return this one."""
+        return [self]
 
     async def aclose(self) -> None:
         """Close the connection; what is in flight fails."""
@@ -151,12 +161,15 @@ class Pipelined:
 class _Ask:
     """Who waits for how many answers, and those that have come."""
 
-    __slots__ = ("answers", "count", "future", "since")
+    __slots__ = ("answers", "count", "future", "since", "with_refusals")
 
-    def __init__(self, future: asyncio.Future[list[Any]], count: int, since: float) -> None:
+    def __init__(
+        self, future: asyncio.Future[list[Any]], count: int, since: float, with_refusals: bool
+    ) -> None:
         self.future = future
         self.count = count
         self.since = since
+        self.with_refusals = with_refusals
         self.answers: list[Any] = []
 
 
@@ -179,8 +192,13 @@ class _Link(asyncio.Protocol):
         self._has_refusal = False  # among the answers to the first ask
         self._timer: asyncio.TimerHandle | None = None
 
-    def ask(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
-        """Send commands with all others of this turn; the future has their answers."""
+    def ask(
+        self, commands: Sequence[Command], *, with_refusals: bool = False
+    ) -> asyncio.Future[list[Any]]:
+        """Send commands with all others of this turn; the future has their answers.
+
+        A refusal is the future's error, unless it is asked for as an answer.
+        """
         loop = self._loop
         future: asyncio.Future[list[Any]] = loop.create_future()
         count = len(commands)
@@ -196,7 +214,7 @@ class _Link(asyncio.Protocol):
             self._unsent.append(b"".join([pack_command(each) for each in commands]))
             self._in_flight += count
             now = loop.time()
-            self._asks.append(_Ask(future, count, now))
+            self._asks.append(_Ask(future, count, now, with_refusals))
             if self._timer is None:
                 self._timer = loop.call_at(now + self._timeout_s, self._look)
             if not self._flushes:
@@ -256,10 +274,10 @@ class _Link(asyncio.Protocol):
         refusal = None
         if self._has_refusal:
             self._has_refusal = False
-            refusal = _first_refusal(ask.answers)
+            refusal = first_refusal(ask.answers)
         if ask.future.done():
             return
-        if refusal is None:
+        if refusal is None or ask.with_refusals:
             ask.future.set_result(ask.answers)
         else:
             ask.future.set_exception(refusal)
@@ -287,11 +305,12 @@ class _Link(asyncio.Protocol):
             self._timer = self._loop.call_at(until, self._look)
 
 
-def _first_refusal(answers: Sequence[Any]) -> ResponseError | None:
+def first_refusal(answers: Sequence[Any]) -> ResponseError | None:
+    """Return the first refusal among answers or within that of an EXEC."""
     for answer in answers:
         if isinstance(answer, ResponseError):
             return answer
-        if isinstance(answer, list) and (found := _first_refusal(answer)):
+        if isinstance(answer, list) and (found := first_refusal(answer)):
             return found
     return None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from clickhouse_connect.driver.client import Client
 
 from infra.clickhouse.client import connect
+from infra.redis.client import ask
 from infra.redis.client import connect as connect_redis
 from infra.settings import Settings
 from schemas import positions as forms
@@ -34,7 +35,7 @@ Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers 
 
 # What may differ between two computations of the same slots: it is of the writer, of the live
 # lane, which is told at least once, or of when the RPC was asked.
-_NOT_OF_THE_LOG: Final = ("wm:", "changed:", "live:", "price:", "metadata:")
+_NOT_OF_THE_LOG: Final = ("wm:", "changed:", "{live}:", "metadata:")
 _NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name,)
 _SCAN: Final = 2_000
 
@@ -142,7 +143,7 @@ async def _read_books(redis: Connection, stored: Stored) -> None:
     keys = await _keys(redis, redis_keys.LOTS)
     for start in range(0, len(keys), _SCAN):
         part = keys[start : start + _SCAN]
-        for key, data in zip(part, await redis.mget(part), strict=True):
+        for key, data in zip(part, await ask(redis, [("GET", key) for key in part]), strict=True):
             wallet, mint, number = (
                 _part(redis_keys.LOTS, key, p) for p in ("wallet", "mint", "chunk")
             )

@@ -26,7 +26,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from infra.redis.client import ANSWER_TIMEOUT_S
+from infra.redis.client import ANSWER_TIMEOUT_S, connection_to
 
 READ_BYTES: Final = 1 << 16
 Command = tuple[Any, ...]
@@ -100,10 +100,8 @@ async def commit(
     Where the new one is there already, our EXEC was executed and its answer lost: all is well.
     Raises Moved, Refused, and RedisError where it is not known whether it is there: call again.
     """
-    connection = await redis.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-    clean = False
     try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        async with connection_to(redis, key) as connection, asyncio.timeout(ANSWER_TIMEOUT_S):
             look = (("WATCH", key), ("HMGET", key, "slot", "offset", "time_ms"))
             _, values = await _exchange(connection, look)
             found = _watermark(values)
@@ -111,15 +109,10 @@ async def commit(
                 await _execute(connection, key, new, commands)
             else:
                 await _exchange(connection, (("UNWATCH",),))
-        clean = True
     except TimeoutError:
         raise RedisTimeoutError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
     except OSError as error:
         raise RedisConnectionError(str(error)) from None
-    finally:
-        if not clean:
-            await connection.disconnect(nowait=True)  # answers of ours may be on their way
-        await redis.connection_pool.release(connection)
     if found not in (believed, new):
         raise Moved(found)
 

@@ -49,6 +49,14 @@ def test_a_wrong_value_names_variable_value_and_what_is_accepted(
     assert accepted in str(raised.value)
 
 
+def test_a_cluster_has_one_database(monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis+cluster://a:6379/1")
+    with pytest.raises(SettingsError, match="a cluster has one database"):
+        load()
+    monkeypatch.setenv("REDIS_URL", "rediss+cluster://a:6379")
+    assert load().redis_url == "rediss+cluster://a:6379"
+
+
 def test_every_wrong_value_is_told_at_once(monkeypatch):
     monkeypatch.setenv("KAFKA_REPLICATION", "0")
     monkeypatch.setenv("LOG_FORMAT", "xml")

@@ -71,11 +71,11 @@ def test_every_stream_is_among_the_keys():
     keys = [key for key in vars(redis_keys).values() if isinstance(key, redis_keys.Key)]
     streams = {key.make(): key.owner for key in keys if key.type == "stream"}
     assert streams == {
-        "live:swaps": "live",
-        "live:creations": "live",
-        "live:prices": "live",
-        "live:status": "live",
-        "live:trending": "market",
+        "{live}:swaps": "live",
+        "{live}:creations": "live",
+        "{live}:prices": "live",
+        "{live}:status": "live",
+        "{live}:trending": "market",
     }
     assert [channel.stream for channel in channels.ALL] == list(streams)
 

@@ -211,7 +211,7 @@ async def _write(
     )
     price = _price(market.last_lamports, market.last_ms, market.last_slot, token["migrated_pool"])
     fields = [part for item in price.to_hash().items() for part in item]
-    key = PRICE.make(tag=tag, mint=mint)
+    key = PRICE.make(mint=mint)
     await write.hash(key, *fields, "closes", add_close(market.closes, price))
     await write.ranked(ACTIVE.make(tag=tag), market.last_ms, mint)
 

@@ -45,7 +45,7 @@ from schemas.events import Migration, Swap
 from schemas.money import WSOL
 from schemas.prices import LastPrice
 from schemas.proto import tape_pb2
-from schemas.redis_keys import PRICE, mint_tag
+from schemas.redis_keys import PRICE
 
 log = structlog.get_logger(__name__)
 
@@ -294,7 +294,7 @@ class Prices:
 
 
 def _key(mint: str) -> str:
-    return PRICE.make(tag=mint_tag(mint), mint=mint)
+    return PRICE.make(mint=mint)
 
 
 def _commands(key: str, state: MintState) -> Iterator[tuple[Any, ...]]:

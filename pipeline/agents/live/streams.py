@@ -1,7 +1,9 @@
 """The live streams and last prices in Redis: written in flushes, each event once, holes told.
 
 A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
-of the prices that changed; and the fence, the offset of the last batch of each partition. What
+of the prices that changed; and the fence, the offset of the last batch of each partition. All of
+it is under one hash tag, so that this holds in a cluster as well: divided, a crash between the two
+halves would leave a price that was never told, or one told that a snapshot does not have. What
 Redis has by its fence is not written again, so a restart or an answer that got lost repeats
 nothing. An offset that does not follow the fence is a hole, and the epoch changes with it, unless
 the log has nothing between: markers of transactions take offsets and are no batches. Prices
@@ -33,7 +35,7 @@ from pipeline.agents.live import metrics
 from pipeline.agents.live.receipt import Receipt
 from schemas import channels
 from schemas.channels import Channel, LiveEvent
-from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE, LIVE_PRICES_WRITTEN
+from schemas.redis_keys import LIVE_EPOCH, LIVE_FENCE, LIVE_FORMERLY, LIVE_PRICES_WRITTEN
 
 log = structlog.get_logger(__name__)
 
@@ -224,6 +226,10 @@ class LiveStreams:
         if epoch is None:
             self._hole = self._hole or NO_EPOCH
             self._founded = True
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for name in LIVE_FORMERLY:  # one by one: they are of no one tag
+                    pipeline.unlink(name)
+                await pipeline.execute()
         else:
             self._epoch = epoch.decode()
         for partition, ours in self._ours.items():

@@ -79,7 +79,7 @@ class Tokens:
         token.launchpad = token.launchpad.with_creation(creation.platform)
         if creation.symbol:
             token.symbol, token.ask_at_s = creation.symbol, math.inf
-        key = PRICE.make(tag=mint_tag(creation.mint), mint=creation.mint)
+        key = PRICE.make(mint=creation.mint)
         self._streams.state(f"{key} token", partial(_commands, key, creation))
 
     def migrated(self, migration: tape_pb2.Migration) -> None:
@@ -104,7 +104,7 @@ class Tokens:
         for mint in tokens:
             names = {"tag": mint_tag(mint), "mint": mint}
             commands += [
-                ("HMGET", PRICE.make(**names), "symbol", "platform"),
+                ("HMGET", PRICE.make(mint=mint), "symbol", "platform"),
                 ("HGET", MARKET.make(**names), "token"),
                 ("GET", METADATA.make(**names)),
             ]

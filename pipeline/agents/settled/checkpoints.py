@@ -27,7 +27,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from infra.clickhouse.client import ClickHouseError
-from infra.redis.client import RedisError
+from infra.redis.client import RedisError, ask
 from pipeline.agents import metrics
 from pipeline.agents.settled.changes import ALL_TRACKED, parse
 from pipeline.agents.settled.checkpoint_rows import Rows
@@ -90,12 +90,16 @@ class Checkpoints:
                     f"{f' up to slot {slot} at least' if slot else ''}: run `soltape rebuild "
                     f"{self._group}`, which fills Redis from ClickHouse and the log"
                 )
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hset(work.key, "begun", time.time_ns() // 1_000_000)
-                pipe.sadd(work.changed_key, ALL_TRACKED)
-                await pipe.execute()
+            begun = [
+                ("MULTI",),
+                ("HSET", work.key, "begun", time.time_ns() // 1_000_000),
+                ("SADD", work.changed_key, ALL_TRACKED),
+                ("EXEC",),
+            ]
+            await ask(self._redis, begun)
             with suppress(ResponseError):  # before Redis 7.2
-                await self._redis.execute_command("WAITAOF", 1, 0, ON_DISK_MS)  # type: ignore[no-untyped-call]
+                # It waits for the writes of its own connection: these are written again.
+                await ask(self._redis, [*begun[1:3], ("WAITAOF", 1, 0, ON_DISK_MS)])
         row = (self._group, partition, b"", "begun", b"", b"", 0, 0)
         await self._clickhouse.insert(BOOK_CHECKPOINTS.name, [row], uuid.uuid4().hex)
 

@@ -20,7 +20,7 @@ from infra.local.process import NotReady, free_port
 from infra.redis import client as redis_client
 from infra.redis import pipelined
 from infra.redis.embedded import valkey
-from infra.redis.pipelined import Pipelined
+from infra.redis.pipelined import PipelinedNode
 from infra.settings import Settings
 from tests.support.exploring import SLOW, examples
 from tests.support.systems import Mortal
@@ -54,7 +54,7 @@ async def own(tmp_path):
 
 @asynccontextmanager
 async def connected(url, **options):
-    connection = Pipelined(Settings(_env_file=None, redis_url=url), **options)
+    connection = PipelinedNode(url, **options)
     try:
         yield connection
     finally:

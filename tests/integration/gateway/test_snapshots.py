@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from infra.redis.asks import Pipelined, connect_pipelined
 from infra.redis.client import connect
-from infra.redis.pipelined import Pipelined
 from infra.settings import Settings
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
@@ -26,13 +26,21 @@ from schemas.solana import base58
 from stream_gateway import snapshots
 from stream_gateway.snapshots import NOTHING_YET, Snapshot, Snapshots
 from stream_gateway.vocabulary import Vocabulary
+from tests.support.redis_cluster import running_cluster
 from tests.support.systems import running_valkey
 
 
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    with running_valkey(tmp_path_factory.mktemp("snapshots")) as port:
-        yield Settings(_env_file=None, redis_url=f"redis://127.0.0.1:{port}/0")
+@pytest.fixture(scope="module", params=["server", "cluster"])
+def settings(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("snapshots")
+    if request.param == "cluster":
+        with running_cluster(folder) as cluster:
+            yield Settings(_env_file=None, redis_url=cluster.url)
+    else:
+        with running_valkey(folder) as port:
+            yield Settings(_env_file=None, redis_url=f"redis://127.0.0.1:{port}/0")
 
 
 @pytest.fixture
@@ -45,7 +53,7 @@ async def redis(settings: Settings) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 async def pipelined(settings: Settings, redis: Redis) -> AsyncIterator[Pipelined]:
-    client = Pipelined(settings)
+    client = connect_pipelined(settings)
     yield client
     await client.aclose()
 

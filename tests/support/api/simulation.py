@@ -1,7 +1,9 @@
 """A short market through the whole pipeline into real stores, once for all test processes.
 
-Broker, stores, chain, ingest and agents are processes, as `soltape chaos` runs them. When all that
-was confirmed is in the stores, everything but the stores ends: what is asked then stands still.
+Broker, stores, chain, ingest and agents are processes, as `soltape chaos` runs them; Redis is a
+cluster of three nodes, and while the market runs some slots move from one of them to another. When
+all that was confirmed is in the stores, everything but the stores ends: what is asked then stands
+still.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from redis.crc import key_slot
 
 from infra.clickhouse.client import connect
 from infra.settings import Settings
 from pipeline.chaos.fleet import Chain, Fleet, plan
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
+from schemas.redis_keys import LIVE_FENCE, tag_of_mints, tag_of_wallets
+from tests.support.redis_cluster import ValkeyCluster, running_cluster
 
 SEED = 2026
 RATE = 100.0  # transactions a second
@@ -51,6 +57,7 @@ class Shared:
         self._note = folder / "run.json"
         self._runner: asyncio.Runner | None = None  # of the one who runs it
         self._fleet: Fleet | None = None
+        self._stack = ExitStack()
 
     @contextmanager
     def used(self) -> Iterator[Simulation]:
@@ -59,7 +66,8 @@ class Shared:
             with locked(self._folder / "begin.lock"):
                 if not self._note.exists():
                     self._runner = asyncio.Runner()
-                    self._fleet, told = self._runner.run(run(self._folder / "data"))
+                    cluster = self._stack.enter_context(running_cluster(self._folder / "valkeys"))
+                    self._fleet, told = self._runner.run(run(self._folder / "data", cluster))
                     self._note.write_text(json.dumps(told))
                 found = told_by(json.loads(self._note.read_text()))
                 fcntl.flock(users, fcntl.LOCK_SH)
@@ -73,6 +81,7 @@ class Shared:
             self._note.unlink()
             self._runner.run(self._fleet.close())
             self._runner.close()
+            self._stack.close()
             shutil.rmtree(self._folder / "data", ignore_errors=True)
 
 
@@ -115,14 +124,20 @@ def told_by(note: dict[str, str | int]) -> Simulation:
     )
 
 
-async def run(data: Path) -> tuple[Fleet, dict[str, str | int]]:
-    """Run the market to its end; the stores go on in the fleet that is returned."""
+async def run(data: Path, cluster: ValkeyCluster) -> tuple[Fleet, dict[str, str | int]]:
+    """Run the market to its end; ClickHouse goes on in the fleet that is returned."""
     planned = plan(data, Chain(SEED, RATE, RUN_S / 60), "embedded")
+    planned.settings = planned.settings.model_copy(update={"redis_url": cluster.url})
+    for name, process in planned.processes.items():
+        env = {**process.env, "REDIS_URL": cluster.url}
+        planned.processes[name] = replace(process, env=env)
     fleet, watch = Fleet(planned), Watch(planned)
     try:
-        await fleet.start("kafka", "clickhouse", "redis")
+        await fleet.start("kafka", "clickhouse")
         await fleet.start(*planned.workers, "ingest", "chain")
-        await asyncio.sleep(RUN_S)
+        await asyncio.sleep(RUN_S / 2)
+        await asyncio.to_thread(move_slots, cluster)
+        await asyncio.sleep(RUN_S / 2)
         last = await calm(fleet, watch)
         await fleet.end(*planned.workers, "kafka")
         assert not fleet.crashes, fleet.crashes
@@ -138,6 +153,16 @@ async def run(data: Path) -> tuple[Fleet, dict[str, str | int]]:
         "first_slot": first_stored(planned.settings),
         "last_slot": last,
     }
+
+
+def move_slots(cluster: ValkeyCluster) -> None:
+    """Move the slots of the live streams, and of a partition of each kind, with all they hold."""
+    for key in (LIVE_FENCE.make(), tag_of_mints(3), tag_of_wallets(5)):
+        slot = key_slot(key.encode())
+        source, target = cluster.begin_move(slot)
+        while cluster.move_keys(slot, source, target, most=50):
+            pass
+        cluster.end_move(slot, target)
 
 
 async def calm(fleet: Fleet, watch: Watch) -> int:

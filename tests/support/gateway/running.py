@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed
 from api.access import register
 from api.access.keys import Record, new, parse
 from infra.local.process import free_port
+from infra.redis.nodes import is_cluster, node_url
 from infra.settings import Settings
 from schemas import channels
 from schemas.channels import Channel, LiveEvent
@@ -41,7 +42,8 @@ class Gateway:
         self.port = settings.gateway_port
         self._environment = environment
         self.child: subprocess.Popen[bytes] | None = None
-        self.redis: sync_redis.Redis = sync_redis.Redis.from_url(settings.redis_url)
+        make: Any = sync_redis.RedisCluster if is_cluster(settings.redis_url) else sync_redis.Redis
+        self.redis: sync_redis.Redis = make.from_url(node_url(settings.redis_url))
 
     @property
     def url(self) -> str:
@@ -127,13 +129,17 @@ def swap(
 
 
 @contextmanager
-def running_gateway(folder: Path, redis_port: int, **given: Any) -> Iterator[Gateway]:
-    """Run a gateway with settings of one's own."""
+def running_gateway(folder: Path, redis: int | str, **given: Any) -> Iterator[Gateway]:
+    """Run a gateway with settings of one's own, on a server by its port, or a cluster by its URL.
+
+    Keys are in the server's database 1.
+    """
+    is_port = isinstance(redis, int)
     settings = Settings(
         _env_file=None,
         soltape_data=folder,
-        redis_url=f"redis://127.0.0.1:{redis_port}/0",
-        access_redis_url=f"redis://127.0.0.1:{redis_port}/1",
+        redis_url=f"redis://127.0.0.1:{redis}/0" if is_port else redis,
+        access_redis_url=f"redis://127.0.0.1:{redis}/1" if is_port else redis,
         gateway_port=free_port(),
         metrics_port_gateway=free_port(),
         **given,

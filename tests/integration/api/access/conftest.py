@@ -11,7 +11,7 @@ from api.access import charge, register
 from api.access.charge import Charges
 from api.access.keys import Record, new, parse
 from api.access.script import Asks, Script
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined
 from infra.settings import Settings
 from tests.support.systems import running_valkey
 

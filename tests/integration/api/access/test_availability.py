@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from api.system.availability import AvailabilityWatch
-from infra.redis.pipelined import Pipelined
+from infra.redis.asks import Pipelined
 from schemas.redis_keys import MONTH_FAILED_MINUTES, MONTH_MINUTES, tag_of_month
 
 
