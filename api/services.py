@@ -26,7 +26,7 @@ class Services:
         self.wallets = WalletService(self.stores, reader, gaps)
         self.tokens = TokenService(self.stores, reader, gaps)
         self.history = HistoryService(self.stores, reader, gaps)
-        self.system = SystemService(self.stores)
+        self.system = SystemService(settings, self.stores)
 
     async def close(self) -> None:
         """Close the connections to the stores."""

@@ -215,6 +215,17 @@ class Settings(BaseSettings):
         32, ge=1, le=10_000, description="live frames held in memory while Redis is away"
     )
 
+    # Health: from where on a store that fills up makes /api/health say `degraded`.
+    health_redis_used_pct: float = Field(
+        80, gt=0, le=100, description="share of maxmemory, in percent, that is too much"
+    )
+    health_clickhouse_parts: int = Field(
+        500, ge=1, le=100_000, description="active parts in one partition of a table: too many"
+    )
+    health_disk_free_pct: float = Field(
+        10, ge=0, le=100, description="free share of a store's disk, in percent, that is too little"
+    )
+
     # Both doors.
     allowed_hosts: HostNames = Field(
         "", description="names that the API and the gateway are reached by, with commas between"

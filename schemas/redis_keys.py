@@ -160,6 +160,14 @@ CHAIN: Final = Key(
     "genesis hash of the chain that the live streams are of, as ingest asked for it: "
     "`schemas.solana.networks`; no key while it is unknown",
 )
+BROKER_DISK: Final = Key(
+    "live:broker_disk",
+    "string",
+    "live",
+    60,
+    "JSON of what the brokers said last: log_bytes; disk_free_bytes and disk_total_bytes of the "
+    "volume with the smallest free share, null where they are not known",
+)
 
 LIVE_FORMERLY: Final = tuple(
     f"live:{name}"

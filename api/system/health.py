@@ -15,6 +15,8 @@ from api.http.errors import Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores, unavailable
 from api.system.availability import AvailabilityWatch
+from api.system.capacity import Judge, of_info, show
+from api.system.capacity_answers import Capacity
 from api.system.health_answers import (
     Chain,
     Dependencies,
@@ -26,8 +28,9 @@ from api.system.health_answers import (
     Pipeline,
 )
 from infra.clickhouse.sql import load
+from infra.settings import Settings
 from schemas import channels
-from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import BROKER_DISK, CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.solana.networks import network_of
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
@@ -45,14 +48,17 @@ _T = TypeVar("_T")
 _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
 
 _GAPS: Final = load(__package__, "gaps")
+_CAPACITY: Final = load(__package__, "capacity")
 _MINTS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
 _TAGS: Final = {
     "pnl": tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions))),
     "market": _MINTS,
     "store": _MINTS,
 }
+_INFO: Final = ("INFO", "server", "memory")
 _COMMANDS: Final[list[tuple[Any, ...]]] = [
-    ("INFO", "server"),
+    _INFO,
+    ("GET", BROKER_DISK.make()),
     ("GET", CHAIN.make()),
     ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
     *(
@@ -66,7 +72,8 @@ _COMMANDS: Final[list[tuple[Any, ...]]] = [
 class HealthReader:
     """Looks at the stores. A look is kept for a second and shared: asking often costs nothing."""
 
-    def __init__(self, stores: Stores, availability: AvailabilityWatch) -> None:
+    def __init__(self, settings: Settings, stores: Stores, availability: AvailabilityWatch) -> None:
+        self._judge = Judge(settings)
         self._stores = stores
         self._availability = availability
         self._look = SharedReading(self._examine, KEEP_S)
@@ -76,20 +83,32 @@ class HealthReader:
         return await self._look.get()
 
     async def _examine(self) -> Health:
-        (redis, facts), (clickhouse, gaps), (keys, _) = await asyncio.gather(
+        (redis, facts), (clickhouse, gaps), (keys, info), (_, room) = await asyncio.gather(
             _ask("redis", self._redis),
             _ask("clickhouse", self._clickhouse),
             _ask(STORE, self._keys),
+            _ask("clickhouse", self._room),
         )
         now_ms = time.time_ns() // 1_000_000
+        judge = self._judge
+        capacity: Capacity = {
+            "redis": None if facts is None else judge.memory(facts[0]),
+            "keys": None if info is None else judge.memory(info),
+            "clickhouse": None if room is None else judge.clickhouse(room),
+            "broker": None if facts is None else judge.broker(facts[1]),
+        }
+        show(capacity)
         chain, pipeline = _UNKNOWN_CHAIN, None
+        is_one_redis = False
         if facts is not None:
-            genesis_hash, *positions = facts
+            redis_info, _, genesis_hash, *positions = facts
             chain, pipeline = _chain(genesis_hash), _pipeline(positions, now_ms)
+            is_one_redis = info is not None and _run_id(info) == _run_id(redis_info)
         stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
         away = [f"{name} {why}" for name, why in lacking(stores).items()]
         late = list(_late(pipeline)) if pipeline else []
         late += list(_wrong(gaps)) if gaps else []
+        late += judge.reasons(capacity, is_one_redis=is_one_redis)
         return {
             "status": "unavailable" if away else "degraded" if late else "ok",
             "timestamp": now_ms,
@@ -97,21 +116,26 @@ class HealthReader:
             "reasons": away + late,
             "dependencies": stores,
             "pipeline": pipeline,
+            "capacity": capacity,
             "availability": self._availability.last,
             "gaps": gaps,
             "versions": {"soltape": version("soltape")},
         }
 
     async def _redis(self) -> tuple[str, list[Any]]:
-        info, *answers = await self._stores.ask(_COMMANDS)
-        return _name(info), answers
+        answers = await self._stores.ask(_COMMANDS)
+        return _name(answers[0]), answers
 
-    async def _keys(self) -> tuple[str, None]:
+    async def _keys(self) -> tuple[str, bytes]:
         try:
-            [info] = await self._stores.access.ask([("INFO", "server")])
+            [info] = await self._stores.access.ask([_INFO])
         except (RedisError, OSError) as error:
             raise unavailable(STORE, error) from None
-        return _name(info), None
+        return _name(info), info
+
+    async def _room(self) -> tuple[str, dict[str, Any]]:
+        [row] = await self._stores.query(_CAPACITY, {})
+        return "", row
 
     async def _clickhouse(self) -> tuple[str, Gaps]:
         [row] = await self._stores.query(_GAPS, {"most": MOST_GAPS})
@@ -159,10 +183,15 @@ def lacking(stores: Dependencies) -> dict[str, str]:
 
 
 def _name(info: bytes) -> str:
-    lines = dict(line.partition(":")[::2] for line in info.decode().splitlines())
-    if valkey := lines.get("valkey_version"):
+    facts = of_info(info)
+    if valkey := facts.get("valkey_version"):
         return f"Valkey {valkey}"
-    return f"Redis {lines.get('redis_version', '')}"
+    return f"Redis {facts.get('redis_version', '')}"
+
+
+def _run_id(info: bytes) -> str | None:
+    """Return what identifies a running server."""
+    return of_info(info).get("run_id")
 
 
 async def _ask(

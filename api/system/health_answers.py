@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from api.system.capacity_answers import Capacity
 from schemas.solana.networks import Network
 
 
@@ -180,6 +181,7 @@ class Health(TypedDict):
     ]
     dependencies: NotRequired[Dependencies]
     pipeline: NotRequired[Annotated[Pipeline | None, Field(description="null without Redis")]]
+    capacity: NotRequired[Capacity]
     availability: NotRequired[
         Annotated[Availability | None, Field(description="null before the first look of a process")]
     ]

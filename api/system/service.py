@@ -11,16 +11,17 @@ from api.system.health import HealthReader
 from api.system.health_answers import Health
 from api.system.tape import SystemReader
 from api.system.usage import read_usage
+from infra.settings import Settings
 
 
 class SystemService:
     """Answers about the process, the tape and a key."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, settings: Settings, stores: Stores) -> None:
         self._stores = stores
         self._reads = SingleFlight()
         self.availability = AvailabilityWatch(stores.access)
-        self._health = HealthReader(stores, self.availability)
+        self._health = HealthReader(settings, stores, self.availability)
         self._tape = SystemReader(stores)
 
     async def health(self) -> Health:

@@ -124,15 +124,15 @@ def wait_ready(role: Role, ready: Callable[[], Awaitable[None]]) -> None:
     wait_until(serves, (role,))
 
 
-def wait_until(done: Callable[[], bool], roles: Sequence[Role]) -> None:
+def wait_until(done: Callable[[], bool], roles: Sequence[Role], within_s: float = READY_S) -> None:
     """Wait for something that the roles bring about; raises BenchFailed if one of them ends."""
-    deadline = time.monotonic() + READY_S
+    deadline = time.monotonic() + within_s
     while not done():
         for each in roles:
             each.check()
         if time.monotonic() > deadline:
             said = roles[-1].log.read_text(errors="replace")[-600:]
-            raise BenchFailed(f"{roles[-1].name} was not ready within {READY_S:.0f} s: {said}")
+            raise BenchFailed(f"{roles[-1].name} was not ready within {within_s:.0f} s: {said}")
         time.sleep(0.2)
 
 

@@ -75,6 +75,9 @@ def server_statements(settings: Settings) -> list[str]:
         f"ALTER QUOTA {role} KEYED BY user_name FOR INTERVAL 1 minute MAX {quota} TO {role}",
         f"ALTER ROLE {role} SETTINGS readonly = 2, {limits}",
         f"GRANT SELECT ON {settings.clickhouse_database}.* TO {role}",
+        # How full the server is, for the API's health: of parts it sees those of our tables.
+        f"GRANT SELECT ON system.parts TO {role}",
+        f"GRANT SELECT(name, free_space, total_space) ON system.disks TO {role}",
         f"CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH sha256_password BY %(password)s",
         f"ALTER USER {user} IDENTIFIED WITH sha256_password BY %(password)s",
         f"GRANT {role} TO {user}",

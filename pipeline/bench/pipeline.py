@@ -61,15 +61,15 @@ class Outcome:
     def keeps_up(self) -> bool:
         """Whether the rate arrived, and the lag stayed under the limit but for a look in 100."""
         arrived = self.swaps_per_second >= ARRIVES * self.rate
-        return arrived and _quantile(self.lags_slots, 0.99) < LAG_SLOTS
+        return arrived and quantile(self.lags_slots, 0.99) < LAG_SLOTS
 
     def figures(self) -> dict[str, Any]:
         """Return it for the JSON line."""
         return {
             "rate": self.rate,
             "swaps_per_s": round(self.swaps_per_second),
-            "lag_slots_p50": _quantile(self.lags_slots, 0.5),
-            "lag_slots_p99": _quantile(self.lags_slots, 0.99),
+            "lag_slots_p50": quantile(self.lags_slots, 0.5),
+            "lag_slots_p99": quantile(self.lags_slots, 0.99),
             "lag_slots_max": max(self.lags_slots),
             "cores": {name: round(cores, 2) for name, cores in self.cores.items()},
             "redis_bytes": self.redis_bytes,
@@ -83,14 +83,14 @@ def hold(rate: float, seconds: float, folder: Path) -> Outcome:
         addresses = running.addresses(folder)
         url = f"http://127.0.0.1:{addresses['METRICS_PORT_INGEST']}/metrics"
         store = redis.Redis.from_url(addresses["REDIS_URL"])
-        wait_until(lambda: _lag(store, url) is not None, (up,))
+        wait_until(lambda: lag_slots(store, url) is not None, (up,))
         time.sleep(WARM_UP_S)
         outcome = Outcome(rate, 0.0, [])
         swaps, cpu, began = _swaps(url), _cpu(up), time.monotonic()
         told = began
         while (now := time.monotonic()) - began < seconds:
             up.check()
-            lag, slowest = _lag(store, url) or (10**6, "Redis")
+            lag, slowest = lag_slots(store, url) or (10**6, "Redis")
             outcome.lags_slots.append(lag)
             if now - told > 5 or lag >= LAG_SLOTS:
                 told = now
@@ -108,7 +108,7 @@ def hold(rate: float, seconds: float, folder: Path) -> Outcome:
     return outcome
 
 
-def _lag(store: redis.Redis, url: str) -> tuple[int, str] | None:
+def lag_slots(store: redis.Redis, url: str) -> tuple[int, str] | None:
     """Return how far the lowest watermark is behind what ingest has published, and whose it is."""
     try:
         with store.pipeline(transaction=False) as asked:
@@ -142,7 +142,8 @@ def _cpu(up: Role) -> dict[str, float]:
     return spent
 
 
-def _quantile(values: list[int], share: float) -> int:
+def quantile(values: list[int], share: float) -> int:
+    """Return the value that a share of all does not exceed."""
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
@@ -186,5 +187,5 @@ def pipeline(quick: bool, rate: float, seconds: float, step_seconds: float) -> N
     if not held.keeps_up:
         raise BenchFailed(
             f"behind at {rate:.0f} swaps/s: {held.swaps_per_second:.0f} arrived, "
-            f"lag p99 {_quantile(held.lags_slots, 0.99)} slots"
+            f"lag p99 {quantile(held.lags_slots, 0.99)} slots"
         )

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from infra.kafka.broker import frames
 from infra.kafka.broker.answers import Client, answer, build, response_module
 from infra.kafka.broker.batch import CorruptBatch, split
+from infra.kafka.broker.disk_api import DiskApi
 from infra.kafka.broker.group_api import GroupApi
 from infra.kafka.broker.groups import Groups
 from infra.kafka.broker.log import OldEpoch, OutOfOrderSequence, OutOfRange
@@ -27,7 +28,7 @@ FETCH: Final = 1
 API_VERSIONS: Final = 18
 
 # Request key -> versions. The highest is where the next one would need what we have not:
-# topic ids, fetch sessions, flexible headers.
+# topic ids, fetch sessions.
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     PRODUCE: (3, 8),
     FETCH: (4, 11),
@@ -51,6 +52,7 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     24: (0, 2),  # AddPartitionsToTxn
     26: (0, 2),  # EndTxn
     32: (1, 3),  # DescribeConfigs
+    35: (1, 4),  # DescribeLogDirs
     AUTHENTICATE: (0, 1),
 }
 
@@ -81,6 +83,7 @@ class Broker:
             26: self._end_transaction,
             32: self._describe_configs,
             **GroupApi(self.groups, store, self._node).handlers,
+            **DiskApi(store).handlers,
         }
 
     async def handle(self, api_key: int, request: Any, client: Client) -> Any:

@@ -182,7 +182,8 @@ def _request_schema(api_key: int, version: int) -> Any:
 
 
 def _write(entity: Any) -> bytes:
-    """Serialize an answer; ApiVersions' header has no tagged fields, and no other is flexible."""
-    out = io.BytesIO()
+    """Serialize an answer, and before it the tagged fields of a flexible header: none."""
+    out = io.BytesIO(b"\0" if entity.__header_schema__.__flexible__ else b"")
+    out.seek(0, io.SEEK_END)
     entity_writer(type(entity))(out, entity)
     return out.getvalue()

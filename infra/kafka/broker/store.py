@@ -35,7 +35,7 @@ class Store:
 
     def __init__(self, folder: Path, max_partition_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self._max_partition_bytes = max_partition_bytes
         self.shapes: dict[str, Shape] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
@@ -61,7 +61,7 @@ class Store:
         shape = self.shapes.pop(name)
         for partition in range(shape.partitions):
             self.logs.pop((name, partition)).delete()
-        (self._folder / name).rmdir()
+        (self.folder / name).rmdir()
         self._save_topics()
 
     def retain(self, now_ms: int) -> None:
@@ -101,11 +101,11 @@ class Store:
     def _open(self, name: str, shape: Shape) -> None:
         self.shapes[name] = shape
         for partition in range(shape.partitions):
-            self.logs[name, partition] = PartitionLog(self._folder / name / str(partition))
+            self.logs[name, partition] = PartitionLog(self.folder / name / str(partition))
 
     def _save_topics(self) -> None:
         shapes = {name: asdict(shape) for name, shape in self.shapes.items()}
-        self._replace(self._folder / "topics.json", orjson.dumps(shapes))
+        self._replace(self.folder / "topics.json", orjson.dumps(shapes))
 
     def _recover_commits(self) -> None:
         """Read the commits; the last one of a partition wins."""

@@ -24,7 +24,7 @@ from infra.kafka.topics import has_none_between
 from infra.redis.client import connect
 from pipeline.agents import metrics
 from pipeline.agents.context import Context
-from pipeline.agents.live import chain, vocabulary
+from pipeline.agents.live import broker_disk, chain, vocabulary
 from pipeline.agents.live import metrics as live_metrics
 from pipeline.agents.live.prices import Prices
 from pipeline.agents.live.receipt import Receipt
@@ -146,6 +146,7 @@ def attach(app: faust.App, context: Context) -> None:
     app.task(live.publish_prices)
     app.task(live.tell_vocabulary)
     app.task(live.name_chain)
+    app.task(live.know_broker_disk)
 
 
 class Live:
@@ -214,6 +215,10 @@ class Live:
     async def name_chain(self) -> None:
         """Keep in Redis which chain the last batch was of, until cancelled."""
         await chain.keep_named(self._redis, lambda: self._genesis_hash)
+
+    async def know_broker_disk(self) -> None:
+        """Keep in Redis what the brokers' logs take, until cancelled."""
+        await broker_disk.keep_known(self._settings, self._redis)
 
     async def settle(self) -> None:
         """Begin no other message, and have out what waits: prices of the last 100 ms, frames."""

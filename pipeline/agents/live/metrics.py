@@ -30,3 +30,13 @@ REDIS_AWAY: Final = Gauge(
     "soltape_live_redis_away", "1 while Redis is away: frames and last prices wait in memory."
 )
 HELD_BYTES: Final = Gauge("soltape_live_held_bytes", "Frames that wait to be written to Redis.")
+BROKER_LOG_BYTES: Final = Gauge(
+    "soltape_live_broker_log_bytes",
+    "What a topic takes on the brokers, all replicas. None while they do not answer.",
+    ["topic"],
+)
+BROKER_DISK_BYTES: Final = Gauge(
+    "soltape_live_broker_disk_bytes",
+    "The brokers' volume with the smallest free share, `of` free or total.",
+    ["of"],
+)

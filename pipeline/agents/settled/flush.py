@@ -1,6 +1,8 @@
 """What partitions have changed goes to the stores: ClickHouse first, then Redis.
 
-The rows of all partitions go together, an insert a table. The watermark of a partition passes a
+The rows of all partitions go together, an insert a table. A process with fewer partitions flushes
+less often, so that ClickHouse has as many inserts to merge whether one process has all partitions
+or several share them. The watermark of a partition passes a
 slot in the same transaction as its state, after its rows. A process that dies in between writes
 the rows again, which is harmless, and nothing else.
 """
@@ -27,7 +29,8 @@ from pipeline.sinks.redis import Moved, transient
 
 log = structlog.get_logger(__name__)
 
-EVERY_S: Final = 0.3
+EVERY_S: Final = 0.3  # with all partitions
+LONGEST_S: Final = 1.2  # with few: three slots, so that the stores stay less than five behind
 NAMES_AT_ONCE: Final = 1_000  # of a command: a script may pass no more than some thousands
 ENOUGH_EVENTS: Final = 20_000  # then without waiting
 
@@ -43,23 +46,26 @@ class Flush:
         redis: Redis,
         clickhouse: ClickHouseSink,
         works: Callable[[], Iterable[PartitionWork]],
+        partitions: int,
     ) -> None:
+        """`works` returns the partitions of this process, of `partitions` there are."""
         self.lock = asyncio.Lock()
         """Held while a flush is under way."""
         self._group = group
         self._redis = redis
         self._clickhouse = clickhouse
         self._works = works
+        self._partitions = partitions
         # A token names one attempt's bytes: another process may cut the same slots otherwise.
         self._process = uuid.uuid4().hex
         self._number = 0
         self._held = 0
 
     async def run(self) -> None:
-        """Flush every 0.3 s, or at once when enough waits. Raises RowsRefused, Refused."""
+        """Flush at our pace, or at once when enough waits. Raises RowsRefused, Refused."""
         while True:
-            due_at = time.monotonic() + EVERY_S
-            while time.monotonic() < due_at and self._waiting_events < ENOUGH_EVENTS:  # noqa: ASYNC110
+            began = time.monotonic()
+            while not self._is_due(began):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             await self.once()
 
@@ -75,6 +81,10 @@ class Flush:
             await self._insert(taken)
             await asyncio.gather(*(self._commit(one) for one in taken))
             metrics.FLUSH_MS.labels(self._group).observe((time.monotonic() - began) * 1000)
+
+    def _is_due(self, last_s: float) -> bool:
+        pause = pause_s(len(list(self._works())), self._partitions)
+        return time.monotonic() >= last_s + pause or self._waiting_events >= ENOUGH_EVENTS
 
     @property
     def _waiting_events(self) -> int:
@@ -177,6 +187,11 @@ class Flush:
             log.warning("Redis does not answer: holding", group=self._group, reason=reason)
         elif not self._held:
             log.info("Redis answers again", group=self._group)
+
+
+def pause_s(held: int, partitions: int) -> float:
+    """Return the seconds between flushes of a process that holds some of the partitions."""
+    return min(EVERY_S * partitions / max(held, 1), LONGEST_S)
 
 
 def _tracked(

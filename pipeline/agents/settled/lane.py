@@ -89,7 +89,11 @@ class Lane:
         self._attending: dict[int, asyncio.Task[None]] = {}
         self._bad_slots: set[tuple[int, int]] = set()  # partition, slot: not tried again
         self._flush = Flush(
-            group, context.redis, context.clickhouse, lambda: list(self._works.values())
+            group,
+            context.redis,
+            context.clickhouse,
+            lambda: list(self._works.values()),
+            topic.partitions,
         )
         self._checkpoints = Checkpoints(
             group,

@@ -35,7 +35,9 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
 
     def start(**changed: object) -> AbstractContextManager[Served]:
         folder = tmp_path_factory.mktemp("api")
-        return served(stores.model_copy(update={"api_timeout_s": PATIENT_S, **changed}), folder)
+        # How full the disk of this machine is, is not what is tested.
+        usual = {"api_timeout_s": PATIENT_S, "health_disk_free_pct": 0.0}
+        return served(stores.model_copy(update={**usual, **changed}), folder)
 
     return start
 

@@ -56,7 +56,7 @@ class Books:
             None,
             None,
         )
-        self.flush = Flush(GROUP, self.redis, self.sink, lambda: [self.work])
+        self.flush = Flush(GROUP, self.redis, self.sink, lambda: [self.work], 1)
         self.checkpoints = Checkpoints(
             GROUP,
             self.redis,
