@@ -7,12 +7,14 @@ size, how many at once, problems), `access.gate` (key, rate, credits), the route
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
+import structlog
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
@@ -33,7 +35,10 @@ from api.tokens import routes as tokens
 from api.wallets import routes as wallets
 from infra.hosts import Hosts
 from infra.proxies import Proxies
+from infra.redis import partitions
 from infra.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 # Paths with fixed words come before those with an address in the same place.
 ROUTERS = (system.router, tokens.router, history.router, wallets.router)
@@ -53,6 +58,15 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
+async def _end_if_raised(services: Services) -> None:
+    """End this process in order once the books have another count of partitions."""
+    try:
+        await partitions.watch(services.stores.redis.ask)
+    except partitions.PartitionsWrong as error:
+        log.error("stopping", cause=type(error).__name__, detail=str(error))
+        signal.raise_signal(signal.SIGTERM)
+
+
 def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     """Return the application; it connects when it is first asked, and closes with the server.
 
@@ -66,11 +80,14 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(services.system.watch_availability())
+        watching = [
+            asyncio.create_task(services.system.watch_availability()),
+            asyncio.create_task(_end_if_raised(services)),
+        ]
         yield
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         access_log.flush()
         await charges.aclose()
         await services.close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,6 +14,8 @@ from redis.exceptions import RedisError
 
 from api.access import demo, register
 from api.server import serve
+from infra.redis import partitions
+from infra.redis.client import ask, connect
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging
 
@@ -47,8 +52,22 @@ def api(demo_key: Path | None) -> None:
     """
     settings = load()
     configure_logging(settings, "api")
+    try:
+        asyncio.run(_require_partitions(settings))
+    except partitions.PartitionsWrong as error:
+        log.error("not started", cause=type(error).__name__, detail=str(error))
+        sys.exit(1)
     text = asyncio.run(_leave_key(settings, demo_key)) if demo_key is not None else None
     serve(settings, text)
+
+
+async def _require_partitions(settings: Settings) -> None:
+    redis = connect(settings, retries=0)
+    try:
+        with suppress(RedisError, OSError, TimeoutError):  # served all the same, without answers
+            await partitions.require(partial(ask, redis))
+    finally:
+        await redis.aclose()
 
 
 async def _leave_key(settings: Settings, file: Path) -> str | None:

@@ -18,9 +18,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.credentials import HIDDEN, hide
 from infra.local.running import addresses
+from schemas.topics import FEWEST_SETTLED, SETTLED_COUNTS, use_settled_partitions
 
 LOOPBACK: Final = "127.0.0.1"
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
+
+
+def _check_partitions(count: int) -> int:
+    if count not in SETTLED_COUNTS:
+        raise ValueError(f"one of {', '.join(map(str, SETTLED_COUNTS))} is expected")
+    return count
+
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -99,6 +107,7 @@ HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
 RedisUrl = Annotated[str, AfterValidator(_check_redis)]
+SettledPartitions = Annotated[int, AfterValidator(_check_partitions)]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
 Networks = Annotated[str, AfterValidator(_check_networks)]
 HostNames = Annotated[str, AfterValidator(_check_hosts)]
@@ -173,6 +182,11 @@ class Settings(BaseSettings):
     )
     kafka_session_timeout_s: float = Field(
         6.0, ge=1, le=300, description="silence after which a consumer is given up"
+    )
+
+    settled_partitions: SettledPartitions = Field(
+        FEWEST_SETTLED,
+        description="partitions of each settled lane, 8 to 128; see `soltape partitions`",
     )
 
     # Stores.
@@ -363,11 +377,14 @@ def _plain(address: str) -> str:
 def load_own(**given: str) -> Settings:
     """Read the settings the user gave and the defaults, whatever runs; raises SettingsError.
 
-    `given` are values by name that win over the environment.
+    `given` are values by name that win over the environment. From here on the process has the
+    settled lanes of SETTLED_PARTITIONS.
     """
     values: dict[str, Any] = {**given}
     try:
-        return Settings(**values)
+        settings = Settings(**values)
+        use_settled_partitions(settings.settled_partitions)
+        return settings
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
     except (OSError, UnicodeDecodeError) as error:

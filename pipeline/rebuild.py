@@ -30,7 +30,6 @@ from pipeline.agents.settled import restore
 from pipeline.agents.settled.restore import Books
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
-from schemas.redis_keys import tag_of_mints, tag_of_wallets
 from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS
 from schemas.topics import SETTLED_BY_MINT
 
@@ -157,9 +156,8 @@ def _places(
         topic = GROUPS[group]
         if wrong := [number for number in partitions if number >= topic.partitions]:
             raise CannotRebuild(f"{group} has partitions 0 to {topic.partitions - 1}, not {wrong}")
-        tag_of = tag_of_mints if topic.key == "mint" else tag_of_wallets
         for number in partitions or range(topic.partitions):
-            yield Books(group, number, tag_of(number)), TopicPartition(topic.name, number)
+            yield Books.of(group, topic, number), TopicPartition(topic.name, number)
 
 
 class Rebuild:
@@ -173,7 +171,7 @@ class Rebuild:
         self._client = client
         self._books = books
         self._place = place
-        self._name = f"{books.group} {books.partition}"
+        self._name = f"{books.group} {place.partition}"
 
     async def run(
         self, *, from_checkpoint: bool = False, from_log: bool = False, accept_loss: bool = False
@@ -249,7 +247,7 @@ class Rebuild:
             mints = [
                 mint
                 for (mint,) in found.result_rows
-                if SETTLED_BY_MINT.partition(mint) == self._books.partition
+                if SETTLED_BY_MINT.place_of(mint) == self._books.place
             ]
             for at in range(0, len(mints), MINTS_AT_ONCE):
                 part = mints[at : at + MINTS_AT_ONCE]

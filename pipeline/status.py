@@ -36,7 +36,7 @@ from pipeline.agents.live.streams import Fence
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
 from schemas.codec import CodecError, parse
-from schemas.redis_keys import LIVE_FENCE, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import LIVE_FENCE, WATERMARK, tag_of_partition
 from schemas.times import DAY_S, HOUR_S
 from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
@@ -208,7 +208,7 @@ async def _read_live_ends(settings: Settings, look: Look) -> None:
 
 async def _read_watermarks(settings: Settings, look: Look) -> None:
     keys = {
-        (group, partition): WATERMARK.make(tag=_tag(topic, partition), group=group)
+        (group, partition): WATERMARK.make(tag=tag_of_partition(topic, partition), group=group)
         for group, topic in GROUPS.items()
         for partition in range(topic.partitions)
     }
@@ -226,10 +226,6 @@ async def _read_watermarks(settings: Settings, look: Look) -> None:
         if slot is not None:
             look.watermarks[place] = Place(int(slot), int(time_ms), int(at_ms))
     look.live_fences = {int(partition): Fence.of(text) for partition, text in fences.items()}
-
-
-def _tag(topic: Topic, partition: int) -> str:
-    return tag_of_mints(partition) if topic.key == "mint" else tag_of_wallets(partition)
 
 
 async def _ready(settings: Settings, role: str) -> tuple[str, dict[str, Any] | None]:

@@ -1,11 +1,11 @@
 """Every key of ours in Redis: its name, type, owner, how long it stays.
 
-`{m3}` and `{w3}` in a key are Redis Cluster hash tags: the partition, by mint or by wallet, that
-the key's facts were computed from. All keys of one partition live on one node, so that they and
-the partition's watermark are written in one MULTI. `mint_tag` and `wallet_tag` tell a reader
-where to look. `{live}` is the tag of all that agent `live` writes: streams, fence and last prices
-move together, and one read of all streams is of one node. Raw 32-byte addresses, not base58, stand
-where a key or a field says `raw`.
+`{m3}` and `{w3}` in a key are Redis Cluster hash tags: the place (`schemas.topics`) of the
+partition, by mint or by wallet, that the key's facts were computed from. All keys of one partition
+live on one node, so that they and the partition's watermark are written in one MULTI. `mint_tag`
+and `wallet_tag` give a reader the place to look. `{live}` is the tag of all that agent `live`
+writes: streams, fence and last prices move together, and one read of all streams is of one node.
+Raw 32-byte addresses, not base58, stand where a key or a field says `raw`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from schemas.times import DAY_S, HOUR_S
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,38 @@ def tag_of_month(month: str) -> str:
 
 def tag_of_mints(partition: int) -> str:
     """Return the hash tag of a partition by mint."""
-    return f"{{m{partition}}}"
+    return tag_of_partition(SETTLED_BY_MINT, partition)
 
 
 def tag_of_wallets(partition: int) -> str:
     """Return the hash tag of a partition by wallet."""
-    return f"{{w{partition}}}"
+    return tag_of_partition(SETTLED_BY_WALLET, partition)
+
+
+def tag_of_partition(lane: Topic, partition: int) -> str:
+    """Return the hash tag of a partition of a settled lane."""
+    return f"{{{lane.key[0]}{lane.place(partition)}}}"
+
+
+def mint_tags() -> list[str]:
+    """Return the hash tags of all partitions by mint, ascending."""
+    return [tag_of_mints(partition) for partition in range(SETTLED_BY_MINT.partitions)]
+
+
+def wallet_tags() -> list[str]:
+    """Return the hash tags of all partitions by wallet, ascending."""
+    return [tag_of_wallets(partition) for partition in range(SETTLED_BY_WALLET.partitions)]
 
 
 # Progress of the agents on the settled lanes.
+
+SETTLED_PARTITIONS: Final = Key(
+    "settled:partitions",
+    "string",
+    "agents",
+    None,
+    "how many partitions the settled lanes have whose books are here",
+)
 
 WATERMARK: Final = Key(
     "wm:{tag}:{group}",

@@ -17,6 +17,7 @@ from api.access import register
 from infra import listening
 from infra.hosts import Hosts
 from infra.proxies import Proxies
+from infra.redis import partitions
 from infra.redis.asks import Pipelined, connect_pipelined
 from infra.redis.client import connect
 from infra.settings import Settings
@@ -130,6 +131,7 @@ class Parts:
     def __init__(
         self, settings: Settings, streams: Any, store: Pipelined, keys: Pipelined, traffic: Traffic
     ) -> None:
+        self._store = store
         self._fanout = Fanout()
         self._vocabulary = Vocabulary(store)
         self._watch = PipelineWatch(self._notice)
@@ -163,6 +165,7 @@ class Parts:
             "vocabulary": self._vocabulary.run(),
             "watch": self._watch.run(lambda: self.source.is_away),
             "admission": self.admission.run(),
+            "partitions": partitions.watch(self._store.ask),
         }
 
     def _publish(self, batch: Batch) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import click
+import sys
 
+import click
+import structlog
+
+from infra.redis.partitions import PartitionsWrong
 from infra.settings import load
 from infra.telemetry import configure_logging
 from stream_gateway.app import serve
+
+log = structlog.get_logger(__name__)
 
 
 @click.command()
@@ -41,4 +47,8 @@ def gateway() -> None:
     """
     settings = load()
     configure_logging(settings, "gateway")
-    serve(settings)
+    try:
+        serve(settings)
+    except PartitionsWrong as error:
+        log.error("stopped", cause=type(error).__name__, detail=str(error))
+        sys.exit(1)

@@ -32,9 +32,8 @@ from schemas.redis_keys import (
     TRENDING,
     TRENDING_RECORDS,
     mint_tag,
-    tag_of_mints,
+    mint_tags,
 )
-from schemas.topics import SETTLED_BY_MINT
 from stream_gateway.frames import text_frame
 
 MAX_TOKENS: Final = 500
@@ -43,7 +42,6 @@ FRESH_FOR_S: Final = 0.5
 NOTHING_YET: Final = channels.event_id("0-0", 0)
 """The id that comes before all others."""
 
-_TAGS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
 _PRICE_FIELDS: Final = LastPrice._fields
 _TOP: Final = 10
 _FRAMES_KEPT: Final = 64  # of one reading, by platforms
@@ -115,7 +113,7 @@ class Snapshots:
         # cluster they may be of another node.
         [last] = await self._redis.ask([_last(channels.TRENDING)])
         commands: list[tuple[Any, ...]] = []
-        for tag in _TAGS:
+        for tag in mint_tags():
             commands += (
                 ("MULTI",),
                 ("ZRANGE", TRENDING.make(tag=tag), 0, -1, "WITHSCORES"),

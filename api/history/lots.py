@@ -143,7 +143,7 @@ async def _read_cold(
         _COLD,
         {
             "mint": mint,
-            "partition": SETTLED_BY_WALLET.partition(wallet),
+            "partition": SETTLED_BY_WALLET.place_of(wallet),
             "wallet": wallet,
             "as_of_slot": now.slot,
         },

@@ -17,12 +17,13 @@ from api.http.cursors import Page, Place, invalid_cursor, place
 from api.http.windows import MAX_MS, window
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
-from api.stores.settled import MINT_TAGS, Settled, read_settled
+from api.stores.settled import Settled, read_settled
 from api.stores.unique import Row, read_unique
 from api.tokens.reader import TokenReader, unknown_token
 from api.wallets.position_answers import GapCounts
 from infra.clickhouse.sql import load
 from schemas.amounts import human, sol, text, usd
+from schemas.redis_keys import mint_tags
 from schemas.times import DAY_MS
 
 DEFAULT_LIMIT: Final = 50
@@ -56,7 +57,7 @@ async def read_wallet_swaps(
     stores: Stores, gaps: GapReader, wallet: str, asked: Asked
 ) -> WalletSwaps:
     """Return a page of a wallet's swaps; raises Problem."""
-    now = await read_settled(stores, _GROUP, MINT_TAGS)
+    now = await read_settled(stores, _GROUP, mint_tags())
     span = _span(asked, now, WALLET_MS, of_wallet(wallet))
     # One step: the query finds by itself how far back it has to look.
     rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, span, asked, now, [span.from_ms])
@@ -68,7 +69,7 @@ async def read_token_swaps(
     stores: Stores, gaps: GapReader, reader: TokenReader, mint: str, asked: Asked
 ) -> TokenSwaps:
     """Return a page of the swaps that have a token on either side; raises Problem."""
-    now = await read_settled(stores, _GROUP, MINT_TAGS)  # its swaps as a quote are of any mint
+    now = await read_settled(stores, _GROUP, mint_tags())  # its swaps as a quote are of any mint
     span = _span(asked, now, TOKEN_MS, of_token(mint))
     rows = await _read(
         stores, _OF_TOKEN, {"mint": mint, "wallet": ""}, span, asked, now, _steps(span)
@@ -87,7 +88,7 @@ async def read_wallet_token_swaps(
     asked: Asked,
 ) -> WalletTokenSwaps:
     """Return a page of a wallet's swaps that have a token on either side; raises Problem."""
-    now = await read_settled(stores, _GROUP, MINT_TAGS)
+    now = await read_settled(stores, _GROUP, mint_tags())
     span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
     # Most swaps of a wallet have the quotes it trades with: first where it has a page of any.
     times = {"from_ms": span.from_ms, "before_ms": span.before.time_ms}

@@ -19,7 +19,7 @@ from api.stores.caches import now_s
 from api.stores.clients import Stores
 from api.wallets.position_answers import GapCounts
 from infra.clickhouse.sql import load
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, places_ever
 
 FRESH_FOR_S: Final = 2.0
 OLD_AFTER_S: Final = 10.0  # of a process that nobody asked anything for a while
@@ -42,7 +42,7 @@ class Gaps:
     """All gaps of the tape, in slots."""
 
     missing: int = 0
-    lost: Mapping[str, int] | None = None  # by agent group and partition, as in `gaps.lost_by`
+    lost: Mapping[str, int] | None = None  # by agent group and place, as in `gaps.lost_by`
     rolled_back: int = 0
     rolled_back_unknown: int = 0  # of these the slots of which no wallets are known
     wallets: Mapping[str, int] | None = None  # their rolled-back slots; None: too many to hold
@@ -50,35 +50,36 @@ class Gaps:
 
     def of_wallet(self, wallet: str) -> GapCounts | None:
         """Return those behind the books of a wallet; None where there are none."""
-        lost = self._lost("pnl", [SETTLED_BY_WALLET.partition(wallet)])
+        lost = self._lost("pnl", places_ever(SETTLED_BY_WALLET, wallet))
         return self._counts(lost, self._rolled_back_of(wallet))
 
     def of_tokens(self, mints: Iterable[str]) -> GapCounts | None:
         """Return those behind the markets of tokens; None where there are none."""
-        # Most tapes have lost nothing: then a batch need not look for partitions.
-        partitions = {SETTLED_BY_MINT.partition(mint) for mint in mints} if self.lost else ()
-        return self._counts(self._lost("market", partitions), self.rolled_back)
+        # Most tapes have lost nothing: then a batch need not look for places.
+        lost = self.lost
+        places = {at for mint in mints for at in places_ever(SETTLED_BY_MINT, mint)} if lost else ()
+        return self._counts(self._lost("market", places), self.rolled_back)
 
     def of_markets(self) -> GapCounts | None:
         """Return those behind the markets of all tokens; None where there are none."""
-        return self._counts(
-            self._lost("market", range(SETTLED_BY_MINT.partitions)), self.rolled_back
-        )
+        return self._counts(self._lost_anywhere("market"), self.rolled_back)
 
     def of_traders(self) -> GapCounts | None:
         """Return those behind the books of all wallets; None where there are none."""
-        return self._counts(
-            self._lost("pnl", range(SETTLED_BY_WALLET.partitions)), self.rolled_back
-        )
+        return self._counts(self._lost_anywhere("pnl"), self.rolled_back)
 
     def of_swaps(self, wallet: str | None = None) -> GapCounts | None:
         """Return those behind stored swaps, of a wallet or of all; None where there are none."""
         rolled_back = self.rolled_back if wallet is None else self._rolled_back_of(wallet)
-        return self._counts(self._lost("store", range(SETTLED_BY_MINT.partitions)), rolled_back)
+        return self._counts(self._lost_anywhere("store"), rolled_back)
 
-    def _lost(self, group: str, partitions: Iterable[int]) -> int:
+    def _lost(self, group: str, places: Iterable[int]) -> int:
         lost = self.lost or {}
-        return sum(lost.get(f"{group} {partition}", 0) for partition in partitions)
+        return sum(lost.get(f"{group} {place}", 0) for place in places)
+
+    def _lost_anywhere(self, group: str) -> int:
+        lost = self.lost or {}
+        return sum(slots for by, slots in lost.items() if by.startswith(f"{group} "))
 
     def _rolled_back_of(self, wallet: str) -> int | None:
         if self.wallets is None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from api.stores.clients import Stores
-from schemas.redis_keys import WATERMARK, tag_of_mints
-from schemas.topics import SETTLED_BY_MINT
-
-MINT_TAGS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
+from schemas.redis_keys import WATERMARK
 
 
 class Settled(NamedTuple):

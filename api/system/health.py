@@ -30,9 +30,8 @@ from api.system.health_answers import (
 from infra.clickhouse.sql import load
 from infra.settings import Settings
 from schemas import channels
-from schemas.redis_keys import BROKER_DISK, CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import BROKER_DISK, CHAIN, WATERMARK, mint_tags, wallet_tags
 from schemas.solana.networks import network_of
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 TIMEOUT_S: Final = 2.0
 KEEP_S: Final = 1.0
@@ -49,24 +48,8 @@ _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
 
 _GAPS: Final = load(__package__, "gaps")
 _CAPACITY: Final = load(__package__, "capacity")
-_MINTS: Final = tuple(map(tag_of_mints, range(SETTLED_BY_MINT.partitions)))
-_TAGS: Final = {
-    "pnl": tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions))),
-    "market": _MINTS,
-    "store": _MINTS,
-}
 _INFO: Final = ("INFO", "server", "memory")
-_COMMANDS: Final[list[tuple[Any, ...]]] = [
-    _INFO,
-    ("GET", BROKER_DISK.make()),
-    ("GET", CHAIN.make()),
-    ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
-    *(
-        ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
-        for group, tags in _TAGS.items()
-        for tag in tags
-    ),
-]
+_TAGS: Final = {"pnl": wallet_tags, "market": mint_tags, "store": mint_tags}
 
 
 class HealthReader:
@@ -123,7 +106,7 @@ class HealthReader:
         }
 
     async def _redis(self) -> tuple[str, list[Any]]:
-        answers = await self._stores.ask(_COMMANDS)
+        answers = await self._stores.ask(_commands())
         return _name(answers[0]), answers
 
     async def _keys(self) -> tuple[str, bytes]:
@@ -231,13 +214,28 @@ def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
         head_age_ms = max(0, now_ms - int(entries[0][0].partition(b"-")[0]))
     groups = {}
     for name, tags in _TAGS.items():
-        slots, watermarks = watermarks[: len(tags)], watermarks[len(tags) :]
+        count = len(tags())
+        slots, watermarks = watermarks[:count], watermarks[count:]
         groups[name] = _group(slots, head_slot)
     return {
         "head_slot": head_slot,
         "head_age_ms": head_age_ms,
         "groups": Groups(pnl=groups["pnl"], market=groups["market"], store=groups["store"]),
     }
+
+
+def _commands() -> list[tuple[Any, ...]]:
+    return [
+        _INFO,
+        ("GET", BROKER_DISK.make()),
+        ("GET", CHAIN.make()),
+        ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
+        *(
+            ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
+            for group, tags in _TAGS.items()
+            for tag in tags()
+        ),
+    ]
 
 
 def _group(slots: list[bytes | None], head_slot: int | None) -> Group:

@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from heapq import nlargest
 from typing import Any, Final
 
@@ -42,10 +42,9 @@ from schemas.redis_keys import (
     MARKETS,
     METADATA,
     PRICE,
-    tag_of_mints,
+    mint_tag,
 )
 from schemas.solana.base58 import encode
-from schemas.topics import SETTLED_BY_MINT
 
 ATTEMPTS: Final = 5  # to read rounded scores and what they stand for in one state
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
@@ -135,8 +134,7 @@ class _Names:
 
     __slots__ = ("accounts", "cold", "holders", "market", "metadata", "progress")
 
-    def __init__(self, partition: int) -> None:
-        tag = tag_of_mints(partition)
+    def __init__(self, tag: str) -> None:
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms")
         self.cold = COLD_MARKETS.make(tag=tag)
         self.accounts, self.holders, self.market, self.metadata = (
@@ -144,11 +142,11 @@ class _Names:
         )
 
 
-_NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
+_names: Final = cache(_Names)
 
 
 async def _read(stores: Stores, mint: str, limit: int) -> _State:
-    names = _NAMES[SETTLED_BY_MINT.partition(mint)]
+    names = _names(mint_tag(mint))
     commands: list[tuple[Any, ...]] = [
         ("EXISTS", PRICE.make(mint=mint)),  # of another tag; whether it is there is of no slot
         ("MULTI",),

@@ -17,25 +17,20 @@ import orjson
 from api.stores.caches import FRESH_FOR_S, AnswerCache, SharedReading, now_s
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
-from api.stores.settled import MINT_TAGS, Settled, settled, watermark
+from api.stores.settled import Settled, settled, watermark
 from api.tokens.answers import TokenTraders, Trader
 from api.tokens.leaderboards import Ranked, read_traders
 from api.tokens.reader import Token, TokenReader, unknown_token
 from schemas.amounts import sol, usd
 from schemas.money import MONEY
 from schemas.positions import Position
-from schemas.redis_keys import MARKETS, tag_of_wallets
-from schemas.topics import SETTLED_BY_WALLET
+from schemas.redis_keys import MARKETS, mint_tags, wallet_tags
 
 KEPT_BYTES: Final = 32 << 20
 MONEY_HAS_NONE: Final = (
     "SOL and dollar coins are money: what is traded for them has gains and losses, they have none."
 )
 AT_ONCE: Final = 20  # tokens of a batch that are read in one go
-_WATERMARKS: Final = [
-    watermark("pnl", tag_of_wallets(partition)) for partition in range(SETTLED_BY_WALLET.partitions)
-]
-_PROGRESS: Final = [*_WATERMARKS, *(("HMGET", MARKETS.make(tag=tag), "slot") for tag in MINT_TAGS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +119,10 @@ class LeaderboardAnswers:
         return made
 
     async def _read_progress(self) -> _Progress:
-        answers = await self._stores.ask(_PROGRESS)
-        return _Progress(settled(answers[: len(_WATERMARKS)]), answers)
+        watermarks = [watermark("pnl", tag) for tag in wallet_tags()]
+        markets = [("HMGET", MARKETS.make(tag=tag), "slot") for tag in mint_tags()]
+        answers = await self._stores.ask([*watermarks, *markets])
+        return _Progress(settled(answers[: len(watermarks)]), answers)
 
 
 def _traders(token: Token, ranked: Ranked) -> TokenTraders:

@@ -17,13 +17,9 @@ from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from schemas.away import bit
 from schemas.positions import COLD_MARK, Position, unpack_figures
-from schemas.redis_keys import AWAY, POSITIONS, TOP_OF_MINT, TRADED, tag_of_wallets
+from schemas.redis_keys import AWAY, POSITIONS, TOP_OF_MINT, TRADED, tag_of_wallets, wallet_tags
 from schemas.solana.base58 import decode, encode
-from schemas.topics import SETTLED_BY_WALLET
 
-TAGS: Final = tuple(map(tag_of_wallets, range(SETTLED_BY_WALLET.partitions)))
-_TOPS: Final = [TOP_OF_MINT.make(tag=tag, mint="") for tag in TAGS]
-_POSITIONS: Final = [POSITIONS.make(tag=tag, wallet="") for tag in TAGS]
 _GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
 _LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
 _TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
@@ -100,15 +96,17 @@ async def _read_sets(stores: Stores, mints: Sequence[str], limit: int) -> list[_
     commands: list[tuple[Any, ...]] = []
     cut = ("LIMIT", 0, limit, "WITHSCORES")
     gains_first, losses_last = (*_GAINS, *cut), (*_LOSSES, *cut)
+    tags = wallet_tags()
     for mint in mints:
-        for top in _TOPS:
-            commands.append(("ZRANGE", top + mint, *gains_first))
-            commands.append(("ZRANGE", top + mint, *losses_last))
+        for tag in tags:
+            top = TOP_OF_MINT.make(tag=tag, mint=mint)
+            commands.append(("ZRANGE", top, *gains_first))
+            commands.append(("ZRANGE", top, *losses_last))
     answers = iter(await stores.ask(commands))
     boards = []
     for mint in mints:
         board = _Board(mint, decode(mint), [], [])
-        for _ in TAGS:
+        for _ in tags:
             gains, losses = next(answers), next(answers)
             if len(gains) == limit:
                 losses = []  # nobody who lost is among the first
@@ -126,7 +124,8 @@ async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> No
         for partition, score in board.ties(limit):
             number = repr(score)
             equal = (number, number, "BYSCORE", "LIMIT", 0, _TIES, "WITHSCORES")
-            commands.append(("ZRANGE", _TOPS[partition] + board.mint, *equal))
+            top = TOP_OF_MINT.make(tag=tag_of_wallets(partition), mint=board.mint)
+            commands.append(("ZRANGE", top, *equal))
             places.append((board, partition))
     if not commands:
         return
@@ -140,18 +139,20 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
     commands: list[tuple[Any, ...]] = []
     places: list[tuple[_Board, str]] = []
     cold: dict[str, None] = {}
+    tags = wallet_tags()
     for board in boards:
         for partition, raw in board.candidates(limit):
             if raw == COLD_MARK:
                 cold[board.mint] = None
                 continue
             wallet = encode(raw)
-            commands.append(("HGET", _POSITIONS[partition] + wallet, board.mint_raw))
+            key = POSITIONS.make(tag=tags[partition], wallet=wallet)
+            commands.append(("HGET", key, board.mint_raw))
             places.append((board, wallet))
     empty = [
-        [board for board in boards if not board.found[partition]] for partition in range(len(TAGS))
+        [board for board in boards if not board.found[partition]] for partition in range(len(tags))
     ]
-    for tag, without in zip(TAGS, empty, strict=True):
+    for tag, without in zip(tags, empty, strict=True):
         if without:
             raws = [board.mint_raw for board in without]
             commands.append(("ZMSCORE", TRADED.make(tag=tag), *raws))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from api.http.errors import UNKNOWN_TOKEN, Problem
@@ -24,9 +25,8 @@ from api.tokens.facts import Facts, facts
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
-from schemas.redis_keys import COLD_MARKETS, MARKET, MARKETS, METADATA, PRICE, tag_of_mints
+from schemas.redis_keys import COLD_MARKETS, MARKET, MARKETS, METADATA, PRICE, mint_tag
 from schemas.times import HOUR_MS
-from schemas.topics import SETTLED_BY_MINT
 
 SOL_MINT: Final = WSOL
 STALE_AFTER_MS: Final = HOUR_MS
@@ -114,17 +114,15 @@ class _Names:
 
     __slots__ = ("cold", "market", "metadata", "progress")
 
-    def __init__(self, partition: int) -> None:
-        tag = tag_of_mints(partition)
+    def __init__(self, tag: str) -> None:
         self.market = MARKET.make(tag=tag, mint="")
         self.metadata = METADATA.make(tag=tag, mint="")
         self.cold = COLD_MARKETS.make(tag=tag)
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd")
 
 
-_NAMES: Final = tuple(map(_Names, range(SETTLED_BY_MINT.partitions)))
 _PRICE: Final = PRICE.make(mint="")
-_SOL_PARTITION: Final = SETTLED_BY_MINT.partition(SOL_MINT)
+_names: Final = cache(_Names)
 
 
 # What Redis said of a token: of its market head, token, and quarters where asked for; its price;
@@ -145,11 +143,11 @@ class TokenReader:
 
     async def read(self, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
         """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""
-        groups: dict[int, list[str]] = {}
+        groups: dict[str, list[str]] = {}  # by hash tag
         for mint in dict.fromkeys(mints):
-            groups.setdefault(SETTLED_BY_MINT.partition(mint), []).append(mint)
+            groups.setdefault(mint_tag(mint), []).append(mint)
         if not groups:
-            groups[_SOL_PARTITION] = []
+            groups[mint_tag(SOL_MINT)] = []
         fields = _DAY_FIELDS if with_day else _HEAD_FIELDS
         answers = iter(await self._stores.ask(_commands(groups, fields)))
         progress: list[Sequence[bytes | None]] = []
@@ -190,10 +188,10 @@ def unknown_token(mint: str) -> Problem:
     return Problem(UNKNOWN_TOKEN, f"No trade, creation, balance or metadata of {mint} was seen")
 
 
-def _commands(groups: Mapping[int, list[str]], fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _commands(groups: Mapping[str, list[str]], fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
     commands: list[tuple[Any, ...]] = []
-    for partition, group in groups.items():
-        names = _NAMES[partition]
+    for tag, group in groups.items():
+        names = _names(tag)
         commands.append(names.progress)
         if not group:
             continue
@@ -221,7 +219,7 @@ async def _complete(
     """
     commands: list[tuple[Any, ...]] = []
     for token, _ in late:
-        names = _NAMES[SETTLED_BY_MINT.partition(token.mint)]
+        names = _names(mint_tag(token.mint))
         if token.packed_head is None:
             commands.append(("SISMEMBER", names.cold, token.mint))
         else:

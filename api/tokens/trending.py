@@ -20,7 +20,7 @@ from api.http.encoding import Encoded, encode
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
-from api.stores.settled import MINT_TAGS, Settled, settled
+from api.stores.settled import Settled, settled
 from api.tokens.answers import TrendingToken
 from api.tokens.facts import facts
 from schemas.redis_keys import (
@@ -30,6 +30,7 @@ from schemas.redis_keys import (
     TRENDING,
     TRENDING_RECORDS,
     mint_tag,
+    mint_tags,
 )
 
 SCORE_UNIT: Final = 1024
@@ -99,7 +100,7 @@ class TrendingTokens:
 
     async def _read(self) -> _Reading:
         commands: list[tuple[Any, ...]] = []
-        for tag in MINT_TAGS:
+        for tag in mint_tags():
             commands += (
                 ("MULTI",),
                 ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms"),

@@ -82,9 +82,10 @@ class TopicType(click.ParamType):
         """Return the topic of that name."""
         if isinstance(value, Topic):
             return value
-        if value not in topics.BY_NAME:
+        known = topics.by_name()
+        if value not in known:
             self.fail(f"no topic {value!r}. The topics are:\n{_listing()}", param, ctx)
-        return topics.BY_NAME[value]
+        return known[value]
 
 
 def _listing() -> str:

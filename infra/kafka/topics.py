@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
 
 from infra.kafka import client
+from infra.partitions import why_wrong
 from infra.settings import Settings
 from schemas import topics
 from schemas.topics import Topic
@@ -30,7 +31,7 @@ async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> li
     The retention of a topic that exists is left to whoever runs the broker. Raises TopicsWrong
     where a partition count differs or the broker refuses, KafkaUnreachable.
     """
-    await client.metadata(settings)  # raises the readable error when nobody answers
+    await _require_settled(settings, await _partition_counts(settings))
     created, refused = await asyncio.to_thread(_create, settings, wanted)
     if refused:
         raise TopicsWrong("\n".join(refused))
@@ -51,6 +52,7 @@ async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str
     """
     found = await client.metadata(settings)
     counts = {name: len(topic.partitions) for name, topic in found.topics.items()}
+    await _require_settled(settings, counts)
     wrong = _wrong_counts(counts, wanted)
     if missing := [topic.name for topic in wanted if topic.name not in counts]:
         wrong.append(_missing(missing))
@@ -59,6 +61,16 @@ async def check(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> str
     kind = "embedded" if found.cluster_id == client.EMBEDDED_CLUSTER_ID else "cluster"
     brokers = f"{len(found.brokers)} broker{'s' if len(found.brokers) > 1 else ''}"
     return f"{settings.kafka_bootstrap}: {kind} {found.cluster_id}, {brokers}, all topics there"
+
+
+async def settled_partitions(settings: Settings) -> int | None:
+    """Return how many partitions the settled lanes of the tape have, None where there is no tape.
+
+    The lanes of a count are the tape's once each partition has had a record: ingest writes every
+    slot to all of them, and a raise writes the slots that it begins with, the last partition last.
+    Offsets stay when records expire. Raises KafkaUnreachable, KafkaError.
+    """
+    return await _settled_partitions(settings, await _partition_counts(settings))
 
 
 async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
@@ -203,6 +215,23 @@ async def records_so_far(settings: Settings, topic: Topic) -> AsyncIterator[Cons
             for records in (await consumer.getmany(timeout_ms=1000)).values():
                 for record in records:
                     yield record
+
+
+async def _settled_partitions(settings: Settings, counts: dict[str, int]) -> int | None:
+    for count in reversed(topics.SETTLED_COUNTS):
+        lanes = [lane.with_partitions(count) for lane in topics.SETTLED]
+        if any(counts.get(lane.name) != count for lane in lanes):
+            continue
+        ends = [end for lane in lanes for end in (await end_offsets(settings, lane)).values()]
+        if all(ends):
+            return count
+    return None
+
+
+async def _require_settled(settings: Settings, counts: dict[str, int]) -> None:
+    found = await _settled_partitions(settings, counts)
+    if found and (why := why_wrong(found, f"the tape on {settings.kafka_bootstrap}")):
+        raise TopicsWrong(why)
 
 
 def _numbers(places: Iterable[TopicPartition]) -> str:

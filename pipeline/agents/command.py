@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import click
@@ -14,6 +16,9 @@ from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka import topics
 from infra.kafka.client import KafkaUnreachable
+from infra.redis import client as redis_client
+from infra.redis import partitions
+from infra.redis.client import RedisError
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
 from pipeline.agents import library_logs, store, worker
@@ -21,6 +26,7 @@ from pipeline.agents.context import Attach
 from pipeline.agents.live import agent as live
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
+from pipeline.agents.settled.restore import require_checkpoints
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +90,10 @@ def agents(groups: tuple[str, ...]) -> None:
     serve_metrics(settings, "agents" if live.GROUP in groups else "books", readiness.lacking)
     try:
         asyncio.run(_run(settings, groups, readiness))
-    except (KafkaUnreachable, topics.TopicsWrong, MigrationError, ClickHouseError) as error:
+    except (
+        *(KafkaUnreachable, topics.TopicsWrong, partitions.PartitionsWrong),
+        *(MigrationError, ClickHouseError),
+    ) as error:
         log.error("not started", cause=type(error).__name__, detail=str(error))
         sys.exit(1)
 
@@ -94,4 +103,9 @@ async def _run(settings: Settings, groups: tuple[str, ...], readiness: worker.Re
     await topics.create(settings)
     if set(groups) - {live.GROUP}:
         await asyncio.to_thread(migrate, settings)
+        await asyncio.to_thread(require_checkpoints, settings)
+    redis = redis_client.connect(settings, retries=0)
+    with suppress(RedisError, OSError, TimeoutError):  # groups wait for a Redis that is away
+        await partitions.require(partial(redis_client.ask, redis), claim=True)
+    await redis.aclose()
     await worker.run(settings, {name: GROUPS[name] for name in groups}, readiness)

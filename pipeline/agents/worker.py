@@ -12,14 +12,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, NoReturn
 
 import faust
 import structlog
+from redis.asyncio import Redis
 
 from infra.kafka.client import confluent_producer
 from infra.redis import client as redis_client
+from infra.redis import partitions
 from infra.settings import Settings
 from pipeline.agents.app import create_app
 from pipeline.agents.context import Attach, Context
@@ -87,7 +90,9 @@ async def run(
         running.append(Group(name, app, context))
     for group in running:
         group.start()
+    watching = asyncio.create_task(_watch_partitions(redis, stop))
     reason = await ending
+    watching.cancel()
     if reason is not None:
         log.error("stopping, to start again at the last commit", reason=reason)
     else:
@@ -98,6 +103,13 @@ async def run(
     await asyncio.gather(*(group.end() for group in running))
     log.info("stopped")
     _exit(EX_SOFTWARE if reason else 0)
+
+
+async def _watch_partitions(redis: Redis, stop: Callable[[str], None]) -> None:
+    try:
+        await partitions.watch(partial(redis_client.ask, redis), claim=True)
+    except partitions.PartitionsWrong as error:
+        stop(str(error))
 
 
 class Group:

@@ -22,8 +22,7 @@ from infra.bench import progress, report
 from infra.bench.roles import BenchFailed, Role, part_of, scrape, stack, value, wait_until
 from infra.local import running
 from infra.redis.client import RedisError
-from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.redis_keys import WATERMARK, mint_tags, wallet_tags
 
 LAG_SLOTS: Final = 5
 WARM_UP_S: Final = 10.0
@@ -34,17 +33,15 @@ SWAPS_PER_TRANSACTION: Final = 0.96
 # Less of a rate than this share arrives: ingest, or the simulated chain, cannot do it here.
 ARRIVES: Final = 0.95
 
-_WATERMARKS: Final = {
-    **{
-        WATERMARK.make(tag=tag_of_wallets(partition), group="pnl"): f"pnl/{partition}"
-        for partition in range(SETTLED_BY_WALLET.partitions)
-    },
-    **{
-        WATERMARK.make(tag=tag_of_mints(partition), group=group): f"{group}/{partition}"
-        for group in ("market", "store")
-        for partition in range(SETTLED_BY_MINT.partitions)
-    },
-}
+
+def _watermarks() -> dict[str, str]:
+    """Return what each partition of a group is called, by the key of its watermark."""
+    tags = {"pnl": wallet_tags(), "market": mint_tags(), "store": mint_tags()}
+    return {
+        WATERMARK.make(tag=tag, group=group): f"{group}/{partition}"
+        for group, of_group in tags.items()
+        for partition, tag in enumerate(of_group)
+    }
 
 
 @dataclass(slots=True)
@@ -112,7 +109,7 @@ def lag_slots(store: redis.Redis, url: str) -> tuple[int, str] | None:
     """Return how far the lowest watermark is behind what ingest has published, and whose it is."""
     try:
         with store.pipeline(transaction=False) as asked:
-            for key in _WATERMARKS:
+            for key in _watermarks():
                 asked.hget(key, "slot")
             marks = asked.execute()
     except RedisError:
@@ -120,7 +117,7 @@ def lag_slots(store: redis.Redis, url: str) -> tuple[int, str] | None:
     published = int(value(scrape(url), "soltape_ingest_published_slot"))
     if not published or None in marks:
         return None
-    slot, slowest = min(zip(map(int, marks), _WATERMARKS.values(), strict=True))
+    slot, slowest = min(zip(map(int, marks), _watermarks().values(), strict=True))
     return max(published - slot, 0), slowest
 
 

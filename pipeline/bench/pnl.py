@@ -177,7 +177,7 @@ def measure_baseline(swaps: int) -> float:
         produce(
             stores.settings,
             (
-                (BASELINE.name, SETTLED_BY_WALLET.partition(swap.wallet), swap.SerializeToString())
+                (BASELINE.name, BASELINE.partition(swap.wallet), swap.SerializeToString())
                 for swap in events
             ),
         )

@@ -73,8 +73,7 @@ async def measure(settings: Settings, positions: int) -> dict[str, Any]:
     """Fill, write a checkpoint, empty Redis, restore; raises AssertionError where one differs."""
     redis, sink = connect_redis(settings), ClickHouseSink(settings)
     client = connect_clickhouse(settings)
-    tag = tag_of_wallets(PARTITION)
-    books = restore.Books(GROUP, PARTITION, tag)
+    books = restore.Books.of(GROUP, SETTLED_BY_WALLET, PARTITION)
     no_log: Any = None
     work = PartitionWork(
         TopicPartition(SETTLED_BY_WALLET.name, PARTITION),
@@ -86,7 +85,7 @@ async def measure(settings: Settings, positions: int) -> dict[str, Any]:
         none_between=no_log,
     )
     checkpoints = Checkpoints(
-        GROUP, redis, sink, 3_600, asyncio.Lock(), lambda: [work], lambda _: tag
+        GROUP, redis, sink, 3_600, asyncio.Lock(), lambda: [work], SETTLED_BY_WALLET
     )
     progress(f"filling Redis with {positions:,} positions")
     await fill(redis, positions)

@@ -37,7 +37,6 @@ from schemas.topics import SETTLED_BY_WALLET
 FIRST_MS: Final = 1_790_000_000_000 // DAY_MS * DAY_MS
 MINTS_A_DAY: Final = 100
 HOURS_A_FLUSH: Final = 2
-_PARTITIONS: Final = SETTLED_BY_WALLET.partitions
 _LAMPORTS: Final = 10**9
 
 
@@ -59,7 +58,7 @@ class Tape:
         time_ms = FIRST_MS + self.hour * HOUR_MS
         batches = [
             SlotBatch(slot=1000 + self.hour, block_time_ms=time_ms, complete=True)
-            for _ in range(_PARTITIONS)
+            for _ in range(SETTLED_BY_WALLET.partitions)
         ]
         self._send(batches, self._keeper, self._immortal, 0)
         for number in range(1, wallets + 1):
@@ -115,12 +114,12 @@ class Player:
         self._redis: Redis = connect(settings)
         self._sink = ClickHouseSink(settings)
         self._books: list[Books] = []
-        self._marks: list[Watermark | None] = [None] * _PARTITIONS
+        self._marks: list[Watermark | None] = [None] * SETTLED_BY_WALLET.partitions
 
     async def play(self, hours: Sequence[Sequence[SlotBatch]]) -> None:
         """Apply hours and write what they come to."""
         if not self._books:
-            for partition in range(_PARTITIONS):
+            for partition in range(SETTLED_BY_WALLET.partitions):
                 self._books.append(
                     await open_pnl(self._settings, self._redis, self._sink, partition)
                 )

@@ -28,7 +28,6 @@ from schemas.markets import (
 )
 from schemas.redis_keys import Key
 from schemas.solana.base58 import decode, encode
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 Row = dict[str, Any]
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
@@ -83,7 +82,7 @@ async def read_redis(redis: Connection, stored: Stored) -> None:
 async def _read_away(redis: Connection, stored: Stored) -> None:
     """Add wallets that Redis has not: as ClickHouse had them last."""
     here: set[bytes] = set()
-    for tag in map(redis_keys.tag_of_wallets, range(SETTLED_BY_WALLET.partitions)):
+    for tag in redis_keys.wallet_tags():
         here |= {*await redis.zrange(redis_keys.WALLETS_DUE.make(tag=tag), 0, -1)}
     away: dict[str, bytes] = {}
     for row in sorted(stored.rows.get(rows.COLD_WALLETS.name, []), key=lambda row: row["slot"]):
@@ -189,7 +188,7 @@ async def _read_markets(redis: Connection, stored: Stored) -> None:
     async for mint, members in _sorted_sets(redis, redis_keys.TRADERS, "mint"):
         for trader, score in members.items():
             stored.traders[mint, trader] = int(score)
-    for tag in map(redis_keys.tag_of_mints, range(SETTLED_BY_MINT.partitions)):
+    for tag in redis_keys.mint_tags():
         key = redis_keys.TRENDING.make(tag=tag)
         for name, score in await redis.zrange(key, 0, -1, withscores=True):
             stored.trending[name.decode()] = int(score)

@@ -14,16 +14,12 @@ from infra.kafka import topics
 from infra.redis.client import connect
 from pipeline.chaos.fleet import GROUPS, SYSTEMS, Plan
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.redis_keys import WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import WATERMARK, mint_tags, wallet_tags
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 LOOK_EVERY_S: Final = 0.2
 SETTLED_GROUPS: Final = tuple(group for group in GROUPS if group != "live")
-_TAGS: Final = {
-    "pnl": [tag_of_wallets(number) for number in range(SETTLED_BY_WALLET.partitions)],
-    "store": [tag_of_mints(number) for number in range(SETTLED_BY_MINT.partitions)],
-    "market": [tag_of_mints(number) for number in range(SETTLED_BY_MINT.partitions)],
-}
+_TAGS: Final = {"pnl": wallet_tags, "store": mint_tags, "market": mint_tags}
 
 
 class Watch:
@@ -40,7 +36,7 @@ class Watch:
     async def watermark(self, group: str) -> int | None:
         """Return the lowest slot that a settled group has applied; None: not known."""
         pipe = self._redis.pipeline(transaction=False)
-        for tag in _TAGS[group]:
+        for tag in _TAGS[group]():
             pipe.hget(WATERMARK.make(tag=tag, group=group), "slot")
         try:
             slots = await pipe.execute()

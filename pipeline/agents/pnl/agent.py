@@ -39,12 +39,13 @@ async def open_pnl(
     """Open the books of a partition on some stores. Raises RedisError."""
     store = Store(redis, partition)
     rest_hours = settings.pnl_cold_after_days * 24
+    place = SETTLED_BY_WALLET.place(partition)
     clock_ms = await store.read_clock_ms()
     await store.prepare(clock_ms // HOUR_MS + rest_hours)
     return PnlBooks(
         store,
-        partition,
-        ColdTables(clickhouse, partition),
+        place,
+        ColdTables(clickhouse, place),
         rest_hours,
         Rest(rest_hours, settings.pnl_received_cold_after_hours),
         clock_ms,

@@ -68,7 +68,7 @@ class PnlBooks:
     def __init__(
         self,
         store: Store,
-        partition: int,
+        place: int,
         cold_rows: ColdRows,
         mints_rest_hours: int,
         wallets_rest: Rest,
@@ -78,7 +78,7 @@ class PnlBooks:
         self._store = store
         self._journal = journal = Journal()  # of the next `take`
         hour = clock_ms // HOUR_MS
-        self._cold = ColdMints(store, partition, mints_rest_hours, cold_rows, journal, hour)
+        self._cold = ColdMints(store, place, mints_rest_hours, cold_rows, journal, hour)
         self._cold_wallets = ColdWallets(store, cold_rows, journal, clock_ms)
         self._rest = wallets_rest
         self._clock_ms = clock_ms  # the latest block time

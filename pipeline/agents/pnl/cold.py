@@ -37,14 +37,14 @@ class ColdMints:
     def __init__(
         self,
         store: Store,
-        partition: int,
+        place: int,
         after_hours: int,
         rows: ColdRows,
         journal: Journal,
         hour: int,
     ) -> None:
         self._store = store
-        self._partition = partition
+        self._place = place
         self._after_hours = after_hours
         self._read = rows
         self._journal = journal
@@ -236,7 +236,7 @@ class ColdMints:
     def rows(self, asleep: Iterable[Asleep], slot: int) -> list[Row]:
         """Return the rows of positions that are put away."""
         return [
-            (each.mint, self._partition, each.wallet, pack_cold(each.packed, each.chunks), slot)
+            (each.mint, self._place, each.wallet, pack_cold(each.packed, each.chunks), slot)
             for each in asleep
         ]
 

@@ -57,9 +57,9 @@ class ColdRows(Protocol):
 class ColdTables:
     """`ColdRows` of ClickHouse."""
 
-    def __init__(self, sink: ClickHouseSink, partition: int) -> None:
+    def __init__(self, sink: ClickHouseSink, place: int) -> None:
         self._sink = sink
-        self._partition = partition
+        self._place = place
 
     async def positions(
         self, mints: Sequence[str], slot: int, wallets: Sequence[str] = ()
@@ -68,7 +68,7 @@ class ColdTables:
         of_wallets = "AND wallet IN {wallets:Array(String)} " if wallets else ""
         found = await self._query(
             f"{_OF_MINTS}{of_wallets}{_NEWEST}",
-            partition=self._partition,
+            partition=self._place,
             mints=mints,
             slot=slot,
             **({"wallets": wallets} if wallets else {}),

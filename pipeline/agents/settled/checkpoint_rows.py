@@ -19,10 +19,10 @@ COMMANDS_AT_ONCE: Final = 1_000
 class Rows:
     """Rows of `book_checkpoints` of one partition, as of one slot."""
 
-    def __init__(self, group: str, partition: int, slot: int) -> None:
+    def __init__(self, group: str, place: int, slot: int) -> None:
         self.rows: list[Row] = []
         self._group = group
-        self._partition = partition
+        self._place = place
         self._slot = slot
 
     def add(self, kind: str, key: bytes, field: bytes = b"", value: bytes | None = b"") -> None:
@@ -30,7 +30,7 @@ class Rows:
         self.rows.append(
             (
                 self._group,
-                self._partition,
+                self._place,
                 key,
                 kind,
                 field,

@@ -36,6 +36,7 @@ from pipeline.sinks.clickhouse import PERMANENT, ClickHouseSink
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
 from schemas.rows import BOOK_CHECKPOINTS
+from schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class Checkpoints:
         every_s: float,
         flushing: asyncio.Lock,
         works: Callable[[], Iterable[PartitionWork]],
-        tag_of: Callable[[int], str],
+        lane: Topic,
     ) -> None:
         self._group = group
         self._redis = redis
@@ -75,7 +76,7 @@ class Checkpoints:
         self._every_s = every_s
         self._flushing = flushing
         self._works = works
-        self._tag_of = tag_of
+        self._lane = lane
         self._process = uuid.uuid4().hex
         self._written = redis.register_script(_WRITTEN)
         self._last_at: dict[int, float] = {}
@@ -100,7 +101,7 @@ class Checkpoints:
             with suppress(ResponseError):  # before Redis 7.2
                 # It waits for the writes of its own connection: these are written again.
                 await ask(self._redis, [*begun[1:3], ("WAITAOF", 1, 0, ON_DISK_MS)])
-        row = (self._group, partition, b"", "begun", b"", b"", 0, 0)
+        row = (self._group, self._lane.place(partition), b"", "begun", b"", b"", 0, 0)
         await self._clickhouse.insert(BOOK_CHECKPOINTS.name, [row], uuid.uuid4().hex)
 
     async def run(self) -> None:
@@ -127,7 +128,7 @@ class Checkpoints:
         Raises RedisError, ClickHouseError, RowsRefused.
         """
         self._last_at[work.tp.partition] = time.monotonic()
-        tag = self._tag_of(work.tp.partition)
+        tag = redis_keys.tag_of_partition(self._lane, work.tp.partition)
         taken_key = redis_keys.CHECKPOINTING.make(tag=tag, group=self._group)
         stored = await self._last_slot(work.tp.partition) or 0
         known = int(await _answer(self._redis.hget(work.key, "checkpoint")) or 0)
@@ -146,7 +147,7 @@ class Checkpoints:
                 await pipe.execute()
             work.changes = 0
             names = await _answer(self._redis.smembers(taken_key))
-            rows = Rows(self._group, work.tp.partition, mark.slot)
+            rows = Rows(self._group, self._lane.place(work.tp.partition), mark.slot)
             if ALL_TRACKED in names and stored == known:
                 await rows.read(self._redis, parse(names))
             else:
@@ -173,7 +174,7 @@ class Checkpoints:
         answer = await client.query(
             f"SELECT count(), max(slot) FROM {BOOK_CHECKPOINTS.name} "  # noqa: S608
             "WHERE agent_group = {group:String} AND partition = {partition:UInt16}",
-            parameters={"group": self._group, "partition": partition},
+            parameters={"group": self._group, "partition": self._lane.place(partition)},
         )
         [(rows, slot)] = answer.result_rows
         return int(slot) if rows else None

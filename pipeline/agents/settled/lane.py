@@ -102,7 +102,7 @@ class Lane:
             context.settings.books_checkpoint_s,
             self._flush.lock,
             self._works.values,
-            self._tag,
+            topic,
         )
         self._background: list[asyncio.Task[None]] = []
         self._room = asyncio.Event()
@@ -185,7 +185,7 @@ class Lane:
             last_slot=last_slot,
             reason=LOST,
             detected_ms=time.time_ns() // 1_000_000,
-            lost_by=f"{self._group} {tp.partition}",
+            lost_by=f"{self._group} {self._topic.place(tp.partition)}",
         )
         key = str(first_slot)
         acked = asyncio.Event()
@@ -249,7 +249,7 @@ class Lane:
         """Open the books of a partition and keep them going, again where they are not right."""
         progress = self._context.progress
         while True:
-            tag = self._tag(tp.partition)
+            tag = redis_keys.tag_of_partition(self._topic, tp.partition)
             work = PartitionWork(
                 tp,
                 redis_keys.WATERMARK.make(tag=tag, group=self._group),
@@ -284,10 +284,6 @@ class Lane:
                     del self._works[tp.partition]
                 progress.rewind(tp)
                 self._room.set()
-
-    def _tag(self, partition: int) -> str:
-        by_mint = self._topic.key == "mint"
-        return (redis_keys.tag_of_mints if by_mint else redis_keys.tag_of_wallets)(partition)
 
     async def _open(self, work: PartitionWork) -> None:
         backoff = Backoff(*BACKOFF_S)

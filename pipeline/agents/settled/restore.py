@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -16,12 +17,17 @@ import orjson
 from clickhouse_connect.driver.client import Client
 from redis.asyncio import Redis
 
+from infra.clickhouse.client import connect
+from infra.partitions import why_wrong
 from infra.redis.client import ask
+from infra.redis.partitions import PartitionsWrong
+from infra.settings import Settings
 from pipeline.agents.settled.changes import ALL_TRACKED
 from pipeline.agents.settled.checkpoint_rows import books_keys
 from pipeline.sinks.redis import Watermark
 from schemas import redis_keys
 from schemas.rows import BOOK_CHECKPOINTS
+from schemas.topics import Topic, count_of_place
 
 VALUES_AT_ONCE: Final = 1_000  # of a command
 COMMANDS_AT_ONCE: Final = 1_000
@@ -38,6 +44,9 @@ _ROWS: Final = (
     "({key:String}, {kind:Int8}, unhex({field:String})) "
     "ORDER BY key, toInt8(kind), field LIMIT {limit:UInt32}"
 )
+_LAST_PLACE: Final = (
+    f"SELECT max(partition), count() FROM {BOOK_CHECKPOINTS.name} WHERE kind = 'begun'"  # noqa: S608
+)
 _RESET, _GONE, _TRIMMED, _STRING, _HASH, _SET, _ZSET, _BIT = range(3, 11)  # of the column `kind`
 _ADDS: Final = {_HASH: "HSET", _SET: "SADD", _ZSET: "ZADD"}
 
@@ -49,8 +58,13 @@ class Books:
     """The place of one group's books of a partition."""
 
     group: str
-    partition: int
+    place: int  # of the partition: `schemas.topics`
     tag: str
+
+    @classmethod
+    def of(cls, group: str, lane: Topic, partition: int) -> Books:
+        """Return those of a partition of a settled lane."""
+        return cls(group, lane.place(partition), redis_keys.tag_of_partition(lane, partition))
 
     @property
     def watermark(self) -> str:
@@ -65,7 +79,7 @@ class Books:
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of queries."""
-        return {"group": self.group, "partition": self.partition}
+        return {"group": self.group, "partition": self.place}
 
 
 def checkpoint_of(client: Client, books: Books) -> Watermark | None:
@@ -75,6 +89,26 @@ def checkpoint_of(client: Client, books: Books) -> Watermark | None:
     """
     found = client.query(_WATERMARK, parameters=books.parameters).result_rows
     return Watermark(**orjson.loads(found[0][0])) if found else None
+
+
+def begun_partitions(client: Client) -> int | None:
+    """Return the count of the settled lanes whose books were begun last, None for none.
+
+    Raises ClickHouseError.
+    """
+    [(place, rows)] = client.query(_LAST_PLACE).result_rows
+    return count_of_place(place) if rows else None
+
+
+def require_checkpoints(settings: Settings) -> None:
+    """Raise PartitionsWrong where ClickHouse has the books of another count than this process.
+
+    Raises ClickHouseError.
+    """
+    with closing(connect(settings)) as client:
+        found = begun_partitions(client)
+    if found is not None and (why := why_wrong(found, "ClickHouse")):
+        raise PartitionsWrong(why)
 
 
 async def clear(redis: Redis, books: Books) -> None:

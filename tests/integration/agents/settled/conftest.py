@@ -202,15 +202,14 @@ class Workers:
 
     def books(self):
         return [
-            restore.Books(self.group, partition, redis_keys.tag_of_mints(partition))
-            for partition in PARTITIONS
+            restore.Books.of(self.group, SETTLED_BY_MINT, partition) for partition in PARTITIONS
         ]
 
     async def rebuild(self, **how):
         """Do for this group what `soltape rebuild` does for those that there are."""
         with closing(clickhouse_client(self.settings)) as client:
-            for books in self.books():
-                place = TopicPartition(SETTLED_BY_MINT.name, books.partition)
+            for partition, books in enumerate(self.books()):
+                place = TopicPartition(SETTLED_BY_MINT.name, partition)
                 work = Rebuild(self.settings, self.redis, client, books, place)
                 await work.run(**how)
 

@@ -21,6 +21,7 @@ from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, read_watermark
 from schemas import redis_keys
 from schemas.redis_keys import tag_of_wallets
+from schemas.topics import SETTLED_BY_WALLET
 from tests.support.systems import running_stores
 
 GROUP = "pnl"
@@ -42,7 +43,7 @@ class Books:
         self.redis = connect(settings)
         self.sink = ClickHouseSink(settings)
         self.client = connect_clickhouse(settings)
-        self.place = restore.Books(GROUP, partition, self.tag)
+        self.place = restore.Books.of(GROUP, SETTLED_BY_WALLET, partition)
         self.open()
 
     def open(self):
@@ -64,7 +65,7 @@ class Books:
             3600,
             self.flush.lock,
             lambda: [self.work],
-            tag_of_wallets,
+            SETTLED_BY_WALLET,
         )
 
     async def write(self, slot, commands):
