@@ -30,12 +30,12 @@ from pipeline.agents.settled import restore
 from pipeline.agents.settled.restore import Books
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
-from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS
-from schemas.topics import SETTLED_BY_MINT
+from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS, COLD_WALLETS, Table
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 UNTIL_S: Final = 600  # an answer of ClickHouse
 AT_REST_S: Final = 15.0
-MINTS_AT_ONCE: Final = 1_000
+ADDRESSES_AT_ONCE: Final = 1_000
 
 
 class CannotRebuild(Exception):
@@ -242,16 +242,21 @@ class Rebuild:
         )
         if self._books.group == pnl.GROUP:
             self._delete(COLD_POSITIONS.name, of_partition, self._books.parameters)
+            self._forget_addresses(COLD_WALLETS, "wallet", SETTLED_BY_WALLET)
         elif self._books.group == market.GROUP:
-            found = self._client.query(f"SELECT DISTINCT mint FROM {COLD_MARKETS.name}")  # noqa: S608
-            mints = [
-                mint
-                for (mint,) in found.result_rows
-                if SETTLED_BY_MINT.place_of(mint) == self._books.place
-            ]
-            for at in range(0, len(mints), MINTS_AT_ONCE):
-                part = mints[at : at + MINTS_AT_ONCE]
-                self._delete(COLD_MARKETS.name, "mint IN {mints:Array(String)}", {"mints": part})
+            self._forget_addresses(COLD_MARKETS, "mint", SETTLED_BY_MINT)
+
+    def _forget_addresses(self, table: Table, column: str, topic: Topic) -> None:
+        """Delete the rows of the partition's addresses from a table that has no partitions."""
+        found = self._client.query(f"SELECT DISTINCT {column} FROM {table.name}")  # noqa: S608
+        addresses = [
+            address
+            for (address,) in found.result_rows
+            if topic.place_of(address) == self._books.place
+        ]
+        for at in range(0, len(addresses), ADDRESSES_AT_ONCE):
+            part = addresses[at : at + ADDRESSES_AT_ONCE]
+            self._delete(table.name, f"{column} IN {{part:Array(String)}}", {"part": part})
 
     def _delete(self, table: str, where: str, parameters: dict[str, Any]) -> None:
         self._client.command(

@@ -1,8 +1,9 @@
 """Which wallets and tokens may have been put away into ClickHouse: a bitmap of fixed size.
 
-Redis keeps nothing else of them. A bit is set for good when an address is put away. An address
-that Redis does not have and whose bit is not set is new; one whose bit is set is looked up in
-ClickHouse, in vain where it shares its bit with another.
+Redis keeps nothing else of them. The partitions by wallet and those by mint have a bitmap each. A
+bit is set for good when an address is put away. An address that Redis does not have and whose bit
+is not set is new; one whose bit is set is looked up in ClickHouse, in vain where it shares its bit
+with another.
 """
 
 from __future__ import annotations

@@ -373,30 +373,45 @@ def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
     return head, [rest[at : at + 32] for at in range(0, len(rest), 32)]
 
 
-# A market at rest: its two hashes (MARKET and ACCOUNTS) as ClickHouse keeps them.
+# A market at rest, as ClickHouse keeps it.
 
 _LENGTH: Final = Struct("<I")
+_SCORE: Final = Struct("<Q")
 Fields = dict[bytes, bytes]
 
 
-def pack_cold(fields: Mapping[bytes, bytes], accounts: Mapping[bytes, bytes]) -> bytes:
-    """Return the two hashes as bytes, the same for the same content."""
-    parts = []
-    for items in (fields, accounts):
+class ColdMarket(NamedTuple):
+    """A market that was put away: what Redis had of it."""
+
+    fields: Fields  # of MARKET
+    accounts: Fields  # of ACCOUNTS
+    traders: dict[bytes, int]  # of TRADERS, those of the longest window
+
+
+def pack_cold(market: ColdMarket) -> bytes:
+    """Return a market as bytes, the same for the same content."""
+    parts: list[bytes] = []
+    hashes: list[Mapping[bytes, bytes]] = [market.fields, market.accounts]
+    if market.traders:
+        hashes.append({trader: _SCORE.pack(score) for trader, score in market.traders.items()})
+    for items in hashes:
         parts.append(_LENGTH.pack(len(items)))
         for name, value in sorted(items.items()):
             parts += [_LENGTH.pack(len(name)), name, _LENGTH.pack(len(value)), value]
     return b"".join(parts)
 
 
-def unpack_cold(data: bytes) -> tuple[Fields, Fields]:
+def unpack_cold(data: bytes) -> ColdMarket:
     """Return what `pack_cold` was given; raises struct.error for bytes that are cut short."""
     fields, at = _items(data, 0)
-    return fields, _items(data, at)[0]
+    accounts, at = _items(data, at)
+    packed = _items(data, at)[0] if at < len(data) else {}
+    traders = {trader: _SCORE.unpack(score)[0] for trader, score in packed.items()}
+    return ColdMarket(fields, accounts, traders)
 
 
 def unpack_cold_fields(data: bytes) -> Fields:
-    """Return the first of the two hashes; what comes after may be cut off."""
+    """Return the fields of the market; what comes after them may be cut off."""
     return _items(data, 0)[0]
 
 

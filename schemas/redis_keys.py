@@ -305,10 +305,18 @@ HOLDERS: Final = Key(
     "raw owner -> balance of all accounts; pools, curves and burn addresses left out",
 )
 ACTIVE: Final = Key(
-    "markets:{tag}:active", "zset", "market", None, "mint -> time_ms of its last event or balance"
+    "markets:{tag}:active",
+    "zset",
+    "market",
+    None,
+    "mint -> time_ms of its last event or balance: all whose market is in Redis",
 )
-COLD_MARKETS: Final = Key(
-    "markets:{tag}:cold", "set", "market", None, "mint whose keys are in ClickHouse, cold_markets"
+MARKETS_AWAY: Final = Key(
+    "markets:{tag}:away",
+    "string",
+    "market",
+    None,
+    "bitmap of the mints ever put away into ClickHouse (cold_markets): `schemas.away`; 4 MiB",
 )
 TRENDING: Final = Key(
     "trending:{tag}", "zset", "market", None, "mint -> score; the best of the partition"
@@ -320,10 +328,10 @@ METADATA: Final = Key(
     "metadata:{tag}:{mint}",
     "string",
     "market",
-    90 * DAY_S,
+    HOUR_S,
     "JSON of what RPC said of a mint: name, symbol, uri, decimals, supply_raw, token_program; "
-    "status found or absent, asked_ms; beside the deterministic state; stays while the mint's "
-    "market is in Redis, and for its TTL after that was put away",
+    "status found or absent, asked_ms; beside the deterministic state; no TTL while the mint's "
+    "market is in Redis, goes with it: ClickHouse has it too, token_metadata",
 )
 
 # Access (api). Where ACCESS_REDIS_URL leads; all of one API key is under one hash tag, so that one

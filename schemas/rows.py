@@ -308,7 +308,9 @@ HOLDER_SNAPSHOTS: Final = Table(
         "slot": _U64,
     },
 )
-COLD_MARKETS: Final = Table("cold_markets", {"mint": _TEXT, "packed": _TEXT, "slot": _U64})
+COLD_MARKETS: Final = Table(
+    "cold_markets", {"mint": _TEXT, "packed": _TEXT, "slot": _U64, "put_away_slot": _U64}
+)
 
 # What Redis has of all books (every settled group).
 

@@ -12,7 +12,7 @@ from api.stores.gaps import GapReader
 from api.tokens.answers import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.tokens.answers import Pool as PoolAnswer
 from api.tokens.answers import Token as TokenAnswer
-from api.tokens.cold_markets import read_cold_fields
+from api.tokens.cold_markets import read_cold
 from api.tokens.reader import SOL_MINT, Token, TokenReader, Tokens, unknown_token
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import (
@@ -237,11 +237,11 @@ async def _read_pools(stores: Stores, found: Token) -> list[_Pool]:
     """Return a token's pools."""
     if found.packed_head is None:
         return []
-    if found.is_cold:
-        fields = (await read_cold_fields(stores, [found.mint])).get(found.mint, {})
+    if found.cold_slot is not None:
+        cold = (await read_cold(stores, {found.mint: found.cold_slot})).get(found.mint)
         packed = {
             name[len(_POOL) :].decode(): value
-            for name, value in fields.items()
+            for name, value in (cold.fields if cold else {}).items()
             if name.startswith(_POOL)
         }
     else:

@@ -20,7 +20,7 @@ from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.stores.settled import Settled, settled
 from api.tokens.answers import Holder, Holders
-from api.tokens.cold_markets import read_cold_market
+from api.tokens.cold_markets import may_be_away, read_cold_market
 from api.tokens.facts import Facts, facts
 from api.tokens.figures import percent
 from api.tokens.reader import unknown_token
@@ -36,10 +36,10 @@ from schemas.markets import (
 from schemas.money import MONEY
 from schemas.redis_keys import (
     ACCOUNTS,
-    COLD_MARKETS,
     HOLDERS,
     MARKET,
     MARKETS,
+    MARKETS_AWAY,
     METADATA,
     PRICE,
     mint_tag,
@@ -67,7 +67,7 @@ class _State:
     head: bytes | None
     token: bytes | None
     asked: bytes | None
-    is_cold: bool
+    may_be_away: bool
     is_priced: bool
     top: Ranked
 
@@ -83,16 +83,12 @@ class HolderReader:
     async def largest(self, mint: str, limit: int) -> Holders:
         """Return the largest holders of a token; raises Problem."""
         state = await _read(self._stores, mint, limit)
-        if state.is_cold and (market := await read_cold_market(self._stores, mint)) is not None:
-            fields, accounts = market
-            state.head, state.token = fields[b"head"], fields[b"token"]
-            pools = unpack_head(state.head)[1]
-            # May be many: other requests go on meanwhile.
-            state.top = await asyncio.to_thread(_top, accounts, pools, limit)
+        if state.head is None and state.may_be_away:
+            await self._complete(mint, state, limit)
         token = facts(mint, state.token, state.asked)
         about = token.about
         known = state.head is not None or about["decimals"] is not None
-        if not (known or state.is_cold or state.is_priced):
+        if not (known or state.is_priced):
             raise unknown_token(mint)
         is_followed = state.head is not None and mint not in MONEY
         return {
@@ -115,6 +111,17 @@ class HolderReader:
             "gaps": (await self._gaps.read()).of_tokens([mint]),
         }
 
+    async def _complete(self, mint: str, state: _State, limit: int) -> None:
+        """Take the market of a token from ClickHouse, if it is there; raises Problem."""
+        found = await read_cold_market(self._stores, mint, state.settled.slot)
+        if found is None:
+            return
+        market, state.asked = found
+        state.head, state.token = market.fields[b"head"], market.fields[b"token"]
+        pools = unpack_head(state.head)[1]
+        # May be many: other requests go on meanwhile.
+        state.top = await asyncio.to_thread(_top, market.accounts, pools, limit)
+
     def _listed(self, top: Ranked, token: Facts) -> list[Holder]:
         unit, supply_raw = token.unit, token.supply_raw
         return [
@@ -132,11 +139,11 @@ class HolderReader:
 class _Names:
     """The names of the keys of one partition."""
 
-    __slots__ = ("accounts", "cold", "holders", "market", "metadata", "progress")
+    __slots__ = ("accounts", "away", "holders", "market", "metadata", "progress")
 
     def __init__(self, tag: str) -> None:
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms")
-        self.cold = COLD_MARKETS.make(tag=tag)
+        self.away = MARKETS_AWAY.make(tag=tag)
         self.accounts, self.holders, self.market, self.metadata = (
             key.make(tag=tag, mint="") for key in (ACCOUNTS, HOLDERS, MARKET, METADATA)
         )
@@ -153,7 +160,7 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
         names.progress,
         ("HMGET", names.market + mint, "head", "token"),
         ("GET", names.metadata + mint),
-        ("SISMEMBER", names.cold, mint),
+        may_be_away(names.away, mint),
         ("ZRANGE", names.holders + mint, 0, limit - 1, "REV", "WITHSCORES"),
     ]
     rounded: list[bytes] = []  # owners whose exact balance is asked for as well
@@ -162,7 +169,7 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
         if rounded:
             also.insert(0, ("HMGET", names.accounts + mint, *map(exact_field, rounded)))
         is_priced, *answers = await stores.ask([*commands, *also])
-        progress, (head, token), asked, is_cold, top, *values = answers[-1]
+        progress, (head, token), asked, is_away, top, *values = answers[-1]
         if top and top[0][1] >= EXACT_BELOW:
             exact = dict(zip(rounded, values[0], strict=True)) if rounded else {}
             ranked = _exactly(top, exact)
@@ -170,7 +177,7 @@ async def _read(stores: Stores, mint: str, limit: int) -> _State:
             ranked = [(owner, int(score)) for owner, score in top]
         if ranked is not None:
             state = settled((progress,))
-            return _State(state, head, token, asked, bool(is_cold), bool(is_priced), ranked)
+            return _State(state, head, token, asked, bool(is_away), bool(is_priced), ranked)
         rounded = [owner for owner, score in top if score >= EXACT_BELOW]
     raise Problem(BUSY, "The balances change faster than they can be read; retry")
 

@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from api.http.errors import UNKNOWN_TOKEN, Problem
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from api.tokens.answers import About, PriceSource
-from api.tokens.cold_markets import read_cold_fields
+from api.tokens.cold_markets import may_be_away, read_cold
 from api.tokens.facts import Facts, facts
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
-from schemas.redis_keys import COLD_MARKETS, MARKET, MARKETS, METADATA, PRICE, mint_tag
+from schemas.redis_keys import MARKET, MARKETS, MARKETS_AWAY, METADATA, PRICE, mint_tag
 from schemas.times import HOUR_MS
 
 SOL_MINT: Final = WSOL
@@ -50,7 +50,7 @@ class Token:
     source: PriceSource | None  # of the price
     closes: bytes  # `schemas.prices`: of the last day
     quarters: bytes | None = None  # `schemas.markets`: where asked for
-    is_cold: bool = False  # its market is in ClickHouse
+    cold_slot: int | None = None  # its market is in ClickHouse, read at this slot
     json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
     liquidity_sol: float | None = None  # along with it
     pooled_lamports: int | None = None  # in its pools, once somebody has asked
@@ -112,12 +112,12 @@ def is_stale(price: LastPrice, now_ms: int) -> bool:
 class _Names:
     """The names of the keys of one partition; what is asked of the partition itself."""
 
-    __slots__ = ("cold", "market", "metadata", "progress")
+    __slots__ = ("away", "market", "metadata", "progress")
 
     def __init__(self, tag: str) -> None:
         self.market = MARKET.make(tag=tag, mint="")
         self.metadata = METADATA.make(tag=tag, mint="")
-        self.cold = COLD_MARKETS.make(tag=tag)
+        self.away = MARKETS_AWAY.make(tag=tag)
         self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd")
 
 
@@ -152,7 +152,7 @@ class TokenReader:
         answers = iter(await self._stores.ask(_commands(groups, fields)))
         progress: list[Sequence[bytes | None]] = []
         by_mint: dict[str, Token] = {}
-        late: list[_Late] = []
+        late: list[Token] = []  # of which there may be more
         for group in groups.values():
             progress.append(next(answers))
             if group:
@@ -166,7 +166,7 @@ class TokenReader:
                         token = _token(mint, *told)
                         head = token.packed_head
                         if head is None or (token.price is None and is_priced(head)):
-                            late.append(_Late(token, asked))
+                            late.append(token)
                         elif not with_day:
                             self._cache.put(mint, (told, token))
                     token.closes = closes
@@ -203,48 +203,45 @@ def _commands(groups: Mapping[str, list[str]], fields: tuple[str, ...]) -> list[
     return commands
 
 
-class _Late(NamedTuple):
-    """A token of which there may be more: a cold market, or one whose last price has expired."""
-
-    token: Token
-    asked: bytes | None  # what RPC said
-
-
 async def _complete(
-    stores: Stores, late: Sequence[_Late], tokens: Tokens, fields: tuple[str, ...]
+    stores: Stores, late: Sequence[Token], tokens: Tokens, fields: tuple[str, ...]
 ) -> None:
-    """Fetch what is left to know: one more trip, and a query where markets are cold.
+    """Fetch what is left to know: a cold market, the last price of one that has expired.
 
-    What is not known even then is taken out.
+    That is one more trip, and a query where markets are cold. What is not known even then is taken
+    out.
     """
     commands: list[tuple[Any, ...]] = []
-    for token, _ in late:
+    for token in late:
         names = _names(mint_tag(token.mint))
         if token.packed_head is None:
-            commands.append(("SISMEMBER", names.cold, token.mint))
+            commands += [names.progress, may_be_away(names.away, token.mint)]
         else:
             commands.append(("HGET", names.market + token.mint, "candles"))
-    cold: dict[str, _Late] = {}
-    for each, answer in zip(late, await stores.ask(commands), strict=True):
-        token = each.token
+    answers = iter(await stores.ask(commands))
+    cold: dict[str, Token] = {}
+    slots: dict[str, int] = {}
+    for token in late:
+        answer = next(answers)
         if token.packed_head is not None:
             _price_settled(token, answer)
-        elif answer:
-            token.is_cold = True
-            cold[token.mint] = each
+        elif next(answers):
+            cold[token.mint] = token
+            slots[token.mint] = int(answer[0] or 0)
     if cold:
-        for mint, market in (await read_cold_fields(stores, list(cold))).items():
-            token, asked = cold[mint]
+        for mint, (market, asked) in (await read_cold(stores, slots)).items():
+            token = cold[mint]
+            token.cold_slot = slots[mint]
             token.packed_head, told, *quarters = (market.get(name.encode()) for name in fields)
             token.facts = facts(mint, told, asked)
             token.quarters = quarters[0] if quarters else None
             _price_settled(token, market.get(b"candles"))
-    for token, _ in late:
+    for token in late:
         if token.price is None and token.mint in DOLLARS:
             sol = 1.0 / tokens.sol_usd if tokens.sol_usd else 0.0
             token.price = LastPrice(sol, 1.0, tokens.now_ms, tokens.as_of_slot, "")
             token.source = "par"
-        if not (token.price or token.packed_head or token.is_cold or token.decimals is not None):
+        if not (token.price or token.packed_head or token.decimals is not None):
             del tokens.by_mint[token.mint]
 
 

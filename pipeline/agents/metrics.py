@@ -84,7 +84,8 @@ REOPENED: Final = Counter(
 )
 EVICTED: Final = Counter(
     "soltape_agents_evicted_total",
-    "Wallets put away before they were due, as Redis was full.",
+    "Wallets (group pnl) or markets of tokens (market) put away before they were due, as Redis was "
+    "full.",
     ["group"],
 )
 REDIS_HOLDING: Final = Gauge(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -15,15 +12,11 @@ from aiokafka import TopicPartition
 from redis.asyncio import Redis
 
 from infra.bench import progress, report
-from infra.bench.roles import system, wait_ready
-from infra.clickhouse import embedded
+from infra.bench.stores import embedded_stores
 from infra.clickhouse.client import connect as connect_clickhouse
-from infra.clickhouse.migrations import migrate
-from infra.local.process import free_port
 from infra.redis.client import ask
 from infra.redis.client import connect as connect_redis
-from infra.redis.embedded import valkey
-from infra.settings import Settings, load_own
+from infra.settings import Settings
 from pipeline.agents.settled import restore
 from pipeline.agents.settled.checkpoints import Checkpoints
 from pipeline.agents.settled.partition_work import PartitionWork
@@ -133,19 +126,7 @@ def rebuild(quick: bool, positions: int | None) -> None:
     Redis is emptied and filled again. One partition, one process: partitions are independent.
     """
     wanted = positions or (50_000 if quick else 500_000)
-    with tempfile.TemporaryDirectory(prefix="soltape-") as name, ExitStack() as stack:
-        folder = Path(name)
-        ports = {"redis": free_port(), "clickhouse": free_port()}
-        for process in (
-            valkey(folder / "redis", embedded.HOST, ports["redis"]),
-            embedded.server(folder / "clickhouse", ports["clickhouse"]),
-        ):
-            wait_ready(stack.enter_context(system(process, folder)), process.ready)
-        settings = load_own(
-            clickhouse_url=f"http://{embedded.HOST}:{ports['clickhouse']}",
-            redis_url=f"redis://{embedded.HOST}:{ports['redis']}/0",
-        )
-        migrate(settings)
+    with embedded_stores() as settings:
         figures = asyncio.run(measure(settings, wanted))
     value = round(figures.pop("rebuild_s") / wanted * 1e6, 1)
     report("rebuild", value, "s per million positions", **figures)

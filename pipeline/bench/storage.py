@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,17 +16,17 @@ import click
 from clickhouse_connect.driver.client import Client
 
 from infra.bench import median, progress, report
-from infra.bench.roles import role, system, wait_ready
+from infra.bench.roles import role, wait_ready
+from infra.bench.stores import embedded_stores
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotCompleted, SlotTransactions
 from infra.clickhouse import embedded
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
 from infra.local.process import free_port
-from infra.redis.embedded import valkey
 from infra.settings import Settings, load_own
 from pipeline.agents.store import TapeBooks
-from pipeline.bench.storage_wallets import measure
+from pipeline.bench import storage_tokens, storage_wallets
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.launchpad import Launchpad
 from pipeline.domain.quote_book import QuoteBook
@@ -168,22 +167,18 @@ def times_ms(client: Client, mint: str, wallet: str) -> dict[str, float]:
 
 def _wallets(wallets: int, days: int) -> None:
     """Measure what wallets leave in Redis."""
-    with tempfile.TemporaryDirectory(prefix="soltape-") as name, ExitStack() as stack:
-        folder = Path(name)
-        ports = {"redis": free_port(), "clickhouse": free_port()}
-        for process in (
-            valkey(folder / "redis", embedded.HOST, ports["redis"]),
-            embedded.server(folder / "clickhouse", ports["clickhouse"]),
-        ):
-            wait_ready(stack.enter_context(system(process, folder)), process.ready)
-        settings = load_own(
-            clickhouse_url=f"http://{embedded.HOST}:{ports['clickhouse']}",
-            redis_url=f"redis://{embedded.HOST}:{ports['redis']}/0",
-        )
-        migrate(settings)
-        figures = measure(settings, wallets, days)
+    with embedded_stores() as settings:
+        figures = storage_wallets.measure(settings, wallets, days)
     value = figures.pop("bytes_per_wallet_at_rest")
     report("storage", value, "Redis bytes/wallet at rest", **figures)
+
+
+def _tokens(tokens: int, days: int) -> None:
+    """Measure what tokens leave in Redis."""
+    with embedded_stores() as settings:
+        figures = storage_tokens.measure(settings, tokens, days)
+    value = figures.pop("bytes_per_token_at_rest")
+    report("storage", value, "Redis bytes/token at rest", **figures)
 
 
 @click.command()
@@ -195,18 +190,29 @@ def _wallets(wallets: int, days: int) -> None:
     type=click.IntRange(1_000),
     help="Instead of swaps in ClickHouse: what so many wallets leave in Redis.",
 )
+@click.option(
+    "--tokens",
+    "launched",
+    type=click.IntRange(1_000),
+    help="Instead of swaps in ClickHouse: what so many tokens leave in Redis.",
+)
 @click.option("--days", type=click.IntRange(1), default=30, help="Of chain time.  [default: 30]")
-def storage(quick: bool, swaps: int | None, seen: int | None, days: int) -> None:
+def storage(
+    quick: bool, swaps: int | None, seen: int | None, launched: int | None, days: int
+) -> None:
     """Measure storage: bytes a swap takes in ClickHouse, merged, and queries in every order.
 
-    With `--wallets` it measures Redis instead: what wallets that were seen leave there, day by day,
-    when all of them are at rest.
+    With `--wallets` or `--tokens` it measures Redis instead: what those that were seen leave there,
+    day by day, when all of them are at rest.
 
     Swaps of a simulated market, some twenty a wallet, are written to an embedded ClickHouse as the
     agents do it. `columns` has the bytes a swap of each column, compressed and plain.
     """
     if seen is not None:
         _wallets(seen, days)
+        return
+    if launched is not None:
+        _tokens(launched, days)
         return
     wanted = swaps or (100_000 if quick else 1_000_000)
     with tempfile.TemporaryDirectory(prefix="soltape-") as name:

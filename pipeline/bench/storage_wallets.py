@@ -17,26 +17,20 @@ from random import Random
 from typing import Any, Final
 
 import redis
-from redis.asyncio import Redis
 
 from infra.bench import progress
-from infra.redis.client import connect
 from infra.redis.families import survey
 from infra.settings import Settings
-from pipeline.agents.pnl.agent import open_pnl
-from pipeline.agents.settled.books import Books
-from pipeline.sinks.clickhouse import ClickHouseSink
-from pipeline.sinks.redis import Watermark, commit
+from pipeline.agents.pnl.agent import GROUP, open_pnl
+from pipeline.bench.storage_player import FIRST_MS, HOURS_A_FLUSH, Player, dataset_bytes
 from schemas.money import SOL_DECIMALS, WSOL
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
-from schemas.redis_keys import WATERMARK, tag_of_wallets
+from schemas.redis_keys import tag_of_wallets
 from schemas.solana.base58 import encode
-from schemas.times import DAY_MS, HOUR_MS
+from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
 
-FIRST_MS: Final = 1_790_000_000_000 // DAY_MS * DAY_MS
 MINTS_A_DAY: Final = 100
-HOURS_A_FLUSH: Final = 2
 _LAMPORTS: Final = 10**9
 
 
@@ -106,59 +100,17 @@ class Tape:
             )
 
 
-class Player:
-    """Plays hours through the books of all partitions into the stores."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._redis: Redis = connect(settings)
-        self._sink = ClickHouseSink(settings)
-        self._books: list[Books] = []
-        self._marks: list[Watermark | None] = [None] * SETTLED_BY_WALLET.partitions
-
-    async def play(self, hours: Sequence[Sequence[SlotBatch]]) -> None:
-        """Apply hours and write what they come to."""
-        if not self._books:
-            for partition in range(SETTLED_BY_WALLET.partitions):
-                self._books.append(
-                    await open_pnl(self._settings, self._redis, self._sink, partition)
-                )
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        commands = []
-        for partition, books in enumerate(self._books):
-            batches = [hour[partition] for hour in hours]
-            await books.load(batches)
-            for batch in batches:
-                books.apply(batch)
-            writes = books.take()
-            commands.append(writes.commands)
-            for table, more in writes.rows.items():
-                rows.setdefault(table, []).extend(more)
-        last = hours[-1][0]
-        for table, more in rows.items():
-            await self._sink.insert(table, more, f"bench/{last.slot}")
-        mark = Watermark(last.slot, last.slot, last.block_time_ms)
-        for partition, books in enumerate(self._books):
-            key = WATERMARK.make(tag=tag_of_wallets(partition), group="pnl")
-            await commit(self._redis, key, self._marks[partition], mark, commands[partition])
-            self._marks[partition] = mark
-            books.written()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._redis.aclose()
-        await self._sink.close()
-
-
 def measure(settings: Settings, wallets: int, days: int) -> dict[str, Any]:
     """Return what Redis holds day by day, and per wallet when all are at rest."""
     store = redis.Redis.from_url(str(settings.redis_url))
     store.config_set("maxmemory", "0")
-    empty = _used(store)
+    empty = dataset_bytes(store)
     by_day: list[int] = []
 
     async def play() -> None:
-        tape, player = Tape(1), Player(settings)
+        tape = Tape(1)
+        player = Player(settings, GROUP, SETTLED_BY_WALLET, tag_of_wallets, open_pnl)
+        await player.open()
         an_hour = -(-wallets // (days * 24))
         # Until the last wallet is at rest, and its last day's figures are gone.
         rest_days = max(settings.pnl_cold_after_days + 1, 9)
@@ -166,7 +118,7 @@ def measure(settings: Settings, wallets: int, days: int) -> dict[str, Any]:
             for _ in range(0, 24, HOURS_A_FLUSH):
                 new = an_hour if day < days else 0
                 await player.play([tape.next(new) for _ in range(HOURS_A_FLUSH)])
-            by_day.append(_used(store) - empty)
+            by_day.append(dataset_bytes(store) - empty)
             progress(f"day {day + 1}: {by_day[-1] / 2**20:.1f} MiB")
         await player.close()
 
@@ -183,7 +135,3 @@ def measure(settings: Settings, wallets: int, days: int) -> dict[str, Any]:
         "wallets": seen,
         "days": days,
     }
-
-
-def _used(store: redis.Redis) -> int:
-    return int(store.info("memory")["used_memory_dataset"])

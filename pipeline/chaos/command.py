@@ -47,7 +47,7 @@ CHANGES_KEPT: Final = 20
 ROLLED_BACK: Final = 0.3  # of forks
 FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
 FULL_S: Final = 15.0
-PNL: Final = "pnl"
+PNL, MARKET = "pnl", "market"
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Report:
     recovery_s: dict[str, float] = field(default_factory=dict)
     replay_changed: int | None = None  # None: not tried
     rebuild_changed: int | None = None
-    full: dict[str, int] | None = None  # writes refused, wallets put away for it
+    full: dict[str, int] | None = None  # writes refused; wallets, markets put away for it
     failure: str = ""
     folder: str = ""
 
@@ -356,15 +356,8 @@ class Run:
             refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
             self._report.full = {
                 "refused": int(refused),
-                "evicted": int(
-                    sum(
-                        [
-                            await watch.metric(name, "soltape_agents_evicted_total", group=PNL) or 0
-                            for name, group in fleet.plan.workers.items()
-                            if group == PNL
-                        ]
-                    )
-                ),
+                "wallets_evicted": await _evicted(fleet, watch, PNL),
+                "markets_evicted": await _evicted(fleet, watch, MARKET),
             }
             before = {group: await watch.watermark(group) or 0 for group in SETTLED_GROUPS}
             await redis.config_set("maxmemory", used + used // 20)
@@ -483,3 +476,14 @@ class Run:
             progress(f"  {what} changed {name}")
         (self._folder / f"{what}.json").write_bytes(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
         return len(names)
+
+
+async def _evicted(fleet: Fleet, watch: Watch, group: str) -> int:
+    """Return how much the processes of a group put away because Redis was full."""
+    name = "soltape_agents_evicted_total"
+    counts = [
+        await watch.metric(process, name, group=group) or 0
+        for process, of in fleet.plan.workers.items()
+        if of == group
+    ]
+    return int(sum(counts))

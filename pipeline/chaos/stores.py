@@ -17,11 +17,13 @@ from infra.settings import Settings
 from schemas import positions as forms
 from schemas import redis_keys, rows
 from schemas.markets import (
+    BURNED,
     Account,
     Candle,
     Head,
     unpack_account,
     unpack_candles,
+    unpack_cold,
     unpack_exact,
     unpack_head,
     unpack_pool,
@@ -37,6 +39,7 @@ Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers 
 _NOT_OF_THE_LOG: Final = ("wm:", "changed:", "{live}:", "metadata:")
 _NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name,)
 _SCAN: Final = 2_000
+_ADDRESS_BYTES: Final = 32  # a field of ACCOUNTS that is longer has a balance of its owner
 
 
 @dataclass(slots=True)
@@ -76,10 +79,11 @@ async def read_redis(redis: Connection, stored: Stored) -> None:
     """Add what Redis holds."""
     await _read_books(redis, stored)
     await _read_markets(redis, stored)
-    await _read_away(redis, stored)
+    await _read_wallets_away(redis, stored)
+    await _read_markets_away(redis, stored)
 
 
-async def _read_away(redis: Connection, stored: Stored) -> None:
+async def _read_wallets_away(redis: Connection, stored: Stored) -> None:
     """Add wallets that Redis has not: as ClickHouse had them last."""
     here: set[bytes] = set()
     for tag in redis_keys.wallet_tags():
@@ -105,6 +109,31 @@ async def _read_away(redis: Connection, stored: Stored) -> None:
         for number, chunk in zip(forms.full_chunks(position), chunks, strict=True):
             stored.chunks[wallet, mint, number] = list(forms.unpack_lots(chunk))
         stored.top_of_mint[mint, wallet] = position.realized_usd_micros
+
+
+async def _read_markets_away(redis: Connection, stored: Stored) -> None:
+    """Add markets that Redis has not: as ClickHouse had them last."""
+    here: set[bytes] = set()
+    for tag in redis_keys.mint_tags():
+        here |= {*await redis.zrange(redis_keys.ACTIVE.make(tag=tag), 0, -1)}
+    away: dict[str, bytes] = {}
+    for row in sorted(stored.rows.get(rows.COLD_MARKETS.name, []), key=lambda row: row["slot"]):
+        if row["mint"].encode() not in here:
+            away[row["mint"]] = row["packed"]
+    for mint, packed in away.items():
+        market = unpack_cold(packed)
+        _add_market(stored, mint, market.fields)
+        _add_accounts(stored, mint, market.accounts)
+        stored.traders |= {(mint, trader): score for trader, score in market.traders.items()}
+        nobodys = BURNED.union(unpack_head(market.fields[b"head"])[1])
+        owners: defaultdict[bytes, int] = defaultdict(int)
+        for account, data in market.accounts.items():
+            if len(account) == _ADDRESS_BYTES:
+                owner, amount_raw, is_vault = unpack_account(data)
+                owners[owner] += 0 if is_vault or owner in nobodys else amount_raw
+        for owner, amount_raw in owners.items():
+            if amount_raw:
+                stored.holders[mint, encode(owner)] = amount_raw
 
 
 def read_tables(settings: Settings) -> dict[str, list[Row]]:
@@ -165,23 +194,9 @@ async def _read_books(redis: Connection, stored: Stored) -> None:
 
 async def _read_markets(redis: Connection, stored: Stored) -> None:
     async for mint, fields in _hashes(redis, redis_keys.MARKET, "mint"):
-        for raw_name, data in fields.items():
-            name = raw_name.decode()
-            if name == "head":
-                stored.heads[mint] = unpack_head(data)[0]
-            elif name == "candles":
-                for place, candle in enumerate(unpack_candles(data)):
-                    stored.candles[mint, place] = candle
-            elif name in ("minutes", "quarters"):
-                stored.series[mint, name] = data
-            elif name.startswith("pool:"):
-                stored.series[mint, name] = unpack_pool(data)[1]
+        _add_market(stored, mint, fields)
     async for mint, fields in _hashes(redis, redis_keys.ACCOUNTS, "mint"):
-        for account_raw, data in fields.items():
-            if len(account_raw) == 32:
-                stored.accounts[mint, encode(account_raw)] = unpack_account(data)
-            else:
-                stored.exact[mint, encode(account_raw[1:])] = unpack_exact(data)
+        _add_accounts(stored, mint, fields)
     async for mint, members in _sorted_sets(redis, redis_keys.HOLDERS, "mint"):
         for owner_raw, score in members.items():
             stored.holders[mint, encode(owner_raw)] = score
@@ -192,6 +207,28 @@ async def _read_markets(redis: Connection, stored: Stored) -> None:
         key = redis_keys.TRENDING.make(tag=tag)
         for name, score in await redis.zrange(key, 0, -1, withscores=True):
             stored.trending[name.decode()] = int(score)
+
+
+def _add_market(stored: Stored, mint: str, fields: dict[bytes, bytes]) -> None:
+    for raw_name, data in fields.items():
+        name = raw_name.decode()
+        if name == "head":
+            stored.heads[mint] = unpack_head(data)[0]
+        elif name == "candles":
+            for place, candle in enumerate(unpack_candles(data)):
+                stored.candles[mint, place] = candle
+        elif name in ("minutes", "quarters"):
+            stored.series[mint, name] = data
+        elif name.startswith("pool:"):
+            stored.series[mint, name] = unpack_pool(data)[1]
+
+
+def _add_accounts(stored: Stored, mint: str, fields: dict[bytes, bytes]) -> None:
+    for account_raw, data in fields.items():
+        if len(account_raw) == _ADDRESS_BYTES:
+            stored.accounts[mint, encode(account_raw)] = unpack_account(data)
+        else:
+            stored.exact[mint, encode(account_raw[1:])] = unpack_exact(data)
 
 
 def _names(kind: Key) -> str:

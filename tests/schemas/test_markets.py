@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.markets import (
     MAX_VOLUME,
+    ColdMarket,
     Head,
     PoolFacts,
     pack_cold,
@@ -41,11 +42,16 @@ def test_a_head_comes_back_with_its_pools(
     assert standing._asdict() == {name: getattr(head, name) for name in standing._fields}
 
 
-@given(HASHES, HASHES)
-def test_a_cold_market_comes_back(fields: dict[bytes, bytes], accounts: dict[bytes, bytes]) -> None:
-    packed = pack_cold(fields, accounts)
-    assert unpack_cold(packed) == (fields, accounts)
-    alone = len(pack_cold(fields, {})) - 4
+@given(HASHES, HASHES, st.dictionaries(st.binary(max_size=40), st.integers(0, 2**53)))
+def test_a_cold_market_comes_back(
+    fields: dict[bytes, bytes], accounts: dict[bytes, bytes], traders: dict[bytes, int]
+) -> None:
+    assert unpack_cold(pack_cold(ColdMarket(fields, accounts, traders))) == (
+        fields, accounts, traders,
+    )  # fmt: skip
+    packed = pack_cold(ColdMarket(fields, accounts, {}))  # as earlier versions did
+    assert unpack_cold(packed) == (fields, accounts, {})
+    alone = len(pack_cold(ColdMarket(fields, {}, {}))) - 4
     assert unpack_cold_fields(packed[:alone]) == fields
     for cut in (packed[:-1], packed[: len(packed) // 2]):
         with pytest.raises(struct.error):
@@ -56,7 +62,9 @@ def test_a_cold_market_comes_back(fields: dict[bytes, bytes], accounts: dict[byt
 
 
 def test_equal_markets_are_equal_bytes() -> None:
-    assert pack_cold({b"a": b"1", b"b": b""}, {}) == pack_cold({b"b": b"", b"a": b"1"}, {})
+    one = ColdMarket({b"a": b"1", b"b": b""}, {}, {b"a": 1, b"b": 2})
+    other = ColdMarket({b"b": b"", b"a": b"1"}, {}, {b"b": 2, b"a": 1})
+    assert pack_cold(one) == pack_cold(other)
 
 
 @given(st.sampled_from(["", WSOL, USDC]), st.booleans(), st.binary(max_size=200))

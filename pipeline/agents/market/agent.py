@@ -8,7 +8,7 @@ import faust
 
 from pipeline.agents.context import Context
 from pipeline.agents.market.books import MarketBooks, open_books
-from pipeline.agents.market.cold import reader
+from pipeline.agents.market.cold_rows import ColdTables
 from pipeline.agents.market.registry import Registry
 from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled import lane
@@ -28,7 +28,7 @@ def attach(app: faust.App, context: Context) -> None:
             context.redis,
             partition,
             registry,
-            reader(context.clickhouse),
+            ColdTables(context.clickhouse),
             context.settings.market_cold_after_days,
             stream,
         )

@@ -16,7 +16,8 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from pipeline.agents.market.cold import ColdMarkets, ReadCold
+from pipeline.agents.market.cold import TURN_MS, ColdMarkets
+from pipeline.agents.market.cold_rows import ColdRows
 from pipeline.agents.market.load import Loader, MintSlot, Slot, decode, needs
 from pipeline.agents.market.registry import Registry
 from pipeline.agents.market.resting import Resting
@@ -33,7 +34,6 @@ from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import ACTIVE, MARKETS, TRENDING, mint_tag, tag_of_mints
 from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
 from schemas.solana.addresses import text
-from schemas.times import HOUR_MS
 
 MARKETS_IN_MEMORY: Final = 1_000  # of one partition, about 16 KiB each; more if all are needed
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
@@ -53,7 +53,7 @@ class MarketBooks:
         redis: Redis,
         partition: int,
         registry: Registry,
-        read_cold: ReadCold,
+        cold_rows: ColdRows,
         cold_after_days: int,
         stream: TrendingStream,
     ) -> None:
@@ -66,7 +66,7 @@ class MarketBooks:
         self._markets: dict[str, MintMarket] = {}  # least recently used first
         self._resting: dict[str, Resting] = {}  # the others on the trending list
         self._loader = Loader(redis, self._tag, self._markets)
-        self._cold = ColdMarkets(redis, self._tag, cold_after_days, read_cold)
+        self._cold = ColdMarkets(redis, self._tag, cold_after_days, cold_rows)
         self._decoded: dict[int, Slot] = {}
         self._slot = 0
         self._time_ms = 0
@@ -83,7 +83,8 @@ class MarketBooks:
         self._written_frames: dict[str, LiveEvent] = {}  # to publish live
 
     async def open(self) -> None:
-        """Read what has to be in memory at the watermark; raises RedisError."""
+        """Read what has to be in memory at the watermark; raises RedisError, ClickHouseError."""
+        await self._cold.prepare()
         ask = self._command
         head = await ask("HGETALL", MARKETS.make(tag=self._tag))
         if not head:
@@ -103,6 +104,10 @@ class MarketBooks:
         listed = await ask("ZRANGE", TRENDING.make(tag=self._tag), 0, -1, "WITHSCORES")
         self._trending.restore((mint.decode(), int(score)) for mint, score in listed)
         await self._loader.load_whole([*self._this_minute, *self._trending.scores])
+        evicted = [mint for mint in self._trending.scores if not self._markets[mint].is_stored]
+        for mint, market in (await self._cold.read(evicted, self._slot + 1)).items():
+            del self._markets[mint]
+            self._resting[mint] = Resting(market)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read what the batches need; raises CodecError for a wrong one.
@@ -116,16 +121,17 @@ class MarketBooks:
                     slot.mints.setdefault(WSOL, MintSlot())
         wanted = needs(decoded.values())
         await self._cold.find_idle(
-            self._time_ms, max((slot.time_ms for slot in decoded.values()), default=0)
+            self._time_ms,
+            [slot.time_ms for slot in decoded.values()],
+            {*wanted, *self._changed, *self._in_flight, *self._this_minute},
         )
         new = [mint for mint in wanted if mint not in self._markets]
         woken = set()
-        if new:
-            for market in await self._cold.wake(new):
-                woken.add(market.mint)
-                self._markets[market.mint] = market
-                self._changed[market.mint] = None
-                self._registry.forget(market.mint)  # as Redis may have
+        for market, known in await self._cold.wake(new, min(decoded)) if new else ():
+            woken.add(market.mint)
+            self._markets[market.mint] = market
+            self._changed[market.mint] = None
+            self._registry.woken(market.mint, known)
         await self._loader.load(wanted)
         for mint in wanted:
             self._resting.pop(mint, None)
@@ -144,8 +150,8 @@ class MarketBooks:
             self._second_ended()
             if now_ms // 60_000 != before_ms // 60_000:
                 self._minute_ended(now_ms // 60_000)
-            if now_ms // HOUR_MS != before_ms // HOUR_MS:
-                self._put_away(now_ms, slot)
+            if now_ms // TURN_MS != before_ms // TURN_MS:
+                self._put_away(now_ms, slot.slot)
         self._slot, self._time_ms = slot.slot, now_ms
         self._sol_usd = slot.sol_usd or self._sol_usd
         for mint, work in slot.mints.items():
@@ -219,6 +225,27 @@ class MarketBooks:
                 self._forgot_details_min = minute
                 for market in self._markets.values():
                     market.forget_details()
+
+    async def evict(self, slot: int) -> Writes | None:
+        """Put markets away before they are due: those that rest for longest, as Redis has them.
+
+        Not those that opening the books at this watermark, or the list, needs from Redis.
+        """
+        ask = self._command
+        time_ms = int(await ask("HGET", MARKETS.make(tag=self._tag), "time_ms") or 0)
+        listed = await ask("ZRANGE", TRENDING.make(tag=self._tag), 0, -1)
+        skip = {*self._changed, *self._in_flight, *self._this_minute, *self._cold.pending}
+        for mint in {*map(bytes.decode, listed), *self._trending.scores}:
+            market = self._markets.get(mint) or self._resting.get(mint)
+            # Readers of the list complete the record of one without a name from its holders.
+            if market is None or not market.token.name:
+                skip.add(mint)
+        evicted = await self._cold.evict(time_ms - time_ms % 60_000, skip, slot)
+        if evicted is None:
+            return None
+        mints, writes = evicted
+        self._forget([mint for mint in mints if mint in self._markets])
+        return writes
 
     def _forget_surplus(self) -> None:
         surplus = len(self._markets) - MARKETS_IN_MEMORY
@@ -298,15 +325,13 @@ class MarketBooks:
                 self._tell(listed, now_min)
         self._tell_who_left()
 
-    def _put_away(self, now_ms: int, slot: Slot) -> None:
+    def _put_away(self, now_ms: int, slot: int) -> None:
         """Put away the markets that have been at rest for days."""
-        loaded = {mint for each in (slot, *self._decoded.values()) for mint in each.mints}
 
-        def moves(mint: str) -> int | None:
-            in_use = mint in loaded or mint in self._changed or mint in self._in_flight
-            return self._markets[mint].head.time_ms if in_use else None
+        def last_moved_ms(mint: str) -> int:
+            return self._markets[mint].head.time_ms
 
-        for mint in self._cold.turn(now_ms, moves, slot.slot):
+        for mint in self._cold.turn(now_ms, last_moved_ms, slot):
             self._markets.pop(mint, None)
 
     def _listed(self, mint: str) -> MintMarket | Resting:
@@ -336,16 +361,16 @@ async def open_books(
     redis: Redis,
     partition: int,
     registry: Registry,
-    read_cold: ReadCold,
+    cold_rows: ColdRows,
     cold_after_days: int,
     stream: TrendingStream | None = None,
 ) -> MarketBooks:
-    """Return the books of a partition as Redis has them; raises RedisError.
+    """Return the books of a partition as Redis has them; raises RedisError, ClickHouseError.
 
     All books of a process share a stream.
     """
     stream = stream or TrendingStream(redis)
-    books = MarketBooks(redis, partition, registry, read_cold, cold_after_days, stream)
+    books = MarketBooks(redis, partition, registry, cold_rows, cold_after_days, stream)
     await books.open()
     return books
 

@@ -1,170 +1,238 @@
-"""Dead tokens: their markets leave Redis for ClickHouse, and come back when one moves again.
+"""Markets at rest leave Redis for ClickHouse, and come back when something happens to their token.
 
-A token to which nothing happened for some days of the chain's time is put away whole: first its
-row is in ClickHouse, then one MULTI takes its keys away and marks it cold. When it moves again
-all is read back, written and the mark taken away with the same flush; balances come back exactly.
-Who traded when is not kept: it is older than any window. The row stays, and counts for nothing
-without the mark. It happens at the first slot of an hour. What RPC said of the token stays for
-some months more: readers name it from there.
+A market to which nothing happened for some days of the chain's time is put away whole: first its
+row is in ClickHouse, then one MULTI takes its keys away. Of its token Redis keeps a bit, which
+others may share (`schemas.away`): what is in no order of the active tokens and has its bit set is
+looked up in ClickHouse. When the token moves again all is read back and written with the same
+flush; balances come back exactly, and so does what RPC said. Rows stay, and count for nothing
+while Redis has the market. Who traded when is not kept: it is older than any window.
+
+That happens at the first slot of five minutes, some at a time, those that rest for longest first.
+What the slots loaded move, or what is not in Redis yet, waits for the next turn.
+
+A full Redis has markets put away before that (`evict`): then those who traded of late go with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
 from infra.redis.client import ask
-from pipeline.agents.market.state import restore
+from pipeline.agents.market.cold_rows import ColdRows, row, thawed
+from pipeline.agents.market.registry import Known, packed_metadata
+from pipeline.agents.settled.away import Away
+from pipeline.agents.settled.books import Writes
 from pipeline.domain.market import MintMarket
-from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.markets import Fields, exact_field, pack_cold, unpack_account, unpack_cold
-from schemas.redis_keys import (
-    ACCOUNTS,
-    ACTIVE,
-    COLD_MARKETS,
-    HOLDERS,
-    MARKET,
-    METADATA,
-    TRADERS,
-)
-from schemas.rows import COLD_MARKETS as TABLE
-from schemas.rows import Row
-from schemas.times import DAY_MS, HOUR_MS
+from pipeline.domain.rolling import oldest_score
+from schemas.markets import ColdMarket
+from schemas.redis_keys import ACCOUNTS, ACTIVE, HOLDERS, MARKET, MARKETS_AWAY, METADATA, TRADERS
+from schemas.rows import COLD_MARKETS, Row
+from schemas.solana.addresses import key as raw
+from schemas.times import DAY_MS
 
-AT_ONCE: Final = 500  # markets read for putting away; the others wait for the next hour
-_FIRST: Final = ("BYSCORE", "LIMIT", 0, AT_ONCE)
-_EXACT_SIZE: Final = len(exact_field(bytes(32)))
-
-Hashes = tuple[Fields, Fields]  # of the market, of its accounts
-ReadCold = Callable[[list[str]], Awaitable[dict[str, bytes]]]
-"""Reads the packed markets of mints from ClickHouse; raises ClickHouseError."""
+AT_ONCE: Final = 500  # markets put away at a turn: 1.1 million a day over all partitions
+TURN_MS: Final = 5 * 60_000
+EVICTED_AT_ONCE: Final = 500  # markets, when Redis is full
 
 
-def reader(sink: ClickHouseSink) -> ReadCold:
-    """Return what reads from ClickHouse."""
+class Woken(NamedTuple):
+    """A market that comes back, and what RPC said of its token if that is known."""
 
-    async def read(mints: list[str]) -> dict[str, bytes]:
-        client = await sink.client()
-        answer = await client.query(
-            f"SELECT mint, packed FROM {TABLE.name} FINAL "  # noqa: S608
-            "WHERE mint IN {mints:Array(String)}",
-            parameters={"mints": mints},
-            column_formats={"packed": "bytes"},
-        )
-        return {mint: bytes(packed) for mint, packed in answer.result_rows}
-
-    return read
-
-
-class ColdMarketsLost(Exception):
-    """ClickHouse does not have what Redis says was put there; the text says what to do."""
-
-    def __init__(self, mints: list[str]) -> None:
-        super().__init__(
-            f"ClickHouse has no row of cold_markets for {', '.join(mints[:3])}"
-            f"{f' and {len(mints) - 3} more' if mints[3:] else ''}, which Redis says are there: "
-            "restore that table, or begin anew with an empty Redis and the log"
-        )
+    market: MintMarket
+    known: Known | None
 
 
 class ColdMarkets:
     """Puts the markets of one partition away, and fetches them back."""
 
-    def __init__(self, redis: Redis, tag: str, after_days: int, read: ReadCold) -> None:
+    def __init__(self, redis: Redis, tag: str, after_days: int, rows: ColdRows) -> None:
         self._redis = redis
         self._tag = tag
         self._after_ms = after_days * DAY_MS
-        self._read = read
-        # May be put away at the next turns of the hour: when it last moved, and all of it.
-        self._idle: dict[str, tuple[int, Hashes]] = {}
-        self._frozen: dict[str, Hashes] = {}  # put away since the last take,
-        self._frozen_writing: dict[str, Hashes] = {}  # and by that
+        self._read = rows
+        self._active = ACTIVE.make(tag=tag)
+        self._away = Away(redis, MARKETS_AWAY.make(tag=tag))
+        # May be put away by the slots loaded, those that rest for longest first: when the token
+        # last moved as Redis has it, and its market, None while that is in use.
+        self._idle: dict[str, tuple[int, ColdMarket | None]] = {}
+        self._frozen: dict[str, ColdMarket] = {}  # put away since the last take,
+        self._frozen_writing: dict[str, ColdMarket] = {}  # and by that
         self._rows: list[Row] = []
         self._commands: list[tuple[Any, ...]] = []
 
-    async def wake(self, mints: Iterable[str]) -> list[MintMarket]:
-        """Return the markets of those that are cold; they are not, from here on.
+    async def prepare(self) -> None:
+        """Take the bitmap's memory, and note in it what an earlier version put away."""
+        await self._away.prepare()
+        earlier = f"markets:{self._tag}:cold"  # a set of the mints
+        (mints,) = await ask(self._redis, [("SMEMBERS", earlier)])
+        if mints:
+            marks = [self._away.mark(raw(mint.decode())) for mint in mints]
+            await ask(self._redis, [("MULTI",), *marks, ("UNLINK", earlier), ("EXEC",)])
 
-        All of a market counts as changed. Raises RedisError and ClickHouseError.
+    # Coming back.
+
+    async def wake(self, mints: Sequence[str], slot: int) -> list[Woken]:
+        """Return the markets of those of the mints that are put away before a slot.
+
+        They are not, from here on; all of a market counts as changed. None of the mints is in
+        memory. Raises RedisError and ClickHouseError.
         """
-        asked = [mint for mint in mints if self._put_away(mint) is None]
         found = {mint: away for mint in mints if (away := self._put_away(mint)) is not None}
-        if asked:
-            (marks,) = await ask(
-                self._redis, [("SMISMEMBER", COLD_MARKETS.make(tag=self._tag), *asked)]
-            )
-            cold = [mint for mint, is_cold in zip(asked, marks, strict=True) if is_cold]
-            if cold:
-                packed = await self._read(cold)
-                if missing := [mint for mint in cold if mint not in packed]:
-                    raise ColdMarketsLost(missing)
-                found |= {mint: unpack_cold(packed[mint]) for mint in cold}
-        for mint in found:
+        asked = [mint for mint in mints if mint not in found]
+        if may_be := await self._may_be_away(asked):
+            found |= await self._read.markets(may_be, slot)
+        if not found:
+            return []
+        metadata = await self._read.metadata(list(found))
+        # Nothing is changed before this point: a read that failed is done again.
+        woken = []
+        for mint, cold in found.items():
             self._frozen.pop(mint, None)
             self._frozen_writing.pop(mint, None)
-            self._commands += [
-                ("SREM", COLD_MARKETS.make(tag=self._tag), mint),
-                ("PERSIST", METADATA.make(tag=self._tag, mint=mint)),
-            ]
-        return [_thawed(mint, *hashes) for mint, hashes in found.items()]
+            known = metadata.get(mint)
+            if known is not None:
+                key = METADATA.make(tag=self._tag, mint=mint)
+                self._commands.append(("SET", key, packed_metadata(known), "NX"))
+            woken.append(Woken(thawed(mint, cold), known))
+        return woken
 
-    async def find_idle(self, now_ms: int, later_ms: int) -> None:
-        """Read the markets that the turn of the hour between two times may put away."""
-        self._idle = {}
-        if now_ms // HOUR_MS == later_ms // HOUR_MS or not now_ms:
-            return
-        until = later_ms // HOUR_MS * HOUR_MS - self._after_ms
-        active = ACTIVE.make(tag=self._tag)
-        (mints,) = await ask(
+    async def read(self, mints: Sequence[str], slot: int) -> dict[str, MintMarket]:
+        """Return markets put away before a slot, which stay so; raises ClickHouseError."""
+        found = await self._read.markets(mints, slot) if mints else {}
+        return {mint: thawed(mint, cold) for mint, cold in found.items()}
+
+    async def _may_be_away(self, mints: Sequence[str]) -> list[str]:
+        """Return those of the mints that are not in Redis, and may be in ClickHouse."""
+        if not mints:
+            return []
+        scores, bits = await ask(
             self._redis,
-            [("ZRANGE", active, "-inf", f"({until}", *_FIRST, "WITHSCORES")],
+            [("ZMSCORE", self._active, *mints), self._away.look([raw(mint) for mint in mints])],
         )
-        names = [mint.decode() for mint, _ in mints]
-        commands = [
-            ("HGETALL", key.make(tag=self._tag, mint=mint))
-            for mint in names
-            for key in (MARKET, ACCOUNTS)
+        return [
+            mint
+            for mint, score, bit in zip(mints, scores, bits, strict=True)
+            if score is None and bit
         ]
-        answers = await ask(self._redis, commands) if commands else []
+
+    def _put_away(self, mint: str) -> ColdMarket | None:
+        """Return what was put away and may not be in the stores yet."""
+        return self._frozen.get(mint) or self._frozen_writing.get(mint)
+
+    # Going away.
+
+    @property
+    def pending(self) -> set[str]:
+        """The mints that were put away, and Redis may not know it yet."""
+        return {*self._frozen, *self._frozen_writing}
+
+    async def find_idle(self, now_ms: int, times_ms: Iterable[int], in_use: set[str]) -> None:
+        """Read the markets that slots of these times may put away.
+
+        `in_use` are those that these slots move, or that are newer in memory than in Redis.
+        """
+        self._idle = {}
+        before = now_ms // TURN_MS
+        turns = {time_ms // TURN_MS for time_ms in times_ms if time_ms // TURN_MS > before}
+        if not turns or not now_ms:
+            return
+        until = max(turns) * TURN_MS - self._after_ms
+        waiting = self.pending
+        most = len(turns) * AT_ONCE
+        found = await self._least_active(until, most + len(in_use) + len(waiting))
+        found = [each for each in found if each[0] not in waiting]
+        resting = [mint for mint, _ in found if mint not in in_use][:most]
+        markets = await self._read_whole(resting)
         self._idle = {
-            mint: (int(mints[at][1]), (answers[2 * at], answers[2 * at + 1]))
-            for at, mint in enumerate(names)
-            if answers[2 * at] and self._put_away(mint) is None
+            mint: (time_ms, markets.get(mint))
+            for mint, time_ms in found
+            if mint in in_use or mint in markets
         }
 
-    def turn(self, now_ms: int, moves: Callable[[str], int | None], slot: int) -> list[str]:
-        """Put away what is idle as an hour begins; return the mints.
+    def turn(self, now_ms: int, last_moved_ms: Callable[[str], int], slot: int) -> list[str]:
+        """Put away what is idle as five minutes begin; return the mints.
 
-        `moves` tells when a mint that is in use moved last, None for one that is not; what is
-        only about to move stays.
+        `last_moved_ms` is called for markets that are in use; those stay.
         """
+        until = now_ms // TURN_MS * TURN_MS - self._after_ms
+        due: dict[str, ColdMarket | None] = {}
+        for mint, (last_ms, market) in self._idle.items():
+            if len(due) == AT_ONCE or last_ms >= until:
+                break
+            if market is not None or last_moved_ms(mint) < until:
+                due[mint] = market
         gone = []
-        until = now_ms // HOUR_MS * HOUR_MS - self._after_ms
-        for mint, (last_ms, hashes) in self._idle.items():
-            moved_ms = moves(mint)
-            if (last_ms if moved_ms is None else moved_ms) >= until:
-                continue
-            # Older than any window, whether the market goes or stays.
-            self._commands.append(("UNLINK", TRADERS.make(tag=self._tag, mint=mint)))
-            if moved_ms is None:
-                gone.append(mint)
-                self._freeze(mint, hashes, slot)
-        for mint in gone:
+        for mint, market in due.items():
             del self._idle[mint]
+            if market is None:
+                # What it would have left by going and coming back.
+                traders = TRADERS.make(tag=self._tag, mint=mint)
+                self._commands += [("UNLINK", traders), self._away.mark(raw(mint))]
+            else:
+                gone.append(mint)
+                self._frozen[mint] = market
+                self._rows.append(row(mint, market, slot))
+                self._commands += self._removal(mint)
         return gone
 
-    def _freeze(self, mint: str, hashes: Hashes, slot: int) -> None:
-        self._frozen[mint] = hashes
-        self._rows.append((mint, pack_cold(*hashes), slot))
-        keys = [key.make(tag=self._tag, mint=mint) for key in (MARKET, ACCOUNTS, HOLDERS)]
-        self._commands += [
-            ("UNLINK", *keys),
-            ("ZREM", ACTIVE.make(tag=self._tag), mint),
-            ("SADD", COLD_MARKETS.make(tag=self._tag), mint),
-            ("EXPIRE", METADATA.make(tag=self._tag, mint=mint), METADATA.ttl_s),
+    async def evict(
+        self, before_ms: int, skip: set[str], slot: int
+    ) -> tuple[list[str], Writes] | None:
+        """Return markets to be put away at once, and what does that; None where there is none.
+
+        They have not moved since `before_ms`, and are as Redis has them at the watermark of that
+        slot. Raises RedisError.
+        """
+        least = await self._least_active(before_ms, EVICTED_AT_ONCE + len(skip))
+        mints = [mint for mint, _ in least if mint not in skip][:EVICTED_AT_ONCE]
+        markets = await self._read_whole(mints, traders_since=oldest_score(before_ms // 60_000))
+        if not markets:
+            return None
+        rows = [row(mint, market, slot) for mint, market in markets.items()]
+        commands = [command for mint in markets for command in self._removal(mint)]
+        return list(markets), Writes({COLD_MARKETS.name: rows}, commands, len(markets))
+
+    async def _least_active(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
+        """Return mints that have not moved since a time, and when they did, longest ago first."""
+        limits = ("BYSCORE", "LIMIT", 0, limit, "WITHSCORES")
+        (found,) = await ask(
+            self._redis, [("ZRANGE", self._active, "-inf", f"({before_ms}", *limits)]
+        )
+        return [(mint.decode(), int(time_ms)) for mint, time_ms in found]
+
+    async def _read_whole(
+        self, mints: Sequence[str], traders_since: int | None = None
+    ) -> dict[str, ColdMarket]:
+        """Return markets as Redis has them, with the traders of a score and more."""
+        commands: list[tuple[Any, ...]] = []
+        least = "+inf" if traders_since is None else traders_since
+        for mint in mints:
+            market, accounts, traders = (
+                key.make(tag=self._tag, mint=mint) for key in (MARKET, ACCOUNTS, TRADERS)
+            )
+            commands += [("HGETALL", market), ("HGETALL", accounts)]
+            commands.append(("ZRANGE", traders, least, "+inf", "BYSCORE", "WITHSCORES"))
+        answers = iter(await ask(self._redis, commands) if commands else [])
+        found = {}
+        for mint in mints:
+            fields, accounts, traders = next(answers), next(answers), next(answers)
+            scores = {trader: int(score) for trader, score in traders}
+            found[mint] = ColdMarket(fields, accounts, scores)
+        return {mint: market for mint, market in found.items() if market.fields}
+
+    def _removal(self, mint: str) -> list[tuple[Any, ...]]:
+        """Return what takes a market out of Redis."""
+        keys = (MARKET, ACCOUNTS, HOLDERS, TRADERS, METADATA)
+        return [
+            ("UNLINK", *(key.make(tag=self._tag, mint=mint) for key in keys)),
+            ("ZREM", self._active, mint),
+            self._away.mark(raw(mint)),
         ]
+
+    # Writing.
 
     def take(self) -> tuple[list[Row], list[tuple[Any, ...]]]:
         """Return rows of cold_markets, and commands that go before all others."""
@@ -176,27 +244,3 @@ class ColdMarkets:
     def written(self) -> None:
         """Hear that the last take is in the stores."""
         self._frozen_writing = {}
-
-    def _put_away(self, mint: str) -> Hashes | None:
-        """Return what was put away and may not be in the stores yet."""
-        return self._frozen.get(mint) or self._frozen_writing.get(mint)
-
-
-def _thawed(mint: str, fields: Fields, accounts: Fields) -> MintMarket:
-    market = restore(mint, fields)
-    market.is_stored = False
-    market.traded = b"price" in fields
-    market.changed_pools = set(market.pools)
-    holders = market.holders
-    for account, packed in accounts.items():
-        if len(account) == _EXACT_SIZE:
-            continue  # derived from the accounts
-        record = unpack_account(packed)
-        holders.accounts[account] = record
-        holders.owners.setdefault(record.owner, 0)
-        if not record.is_vault and holders.counts(record.owner):
-            holders.owners[record.owner] += record.amount_raw
-    holders.changed_accounts = set(holders.accounts)
-    holders.changed_owners = {owner for owner, amount in holders.owners.items() if amount}
-    holders.fill([], all_of_them=True)
-    return market

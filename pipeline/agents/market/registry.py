@@ -2,8 +2,9 @@
 
 Answers go to Redis (`METADATA`) and ClickHouse (`token_metadata`), not into the deterministic
 state: replaying the tape gives the same bytes with and without RPC. Who reads puts what the
-chain's events told first. A mint is asked for once; one that has no account again after a day,
-one that nobody has traded for months when somebody does.
+chain's events told first. A mint is asked for once, and again when it moves after some months; one
+that has no account after a day. Redis has an answer for as long as the mint's market, which takes
+it along when it is put away and brings it back (`cold`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from infra.backoff import Backoff
 from infra.settings import Settings
 from infra.solana_rpc import client as rpc
 from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.redis_keys import METADATA, mint_tag
+from schemas.redis_keys import MARKET, METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA
 from schemas.solana.addresses import key, text
 from schemas.solana.token_accounts import (
@@ -51,9 +52,15 @@ MINTS_A_CALL: Final = 50  # two accounts each: getMultipleAccounts takes a hundr
 CALLS_PER_S: Final = 5.0
 MAX_WAITING: Final = 10_000
 MAX_KNOWN: Final = 20_000
-ABSENT_FOR_S: Final = DAY_S
+STAYS_TRUE_S: Final = {"absent": DAY_S, "found": 90 * DAY_S}
 BACKOFF_S: Final = (0.5, 60.0)
 MAX_TEXT: Final = 512  # of a name, symbol or URI; longer ones are cut
+
+# An answer that comes when its market has left Redis, or before that comes, must not stay there.
+_KEEP: Final = """
+redis.call('SET', KEYS[1], ARGV[1])
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('EXPIRE', KEYS[1], ARGV[2]) end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class Registry:
     def __init__(self, settings: Settings, redis: Redis, clickhouse: ClickHouseSink) -> None:
         self._endpoint = settings.rpc_endpoint
         self._redis = redis
+        self._keep_one = redis.register_script(_KEEP)
         self._clickhouse = clickhouse
         self._waiting: dict[str, None] = {}
         self._known: FIFOCache[str, Known] = FIFOCache(MAX_KNOWN)
@@ -119,9 +127,12 @@ class Registry:
         """Return what is known of a mint, if that is at hand."""
         return self._known.get(mint)
 
-    def forget(self, mint: str) -> None:
-        """Have the next question about a mint answered by Redis, or else by RPC."""
-        self._known.pop(mint, None)
+    def woken(self, mint: str, known: Known | None) -> None:
+        """Take what ClickHouse has of a mint whose market comes back; without, ask of it anew."""
+        if known is None:
+            self._known.pop(mint, None)
+        else:
+            self._known[mint] = known
 
     async def run(self) -> None:
         """Look up what is asked for, until cancelled."""
@@ -169,7 +180,7 @@ class Registry:
             mint: self._read(mint, accounts[at], accounts[at + len(missing)], now_ms)
             for at, mint in enumerate(missing)
         }
-        await self._keep(found)
+        await self.keep(found)
 
     async def _from_store(self, mints: Sequence[str]) -> list[str]:
         """Take what was asked for in an earlier life; return what was not, or not found."""
@@ -219,11 +230,14 @@ class Registry:
             now_ms,
         )
 
-    async def _keep(self, found: dict[str, Known]) -> None:
+    async def keep(self, found: dict[str, Known]) -> None:
+        """Write what RPC said of mints to the stores; raises RedisError."""
         pipe = self._redis.pipeline(transaction=False)
         rows = []
         for mint, known in found.items():
-            pipe.set(METADATA.make(tag=mint_tag(mint), mint=mint), orjson.dumps(asdict(known)))
+            keys = [key.make(tag=mint_tag(mint), mint=mint) for key in (METADATA, MARKET)]
+            values: list[Any] = [packed_metadata(known), METADATA.ttl_s]
+            await self._keep_one(keys, values, client=pipe)
             if known.status == "found":
                 rows.append(
                     (
@@ -245,9 +259,14 @@ class Registry:
         await pipe.execute()
 
 
+def packed_metadata(known: Known) -> bytes:
+    """Return what RPC said as METADATA has it."""
+    return orjson.dumps(asdict(known))
+
+
 def _is_stale(known: Known) -> bool:
-    """Tell whether a mint that had no account then is worth another question."""
-    return known.status == "absent" and known.asked_ms < (time.time() - ABSENT_FOR_S) * 1000
+    """Tell whether a mint is worth another question."""
+    return known.asked_ms < (time.time() - STAYS_TRUE_S[known.status]) * 1000
 
 
 def _ended(task: asyncio.Task[None], stop: Callable[[str], None]) -> None:

@@ -23,7 +23,7 @@ from schemas.markets import (
     unpack_head,
     unpack_pool,
 )
-from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, TRADERS
+from schemas.redis_keys import ACCOUNTS, HOLDERS, MARKET, METADATA, TRADERS
 from schemas.solana.addresses import key as raw
 
 Command = tuple[Any, ...]
@@ -64,7 +64,8 @@ def commands(tag: str, market: MintMarket) -> list[Command]:
 def _of_market(tag: str, market: MintMarket) -> list[Command]:
     key = MARKET.make(tag=tag, mint=market.mint)
     parts: list[Any] = ["HSET", key, "head", pack_head(market.head, list(market.holders.pools))]
-    if market.token_unwritten or not market.is_stored:
+    is_new = not market.is_stored
+    if market.token_unwritten or is_new:
         parts += ("token", orjson.dumps(dataclasses.asdict(market.token)))
         market.token_unwritten = False
         market.is_stored = True
@@ -85,6 +86,8 @@ def _of_market(tag: str, market: MintMarket) -> list[Command]:
         parts += (_POOL + address.encode(), pack_pool(pool.facts, pool.quarters.data))
     market.changed_pools.clear()
     written: list[Command] = [tuple(parts)]
+    if is_new:
+        written.append(("PERSIST", METADATA.make(tag=tag, mint=market.mint)))
     if market.dropped_pools:
         names = [_POOL + address.encode() for address in sorted(market.dropped_pools)]
         written.append(("HDEL", key, *names))

@@ -22,7 +22,6 @@ from typing import Final
 from pipeline.agents.pnl.cold_rows import Asleep, ColdRows, Journal
 from pipeline.agents.pnl.memory import Place, raw_address
 from pipeline.agents.pnl.store import Store
-from schemas.away import bit
 from schemas.positions import COLD_MARK, pack_cold
 from schemas.rows import COLD_POSITIONS, Row
 from schemas.solana.addresses import text
@@ -135,7 +134,7 @@ class ColdMints:
         ]
         are_here = await self._store.are_here([raw for _, raw in asked])
         absent = [each for each, is_here in zip(asked, are_here, strict=True) if not is_here]
-        may_be = await self._store.may_be_away([raw for _, raw in absent])
+        may_be = await self._store.away.may_be([raw for _, raw in absent])
         return cold + [mint for (mint, _), is_away in zip(absent, may_be, strict=True) if is_away]
 
     def is_put_away(self, mint: str) -> bool:
@@ -254,7 +253,7 @@ class ColdMints:
         return asleep | self._marked | self._marked_writing
 
     def _bit_set(self, mint: str) -> tuple[str, str, int, int]:
-        return "SETBIT", self._store.away, bit(raw_address(mint)), 1
+        return self._store.away.mark(raw_address(mint))
 
     def _revived(self, mint: str) -> tuple[str, str, str, bytes]:
         """Return what says that some of a token's positions may not be here, of any gain."""

@@ -20,7 +20,6 @@ from typing import Final
 from pipeline.agents.pnl.cold_rows import ColdRows, Journal
 from pipeline.agents.pnl.memory import Wallet, raw_address
 from pipeline.agents.pnl.store import Store
-from schemas.away import bit
 from schemas.positions import ColdWallet, pack_cold_wallet
 from schemas.rows import COLD_WALLETS
 from schemas.solana.addresses import text
@@ -53,7 +52,7 @@ class ColdWallets:
         """Return those of the wallets that are put away; Redis has none of them."""
         found = {name: away for name in names if (away := self._put_away(name)) is not None}
         asked = [name for name in names if name not in found]
-        may_be = await self._store.may_be_away([raw_address(name) for name in asked])
+        may_be = await self._store.away.may_be([raw_address(name) for name in asked])
         names = [name for name, is_away in zip(asked, may_be, strict=True) if is_away]
         return found | (await self._read.wallets(names, slot) if names else {})
 
@@ -173,15 +172,12 @@ class ColdWallets:
             ("UNLINK", store.positions(name), store.balances(name)),
             ("HDEL", store.totals, wallet.raw),
             ("ZREM", store.due, wallet.raw),
-            self._bit_set(wallet),
+            store.away.mark(wallet.raw),
         ]
 
     def pass_by(self, wallet: Wallet) -> None:
         """Leave what a wallet leaves that goes and comes back."""
-        self._journal.commands.append(self._bit_set(wallet))
-
-    def _bit_set(self, wallet: Wallet) -> tuple[str, str, int, int]:
-        return "SETBIT", self._store.away, bit(wallet.raw), 1
+        self._journal.commands.append(self._store.away.mark(wallet.raw))
 
     def concerned(self) -> set[str]:
         """Return the wallets of which something is not in the stores yet."""

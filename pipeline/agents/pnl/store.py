@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
+from pipeline.agents.settled.away import Away
 from schemas import redis_keys
-from schemas.away import BITS, bit
 from schemas.positions import COLD_MARK
 from schemas.redis_keys import tag_of_wallets
 
@@ -32,7 +32,7 @@ class Store:
         self.totals = redis_keys.WALLET_TOTALS.make(tag=self._tag)
         self.traded = redis_keys.TRADED.make(tag=self._tag)
         self.due = redis_keys.WALLETS_DUE.make(tag=self._tag)
-        self.away = redis_keys.AWAY.make(tag=self._tag)
+        self.away = Away(redis, redis_keys.AWAY.make(tag=self._tag))
         self.clock = redis_keys.BOOKS_CLOCK.make(tag=self._tag)
         self._positions = redis_keys.POSITIONS.make(tag=self._tag, wallet="")
         self._balances = redis_keys.BALANCES.make(tag=self._tag, wallet="")
@@ -64,14 +64,13 @@ class Store:
 
         And bring what an earlier version left into the form of this one: dead tokens, wallets.
         """
-        if await self._ask("STRLEN", self.away) < BITS // 8:
-            await self._redis.setbit(self.away, BITS - 1, 0)  # the last is nobody's
+        await self.away.prepare()
         if await self._ask("EXISTS", self.due) or not await self._ask("EXISTS", self.totals):
             return
         cold, ranked = f"cold:{self._tag}", f"top:{self._tag}"
         pipe = self._redis.pipeline(transaction=True)
         for mint in await _answer(self._redis.smembers(cold)):
-            pipe.setbit(self.away, bit(mint), 1)
+            pipe.execute_command(*self.away.mark(mint))
         wallets = await _answer(self._redis.hkeys(self.totals))
         pipe.zadd(self.due, dict.fromkeys(wallets, due_hour))
         pipe.unlink(cold, ranked)
@@ -124,14 +123,6 @@ class Store:
             return []
         scores = await _answer(self._redis.zmscore(self.traded, cast(Any, mints)))
         return [score is not None for score in scores]
-
-    async def may_be_away(self, addresses: Sequence[bytes]) -> list[bool]:
-        """Return which of the raw addresses may have been put away ever."""
-        if not addresses:
-            return []
-        asked = [part for raw in addresses for part in ("GET", "u1", bit(raw))]
-        found = await self._ask("BITFIELD_RO", self.away, *asked)
-        return [bool(each) for each in found]
 
     async def read_due(self, hour: int, limit: int) -> list[tuple[bytes, int]]:
         """Return the raw wallets that are due by an hour, and since which hour they are.

@@ -18,7 +18,7 @@ class Writes:
     commands: list[tuple[Any, ...]] = field(default_factory=list)
     """Redis commands on keys of the partition's hash tag, e.g. ("HSET", key, name, value)."""
     evicted: int = 0
-    """How much was put away to make room: wallets."""
+    """How much was put away to make room: wallets, or markets."""
 
 
 class Books(Protocol):

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from schemas.redis_keys import METADATA
+
 ALL_TRACKED: Final = b""
 """The member without which the set does not name everything that changed."""
 
@@ -26,7 +28,8 @@ _FIELDS: Final = {
     "SREM": (_SET, 1),
 }
 _ZADD_FLAGS: Final = frozenset({"NX", "XX", "GT", "LT", "CH"})
-_NOT_BOOKS: Final = frozenset({"EXPIRE", "PERSIST"})  # of metadata, which is asked for again
+_NOT_BOOKS: Final = frozenset({"EXPIRE", "PERSIST"})  # of metadata
+_METADATA: Final = METADATA.pattern.partition("{")[0]  # beside the books: ClickHouse has it
 
 
 @dataclass(slots=True)
@@ -62,9 +65,12 @@ def members(commands: Iterable[Sequence[Any]]) -> list[bytes]:
         elif name == "SETBIT":
             found.append(_BIT + command[1].encode() + b"\0%d" % command[2])
         elif name == "SET":
-            found.append(_STRING + command[1].encode() + b"\0")
+            if not command[1].startswith(_METADATA):
+                found.append(_STRING + command[1].encode() + b"\0")
         elif name == "UNLINK":
-            found += [_GONE + key.encode() + b"\0" for key in command[1:]]
+            found += [
+                _GONE + key.encode() + b"\0" for key in command[1:] if not key.startswith(_METADATA)
+            ]
         elif name == "ZREMRANGEBYSCORE" and command[2] == "-inf" and command[3].startswith("("):
             found.append(_TRIMMED + command[1].encode() + b"\0" + command[3][1:].encode())
         elif name not in _NOT_BOOKS:

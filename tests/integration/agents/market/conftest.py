@@ -15,10 +15,11 @@ from redis.asyncio import Redis
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.market.books import MarketBooks, open_books
-from pipeline.agents.market.registry import Registry
+from pipeline.agents.market.registry import Known, Registry
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
+from schemas.markets import ColdMarket, unpack_cold
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.solana import base58
 from tests.support.systems import running_valkey
@@ -197,15 +198,32 @@ async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) ->
     books.written()
 
 
+class ColdOf:
+    """What is cold is among rows that were written."""
+
+    def __init__(self, rows: dict[str, list[Any]], told: dict[str, Known] | None = None) -> None:
+        self._rows = rows
+        self._told = told or {}
+
+    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, ColdMarket]:
+        rows = [row for row in self._rows.get("cold_markets", ()) if row[0] in mints]
+        before = sorted((row for row in rows if row[2] < slot), key=lambda row: row[2])
+        return {mint: unpack_cold(packed) for mint, packed, *_ in before}
+
+    async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
+        return {mint: self._told[mint] for mint in mints if mint in self._told}
+
+
 async def opened(
-    redis: Redis, rows: dict[str, list[Any]], partition: int = 0, cold_after_days: int = 2
+    redis: Redis,
+    rows: dict[str, list[Any]],
+    partition: int = 0,
+    cold_after_days: int = 2,
+    told: dict[str, Known] | None = None,
 ) -> MarketBooks:
-    """Open books whose cold markets are among `rows`."""
-
-    async def read(mints: list[str]) -> dict[str, bytes]:
-        return {mint: packed for mint, packed, _ in rows.get("cold_markets", ()) if mint in mints}
-
-    return await open_books(redis, partition, quiet_registry(redis), read, cold_after_days)
+    """Open books whose cold markets are among `rows`; `told` is what RPC said."""
+    cold = ColdOf(rows, told)
+    return await open_books(redis, partition, quiet_registry(redis), cold, cold_after_days)
 
 
 async def run(
@@ -245,8 +263,8 @@ async def dump(redis: Redis) -> dict[str, Any]:
         elif kind == "zset":
             found[key.decode()] = dict(await redis.zrange(key, 0, -1, withscores=True))
         else:
-            assert kind == "set"
-            found[key.decode()] = await redis.smembers(key)
+            assert kind == "string"
+            found[key.decode()] = await redis.get(key)
     return found
 
 

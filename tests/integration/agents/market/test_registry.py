@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,10 +15,11 @@ from redis.asyncio import Redis
 from infra.chain.market import Knobs, Market
 from infra.chain.server import LocalChain, ServerOptions
 from infra.settings import Settings
-from pipeline.agents.market.registry import MINTS_A_CALL, Registry
-from schemas.redis_keys import METADATA, mint_tag
+from pipeline.agents.market.registry import MINTS_A_CALL, Known, Registry
+from schemas.redis_keys import MARKET, METADATA, mint_tag
 from schemas.rows import TOKEN_METADATA
 from schemas.solana import base58
+from schemas.times import DAY_S
 from tests.support.waiting import eventually_async
 
 
@@ -149,10 +151,52 @@ async def test_what_was_forgotten_is_read_from_redis_and_else_asked_of_rpc(redis
             for gone_from_redis in (False, False, True):
                 if gone_from_redis:
                     await redis.delete(METADATA.make(tag=mint_tag(mint), mint=mint))
-                registry.forget(mint)
+                registry.woken(mint, None)
                 registry.ask(mint)
                 await eventually_async(lambda: registry.known(mint) and not registry._waiting)
     assert calls == 2
+
+
+async def test_an_answer_without_a_market_in_redis_does_not_stay_there(redis: Redis) -> None:
+    here, gone = (base58.encode(bytes([n]) * 32) for n in (10, 11))
+    await redis.hset(MARKET.make(tag=mint_tag(here), mint=here), "head", b"")
+
+    async def empty(request: web.Request) -> web.Response:
+        count = len((await request.json())["params"][0])
+        return web.json_response({"id": 1, "result": {"value": [None] * count}})
+
+    async with server(empty) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            registry.ask(here)
+            registry.ask(gone)
+            await eventually_async(lambda: not registry._waiting)
+    keys = [METADATA.make(tag=mint_tag(mint), mint=mint) for mint in (here, gone)]
+    assert await redis.ttl(keys[0]) == -1
+    assert 0 < await redis.ttl(keys[1]) <= METADATA.ttl_s
+
+
+async def test_what_clickhouse_has_of_a_woken_token_is_asked_again_when_it_is_old(
+    redis: Redis,
+) -> None:
+    mints = [base58.encode(bytes([n]) * 32) for n in (12, 13)]
+    asked: list[str] = []
+
+    async def empty(request: web.Request) -> web.Response:
+        accounts = (await request.json())["params"][0]
+        asked.extend(mint for mint in mints if mint in accounts)
+        return web.json_response({"id": 1, "result": {"value": [None] * len(accounts)}})
+
+    now_ms = time.time_ns() // 1_000_000
+    async with server(empty) as port:
+        registry = registry_of(redis, Rows(), port)
+        async with working(registry):
+            for mint, days in zip(mints, (10, 100), strict=True):
+                asked_ms = now_ms - days * DAY_S * 1000
+                registry.woken(mint, Known("Name", "", "", 6, 1, "", "found", asked_ms))
+                registry.ask(mint)
+            await eventually_async(lambda: asked and not registry._waiting)
+    assert asked == mints[1:]
 
 
 async def test_failures_are_repeated_and_nobody_waits(redis: Redis) -> None:

@@ -252,9 +252,9 @@ async def test_more_values_than_a_page_come_back(books, monkeypatch):
     other = redis_keys.TOP_OF_MINT.make(tag=books.tag, mint="M")
     fields = [part for n in range(40) for part in (bytes([n, 0, 255 - n]), bytes([n]))]
     scores = [part for n in range(20) for part in (n * 2**47, bytes([n]))]
-    cold = redis_keys.COLD_MARKETS.make(tag=books.tag)
-    names = [bytes([n]) for n in range(9)]
-    await books.write(1, [("HSET", key, *fields), ("ZADD", other, *scores), ("SADD", cold, *names)])
+    commands = [("HSET", key, *fields), ("ZADD", other, *scores)]
+    away = redis_keys.AWAY.make(tag=books.tag)
+    await books.write(1, commands + [("SETBIT", away, 7 * n, 1) for n in range(9)])
     await books.checkpoints.take(books.work)
     expected = await books.state()
     await books.restored()

@@ -8,9 +8,11 @@ from typing import get_args
 import pytest
 
 from api.history.routes import Interval
+from schemas.away import bit
 from schemas.markets import INTERVALS_S, PRICE_SCALE, Candle, pack_candle
-from schemas.redis_keys import COLD_MARKETS, MARKET, MARKETS, mint_tag
+from schemas.redis_keys import MARKET, MARKETS, MARKETS_AWAY, mint_tag
 from schemas.rows import CANDLES
+from schemas.solana.base58 import decode
 
 NOW_MS = 1_785_499_140_000
 SLOT = 400_000_000
@@ -154,7 +156,7 @@ async def test_what_runs_and_what_is_written_of_one_interval(store, ask, token):
     assert (await ask.get(path, **past))["candles"] == []
     # A market at rest has left Redis.
     store.redis.delete(MARKET.make(tag=mint_tag(mint), mint=mint))
-    store.redis.sadd(COLD_MARKETS.make(tag=mint_tag(mint)), mint)
+    store.redis.setbit(MARKETS_AWAY.make(tag=mint_tag(mint)), bit(decode(mint)), 1)
     assert (await ask.get(path))["candles"] == [told(written, 60)]
 
 

@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 from infra.clickhouse.client import connect_async
 from infra.redis.client import ask, connect
 from infra.settings import Settings
-from pipeline.agents.market import cold as cold_markets
 from pipeline.agents.market.books import MarketBooks, open_books
+from pipeline.agents.market.cold_rows import ColdTables as ColdMarkets
 from pipeline.agents.market.registry import Registry
 from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold_rows import ColdTables
@@ -39,6 +39,7 @@ from schemas.redis_keys import (
     tag_of_mints,
     tag_of_wallets,
 )
+from schemas.rows import TOKEN_METADATA
 from schemas.solana import base58
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
@@ -180,6 +181,12 @@ class Chain:
         }  # fmt: skip
         key = METADATA.make(tag=mint_tag(mint), mint=mint)
         await ask(self.redis, [("SET", key, orjson.dumps(values))])
+        if values["status"] == "found":
+            row = {**values, "mint": mint, "asked_at": values["asked_ms"]}
+            columns = TOKEN_METADATA.columns
+            await self._sink.insert(
+                TOKEN_METADATA.name, [tuple(row[name] for name in columns)], f"told/{mint}"
+            )
 
     def _place(self) -> tuple[str, int, int, int, int]:
         signature = base58.encode(self._random.randbytes(64))
@@ -188,9 +195,9 @@ class Chain:
     async def _open(self) -> None:
         registry = Registry(self._settings, self.redis, self._sink)
         for partition in range(SETTLED_BY_MINT.partitions):
-            read = cold_markets.reader(self._sink)
+            tables = ColdMarkets(self._sink)
             self._markets.append(
-                await open_books(self.redis, partition, registry, read, COLD_AFTER_DAYS)
+                await open_books(self.redis, partition, registry, tables, COLD_AFTER_DAYS)
             )
         for partition in range(SETTLED_BY_WALLET.partitions):
             store = Store(self.redis, partition)
@@ -252,7 +259,7 @@ async def chain(token_settings: Settings) -> AsyncIterator[Chain]:
     await redis.flushdb()
     sink = ClickHouseSink(token_settings)
     clickhouse = await connect_async(token_settings)
-    for table in ("cold_markets", "cold_positions", "cold_wallets", "positions"):
+    for table in ("cold_markets", "cold_positions", "cold_wallets", "positions", "token_metadata"):
         await clickhouse.command(f"TRUNCATE TABLE {table}")
     yield Chain(redis, sink, token_settings.model_copy(update={"rpc_endpoint": None}))
     await clickhouse.close()

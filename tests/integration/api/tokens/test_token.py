@@ -14,7 +14,7 @@ from api.tokens import cold_markets
 from infra.settings import Settings
 from schemas.events import Side
 from schemas.money import USD1, USDC, WSOL
-from schemas.redis_keys import COLD_MARKETS, MARKET, mint_tag
+from schemas.redis_keys import ACTIVE, mint_tag
 from tests.support.api.asking import STANDS_S
 
 T0_MS = 1_763_700_000_000
@@ -310,18 +310,21 @@ async def test_pools_deepest_first(chain: Any, client: httpx.AsyncClient) -> Non
 async def test_a_market_at_rest_is_told_from_clickhouse(
     chain: Any, client: httpx.AsyncClient, token_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mint, wallet, whale, creator, pool = (chain.address() for _ in range(5))
+    mint, wallet, whale, creator, pool, old = (chain.address() for _ in range(6))
     chain.create(mint, creator=creator, pool=pool)
     chain.trade(
         mint, wallet, Side.BUY, 10**12, 10**9, pool=pool, reserve_raw=10**14,
         quote_reserve_raw=10**10,
     )  # fmt: skip
+    chain.trade(old, wallet, Side.BUY, 10**12, 10**9)
+    await chain.tell(old, name="Of old", symbol="OLD", decimals=6, supply_raw=10**15)
     for owner, amount in ((wallet, 10**12), (whale, 2**60 + 1), (creator, 7), (pool, 10**14)):
         chain.hold(mint, owner, amount)
     chain.hold(mint, wallet, 5)
     chain.hold(mint, chain.address(), 10**16, is_vault=True)
     await chain.settle()
     paths = [f"/api/tokens/{mint}{what}" for what in ("", "/price", "/holders", "/pools")]
+    paths += [f"/api/tokens/{old}{what}" for what in ("", "/holders")]  # which RPC named
     before = [await told(client, path) for path in paths]
     assert before[2]["holders"][0]["balance_raw"] == str(2**60 + 1)
     assert [each["balance_raw"] for each in before[2]["holders"]] == [
@@ -332,9 +335,9 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     chain.pass_time(HOUR_MS)
     await chain.settle()
     await asyncio.sleep(STANDS_S)
-    tag = mint_tag(mint)
-    assert await chain.redis.sismember(COLD_MARKETS.make(tag=tag), mint)
-    assert not await chain.redis.exists(MARKET.make(tag=tag, mint=mint))
+    for each in (mint, old):
+        assert not await chain.redis.keys(f"*{mint_tag(each)}:{each}")
+        assert not await chain.redis.zscore(ACTIVE.make(tag=mint_tag(each)), each)
     after = [await told(client, path) for path in paths]
     changed = {"as_of_slot", "as_of_ms", "is_price_stale", "change_24h_pct", "day"}
     for was, now in zip(before, after, strict=True):
@@ -354,7 +357,7 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     monkeypatch.setattr(cold_markets, "_MOST", 100)
     stores = Stores(token_settings)
     with pytest.raises(Problem, match="more than the 100") as refused:
-        await cold_markets.read_cold_market(stores, mint)
+        await cold_markets.read_cold_market(stores, mint, 2**63)
     await stores.close()
     assert refused.value.kind is TOO_MANY_HOLDERS
     assert after[0]["holder_count"] == 3  # as the problem says where to find it
