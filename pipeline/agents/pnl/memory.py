@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from pipeline.domain.lots import Holding
+from pipeline.domain.netting import Flow
 from schemas.codec import CodecError
 from schemas.positions import WalletDay, pack_wallet_day
 from schemas.solana import addresses
+from schemas.times import DAY_MS
 
 NOT_CHANGED: Final = -1  # no day
+DAYS_KEPT: Final = 8  # readers sum up seven; older ones are in ClickHouse
 NOT_MOVED: Final = 2**40  # an hour: not since it was read
 
 Place = tuple[str, str]  # wallet, mint
@@ -116,6 +120,53 @@ class Recent(Generic[K, V]):
         self._old, self._young = self._young, kept
         for key in kept:
             self._old.pop(key, None)
+
+
+class Memory:
+    """What the books of one partition have in memory, for loading, applying and putting away."""
+
+    def __init__(self, clock_ms: int, recent: int) -> None:
+        self.clock_ms = clock_ms  # the latest block time
+        self.entries: Recent[Place, Entry] = Recent(recent)
+        self.wallets: Recent[str, Wallet] = Recent(recent)
+        self.flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
+        self.touches: dict[int, set[str]] = {}  # of the same: wallets that something happens to
+        # What the next `take` returns.
+        self.dirty: dict[Place, Entry] = {}
+        self.dirty_wallets: dict[str, Wallet] = {}
+        self.balances: defaultdict[str, dict[bytes, bytes | None]] = defaultdict(dict)
+        # What the last one did.
+        self.writing: dict[Place, Entry] = {}
+        self.balances_writing: defaultdict[str, dict[bytes, bytes | None]] = defaultdict(dict)
+
+    @property
+    def gone_day(self) -> int:
+        """Return the last day whose figures Redis does not keep any more."""
+        return self.clock_ms // DAY_MS - DAYS_KEPT
+
+    def places(self) -> Iterator[Place]:
+        """Yield whose holdings the flows loaded change."""
+        for slot_flows in self.flows.values():
+            for flow in slot_flows:
+                yield flow.wallet, flow.mint
+
+    def entry_of(self, place: Place) -> Entry:
+        """Return an entry that was loaded."""
+        entry = self.entries.get(place)
+        assert entry is not None, place
+        return entry
+
+    def existing(self, wallet: str, mint: str) -> Entry | None:
+        """Return a position that the wallet has already; in memory is more than that."""
+        entry = self.entries.get((wallet, mint))
+        return entry if entry is not None and entry.holding.position.changed_slot else None
+
+
+def stored_entry(place: Place, packed: bytes) -> Entry:
+    """Return a position that Redis has. Raises PackedError."""
+    entry = entry_at(place, Holding.unpack(packed))
+    entry.score = entry.holding.position.realized_usd_micros
+    return entry
 
 
 def entry_at(place: Place, holding: Holding) -> Entry:

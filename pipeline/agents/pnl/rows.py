@@ -8,9 +8,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
+from pipeline.agents.pnl.cold_rows import Journal
+from pipeline.agents.pnl.memory import NOT_CHANGED, Entry, Wallet
+from pipeline.agents.pnl.store import Store
 from pipeline.domain.lots import Kind, Match
 from pipeline.domain.netting import Flow
-from schemas.positions import Position, WalletDay
+from schemas.positions import Position, WalletDay, pack_wallet_day
 from schemas.rows import POSITIONS, WALLET_DAYS, Table
 
 _U64_MAX: Final = 2**64 - 1
@@ -71,6 +74,24 @@ def position_row(position: Position, wallet: str, mint: str, day: int) -> Row:
         *_rest_of_position(position),
         overflow,
     )
+
+
+def write_position(journal: Journal, entry: Entry) -> None:
+    """Put a position among the rows, as it is at the end of a day."""
+    if entry.day != NOT_CHANGED:
+        journal.rows[POSITIONS.name].append(
+            position_row(entry.holding.position, entry.wallet, entry.mint, entry.day)
+        )
+
+
+def write_day(journal: Journal, store: Store, wallet: Wallet, gone_day: int) -> None:
+    """Put a day that is over for a wallet among the writes; Redis keeps those after `gone_day`."""
+    figures = wallet.figures
+    if wallet.day > gone_day:
+        journal.commands.append(
+            ("HSET", store.days(wallet.day), wallet.raw, pack_wallet_day(figures))
+        )
+    journal.rows[WALLET_DAYS.name].append(wallet_day_row(figures, wallet.address, wallet.day))
 
 
 def wallet_day_row(figures: WalletDay, wallet: str, day: int) -> Row:

@@ -65,11 +65,11 @@ async def test_positions_that_rest_leave_memory(player, market):
     for _ in range(20):
         await books.apply([tape.one(GENERATION_MS // 20, busy=9)])
         await books.flush()
-    assert len({*books.books._entries._young, *books.books._entries._old}) > 10
+    assert len({*books.books._memory.entries._young, *books.books._memory.entries._old}) > 10
     for _ in range(2):
         await books.apply([tape.one(GENERATION_MS, busy=0)])
         await books.flush()
-    for recent in (books.books._entries, books.books._wallets):
+    for recent in (books.books._memory.entries, books.books._memory.wallets):
         assert not recent._young
         assert not recent._old
 

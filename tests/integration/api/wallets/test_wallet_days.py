@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from infra.clickhouse.client import connect
-from pipeline.agents.pnl import books as pnl_books
+from pipeline.agents.pnl import memory as pnl_memory
 from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
 from schemas.rows import WALLET_DAYS as WALLET_DAYS_TABLE
@@ -28,7 +28,7 @@ MOVED = ("bought_raw", "sold_raw", "received_raw", "sent_raw", "burned_raw", "un
 @pytest.fixture
 async def played(make_books, tape, monkeypatch):
     """Books of some forty days, few slots a day; each position changes on some of them."""
-    monkeypatch.setattr(pnl_books, "DAYS_KEPT", 99)  # Redis is what answers are compared with
+    monkeypatch.setattr(pnl_memory, "DAYS_KEPT", 99)  # Redis is what answers are compared with
     tape = tape(21, wallets=4, mints=3)
     books = await make_books()
     for _ in range(8):
