@@ -237,7 +237,7 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
     stores = Answers(
         [said(7), [None], [HEAD, told(name="A")], list(price)],
         [said(8), [None, None], [HEAD, told(name="B")], list(price), *nothing],
-        [0],  # nor is it cold
+        [said(8), 0],  # nor is it cold
         [said(9), [None], [HEAD, told(name="C")], list(price)],
     )
     batches = TokenBatches(TokenReader(stores), no_gaps())  # type: ignore[arg-type]
