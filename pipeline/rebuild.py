@@ -6,13 +6,14 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 
 import click
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from clickhouse_connect.driver.client import Client
+from google.protobuf.message import DecodeError
 from redis.asyncio import Redis
 
 from infra.bench import progress
@@ -20,18 +21,23 @@ from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka.client import KafkaUnreachable
-from infra.kafka.topics import TopicsWrong, first_from
+from infra.kafka.topics import TopicsWrong, first_from, records_so_far
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
 from infra.settings import Settings, load
+from pipeline.agents import store
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
 from pipeline.agents.settled import restore
 from pipeline.agents.settled.restore import Books
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
+from schemas import tape_rows
+from schemas.codec import CodecError
+from schemas.proto.tape_pb2 import SlotGap
 from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS, COLD_WALLETS, Table
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.rows import GAPS as GAP_ROWS
+from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 UNTIL_S: Final = 600  # an answer of ClickHouse
 AT_REST_S: Final = 15.0
@@ -89,7 +95,8 @@ def rebuild(
 
     Where ClickHouse was lost and comes from a backup, Redis is ahead of it: --from-checkpoint goes
     back to the checkpoint in the backup, and the agents write the rows after it again. Take such
-    backups while no agent runs, so that no table lacks rows of slots before its checkpoint.
+    backups while no agent runs, so that no table lacks rows of slots before its checkpoint
+    (`soltape clickhouse backup`, `restore`). Gaps that the log names are written again as well.
 
     \b
     What Redis had beside the books comes back by itself, or not at all:
@@ -143,6 +150,8 @@ async def _rebuild(
                 values += await Rebuild(settings, redis, client, books, place).run(
                     from_checkpoint=from_checkpoint, from_log=from_log, accept_loss=accept_loss
                 )
+            if from_checkpoint and store.GROUP in groups:
+                await _write_gaps(settings, client)
         finally:
             await redis.aclose()
     took_s = time.monotonic() - began
@@ -158,6 +167,17 @@ def _places(
             raise CannotRebuild(f"{group} has partitions 0 to {topic.partitions - 1}, not {wrong}")
         for number in partitions or range(topic.partitions):
             yield Books.of(group, topic, number), TopicPartition(topic.name, number)
+
+
+async def _write_gaps(settings: Settings, client: Client) -> None:
+    """Write the gaps that the log names: an agent that has read them reads them no second time."""
+    found = []
+    async for record in records_so_far(settings, GAPS):
+        with suppress(CodecError, DecodeError):  # it was put aside when it was read first
+            found.append(tape_rows.gap_row(SlotGap.FromString(record.value or b"")))
+    if found:
+        await asyncio.to_thread(client.insert, GAP_ROWS.name, found, list(GAP_ROWS.columns))
+    progress(f"{len(found)} gaps of the log are in ClickHouse")
 
 
 class Rebuild:

@@ -7,7 +7,7 @@ of an INSERT, in the columns that a table function takes as a string, and in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,24 +49,33 @@ _NO_FILE: Final = (
 )
 
 
+_OF_BACKUPS: Final = ("GRANT BACKUP ON *.*", "GRANT READ, WRITE ON FILE")
+
+
 @contextmanager
-def configuration(data: Path) -> Iterator[Path]:
-    """Prepare `data` and yield the configuration to open it with, which is read only then."""
+def configuration(data: Path, backups: Path | None = None) -> Iterator[Path]:
+    """Prepare `data` and yield the configuration to open it with, which is read only then.
+
+    With `backups` the engine may write backups to that folder and read them. It may then read and
+    write other files as well: that is for an engine that nobody else can ask.
+    """
     functions = data / "user_defined"
     functions.mkdir(exist_ok=True)
     (functions / "function_file.sql").write_text(_NO_FILE)
     with TemporaryDirectory() as folder:
         users = Path(folder, "users.xml")
-        users.write_text(_users())
+        users.write_text(_users(_OF_BACKUPS if backups else ()))
         config = Path(folder, "config.xml")
+        allowed = f"<allowed_path>{escape(str(backups))}</allowed_path>" if backups else ""
         config.write_text(
-            f"<clickhouse><users_config>{escape(str(users))}</users_config></clickhouse>"
+            f"<clickhouse><users_config>{escape(str(users))}</users_config>"
+            f"<backups>{allowed}</backups></clickhouse>"
         )
         yield config
 
 
-def _users() -> str:
-    grants = [f"GRANT {_GRANTS} ON *.*"]
+def _users(also: Sequence[str]) -> str:
+    grants = [f"GRANT {_GRANTS} ON *.*", *also]
     grants += [f"GRANT TABLE ENGINE ON {engine}" for engine in ENGINES]
     grants += [f"REVOKE {right}" for right in _NEVER_DROPPED]
     queries = "".join(f"<query>{grant}</query>" for grant in grants)

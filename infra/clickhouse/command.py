@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -87,6 +87,71 @@ def migrate(check: bool) -> None:
             if create_on_server(client, settings):
                 click.echo(f"{where}: {settings.clickhouse_reader_user} may read")
     except (migrations.MigrationError, ClickHouseError, ClickHouseUnavailable) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@clickhouse.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def backup(folder: Path) -> None:
+    """Write a backup of the embedded ClickHouse of this data folder to FOLDER, a new one.
+
+    It has all tables and views of CLICKHOUSE_DATABASE. Neither the embedded ClickHouse nor an agent
+    may run meanwhile: then no table lacks rows of slots that a checkpoint of the books has. API
+    keys are in Redis: `soltape keys export` beside it.
+
+    A ClickHouse server writes its own: BACKUP DATABASE soltape TO Disk('backups', 'today'), while
+    the agents `pnl`, `market` and `store` are stopped.
+
+    \b
+    Examples:
+      soltape clickhouse backup /backups/2026-11-23
+      soltape keys export /backups/2026-11-23-keys.jsonl
+    """
+    from infra.clickhouse import backups
+
+    _at_rest(backups.write, folder)
+    click.echo(f"{folder}: written. API keys are not in it: soltape keys export")
+
+
+@clickhouse.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def restore(folder: Path) -> None:
+    """Bring a backup in FOLDER into the embedded ClickHouse of this data folder.
+
+    CLICKHOUSE_DATABASE must not be there, and the embedded ClickHouse not run: move clickhouse/ of
+    the data folder away first. Redis is ahead of the backup then: before agents start,
+    `soltape rebuild --from-checkpoint` takes it back to the backup's checkpoints.
+
+    Nothing is lost that the log still has: the agents write the rows of later slots again. Slots
+    that the log has no longer become gaps, which health and answers name. Names and symbols of
+    tokens are asked of the chain again.
+
+    \b
+    The whole of it, with everything ended:
+      mv .soltape/clickhouse .soltape/clickhouse.lost
+      soltape clickhouse restore /backups/2026-11-23
+      soltape clickhouse &                       ; or the whole stack without its agents
+      soltape rebuild --from-checkpoint
+      soltape keys import /backups/2026-11-23-keys.jsonl   where Redis was lost too
+    """
+    from infra.clickhouse import backups
+
+    _at_rest(backups.read, folder)
+    click.echo(
+        f"{folder}: restored. Before agents start: soltape rebuild --from-checkpoint, which takes "
+        "Redis back to it"
+    )
+
+
+def _at_rest(work: Callable[[Path, str, Path], None], folder: Path) -> None:
+    """Do work on the embedded ClickHouse of the data folder, which must not run."""
+    from infra.clickhouse.errors import QueryError
+
+    settings = load()
+    data = settings.soltape_data / "clickhouse"
+    try:
+        work(data, settings.clickhouse_database, folder.resolve())
+    except (QueryError, FolderInUse, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -74,9 +74,12 @@ class Result:
 
 
 class Engine:
-    """The one engine of a process. A process can open one data directory, and it alone."""
+    """The one engine of a process. A process can open one data directory, and it alone.
 
-    def __init__(self, data: Path) -> None:
+    With `backups` it may write to that folder and read from it.
+    """
+
+    def __init__(self, data: Path, backups: Path | None = None) -> None:
         data = data.resolve()
         if "?" in str(data):
             raise refusal(Code.BAD_ARGUMENTS, "The path of a data directory cannot hold a '?'")
@@ -85,7 +88,7 @@ class Engine:
         # Of the last run, see below; it holds no table.
         (data / "metadata" / f"{FILES_DATABASE}.sql").unlink(missing_ok=True)
         try:
-            with configuration(data) as config:
+            with configuration(data, backups) as config:
                 options = {**_OPTIONS, "config-file": config}
                 pairs = "&".join(f"{name}={value}" for name, value in options.items())
                 # Held open as long as the engine shall live: it ends with its last connection.

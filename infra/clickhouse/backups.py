@@ -1,0 +1,60 @@
+"""Backups of the embedded ClickHouse, by the engine itself while nothing serves its folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from infra.clickhouse.engine import Engine, Scope
+from infra.local.folder_lock import hold
+
+# The engine writes it last.
+_MANIFEST = ".backup"
+
+
+def write(data: Path, database: str, folder: Path) -> None:
+    """Write a backup of a database to a folder that is not there yet.
+
+    It has a name of its own until it is whole. Raises FolderInUse, QueryError, OSError.
+    """
+    if not (data / "metadata" / f"{database}.sql").exists():
+        raise FileNotFoundError(errno.ENOENT, f"there is no database {database} in it", str(data))
+    if folder.exists():
+        raise FileExistsError(errno.EEXIST, "a backup is written to a new folder", str(folder))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
+    _run(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
+    part.chmod(0o700)  # what is in the data folder no other user can read
+    part.rename(folder)
+
+
+def read(data: Path, database: str, folder: Path) -> None:
+    """Bring a database back from a backup; it must not be there.
+
+    Raises FolderInUse, QueryError, OSError.
+    """
+    if not (folder / _MANIFEST).exists():
+        raise FileNotFoundError(errno.ENOENT, "this is no whole backup", str(folder))
+    if (data / "metadata" / f"{database}.sql").exists():
+        raise FileExistsError(
+            errno.EEXIST,
+            f"it has a database {database}: move this folder away first",
+            str(data),
+        )
+    _run(data, folder, f"RESTORE DATABASE {database} FROM File({_quoted(folder)})")
+
+
+def _run(data: Path, folder: Path, sql: str) -> None:
+    with hold(data / "lock"):
+        engine = Engine(data, backups=folder)
+        try:
+            with engine.query(Scope("backup", settings={"max_execution_time": "0"})) as query:
+                query.run(sql)
+        finally:
+            engine.close()
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
