@@ -155,7 +155,9 @@ def measure(workers: int, seconds: float, swaps_per_s: float) -> dict[str, Any]:
         market = ["chain", "simulated", "--seed", "1", "--rate", rate]
         chain = stack.enter_context(role("chain", folder, market, **env))
         ingesting = stack.enter_context(role("ingest", folder, ["ingest"], **env))
-        roles = (*stores.roles, chain, ingesting, *books)
+        live_env = env | {"METRICS_PORT_AGENTS": str(free_port())}
+        live = stack.enter_context(role("live", folder, ["agents", "live"], **live_env))
+        roles = (*stores.roles, chain, ingesting, live, *books)
         ingest = f"http://{HOST}:{ports['ingest']}/metrics"
 
         def share() -> bool:
@@ -219,9 +221,10 @@ def measure(workers: int, seconds: float, swaps_per_s: float) -> dict[str, Any]:
 def parts(*, quick: bool, workers: int, minutes: float, rate: float) -> None:
     """Measure the parts of ClickHouse's tables while several processes of `books` insert.
 
-    A simulated chain, ingest and that many processes run into embedded systems. The bench looks at
-    the active parts once a second, and fails where those of a table keep growing. `tables` has what
-    the tables hold, merged: bytes a row, and bytes for each swap; `topics` has the broker's bytes.
+    A simulated chain, ingest, `agents live` and that many processes run into embedded systems. The
+    bench looks at the active parts once a second, and fails where those of a table keep growing.
+    `tables` has what the tables hold, merged: bytes a row, and bytes for each swap; `topics` has
+    the broker's bytes.
     """
     figures = measure(workers, 20.0 if quick else minutes * 60, rate)
     report("parts", figures.pop("most_parts"), "active parts of a table at most", **figures)
