@@ -28,6 +28,7 @@ from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
 from infra.kafka.log_dirs import broker_disk
 from infra.local.process import free_port
+from infra.redis.families import survey
 from pipeline.bench.pipeline import SWAPS_PER_TRANSACTION, lag_slots, quantile
 from pipeline.bench.pnl import HOST, Stores
 from schemas.rows import TABLES
@@ -155,7 +156,9 @@ def measure(workers: int, seconds: float, swaps_per_s: float) -> dict[str, Any]:
         market = ["chain", "simulated", "--seed", "1", "--rate", rate]
         chain = stack.enter_context(role("chain", folder, market, **env))
         ingesting = stack.enter_context(role("ingest", folder, ["ingest"], **env))
-        roles = (*stores.roles, chain, ingesting, *books)
+        live_env = env | {"METRICS_PORT_AGENTS": str(free_port())}
+        live = stack.enter_context(role("live", folder, ["agents", "live"], **live_env))
+        roles = (*stores.roles, chain, ingesting, live, *books)
         ingest = f"http://{HOST}:{ports['ingest']}/metrics"
 
         def share() -> bool:
@@ -207,6 +210,17 @@ def measure(workers: int, seconds: float, swaps_per_s: float) -> dict[str, Any]:
                 for topic, size in sorted(logs.items(), key=lambda item: -item[1])
                 if size
             },
+            "redis": {
+                pattern: {
+                    "keys": family.keys,
+                    "entries": family.entries,
+                    "bytes": family.bytes,
+                    "bytes_per_key": round(family.bytes / family.keys),
+                }
+                for pattern, family in sorted(
+                    survey(stores.redis).items(), key=lambda item: -item[1].bytes
+                )
+            },
             "redis_bytes": stores.used_memory(),
         }
 
@@ -219,9 +233,10 @@ def measure(workers: int, seconds: float, swaps_per_s: float) -> dict[str, Any]:
 def parts(*, quick: bool, workers: int, minutes: float, rate: float) -> None:
     """Measure the parts of ClickHouse's tables while several processes of `books` insert.
 
-    A simulated chain, ingest and that many processes run into embedded systems. The bench looks at
-    the active parts once a second, and fails where those of a table keep growing. `tables` has what
-    the tables hold, merged: bytes a row, and bytes for each swap; `topics` has the broker's bytes.
+    A simulated chain, ingest, `agents live` and that many processes run into embedded systems. The
+    bench looks at the active parts once a second, and fails where those of a table keep growing.
+    `tables` has what the tables hold, merged: bytes a row, and bytes for each swap; `topics` has
+    the broker's bytes, `redis` those of each family of keys.
     """
     figures = measure(workers, 20.0 if quick else minutes * 60, rate)
     report("parts", figures.pop("most_parts"), "active parts of a table at most", **figures)

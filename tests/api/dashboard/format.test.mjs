@@ -4,6 +4,7 @@ import test from "node:test";
 import {
   ago,
   amount,
+  bytes,
   count,
   dateTime,
   duration,
@@ -25,6 +26,17 @@ function table(name, format, rows) {
 }
 
 const NOTHING = [[null, "–"], [undefined, "–"], [NaN, "–"], [Infinity, "–"], ["12", "–"]];
+
+table("bytes", bytes, [
+  ...NOTHING,
+  [0, "0 B"],
+  [1023, "1023 B"],
+  [1024, "1 KiB"],
+  [1.5 * 2 ** 20, "1.5 MiB"],
+  [97.25 * 2 ** 30, "97.3 GiB"],
+  [512 * 2 ** 30, "512 GiB"],
+  [3000 * 2 ** 40, "3000 TiB"],
+]);
 
 table("money of an axis", roundMoney, [
   [0, "$0"],

@@ -11,6 +11,8 @@ const UNITS = [
   [1e6, "M"],
 ];
 
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB"];
+
 const grouped = [0, 1, 2, 3, 4].map(
   (places) =>
     new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }),
@@ -56,6 +58,14 @@ export function percent(number, { sign = false } = {}) {
 /** A whole number: "12,345". */
 export function count(number) {
   return signed(number, false, (size) => grouped[0].format(size));
+}
+
+/** Bytes, three digits that count: "512 B", "1.5 MiB", "97.2 GiB". */
+export function bytes(number) {
+  if (!isNumber(number)) return UNKNOWN;
+  let [size, at] = [Math.abs(number), 0];
+  for (; size >= 1024 && at < BYTES.length - 1; at += 1) size /= 1024;
+  return `${at === 0 || size >= 100 ? Math.round(size) : trimmed(size.toFixed(size >= 10 ? 1 : 2))} ${BYTES[at]}`;
 }
 
 /** The full decimal of a number, for a title beside a shortened one; never "1e-9". */

@@ -5,7 +5,7 @@ import { amount, count, dateTime, duration } from "../lib/format.js";
 import { createPanel } from "../lib/panel.js";
 import { createGateway } from "./system/gateway.js";
 import { createHour } from "./system/hour.js";
-import { createGaps, createLag, createStores, createVerdict } from "./system/pipeline.js";
+import { createGaps, createLag, createRoom, createStores, createVerdict } from "./system/pipeline.js";
 import { createVenues } from "./system/venues.js";
 
 export const title = "System";
@@ -15,14 +15,16 @@ const TAPE_MS = 15_000; // costs a credit
 
 export function mount(root, { api, socket, announce }) {
   const gateway = createGateway({ socket, announce });
-  const [verdict, stores, lag, gaps] = [createVerdict(), createStores(), createLag(), createGaps()];
+  const [verdict, stores, room] = [createVerdict(), createStores(), createRoom()];
+  const [lag, gaps] = [createLag(), createGaps()];
   const health = createPanel({
     title: "Health",
     load: (signal) => askHealth(api, signal),
     show: shown(
-      [verdict, stores, lag, gaps],
+      [verdict, stores, room, lag, gaps],
       verdict.element,
       element("div", { class: "columns" }, part("Stores", stores), part("Lag in slots", lag)),
+      part("Room", room),
       part("Gaps", gaps),
     ),
     periodMs: () => HEALTH_MS,

@@ -1,7 +1,7 @@
 // What health says, as tables: stores, how far the agents are, gaps.
 
 import { element, fill } from "../../lib/dom.js";
-import { ago, count, dateTime, duration } from "../../lib/format.js";
+import { ago, bytes, count, dateTime, duration, percent } from "../../lib/format.js";
 import { createTable } from "../../lib/table.js";
 
 const KEEPS = {
@@ -50,6 +50,44 @@ export function createStores() {
     show: ({ dependencies }) =>
       table.update(Object.entries(dependencies).map(([name, store]) => ({ name, ...store }))),
   };
+}
+
+/** How full the stores and the broker are. */
+export function createRoom() {
+  const table = createTable({
+    caption: "How full the stores are",
+    captionHidden: true,
+    columns: [
+      { id: "name", label: "Store", content: ({ name }) => name },
+      { id: "status", label: "Room", content: ({ room }) => (room ? [badge(room.status)] : "–") },
+      { id: "used", label: "Used", content: ({ used, room }) => (room ? used(room) : "no answer") },
+    ],
+    key: ({ name }) => name,
+  });
+  return {
+    element: table.element,
+    show: ({ capacity }) =>
+      table.update(
+        Object.entries(USED).map(([name, used]) => ({ name, used, room: capacity[name] })),
+      ),
+  };
+}
+
+const USED = {
+  redis: memory,
+  keys: memory,
+  clickhouse: (room) =>
+    `${bytes(room.bytes)}, at most ${count(room.parts)} parts in a partition; ${disk(room)}`,
+  broker: (room) => `${bytes(room.log_bytes)}; ${disk(room)}`,
+};
+
+function memory({ used_bytes: used, max_bytes: most, used_pct: share, policy }) {
+  const of = most === null ? "no limit" : `${percent(share)} of ${bytes(most)}`;
+  return `${bytes(used)}, ${of}, ${policy}`;
+}
+
+function disk({ disk_free_bytes: free, disk_free_pct: share }) {
+  return free === null ? "its disk is not known" : `${bytes(free)} of the disk free, ${percent(share)}`;
 }
 
 /** How far each group of agents is behind the chain. */
