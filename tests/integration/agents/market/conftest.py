@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
@@ -15,12 +16,15 @@ from redis.asyncio import Redis
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.market.books import MarketBooks, open_books
+from pipeline.agents.market.cold_rows import ColdRows
 from pipeline.agents.market.registry import Known, Registry
+from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
 from schemas.markets import ColdMarket, unpack_cold
 from schemas.proto.tape_pb2 import SlotBatch
+from schemas.rows import COLD_MARKETS
 from schemas.solana import base58
 from tests.support.systems import running_valkey
 
@@ -187,11 +191,18 @@ def migrate(
     )  # fmt: skip
 
 
-async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) -> None:
-    """Write what the books have, as the frame does."""
+async def write(
+    redis: Redis,
+    books: MarketBooks,
+    rows: dict[str, list[Any]],
+    sink: ClickHouseSink | None = None,
+) -> None:
+    """Write what the books have, as the frame does; markets that are put away to ClickHouse too."""
     writes = books.take()
     for table, more in writes.rows.items():
         rows.setdefault(table, []).extend(more)
+    if sink is not None and (away := writes.rows.get(COLD_MARKETS.name)):
+        await sink.insert(COLD_MARKETS.name, away, uuid4().hex)
     believed = await read_watermark(redis, "wm")
     after = Watermark(believed.slot + 1 if believed else 1, 0, 0)
     await commit(redis, "wm", believed, after, writes.commands)
@@ -201,9 +212,8 @@ async def write(redis: Redis, books: MarketBooks, rows: dict[str, list[Any]]) ->
 class ColdOf:
     """What is cold is among rows that were written."""
 
-    def __init__(self, rows: dict[str, list[Any]], told: dict[str, Known] | None = None) -> None:
+    def __init__(self, rows: dict[str, list[Any]]) -> None:
         self._rows = rows
-        self._told = told or {}
 
     async def markets(self, mints: Sequence[str], slot: int) -> dict[str, ColdMarket]:
         rows = [row for row in self._rows.get("cold_markets", ()) if row[0] in mints]
@@ -211,7 +221,7 @@ class ColdOf:
         return {mint: unpack_cold(packed) for mint, packed, *_ in before}
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
-        return {mint: self._told[mint] for mint in mints if mint in self._told}
+        return {}
 
 
 async def opened(
@@ -219,11 +229,11 @@ async def opened(
     rows: dict[str, list[Any]],
     partition: int = 0,
     cold_after_days: int = 2,
-    told: dict[str, Known] | None = None,
+    cold: ColdRows | None = None,
 ) -> MarketBooks:
-    """Open books whose cold markets are among `rows`; `told` is what RPC said."""
-    cold = ColdOf(rows, told)
-    return await open_books(redis, partition, quiet_registry(redis), cold, cold_after_days)
+    """Open books whose cold markets are among `rows`, or where `cold` reads them."""
+    registry = quiet_registry(redis)
+    return await open_books(redis, partition, registry, cold or ColdOf(rows), cold_after_days)
 
 
 async def run(
@@ -249,6 +259,15 @@ async def run(
         if rng.random() < reopen:
             books = await opened(redis, rows, partition)
     return rows
+
+
+def holders_of(tape: Tape, mint: str) -> dict[str, int]:
+    """Naive: balances by owner, vaults and pools left out."""
+    sums: dict[str, int] = defaultdict(int)
+    for account, (owner, amount) in tape.balances[mint].items():
+        if account not in tape.vaults[mint] and owner not in tape.pools[mint]:
+            sums[owner] += amount
+    return {owner: amount for owner, amount in sums.items() if amount}
 
 
 async def dump(redis: Redis) -> dict[str, Any]:
@@ -277,6 +296,7 @@ def lab() -> Any:
         dump=dump,
         write=write,
         opened=opened,
+        holders_of=holders_of,
         SUPPLY=SUPPLY,
         T0_MS=T0_MS,
     )

@@ -10,15 +10,11 @@ from typing import Any
 import orjson
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from pipeline.agents.market import books as market_books
-from pipeline.agents.market import cold, trending_list
-from pipeline.agents.market.cold import TURN_MS
-from pipeline.agents.market.registry import Known, packed_metadata
+from pipeline.agents.market import trending_list
 from pipeline.agents.market.trending_stream import TrendingStream
-from pipeline.sinks.redis import Watermark, commit, free, is_full, read_watermark
-from schemas.away import bit
+from pipeline.sinks.redis import Watermark, commit
 from schemas.channels import TRENDING as TRENDING_FRAMES
 from schemas.channels import (
     TRENDING_FIELDS,
@@ -31,7 +27,6 @@ from schemas.markets import (
     INTERVALS_S,
     PRICE_SCALE,
     unpack_candles,
-    unpack_cold,
     unpack_head,
     unpack_pool,
     window,
@@ -40,13 +35,9 @@ from schemas.money import WSOL
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import (
     ACCOUNTS,
-    ACTIVE,
     HOLDERS,
     LIVE_EPOCH,
     MARKET,
-    MARKETS_AWAY,
-    METADATA,
-    TRADERS,
     TRENDING,
     TRENDING_RECORDS,
     mint_tag,
@@ -57,15 +48,6 @@ from schemas.topics import SETTLED_BY_MINT
 
 TAG = tag_of_mints(0)
 PUMP = "pump-fun"
-
-
-def holders_of(tape: Any, mint: str) -> dict[str, int]:
-    """Naive: balances by owner, vaults and pools left out."""
-    sums: dict[str, int] = defaultdict(int)
-    for account, (owner, amount) in tape.balances[mint].items():
-        if account not in tape.vaults[mint] and owner not in tape.pools[mint]:
-            sums[owner] += amount
-    return {owner: amount for owner, amount in sums.items() if amount}
 
 
 async def test_any_cut_into_flushes_and_any_restart_gives_the_same_bytes(
@@ -202,7 +184,7 @@ async def test_holders_are_the_sums_of_their_accounts(lab: Any, redis: Redis) ->
     tape = lab.make_tape(2, 300)
     await lab.run(redis, tape.slots, flush=lambda: 3, reopen=0.3)
     for mint in tape.balances:
-        expected = holders_of(tape, mint)
+        expected = lab.holders_of(tape, mint)
         ranked = await redis.zrange(HOLDERS.make(tag=TAG, mint=mint), 0, -1, withscores=True)
         assert {base58.encode(owner): int(score) for owner, score in ranked} == expected
         fields = await redis.hgetall(MARKET.make(tag=TAG, mint=mint))
@@ -356,7 +338,7 @@ async def test_trending_records_have_the_twenty_fields(lab: Any, redis: Redis) -
         assert record["market_cap"] == pytest.approx(record["price_usd"] * 1e9)
         assert 0 < record["bonding_curve_pct"] <= 100
         migrated += record["is_migrated"]
-        holders = holders_of(tape, record["mint"])
+        holders = lab.holders_of(tape, record["mint"])
         top10 = sum(sorted(holders.values())[-10:])
         if record["holder_count"] == len(holders):
             assert record["top10_holders_pct"] == pytest.approx(100 * top10 / lab.SUPPLY, rel=0.3)
@@ -441,227 +423,6 @@ async def test_books_that_are_opened_together_share_an_epoch(redis: Redis) -> No
     assert [entry.epoch for entry in entries] == [f"live/{first}"] * 2 + [entries[2].epoch]
     assert first == second
     assert entries[2].epoch not in ("live", f"live/{first}")
-
-
-def has_bit(bitmap: bytes, mint: str) -> bool:
-    """Naive: the bit of a mint in Redis's order, the highest of a byte first."""
-    at = bit(base58.decode(mint))
-    return bool(bitmap[at // 8] & (0x80 >> at % 8))
-
-
-async def test_dead_tokens_leave_redis_and_come_back_as_they_were(lab: Any, redis: Redis) -> None:
-    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
-    alive = {e.swap.mint for b in tape.slots[115:] for e in b.events if e.HasField("swap")}
-    assert 0 < len(alive) < len(tape.balances)
-    turns = [SlotBatch(slot=10_000 + at) for at in range(3)]
-    for at, turn in enumerate(turns):
-        turn.block_time_ms = tape.slots[-1].block_time_ms + (at + 1) * 3_600_000
-    first: dict[str, Any] = {}
-    for seed in range(4):
-        await redis.flushall()
-        rng = random.Random(seed)
-        rows: dict[str, list[Any]] = {}
-        books = await lab.opened(redis, rows)
-        at = 0
-        while at < len(tape.slots):
-            part = tape.slots[at : at + rng.choice((1, 2, 7))]
-            at += len(part)
-            await books.load(part)
-            for batch in part:
-                books.apply(batch)
-            if rng.random() < 0.7:  # else what was put away may wake before it is written
-                await lab.write(redis, books, rows)
-                if rng.random() < 0.3:
-                    books = await lab.opened(redis, rows)
-        for turn in turns:
-            await books.load([turn])
-            books.apply(turn)
-            await lab.write(redis, books, rows)
-        found = await lab.dump(redis)
-        assert len(rows["cold_markets"]) >= len(tape.balances) - len(alive)
-        asleep = tape.balances.keys() - alive
-        assert {*found[ACTIVE.make(tag=TAG)]} == {mint.encode() for mint in alive}
-        bitmap = found[MARKETS_AWAY.make(tag=TAG)]
-        assert asleep <= {mint for mint in tape.balances if has_bit(bitmap, mint)}
-        for mint in asleep:
-            assert not [name for name in found if name.endswith(f":{mint}")]
-        for mint in alive:
-            ranked = found[HOLDERS.make(tag=TAG, mint=mint)]
-            assert {base58.encode(owner): int(score) for owner, score in ranked.items()} == (
-                holders_of(tape, mint)
-            )
-        first = first or found
-        assert found == first
-
-
-class Asked:
-    """A registry that notes what it is asked, and what it takes of tokens that come back."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.taken: dict[str, Known | None] = {}
-        self.ask, self.woken = self.asked.append, self.taken.__setitem__
-
-    def known(self, mint: str) -> None:
-        """Nothing is at hand."""
-
-
-async def test_what_rpc_said_leaves_with_a_dead_token_and_comes_back_with_it(
-    lab: Any, redis: Redis
-) -> None:
-    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
-    said = {
-        mint: Known(f"Name of {mint}", "", "", 6, 10**15, "", "found", lab.T0_MS)
-        for mint in list(tape.balances)[::2]
-    }
-    keys = {mint: METADATA.make(tag=TAG, mint=mint) for mint in tape.balances}
-    for mint, known in said.items():
-        await redis.set(keys[mint], packed_metadata(known), METADATA.ttl_s)
-    rows: dict[str, list[Any]] = {}
-    books = await lab.opened(redis, rows, told=said)
-    registry = books._registry = Asked()
-    for batch in tape.slots:
-        await books.load([batch])
-        books.apply(batch)
-        await lab.write(redis, books, rows)
-    active = {mint.decode() for mint in await redis.zrange(ACTIVE.make(tag=TAG), 0, -1)}
-    woken = {mint for mint, *_ in rows["cold_markets"]} & active
-    assert active < tape.balances.keys()
-    assert woken & said.keys()
-    for mint, key in keys.items():
-        kept = mint in said and mint in active
-        assert await redis.get(key) == (packed_metadata(said[mint]) if kept else None)
-        assert await redis.ttl(key) == (-1 if kept else -2)
-    assert registry.taken == {mint: said.get(mint) for mint in woken}
-    assert {mint for mint in woken if not books._markets[mint].token.name} <= {*registry.asked}
-
-
-async def test_a_redis_that_was_set_back_goes_on_with_markets_of_its_own_slot(
-    lab: Any, redis: Redis
-) -> None:
-    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
-    pause_ms = tape.slots[-1].block_time_ms + 3 * DAY_MS
-    rest = [SlotBatch(slot=10_000 + at, block_time_ms=pause_ms + at * TURN_MS) for at in range(2)]
-    again = []  # all of it once more, days later
-    for at, batch in enumerate(tape.slots[115:]):
-        copy = SlotBatch.FromString(batch.SerializeToString())
-        copy.slot, copy.block_time_ms = 20_000 + at, pause_ms + DAY_MS + at * 1_000
-        again.append(copy)
-    back = 118
-    slots = [*tape.slots, *rest, *again]
-    rows: dict[str, list[Any]] = {}
-    books = await lab.opened(redis, rows)
-    before: dict[bytes, bytes] = {}
-    for at, batch in enumerate(slots):
-        if at == back:
-            before = {key: await redis.dump(key) for key in await redis.keys("*")}
-        await books.load([batch])
-        books.apply(batch)
-        await lab.write(redis, books, rows)
-    first = await lab.dump(redis)
-    asleep = {mint for mint, _, slot, _ in rows["cold_markets"] if slot > slots[back].slot}
-    assert asleep & {mint for mint, _, slot, _ in rows["cold_markets"] if slot <= slots[back].slot}
-    await redis.flushall()
-    for key, value in before.items():
-        await redis.restore(key, 0, value)
-    written = len(rows["cold_markets"])
-    books = await lab.opened(redis, rows)
-    for batch in slots[back:]:
-        await books.load([batch])
-        books.apply(batch)
-        await lab.write(redis, books, rows)
-    assert await lab.dump(redis) == first
-    assert {*rows["cold_markets"][written:]} <= {*rows["cold_markets"][:written]}
-
-
-async def test_what_an_earlier_version_put_away_is_found(lab: Any, redis: Redis) -> None:
-    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
-    rows: dict[str, list[Any]] = {}
-    books = await lab.opened(redis, rows)
-    for batch in tape.slots[:116]:
-        await books.load([batch])
-        books.apply(batch)
-        await lab.write(redis, books, rows)
-    gone = [mint for mint, *_ in rows["cold_markets"]]
-    # As that one had it: a set of the mints.
-    await redis.sadd("markets:{m0}:cold", *gone)
-    await redis.unlink(MARKETS_AWAY.make(tag=TAG))
-    await lab.opened(redis, rows)
-    bitmap = await redis.get(MARKETS_AWAY.make(tag=TAG))
-    assert {mint for mint in tape.balances if has_bit(bitmap, mint)} == {*gone}
-    assert not await redis.exists("markets:{m0}:cold")
-
-
-async def test_a_full_redis_makes_room_by_itself(
-    lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All comes back as it was: who traded of late, the trending list, what is due by time."""
-    monkeypatch.setattr(cold, "EVICTED_AT_ONCE", 20)
-    tape = lab.make_tape(3, 150, mints=100, step_ms=30_000)
-    straight = await lab.run(redis, tape.slots, flush=lambda: 10)
-    wanted = await lab.dump(redis)
-    await redis.flushall()
-    rows: dict[str, list[Any]] = {}
-    books = await lab.opened(redis, rows)
-    refused = evicted = listed = 0
-    try:
-        for at, batch in enumerate(tape.slots):
-            if at == 80:
-                used = (await redis.info("memory"))["used_memory"]
-                await redis.config_set("maxmemory", used - 100_000)
-            if at == 95:
-                await redis.config_set("maxmemory", 0)
-            await books.load([batch])
-            books.apply(batch)
-            writes = books.take()
-            for table, more in writes.rows.items():
-                rows.setdefault(table, []).extend(more)
-            believed = await read_watermark(redis, "wm")
-            while True:
-                try:
-                    await commit(
-                        redis, "wm", believed, Watermark(batch.slot, 0, 0), writes.commands
-                    )
-                    break
-                except RedisError as error:
-                    if not is_full(error):
-                        raise
-                refused += 1
-                assert believed is not None
-                freeing = await books.evict(believed.slot)
-                assert freeing is not None, "nothing is left to be put away"
-                assert not await free(redis, "wm", believed.slot + 1, freeing.commands)
-                rows.setdefault("cold_markets", []).extend(freeing.rows["cold_markets"])
-                for _ in range(2):  # the answer was lost
-                    assert await free(redis, "wm", believed.slot, freeing.commands)
-                evicted += freeing.evicted
-                gone = {mint for mint, *_ in freeing.rows["cold_markets"]}
-                listed += len(gone & books._trending.scores.keys())
-            books.written()
-            if at > 80 and at % 7 == 0:  # a process that takes over finds the same
-                books = await lab.opened(redis, rows)
-    finally:
-        await redis.config_set("maxmemory", 0)
-    assert refused
-    assert evicted > 50
-    assert listed
-    found = await lab.dump(redis)
-    away = MARKETS_AWAY.make(tag=TAG)
-    assert any(found.pop(away))
-    assert not any(wanted.pop(away))
-    here = {mint.decode() for mint in await redis.zrange(ACTIVE.make(tag=TAG), 0, -1)}
-    last = {mint: unpack_cold(packed) for mint, packed, *_ in rows["cold_markets"]}
-    assert last.keys() - here
-    for mint in last.keys() - here:
-        found[MARKET.make(tag=TAG, mint=mint)] = last[mint].fields
-        found[ACCOUNTS.make(tag=TAG, mint=mint)] = last[mint].accounts
-        assert wanted.pop(HOLDERS.make(tag=TAG, mint=mint)) != {}
-        assert {} != last[mint].traders == wanted.pop(TRADERS.make(tag=TAG, mint=mint))
-    found.pop("markets:{m0}:active")
-    wanted.pop("markets:{m0}:active")
-    assert found == wanted
-    for table in ("candles", "holder_snapshots", "tokens"):
-        assert sorted(map(repr, rows[table])) == sorted(map(repr, straight[table]))
 
 
 async def test_absurd_values_are_borne_and_wrong_ones_refused(lab: Any, redis: Redis) -> None:

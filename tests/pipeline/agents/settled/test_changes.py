@@ -42,6 +42,8 @@ def test_each_command_of_books():
                     ("SREM", "cold:{w3}", "e"),
                     ("SET", "clock:{w3}", 12),
                     ("UNLINK", "lots:1", "lots:2"),
+                    ("UNLINK", "market:1", "metadata:1"),  # which is beside the books
+                    ("SET", "metadata:1", b"{}", "NX"),
                     ("ZREMRANGEBYSCORE", "traders", "-inf", "(30"),
                     ("ZREMRANGEBYSCORE", "traders", "-inf", "(29.5"),
                     ("EXPIRE", "metadata:1", 60),
@@ -53,7 +55,7 @@ def test_each_command_of_books():
     assert found.bits == {b"away:{w3}": [b"1048576"]}
     assert found.sets == {b"cold:{w3}": [b"d", b"e"]}
     assert found.strings == [b"clock:{w3}"]
-    assert found.gone == [b"lots:1", b"lots:2"]
+    assert found.gone == [b"lots:1", b"lots:2", b"market:1"]
     assert found.trimmed == {b"traders": 30.0}
 
 
