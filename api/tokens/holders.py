@@ -83,6 +83,7 @@ class HolderReader:
 
     async def largest(self, mint: str, limit: int) -> Holders:
         """Return the largest holders of a token; raises Problem."""
+        (await self._gaps.read()).check_mint(mint)
         state = await _read(self._stores, mint, limit)
         if state.is_cold and (market := await read_cold_market(self._stores, mint)) is not None:
             fields, accounts = market

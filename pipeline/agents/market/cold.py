@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from infra.redis.client import ask
 from pipeline.agents.market.state import restore
+from pipeline.agents.settled.quarantine import UNREADABLE, Quarantine
 from pipeline.domain.market import MintMarket
 from pipeline.sinks.clickhouse import ClickHouseSink
 from schemas.markets import Fields, exact_field, pack_cold, unpack_account, unpack_cold
@@ -34,7 +35,6 @@ from schemas.rows import Row
 from schemas.times import DAY_MS, HOUR_MS
 
 AT_ONCE: Final = 500  # markets read for putting away; the others wait for the next hour
-_FIRST: Final = ("BYSCORE", "LIMIT", 0, AT_ONCE)
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
 
 Hashes = tuple[Fields, Fields]  # of the market, of its accounts
@@ -72,8 +72,11 @@ class ColdMarketsLost(Exception):
 class ColdMarkets:
     """Puts the markets of one partition away, and fetches them back."""
 
-    def __init__(self, redis: Redis, tag: str, after_days: int, read: ReadCold) -> None:
+    def __init__(
+        self, redis: Redis, tag: str, after_days: int, read: ReadCold, quarantine: Quarantine
+    ) -> None:
         self._redis = redis
+        self._quarantine = quarantine
         self._tag = tag
         self._after_ms = after_days * DAY_MS
         self._read = read
@@ -100,15 +103,24 @@ class ColdMarkets:
                 packed = await self._read(cold)
                 if missing := [mint for mint in cold if mint not in packed]:
                     raise ColdMarketsLost(missing)
-                found |= {mint: unpack_cold(packed[mint]) for mint in cold}
-        for mint in found:
+                for mint in cold:
+                    try:
+                        found[mint] = unpack_cold(packed[mint])
+                    except UNREADABLE as error:
+                        self._quarantine.put(mint, f"{TABLE.name} {mint}", error)
+        woken = [
+            market
+            for mint, hashes in found.items()
+            if (market := self._thawed(mint, hashes, f"{TABLE.name} {mint}")) is not None
+        ]
+        for mint in (market.mint for market in woken):
             self._frozen.pop(mint, None)
             self._frozen_writing.pop(mint, None)
             self._commands += [
                 ("SREM", COLD_MARKETS.make(tag=self._tag), mint),
                 ("PERSIST", METADATA.make(tag=self._tag, mint=mint)),
             ]
-        return [_thawed(mint, *hashes) for mint, hashes in found.items()]
+        return woken
 
     async def find_idle(self, now_ms: int, later_ms: int) -> None:
         """Read the markets that the turn of the hour between two times may put away."""
@@ -117,10 +129,14 @@ class ColdMarkets:
             return
         until = later_ms // HOUR_MS * HOUR_MS - self._after_ms
         active = ACTIVE.make(tag=self._tag)
+        limit = AT_ONCE + len(self._quarantine)
         (mints,) = await ask(
             self._redis,
-            [("ZRANGE", active, "-inf", f"({until}", *_FIRST, "WITHSCORES")],
+            [
+                ("ZRANGE", active, "-inf", f"({until}", "BYSCORE", "LIMIT", 0, limit, "WITHSCORES"),
+            ],
         )
+        mints = [each for each in mints if each[0].decode() not in self._quarantine]
         names = [mint.decode() for mint, _ in mints]
         commands = [
             ("HGETALL", key.make(tag=self._tag, mint=mint))
@@ -133,6 +149,17 @@ class ColdMarkets:
             for at, mint in enumerate(names)
             if answers[2 * at] and self._put_away(mint) is None
         }
+        for mint, (_, hashes) in [*self._idle.items()]:
+            if self._thawed(mint, hashes, MARKET.make(tag=self._tag, mint=mint)) is None:
+                del self._idle[mint]
+
+    def _thawed(self, mint: str, hashes: Hashes, place: str) -> MintMarket | None:
+        """Return a market, None for one that cannot be read, which goes into quarantine."""
+        try:
+            return _thawed(mint, *hashes)
+        except UNREADABLE as error:
+            self._quarantine.put(mint, place, error)
+            return None
 
     def turn(self, now_ms: int, moves: Callable[[str], int | None], slot: int) -> list[str]:
         """Put away what is idle as an hour begins; return the mints.
