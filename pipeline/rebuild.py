@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 import click
+import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from clickhouse_connect.driver.client import Client
@@ -92,6 +93,12 @@ def rebuild(
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
     --accept-loss the slots that are missing become a gap, which health and answers name.
+
+    Where a stored value cannot be read, the agents leave its wallet or mint out (quarantine;
+    /health names how many). Such a partition is rebuilt as well: stop the group's agents first.
+    It gets no checkpoint meanwhile, so that the last one and the log since then mend it: rebuild
+    before the log forgets. Where the value is one that was put away into ClickHouse, the partition
+    is computed from the log's first message.
 
     Where ClickHouse was lost and comes from a backup, Redis is ahead of it: --from-checkpoint goes
     back to the checkpoint in the backup, and the agents write the rows after it again. Take such
@@ -201,14 +208,35 @@ class Rebuild:
             await self._check_at_rest()
         if not from_log:
             mark = await read_watermark(self._redis, self._books.watermark)
+            left_out = await self._quarantine()
             if mark is not None and not from_checkpoint:
-                progress(f"{self._name}: is in Redis, at slot {mark.slot}")
-                return 0
+                if not left_out:
+                    progress(f"{self._name}: is in Redis, at slot {mark.slot}")
+                    return 0
+                progress(f"{self._name}: {len(left_out)} in quarantine")
+                await self._check_at_rest()
             mark = await asyncio.to_thread(restore.checkpoint_of, self._client, self._books)
-            if mark is not None:
+            if mark is not None and not any(map(_is_of_clickhouse, left_out.values())):
+                if left_out:
+                    await self._check_log(mark, accept_loss)
                 return await self._from_checkpoint(mark)
         await self._from_log(accept_loss)
         return 0
+
+    async def _quarantine(self) -> dict[bytes, bytes]:
+        """Return the records of what the books leave out, by wallet or mint."""
+        found: Any = self._redis.hgetall(self._books.quarantine)
+        return await found  # type: ignore[no-any-return]
+
+    async def _check_log(self, mark: Watermark, accept_loss: bool) -> None:
+        """Raise CannotRebuild where to mend some would lose slots of all others."""
+        found = await first_from(self._settings, self._place, mark.offset + 1)
+        if found is not None and found > mark.offset + 1 and not accept_loss:
+            raise CannotRebuild(
+                f"{self._name} has its last checkpoint at slot {mark.slot}, and the log does not "
+                "have all that came after it: to mend what is in quarantine, the other wallets or "
+                "mints would lose those slots. With --accept-loss they become a gap"
+            )
 
     async def _check_at_rest(self) -> None:
         """Raise CannotRebuild where an agent wrote just now: it would go on with its own state."""
@@ -290,6 +318,11 @@ class Rebuild:
         answer = self._client.query("SELECT min(slot), count() FROM slots")
         [(slot, count)] = answer.result_rows
         return max(0, int(slot) - 1) if count else 0
+
+
+def _is_of_clickhouse(record: bytes) -> bool:
+    """Return whether a value that cannot be read is one that was put away: no checkpoint has it."""
+    return str(orjson.loads(record)["place"]).startswith("cold_")
 
 
 def _now_ms() -> int:

@@ -49,6 +49,13 @@ class Window:
     then_usd: int = 0
 
 
+def check_series(data: bytes) -> bytes:
+    """Return a series as it is; raises struct.error where its length is none of buckets."""
+    if len(data) % BUCKET.size:
+        raise StructError(f"series of {len(data)} bytes, not a multiple of {BUCKET.size}")
+    return data
+
+
 def window(data: bytes | bytearray, now_min: int, minutes: int) -> Window:
     """Return the figures of the buckets that began within the last `minutes`, now's among them.
 
@@ -234,6 +241,8 @@ BURNED: Final = frozenset(
 )
 """Nobody has a key to these, so what they own is gone."""
 _ACCOUNT: Final = Struct("<32sQ?")
+_EXACT_BYTES: Final = 16
+_ADDRESS_BYTES: Final = 32
 
 
 class Account(NamedTuple):
@@ -261,11 +270,13 @@ def exact_field(owner: bytes) -> bytes:
 
 def pack_exact(amount_raw: int) -> bytes:
     """Return the bytes of a balance."""
-    return amount_raw.to_bytes(16, "little")
+    return amount_raw.to_bytes(_EXACT_BYTES, "little")
 
 
 def unpack_exact(data: bytes) -> int:
-    """Return the balance."""
+    """Return the balance; raises struct.error for another length."""
+    if len(data) != _EXACT_BYTES:
+        raise StructError(f"balance of {len(data)} bytes, not {_EXACT_BYTES}")
     return int.from_bytes(data, "little")
 
 
@@ -363,8 +374,10 @@ def pack_head(head: Head, pools: list[bytes]) -> bytes:
 
 
 def unpack_head(data: bytes) -> tuple[Head, list[bytes]]:
-    """Return the figures and the pools; raises struct.error for too few bytes."""
+    """Return the figures and the pools; raises struct.error for a length that cannot be."""
     row = _HEAD.unpack_from(data)
+    if (len(data) - _HEAD.size) % _ADDRESS_BYTES:
+        raise StructError(f"head of {len(data)} bytes: its pools are cut short")
     wide = [int.from_bytes(part, "little") for part in row[:5]]
     head = Head(wide[0], wide[1], wide[2], wide[3], wide[4], *row[5:12])
     if row[12]:

@@ -112,6 +112,14 @@ CHECKPOINTING: Final = Key(
     None,
     "what the checkpoint under way writes; gone when it is in ClickHouse",
 )
+QUARANTINE: Final = Key(
+    "quarantine:{tag}:{group}",
+    "hash",
+    "each settled group",
+    None,
+    "wallet or mint with a stored value that cannot be read -> JSON: slot, the first that is not "
+    "applied to it; place, where the value is; cause; `soltape rebuild` removes it",
+)
 
 # Prices and live frames (agent `live`). `schemas.channels` has what is in the streams; the oldest
 # of each goes as new comes.

@@ -35,6 +35,7 @@ async def read_candles(
     to_ms: int | None,
 ) -> Candles:
     """Return the candles that begin within [from_ms, to_ms); raises Problem."""
+    (await gaps.read()).check_mint(mint)
     token = (await reader.read([mint])).get(mint)
     if token is None:
         raise unknown_token(mint)

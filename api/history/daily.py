@@ -54,6 +54,7 @@ async def _read_daily(
     to_ms: int | None,
     answer: Callable[[WalletDay], Mapping[str, Any]],
 ) -> dict[str, Any]:
+    (await gaps.read()).check_wallet(wallet)
     now, days = await _range(stores, wallet, from_ms, to_ms)
     rows = await stores.query(
         _WALLET, {"wallet": wallet, "first": str(days.first), "last": str(days.last)}
@@ -94,6 +95,7 @@ async def read_daily_token_pnl(
     to_ms: int | None,
 ) -> DailyTokenPnl:
     """Return what a wallet did with a token on each day; raises Problem."""
+    (await gaps.read()).check_wallet(wallet)
     now, days = await _range(stores, wallet, from_ms, to_ms)
     token = (await reader.read([mint])).get(mint)
     rows = await stores.query(

@@ -64,6 +64,7 @@ async def read_lots(
     cursor: str | None,
 ) -> Lots:
     """Return a position, and a page of its open lots and its matches; raises Problem."""
+    (await gaps.read()).check_wallet(wallet)
     of = f"lots of {wallet} in {mint}"
     first, before = (0, None) if cursor is None else _place(cursor, of)
     now, position, open_lots = await _read_position(stores, wallet, mint, first, limit + 1)

@@ -50,6 +50,7 @@ CREDITS_SPENT: Final = Kind("credits_spent", 429, "The credits of this month are
 HEADERS_TOO_LARGE: Final = Kind("headers_too_large", 431, "The headers are too large")
 INTERNAL: Final = Kind("internal", 500, "The server failed")
 STORE_UNAVAILABLE: Final = Kind("store_unavailable", 503, "A data store is not available")
+QUARANTINED: Final = Kind("quarantined", 503, "What is stored of a wallet or token is unreadable")
 TIMED_OUT: Final = Kind("timed_out", 503, "The answer took too long")
 BUSY: Final = Kind("busy", 503, "Too many requests at once")
 

@@ -6,6 +6,7 @@ It is inside of CORS, so that pages of other origins can read the problems, too.
 from __future__ import annotations
 
 import asyncio
+from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Final
 
 import structlog
@@ -15,8 +16,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.http import problems
 from api.http.access_log import shown
 from api.http.deadlines import Deadlines
-from api.http.errors import BODY_TOO_LARGE, BUSY, REQUEST_TIMED_OUT, TIMED_OUT, Problem
+from api.http.errors import (
+    BODY_TOO_LARGE,
+    BUSY,
+    QUARANTINED,
+    REQUEST_TIMED_OUT,
+    TIMED_OUT,
+    Problem,
+)
 from infra.settings import Settings
+from schemas.positions import PackedError
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +78,13 @@ class Guard:
             return
         except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
             problem = _stopping()
+        except (PackedError, StructError) as error:
+            log.error("a stored value cannot be read", path=shown(scope["path"]), reason=str(error))
+            problem = Problem(
+                QUARANTINED,
+                "What is stored for this answer cannot be read; the agents leave it out as they "
+                "come across it, and /health names the command that mends it",
+            )
         except Exception:
             request_id = scope["state"]["request_id"]
             log.exception("request failed", request_id=request_id, path=shown(scope["path"]))

@@ -1,4 +1,5 @@
-"""The gaps that answers rest on: slots the tape lacks, or has although they were rolled back.
+"""The gaps that answers rest on: slots the tape lacks, or has although they were rolled back, and
+wallets and tokens that an agent group leaves out, as a stored value cannot be read.
 
 A gap is recorded in the log before any watermark passes it, and the agents write to ClickHouse
 before they move a watermark. So while ClickHouse is away the figures stop as well, and the gaps
@@ -11,14 +12,15 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from api.http.errors import Problem
+from api.http.errors import QUARANTINED, Problem
 from api.stores.caches import now_s
 from api.stores.clients import Stores
 from api.wallets.position_answers import GapCounts
 from infra.clickhouse.sql import load
+from schemas.redis_keys import QUARANTINE, mint_tags, wallet_tags
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, places_ever
 
 FRESH_FOR_S: Final = 2.0
@@ -28,12 +30,16 @@ MOST_WALLETS: Final = 100_000  # of rolled-back slots; a slot has one or two tho
 
 _COUNTS: Final = load(__package__, "gap_counts")
 _WALLETS: Final = load(__package__, "gap_wallets")
+_MENDED: Final = (
+    "cannot be read: its figures are not known until the books are rebuilt; /health names the "
+    "command"
+)
 _UNKNOWN: Final[GapCounts] = {
     "missing_slots": None,
     "lost_slots": None,
     "rolled_back_slots": None,
+    "quarantined": None,
 }
-
 _Revision = tuple[int, int]  # gaps of rolled-back slots, and when the last was detected
 
 
@@ -46,27 +52,57 @@ class Gaps:
     rolled_back: int = 0
     rolled_back_unknown: int = 0  # of these the slots of which no wallets are known
     wallets: Mapping[str, int] | None = None  # their rolled-back slots; None: too many to hold
+    quarantined: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Wallets or mints that an agent group leaves out."""
     is_known: bool = True
 
     def of_wallet(self, wallet: str) -> GapCounts | None:
         """Return those behind the books of a wallet; None where there are none."""
         lost = self._lost("pnl", places_ever(SETTLED_BY_WALLET, wallet))
-        return self._counts(lost, self._rolled_back_of(wallet))
+        return self._counts(lost, self._rolled_back_of(wallet), self.leaves_out_wallet(wallet))
+
+    def leaves_out_wallet(self, wallet: str) -> bool:
+        """Return whether a wallet's figures are not known, as it is in quarantine."""
+        return wallet in self.quarantined.get("pnl", ())
+
+    def leaves_out_mint(self, mint: str) -> bool:
+        """Return whether a token's market is not known, as it is in quarantine."""
+        return mint in self.quarantined.get("market", ())
+
+    def check_wallet(self, wallet: str) -> None:
+        """Raise Problem where a wallet's figures are not known."""
+        if self.leaves_out_wallet(wallet):
+            raise Problem(QUARANTINED, f"What is stored of the wallet {wallet} {_MENDED}")
+
+    def check_mint(self, mint: str) -> None:
+        """Raise Problem where a token's market is not known."""
+        if self.leaves_out_mint(mint):
+            raise Problem(QUARANTINED, f"What is stored of the token {mint} {_MENDED}")
 
     def of_tokens(self, mints: Iterable[str]) -> GapCounts | None:
         """Return those behind the markets of tokens; None where there are none."""
         # Most tapes have lost nothing: then a batch need not look for places.
+        mints = list(mints)
         lost = self.lost
         places = {at for mint in mints for at in places_ever(SETTLED_BY_MINT, mint)} if lost else ()
-        return self._counts(self._lost("market", places), self.rolled_back)
+        left_out = len(self.quarantined.get("market", frozenset()).intersection(mints))
+        return self._counts(self._lost("market", places), self.rolled_back, left_out)
 
     def of_markets(self) -> GapCounts | None:
         """Return those behind the markets of all tokens; None where there are none."""
-        return self._counts(self._lost_anywhere("market"), self.rolled_back)
+        return self._counts(
+            self._lost_anywhere("market"),
+            self.rolled_back,
+            len(self.quarantined.get("market", ())),
+        )
 
     def of_traders(self) -> GapCounts | None:
         """Return those behind the books of all wallets; None where there are none."""
-        return self._counts(self._lost_anywhere("pnl"), self.rolled_back)
+        return self._counts(
+            self._lost_anywhere("pnl"),
+            self.rolled_back,
+            len(self.quarantined.get("pnl", ())),
+        )
 
     def of_swaps(self, wallet: str | None = None) -> GapCounts | None:
         """Return those behind stored swaps, of a wallet or of all; None where there are none."""
@@ -86,15 +122,16 @@ class Gaps:
             return None if self.rolled_back else 0
         return self.rolled_back_unknown + self.wallets.get(wallet, 0)
 
-    def _counts(self, lost: int, rolled_back: int | None) -> GapCounts | None:
+    def _counts(self, lost: int, rolled_back: int | None, quarantined: int = 0) -> GapCounts | None:
         if not self.is_known:
             return _UNKNOWN
-        if not (self.missing or lost or rolled_back or rolled_back is None):
+        if not (self.missing or lost or rolled_back or rolled_back is None or quarantined):
             return None
         return {
             "missing_slots": self.missing,
             "lost_slots": lost,
             "rolled_back_slots": rolled_back,
+            "quarantined": int(quarantined),
         }
 
 
@@ -154,7 +191,21 @@ class GapReader:
             rolled_back=counts.get("rolled back", 0),
             rolled_back_unknown=counts.get("rolled back, wallets unknown", 0),
             wallets=self._wallets,
+            quarantined=await self._read_quarantined(),
         )
+
+    async def _read_quarantined(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+        keys = [
+            (group, QUARANTINE.make(tag=tag, group=group))
+            for group, tags in (("pnl", wallet_tags()), ("market", mint_tags()))
+            for tag in tags
+        ]
+        answers = await self._stores.ask([("HKEYS", key) for _, key in keys])
+        for (group, _), names in zip(keys, answers, strict=True):
+            if names:
+                found[group] = found.get(group, frozenset()) | {name.decode() for name in names}
+        return found
 
     async def _read_wallets(self) -> Mapping[str, int] | None:
         rows = await self._stores.query(_WALLETS, {"most": MOST_WALLETS + 1})

@@ -30,7 +30,7 @@ from api.system.health_answers import (
 from infra.clickhouse.sql import load
 from infra.settings import Settings
 from schemas import channels
-from schemas.redis_keys import BROKER_DISK, CHAIN, WATERMARK, mint_tags, wallet_tags
+from schemas.redis_keys import BROKER_DISK, CHAIN, QUARANTINE, WATERMARK, mint_tags, wallet_tags
 from schemas.solana.networks import network_of
 
 TIMEOUT_S: Final = 2.0
@@ -42,6 +42,7 @@ MOST_GAPS: Final = 20
 # five entries until then.
 LAST_ENTRIES: Final = 32
 
+_LEFT_OUT: Final = {"pnl": "wallets", "market": "mints", "store": "mints"}
 _T = TypeVar("_T")
 
 _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
@@ -204,6 +205,7 @@ def _chain(genesis_hash: bytes | None) -> Chain:
 
 def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
     entries, *watermarks = answers
+    watermarks, left_out = watermarks[: len(watermarks) // 2], watermarks[len(watermarks) // 2 :]
     head_slot = head_age_ms = None
     if entries:
         head_slot = max(
@@ -216,7 +218,8 @@ def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
     for name, tags in _TAGS.items():
         count = len(tags())
         slots, watermarks = watermarks[:count], watermarks[count:]
-        groups[name] = _group(slots, head_slot)
+        counts, left_out = left_out[:count], left_out[count:]
+        groups[name] = _group(slots, head_slot, sum(counts))
     return {
         "head_slot": head_slot,
         "head_age_ms": head_age_ms,
@@ -235,16 +238,22 @@ def _commands() -> list[tuple[Any, ...]]:
             for group, tags in _TAGS.items()
             for tag in tags()
         ),
+        *(
+            ("HLEN", QUARANTINE.make(tag=tag, group=group))
+            for group, tags in _TAGS.items()
+            for tag in tags()
+        ),
     ]
 
 
-def _group(slots: list[bytes | None], head_slot: int | None) -> Group:
+def _group(slots: list[bytes | None], head_slot: int | None, quarantined: int) -> Group:
     """Return how far all partitions have come; one that has not begun holds the group back."""
     known = [int(slot) for slot in slots if slot is not None]
     if len(known) < len(slots):
-        return {"slot": None, "lag_slots": None}
+        return {"slot": None, "lag_slots": None, "quarantined": quarantined}
     slot = min(known)
-    return {"slot": slot, "lag_slots": None if head_slot is None else max(0, head_slot - slot)}
+    lag_slots = None if head_slot is None else max(0, head_slot - slot)
+    return {"slot": slot, "lag_slots": lag_slots, "quarantined": quarantined}
 
 
 def _late(pipeline: Pipeline) -> Iterator[str]:
@@ -267,3 +276,8 @@ def _late(pipeline: Pipeline) -> Iterator[str]:
             yield f"{name} has not begun on every partition"
         elif (group["lag_slots"] or 0) > FAR_SLOTS:
             yield f"{name} is {group['lag_slots']} slots behind the chain"
+        if group["quarantined"]:
+            yield (
+                f"{name} leaves {group['quarantined']} {_LEFT_OUT[name]} out, as stored values of "
+                f"theirs cannot be read: stop its agents and run `soltape rebuild {name}`"
+            )

@@ -67,6 +67,14 @@ class Group(TypedDict):
         ),
     ]
     lag_slots: Annotated[int | None, Field(description="behind the chain's head", examples=[3])]
+    quarantined: Annotated[
+        int,
+        Field(
+            description="wallets or mints that the group leaves out, as a stored value of theirs "
+            "cannot be read",
+            examples=[0],
+        ),
+    ]
 
 
 class Groups(TypedDict):

@@ -40,7 +40,14 @@ class TokenBatches:
         self._cache: BoundedCache[str, _CachedToken] = BoundedCache(KEPT)
 
     async def many(self, mints: Sequence[str]) -> dict[str, Any]:
-        """Return tokens in the order asked for (`answers.Tokens`); raises Problem."""
+        """Return tokens in the order asked for (`answers.Tokens`), without those in quarantine.
+
+        Raises Problem.
+        """
+        gaps = await self._gaps.read()
+        asked, mints = mints, [mint for mint in mints if not gaps.leaves_out_mint(mint)]
+        if not mints:
+            gaps.check_mint(asked[0])
         at = now_s()
         oldest = at - self._fresh_for_s
         kept = self._cache.kept
@@ -60,7 +67,7 @@ class TokenBatches:
             "unknown": [mint for mint in mints if mint not in found],
             "as_of_slot": state.slot,
             "as_of_ms": state.time_ms,
-            "gaps": (await self._gaps.read()).of_tokens(mints),
+            "gaps": gaps.of_tokens(asked),
         }
 
     async def _read(

@@ -35,6 +35,7 @@ _POOL: Final = b"pool:"
 
 async def token(reader: TokenReader, gaps: GapReader, mint: str) -> TokenAnswer:
     """Return a token and its last 24 hours; raises Problem."""
+    (await gaps.read()).check_mint(mint)
     tokens = await reader.read((mint,), with_day=True)
     found = _known(tokens, mint)
     return {
@@ -75,6 +76,7 @@ async def token_price(reader: TokenReader, gaps: GapReader, mint: str) -> TokenP
 
 async def pools(stores: Stores, reader: TokenReader, gaps: GapReader, mint: str) -> Pools:
     """Return where a token trades; raises Problem."""
+    (await gaps.read()).check_mint(mint)
     tokens = await reader.read((mint,))
     found = _known(tokens, mint)
     read = _read_pools_of_sol(stores, reader) if mint == SOL_MINT else _read_pools(stores, found)

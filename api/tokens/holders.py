@@ -82,6 +82,7 @@ class HolderReader:
 
     async def largest(self, mint: str, limit: int) -> Holders:
         """Return the largest holders of a token; raises Problem."""
+        (await self._gaps.read()).check_mint(mint)
         state = await _read(self._stores, mint, limit)
         if state.head is None and state.may_be_away:
             await self._complete(mint, state, limit)

@@ -109,8 +109,9 @@ class LeaderboardAnswers:
     async def _make(
         self, mints: Sequence[str], limit: int, progress: _Progress, at: float
     ) -> dict[str, bytes]:
+        left_out = (await self._gaps.read()).quarantined.get("pnl", frozenset())
         tokens, ranked = await asyncio.gather(
-            self._reader.read(mints), read_traders(self._stores, mints, limit)
+            self._reader.read(mints), read_traders(self._stores, mints, limit, left_out)
         )
         made = {}
         for mint, token in tokens.by_mint.items():

@@ -9,7 +9,7 @@ that none of these exceeds. Where one of them may be among the first, all are re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -69,15 +69,24 @@ class _Board:
                 yield partition, each[-1][1]
 
 
-async def read_traders(stores: Stores, mints: Sequence[str], limit: int) -> dict[str, Ranked]:
-    """Return the first wallets of each token, with their positions; raises Problem."""
+async def read_traders(
+    stores: Stores, mints: Sequence[str], wanted: int, left_out: Collection[str]
+) -> dict[str, Ranked]:
+    """Return the first `wanted` wallets of each token, with their positions; raises Problem.
+
+    Wallets that are left out are not among them.
+    """
+    limit = wanted + len(left_out)
     boards = await _read_sets(stores, mints, limit)
     await _read_ties(stores, boards, limit)
-    cold = await _read_positions(stores, boards, limit)
+    cold = await _read_positions(stores, boards, limit, left_out)
     found = {board.mint: board.ranked for board in boards}
     if cold:
         found |= await _read_clickhouse(stores, cold, limit)
-    return {mint: _first(ranked, limit) for mint, ranked in found.items()}
+    return {
+        mint: _first([each for each in ranked if each[0] not in left_out], wanted)
+        for mint, ranked in found.items()
+    }
 
 
 def _first(ranked: Ranked, limit: int) -> Ranked:
@@ -134,7 +143,9 @@ async def _read_ties(stores: Stores, boards: Sequence[_Board], limit: int) -> No
         board.found[partition] += [(wallet, score) for wallet, score in tied if wallet not in known]
 
 
-async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) -> list[str]:
+async def _read_positions(
+    stores: Stores, boards: Sequence[_Board], limit: int, left_out: Collection[str]
+) -> list[str]:
     """Read the positions of those who may be among the first; return the mints that rest."""
     commands: list[tuple[Any, ...]] = []
     places: list[tuple[_Board, str]] = []
@@ -146,6 +157,8 @@ async def _read_positions(stores: Stores, boards: Sequence[_Board], limit: int) 
                 cold[board.mint] = None
                 continue
             wallet = encode(raw)
+            if wallet in left_out:
+                continue
             key = POSITIONS.make(tag=tags[partition], wallet=wallet)
             commands.append(("HGET", key, board.mint_raw))
             places.append((board, wallet))

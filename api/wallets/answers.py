@@ -180,7 +180,7 @@ class Positions(TypedDict):
 
 
 class BatchItem(AsOf):
-    """One wallet of a batch, with the sections asked for."""
+    """One wallet of a batch, with the sections asked for: none where it is in quarantine."""
 
     wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
     positions: NotRequired[Annotated[Positions, about("the newest, and the totals")]]

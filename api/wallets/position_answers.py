@@ -30,7 +30,7 @@ class UpTo(TypedDict):
 
 
 class GapCounts(TypedDict):
-    """Slots since the tape began whose trades the figures of an answer lack, or should lack.
+    """What the figures of an answer lack, or should lack: slots of the tape, and what is left out.
 
     A count is null while it is not known, as ClickHouse does not answer.
     """
@@ -54,6 +54,14 @@ class GapCounts(TypedDict):
             "wallets are not known; else all of the tape. Null as well where rolled-back slots "
             "touched more than 100,000 wallets",
             1,
+        ),
+    ]
+    quarantined: Annotated[
+        int | None,
+        about(
+            "wallets or tokens that this answer leaves out, as what is stored of them cannot be "
+            "read, until the books are rebuilt",
+            0,
         ),
     ]
 

@@ -131,6 +131,7 @@ class Wallets:
         self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
     ) -> PositionList:
         """Return a page of a wallet's positions."""
+        (await self._gaps.read()).check_wallet(wallet)
         page = await read_page(self._reader, wallet, limit, cursor)
         facts = await self._facts_of(page)
         listed = page.positions
@@ -144,6 +145,7 @@ class Wallets:
 
     async def newest(self, wallet: str, limit: int, view: View = View.FULL) -> AllPositions:
         """Return a wallet's positions with the newest trades."""
+        (await self._gaps.read()).check_wallet(wallet)
         page = await read_page(self._reader, wallet, limit, None)
         facts = await self._facts_of(page)
         return {
@@ -163,6 +165,7 @@ class Wallets:
 
     async def position(self, wallet: str, mint: str) -> PositionAnswer:
         """Return a wallet's position in a token."""
+        (await self._gaps.read()).check_wallet(wallet)
         state, position = await read_one(self._reader, wallet, mint)
         if position is None:
             raise no_position(mint)
@@ -177,6 +180,7 @@ class Wallets:
 
     async def summary(self, wallet: str) -> SummaryAnswer:
         """Return what a wallet did on the last seven days."""
+        (await self._gaps.read()).check_wallet(wallet)
         (state,) = await self._reader.read([wallet], Part.DAYS)
         gaps = (await self._gaps.read()).of_wallet(wallet)
         return {
@@ -187,6 +191,7 @@ class Wallets:
 
     async def holdings(self, wallet: str, wanted: Wanted) -> HoldingsAnswer:
         """Return what a wallet holds."""
+        (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS)
         return {
             **facts.as_of(),
@@ -196,18 +201,37 @@ class Wallets:
 
     async def portfolio(self, wallet: str) -> PortfolioAnswer:
         """Return a wallet at a glance."""
+        (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS)
         return {**facts.as_of(), "wallet": wallet, **portfolio(facts)}
 
     async def batch(self, wallets: Sequence[str], include: Collection[Section]) -> Batch:
-        """Return sections of many wallets, in their order; each is one state."""
+        """Return sections of many wallets, in their order; each is one state.
+
+        A wallet in quarantine has no sections.
+        """
         sections = [section for section in Section if section in include]
-        many = await self._facts(wallets, sections, MOST_IN_BATCH)
-        items = []
-        for facts in many:
-            items.append(_item(facts, sections))
-            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
+        gaps = await self._gaps.read()
+        known = [wallet for wallet in wallets if not gaps.leaves_out_wallet(wallet)]
+        if not known:
+            gaps.check_wallet(wallets[0])
+        many = await self._facts(known, sections, MOST_IN_BATCH)
         least = min((facts.state for facts in many), key=lambda state: state.as_of_slot)
+        left = iter(many)
+        items: list[BatchItem] = []
+        for wallet in wallets:
+            if gaps.leaves_out_wallet(wallet):
+                items.append(
+                    {
+                        "as_of_slot": least.as_of_slot,
+                        "as_of_ms": least.as_of_ms,
+                        "gaps": gaps.of_wallet(wallet),
+                        "wallet": wallet,
+                    }
+                )
+            else:
+                items.append(_item(next(left), sections))
+            await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
         return {
             "as_of_slot": least.as_of_slot,
             "as_of_ms": least.as_of_ms,

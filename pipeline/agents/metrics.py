@@ -77,6 +77,11 @@ CHECKPOINT_VALUES: Final = Counter(
     "Values of Redis written to checkpoints.",
     ["group"],
 )
+QUARANTINED: Final = Gauge(
+    "soltape_agents_quarantined",
+    "Wallets or mints left out, as a stored value of theirs cannot be read.",
+    ["group", "partition"],
+)
 REOPENED: Final = Counter(
     "soltape_agents_reopened_total",
     "Times that books were opened again at the store's watermark.",

@@ -26,17 +26,30 @@ from infra.telemetry import configure_logging
 from pipeline.chaos import again, stores, truth
 from pipeline.chaos.compare import Oracle, compare
 from pipeline.chaos.differences import Differences
-from pipeline.chaos.fleet import GROUPS, OUTAGE_S, SYSTEMS, Broker, Chain, Fleet, Plan, plan
+from pipeline.chaos.fleet import (
+    GROUPS,
+    OUTAGE_S,
+    SYSTEMS,
+    Broker,
+    Chain,
+    Fleet,
+    Plan,
+    RoleFailed,
+    plan,
+)
 from pipeline.chaos.live import missing_live
+from pipeline.chaos.spoil import spoil
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 
 # How often each is chosen, in a deck that is dealt again when it is empty.
 REDIS_LOST: Final = "redis-lost"
+BAD_VALUE: Final = "bad-value"
 DECK: Final = {
     "ingest": 3,
     **dict.fromkeys(GROUPS, 2),
     **dict.fromkeys(SYSTEMS, 1),
     REDIS_LOST: 1,
+    BAD_VALUE: 1,
 }
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
@@ -47,6 +60,7 @@ CHANGES_KEPT: Final = 20
 ROLLED_BACK: Final = 0.3  # of forks
 FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
 FULL_S: Final = 15.0
+AT_REST_S: Final = 17.0  # after so long `soltape rebuild` takes agents for stopped
 PNL, MARKET = "pnl", "market"
 
 
@@ -134,7 +148,9 @@ class Report:
     "only",
     multiple=True,
     type=click.Choice(sorted(DECK)),
-    help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it.",
+    help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it; "
+    "bad-value spoils a stored value, waits until its wallet or mint is in quarantine, and "
+    "rebuilds.",
 )
 @click.option("--keep", is_flag=True, help="Keep the folder, whatever comes out.")
 def chaos(
@@ -283,6 +299,9 @@ class Run:
                 progress(f"{elapsed:5.0f} s: Redis loses all it has")
                 await self._lose_redis(fleet, watch)
                 continue
+            if BAD_VALUE in roles:
+                await self._spoil_value(fleet, watch)
+                continue
             if self._standby and roles[0] in fleet.plan.ingests and self._random.random() < 0.5:
                 await self._pause(fleet, watch, roles[0])
                 continue
@@ -319,6 +338,42 @@ class Run:
         await fleet.start(*settled)
         await watch.recovered(before, RECOVER_S)
         self._report.kills[REDIS_LOST] = self._report.kills.get(REDIS_LOST, 0) + 1
+
+    async def _spoil_value(self, fleet: Fleet, watch: Watch) -> None:
+        """Spoil a stored value; agents must go on without its wallet or mint, and rebuild mend it.
+
+        Agents read it again where they do not have it in memory: so they are started anew.
+        """
+        before = await watch.standing("redis")
+        workers = [name for name, group in fleet.plan.workers.items() if group in SETTLED_GROUPS]
+        group = self._random.choice([PNL, MARKET])
+        redis = connect(fleet.plan.settings)
+        try:
+            for name in workers:
+                await fleet.kill(name)
+            spoiled = await spoil(redis, self._random, group)
+            await fleet.start(*workers)
+            await watch.recovered(before, RECOVER_S)
+            if spoiled is None:
+                return
+            progress(f"        {spoiled.place} cannot be read")
+
+            async def named() -> bool:
+                return bool(await redis.hexists(spoiled.record, spoiled.name))
+
+            await watch.until(named, RECOVER_S, f"{spoiled.name} in quarantine")
+            before = await watch.standing("redis")
+            await watch.recovered(before, RECOVER_S)
+            await fleet.end(*workers)
+            await asyncio.sleep(AT_REST_S)
+            await fleet.rebuild()
+            if await named():
+                raise RoleFailed(f"{spoiled.name} is in quarantine although it was rebuilt")
+            await fleet.start(*workers)
+            await watch.recovered(before, RECOVER_S)
+        finally:
+            await redis.aclose()
+        self._report.kills[BAD_VALUE] = self._report.kills.get(BAD_VALUE, 0) + 1
 
     async def _pause(self, fleet: Fleet, watch: Watch, role: str) -> None:
         """Pause an ingest until the other one publishes; then its writes must be refused."""

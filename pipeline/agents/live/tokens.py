@@ -128,19 +128,30 @@ def _take(
     asked: bytes | None,
 ) -> None:
     """Take what Redis has of a mint: our own word, the market's token, RPC's answer."""
-    symbol, platform = ((value or b"").decode() for value in stored)
+    symbol, platform = ((value or b"").decode(errors="replace") for value in stored)
     launchpad = token.launchpad.with_creation(platform)
-    if market is not None:
-        record = orjson.loads(market)
+    if record := _record(mint, market, "symbol", "platform", "created_slot"):
         symbol = symbol or record["symbol"]
         take = (
             launchpad.with_migration if record["created_slot"] is None else launchpad.with_creation
         )
         launchpad = take(record["platform"])
-    if not symbol and asked is not None:
-        symbol = orjson.loads(asked)["symbol"]
+    if not symbol and (record := _record(mint, asked, "symbol")):
+        symbol = record["symbol"]
     token.symbol = token.symbol or symbol or SYMBOLS.get(mint)
     token.launchpad = launchpad
+
+
+def _record(mint: str, packed: bytes | None, *fields: str) -> dict[str, Any]:
+    """Return a stored record with some fields, an empty one where there is none to be read."""
+    if packed is None:
+        return {}
+    try:
+        record = orjson.loads(packed)
+        return {name: record[name] for name in fields}
+    except (ValueError, KeyError, TypeError) as error:
+        log.warning("stored token cannot be read", mint=mint, reason=repr(error))
+        return {}
 
 
 def _commands(key: str, creation: tape_pb2.Creation) -> Iterator[tuple[Any, ...]]:

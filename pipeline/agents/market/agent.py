@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import faust
 
 from pipeline.agents.context import Context
-from pipeline.agents.market.books import MarketBooks, open_books
+from pipeline.agents.market.books import GROUP, MarketBooks, open_books
 from pipeline.agents.market.cold_rows import ColdTables
 from pipeline.agents.market.registry import Registry
 from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled import lane
 from schemas.topics import SETTLED_BY_MINT
 
-GROUP: Final = "market"
+__all__ = ["GROUP", "attach"]
 
 
 def attach(app: faust.App, context: Context) -> None:

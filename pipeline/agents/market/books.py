@@ -3,7 +3,8 @@
 Time is the chain's. When its second changes, the candles of one second that were open are
 finished, and the trending list hears of the mints something happened to; when its minute changes,
 the longer candles of these mints are written, and the list fades. All of it is a function of the
-slots: how they are cut into flushes, and what is in memory, makes no difference to any byte.
+slots: how they are cut into flushes, and what is in memory, makes no difference to any byte. A mint
+of which a stored value cannot be read is left out (`settled.quarantine`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pipeline.agents.market.state import commands
 from pipeline.agents.market.trending_list import TrendingList
 from pipeline.agents.market.trending_stream import TrendingStream
 from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.quarantine import Quarantine, read_quarantine
 from pipeline.domain.market import MintMarket, SolUsd, Token
 from schemas.channels import LiveEvent, trending_event, trending_removed_event
 from schemas.events import Creation, Migration, Swap
@@ -35,6 +37,7 @@ from schemas.redis_keys import ACTIVE, MARKETS, TRENDING, mint_tag, tag_of_mints
 from schemas.rows import CANDLES, COLD_MARKETS, HOLDER_SNAPSHOTS, TOKENS
 from schemas.solana.addresses import text
 
+GROUP: Final = "market"
 MARKETS_IN_MEMORY: Final = 1_000  # of one partition, about 16 KiB each; more if all are needed
 DETAILS_IN_MEMORY: Final = 20_000  # accounts, owners and traders of one mint
 DETAILS_MIN: Final = 1  # these are forgotten, of all mints, so often
@@ -56,7 +59,9 @@ class MarketBooks:
         cold_rows: ColdRows,
         cold_after_days: int,
         stream: TrendingStream,
+        quarantine: Quarantine,
     ) -> None:
+        self.quarantine = quarantine
         self._command: Callable[..., Awaitable[Any]] = redis.execute_command
         self._stream = stream
         self._opening = stream.opening()
@@ -65,8 +70,8 @@ class MarketBooks:
         self._prices_sol = self._tag == mint_tag(WSOL)  # one of the partitions does
         self._markets: dict[str, MintMarket] = {}  # least recently used first
         self._resting: dict[str, Resting] = {}  # the others on the trending list
-        self._loader = Loader(redis, self._tag, self._markets)
-        self._cold = ColdMarkets(redis, self._tag, cold_after_days, cold_rows)
+        self._loader = Loader(redis, self._tag, self._markets, quarantine)
+        self._cold = ColdMarkets(redis, self._tag, cold_after_days, cold_rows, quarantine)
         self._decoded: dict[int, Slot] = {}
         self._slot = 0
         self._time_ms = 0
@@ -95,6 +100,7 @@ class MarketBooks:
             self._sol_usd = int(dollars), int(sols)
         minute_ms = self._time_ms - self._time_ms % 60_000
         second_ms = self._time_ms - self._time_ms % 1_000
+        self.quarantine.slot = self._slot + 1
         active = ACTIVE.make(tag=self._tag)
         this_minute = await ask("ZRANGE", active, minute_ms, "+inf", "BYSCORE", "WITHSCORES")
         for mint, time_ms in this_minute:
@@ -104,16 +110,23 @@ class MarketBooks:
         listed = await ask("ZRANGE", TRENDING.make(tag=self._tag), 0, -1, "WITHSCORES")
         self._trending.restore((mint.decode(), int(score)) for mint, score in listed)
         await self._loader.load_whole([*self._this_minute, *self._trending.scores])
-        evicted = [mint for mint in self._trending.scores if not self._markets[mint].is_stored]
+        evicted = [
+            mint
+            for mint in self._trending.scores
+            if mint not in self.quarantine and not self._markets[mint].is_stored
+        ]
         for mint, market in (await self._cold.read(evicted, self._slot + 1)).items():
             del self._markets[mint]
             self._resting[mint] = Resting(market)
+        for mint in self.quarantine:
+            self._leave_out(mint)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read what the batches need; raises CodecError for a wrong one.
 
         Raises RedisError and ClickHouseError.
         """
+        self.quarantine.slot = batches[0].slot
         decoded = {batch.slot: decode(batch) for batch in batches}
         if self._prices_sol:
             for slot in decoded.values():
@@ -125,7 +138,7 @@ class MarketBooks:
             [slot.time_ms for slot in decoded.values()],
             {*wanted, *self._changed, *self._in_flight, *self._this_minute},
         )
-        new = [mint for mint in wanted if mint not in self._markets]
+        new = [mint for mint in wanted if mint not in self._markets and mint not in self.quarantine]
         woken = set()
         for market, known in await self._cold.wake(new, min(decoded)) if new else ():
             woken.add(market.mint)
@@ -133,14 +146,33 @@ class MarketBooks:
             self._changed[market.mint] = None
             self._registry.woken(market.mint, known)
         await self._loader.load(wanted)
+        for mint in self.quarantine.fresh():
+            self._leave_out(mint)
+        if self.quarantine:
+            for slot in decoded.values():
+                slot.mints = {m: s for m, s in slot.mints.items() if m not in self.quarantine}
         for mint in wanted:
             self._resting.pop(mint, None)
         self._decoded = decoded
         for mint in new:
+            if mint in self.quarantine:
+                continue
             market = self._markets[mint]
             # The account of wrapped SOL tells neither SOL's name nor its supply.
             if (market.is_stored or mint in woken) and not market.token.name and mint != WSOL:
                 self._registry.ask(mint)
+
+    def _leave_out(self, mint: str) -> None:
+        """Forget a mint in quarantine, on the trending list as well."""
+        listed = self._markets.pop(mint, None) or self._resting.pop(mint, None)
+        for place in (self._resting, self._changed, self._in_flight):
+            place.pop(mint, None)
+        self._this_second.discard(mint)
+        self._this_minute.discard(mint)
+        if mint in self._trending.scores:
+            self._trending.drop(mint)
+            dex = listed.token.platform if listed else ""
+            self._trending.frames[mint] = trending_removed_event(mint, dex)
 
     def apply(self, batch: SlotBatch) -> None:
         """Take one slot."""
@@ -198,6 +230,7 @@ class MarketBooks:
         if active:
             written.append(("ZADD", ACTIVE.make(tag=self._tag), *active))
         written += self._trending.commands()
+        written += self.quarantine.commands()
         head: list[Any] = ["slot", self._slot, "time_ms", self._time_ms]
         if self._sol_usd is not None:
             head += ("sol_usd", f"{self._sol_usd[0]}/{self._sol_usd[1]}")
@@ -370,7 +403,8 @@ async def open_books(
     All books of a process share a stream.
     """
     stream = stream or TrendingStream(redis)
-    books = MarketBooks(redis, partition, registry, cold_rows, cold_after_days, stream)
+    quarantine = await read_quarantine(redis, GROUP, tag_of_mints(partition))
+    books = MarketBooks(redis, partition, registry, cold_rows, cold_after_days, stream, quarantine)
     await books.open()
     return books
 

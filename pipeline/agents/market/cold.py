@@ -25,9 +25,10 @@ from pipeline.agents.market.cold_rows import ColdRows, row, thawed
 from pipeline.agents.market.registry import Known, packed_metadata
 from pipeline.agents.settled.away import Away
 from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.quarantine import UNREADABLE, Quarantine
 from pipeline.domain.market import MintMarket
 from pipeline.domain.rolling import oldest_score
-from schemas.markets import ColdMarket
+from schemas.markets import ColdMarket, unpack_cold
 from schemas.redis_keys import ACCOUNTS, ACTIVE, HOLDERS, MARKET, MARKETS_AWAY, METADATA, TRADERS
 from schemas.rows import COLD_MARKETS, Row
 from schemas.solana.addresses import key as raw
@@ -48,8 +49,11 @@ class Woken(NamedTuple):
 class ColdMarkets:
     """Puts the markets of one partition away, and fetches them back."""
 
-    def __init__(self, redis: Redis, tag: str, after_days: int, rows: ColdRows) -> None:
+    def __init__(
+        self, redis: Redis, tag: str, after_days: int, rows: ColdRows, quarantine: Quarantine
+    ) -> None:
         self._redis = redis
+        self._quarantine = quarantine
         self._tag = tag
         self._after_ms = after_days * DAY_MS
         self._read = rows
@@ -83,7 +87,7 @@ class ColdMarkets:
         found = {mint: away for mint in mints if (away := self._put_away(mint)) is not None}
         asked = [mint for mint in mints if mint not in found]
         if may_be := await self._may_be_away(asked):
-            found |= await self._read.markets(may_be, slot)
+            found |= self._unpacked(await self._read.markets(may_be, slot))
         if not found:
             return []
         metadata = await self._read.metadata(list(found))
@@ -96,13 +100,33 @@ class ColdMarkets:
             if known is not None:
                 key = METADATA.make(tag=self._tag, mint=mint)
                 self._commands.append(("SET", key, packed_metadata(known), "NX"))
-            woken.append(Woken(thawed(mint, cold), known))
+            if (market := self._thawed(mint, cold)) is not None:
+                woken.append(Woken(market, known))
         return woken
 
     async def read(self, mints: Sequence[str], slot: int) -> dict[str, MintMarket]:
         """Return markets put away before a slot, which stay so; raises ClickHouseError."""
-        found = await self._read.markets(mints, slot) if mints else {}
-        return {mint: thawed(mint, cold) for mint, cold in found.items()}
+        found = self._unpacked(await self._read.markets(mints, slot)) if mints else {}
+        markets = {mint: self._thawed(mint, cold) for mint, cold in found.items()}
+        return {mint: market for mint, market in markets.items() if market is not None}
+
+    def _unpacked(self, rows: dict[str, bytes]) -> dict[str, ColdMarket]:
+        """Return the markets of rows; one that cannot be read goes into quarantine."""
+        found = {}
+        for mint, packed in rows.items():
+            try:
+                found[mint] = unpack_cold(packed)
+            except UNREADABLE as error:
+                self._quarantine.put(mint, f"{COLD_MARKETS.name} {mint}", error)
+        return found
+
+    def _thawed(self, mint: str, cold: ColdMarket) -> MintMarket | None:
+        """Return a market, None for one that cannot be read, which goes into quarantine."""
+        try:
+            return thawed(mint, cold)
+        except UNREADABLE as error:
+            self._quarantine.put(mint, f"{COLD_MARKETS.name} {mint}", error)
+            return None
 
     async def _may_be_away(self, mints: Sequence[str]) -> list[str]:
         """Return those of the mints that are not in Redis, and may be in ClickHouse."""
@@ -196,17 +220,24 @@ class ColdMarkets:
         return list(markets), Writes({COLD_MARKETS.name: rows}, commands, len(markets))
 
     async def _least_active(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
-        """Return mints that have not moved since a time, and when they did, longest ago first."""
-        limits = ("BYSCORE", "LIMIT", 0, limit, "WITHSCORES")
+        """Return mints that have not moved since a time, and when they did, longest ago first.
+
+        None of them is in quarantine: what cannot be read stays where it is.
+        """
+        limits = ("BYSCORE", "LIMIT", 0, limit + len(self._quarantine), "WITHSCORES")
         (found,) = await ask(
             self._redis, [("ZRANGE", self._active, "-inf", f"({before_ms}", *limits)]
         )
-        return [(mint.decode(), int(time_ms)) for mint, time_ms in found]
+        least = [(mint.decode(), int(time_ms)) for mint, time_ms in found]
+        return [each for each in least if each[0] not in self._quarantine]
 
     async def _read_whole(
         self, mints: Sequence[str], traders_since: int | None = None
     ) -> dict[str, ColdMarket]:
-        """Return markets as Redis has them, with the traders of a score and more."""
+        """Return markets as Redis has them, with the traders of a score and more.
+
+        Those that cannot be read are left out: they go into quarantine.
+        """
         commands: list[tuple[Any, ...]] = []
         least = "+inf" if traders_since is None else traders_since
         for mint in mints:
@@ -220,8 +251,18 @@ class ColdMarkets:
         for mint in mints:
             fields, accounts, traders = next(answers), next(answers), next(answers)
             scores = {trader: int(score) for trader, score in traders}
-            found[mint] = ColdMarket(fields, accounts, scores)
-        return {mint: market for mint, market in found.items() if market.fields}
+            cold = ColdMarket(fields, accounts, scores)
+            if fields and self._can_be_read(mint, cold):
+                found[mint] = cold
+        return found
+
+    def _can_be_read(self, mint: str, market: ColdMarket) -> bool:
+        try:
+            thawed(mint, market)
+        except UNREADABLE as error:
+            self._quarantine.put(mint, MARKET.make(tag=self._tag, mint=mint), error)
+            return False
+        return True
 
     def _removal(self, mint: str) -> list[tuple[Any, ...]]:
         """Return what takes a market out of Redis."""

@@ -13,7 +13,7 @@ from pipeline.agents.market.registry import Known
 from pipeline.agents.market.state import restore
 from pipeline.domain.market import MintMarket
 from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.markets import ColdMarket, exact_field, pack_cold, unpack_account, unpack_cold
+from schemas.markets import ColdMarket, exact_field, pack_cold, unpack_account
 from schemas.rows import COLD_MARKETS, TOKEN_METADATA, Row
 
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
@@ -34,8 +34,8 @@ ORDER BY mint, asked_at DESC LIMIT 1 BY mint
 class ColdRows(Protocol):
     """Reads of one partition. All raise ClickHouseError."""
 
-    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, ColdMarket]:
-        """Return the markets, as they were put away last before a slot."""
+    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, bytes]:
+        """Return packed markets, as they were put away last before a slot."""
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
         """Return what RPC said of mints."""
@@ -47,12 +47,10 @@ class ColdTables:
     def __init__(self, sink: ClickHouseSink) -> None:
         self._sink = sink
 
-    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, ColdMarket]:
-        """Return the markets, as they were put away last before a slot."""
-        return {
-            mint: unpack_cold(bytes(packed))
-            for mint, packed in await self._query(_MARKETS, mints=mints, slot=slot)
-        }
+    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, bytes]:
+        """Return packed markets, as they were put away last before a slot."""
+        found = await self._query(_MARKETS, mints=mints, slot=slot)
+        return {mint: bytes(packed) for mint, packed in found}
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
         """Return what RPC said of mints."""

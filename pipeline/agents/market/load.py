@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from infra.redis.client import ask
 from pipeline.agents.market.state import restore
+from pipeline.agents.settled.quarantine import UNREADABLE, Quarantine
 from pipeline.domain.holders import MOST_IN_MEMORY
 from pipeline.domain.market import MintMarket, SolUsd
 from schemas.codec import CodecError, creation_from_proto, migration_from_proto, swap_from_proto
@@ -146,14 +147,21 @@ def needs(slots: Iterable[Slot]) -> dict[str, Need]:
 class Loader:
     """Reads into memory, of one partition, what is needed and not there."""
 
-    def __init__(self, redis: Redis, tag: str, markets: dict[str, MintMarket]) -> None:
+    def __init__(
+        self, redis: Redis, tag: str, markets: dict[str, MintMarket], quarantine: Quarantine
+    ) -> None:
         self._redis = redis
+        self._quarantine = quarantine
         self._tag = tag
         self._markets = markets
 
     async def load(self, wanted: dict[str, Need]) -> None:
-        """Read; afterwards everything in `wanted` is known. Raises RedisError."""
-        round_ = _Round(self._redis)
+        """Read; afterwards everything in `wanted` is known. Raises RedisError.
+
+        A mint with a value that cannot be read goes into quarantine, and out of `wanted`.
+        """
+        self._leave_out(wanted)
+        round_ = _Round(self._redis, self._quarantine)
         loaded: dict[str, MintMarket] = {}
 
         for mint, need in wanted.items():
@@ -174,8 +182,14 @@ class Loader:
             self._ask_details(round_, mint, loaded, accounts, owners, traders)
         await round_.run()
         # Only now: a failed round leaves nothing half known.
-        self._markets.update(loaded)
+        self._leave_out(wanted)
+        self._markets.update((mint, loaded[mint]) for mint in loaded if mint in wanted)
         await self._later_rounds(wanted)
+        self._leave_out(wanted)
+
+    def _leave_out(self, wanted: dict[str, Need]) -> None:
+        for mint in [mint for mint in wanted if mint in self._quarantine]:
+            del wanted[mint]
 
     async def load_whole(self, mints: Iterable[str]) -> None:
         """Read the markets of mints, for what is due by time rather than by an event."""
@@ -185,7 +199,7 @@ class Loader:
         def market(fields: dict[bytes, bytes]) -> None:
             loaded[mint] = restore(mint, fields)
 
-        round_.ask(("HGETALL", MARKET.make(tag=self._tag, mint=mint)), market)
+        round_.ask(mint, ("HGETALL", MARKET.make(tag=self._tag, mint=mint)), market)
         self._ask_top(round_, mint, loaded, MOST_IN_MEMORY)
 
     def _ask_top(
@@ -196,7 +210,7 @@ class Loader:
             markets[mint].holders.fill(stored, all_of_them=len(stored) < limit)
 
         key = HOLDERS.make(tag=self._tag, mint=mint)
-        round_.ask(("ZRANGE", key, 0, limit - 1, "REV", "WITHSCORES"), top)
+        round_.ask(mint, ("ZRANGE", key, 0, limit - 1, "REV", "WITHSCORES"), top)
 
     def _ask_details(
         self,
@@ -220,7 +234,9 @@ class Loader:
                 for account, value in zip(accounts, values, strict=True):
                     known[account] = unpack_account(value) if value else None
 
-            round_.ask(("HMGET", ACCOUNTS.make(tag=self._tag, mint=mint), *accounts), take_accounts)
+            round_.ask(
+                mint, ("HMGET", ACCOUNTS.make(tag=self._tag, mint=mint), *accounts), take_accounts
+            )
         if owners:
             self._ask_owners(round_, mint, owners, of)
         if traders:
@@ -230,7 +246,9 @@ class Loader:
                 for trader, score in zip(traders, scores, strict=True):
                     known[trader] = None if score is None else int(score)
 
-            round_.ask(("ZMSCORE", TRADERS.make(tag=self._tag, mint=mint), *traders), take_traders)
+            round_.ask(
+                mint, ("ZMSCORE", TRADERS.make(tag=self._tag, mint=mint), *traders), take_traders
+            )
 
     def _ask_owners(
         self, round_: _Round, mint: str, owners: list[bytes], of: Callable[[str], MintMarket]
@@ -240,11 +258,11 @@ class Loader:
             for owner, score in zip(owners, scores, strict=True):
                 holders.loaded(owner, 0 if score is None else int(score))
 
-        round_.ask(("ZMSCORE", HOLDERS.make(tag=self._tag, mint=mint), *owners), take)
+        round_.ask(mint, ("ZMSCORE", HOLDERS.make(tag=self._tag, mint=mint), *owners), take)
 
     async def _later_rounds(self, wanted: dict[str, Need]) -> None:
         """Read what the first round showed to be needed too; rarely anything."""
-        round_ = _Round(self._redis)
+        round_ = _Round(self._redis, self._quarantine)
         for mint, need in wanted.items():
             holders = self._markets[mint].holders
             former = [
@@ -259,7 +277,8 @@ class Loader:
                 limit = MOST_IN_MEMORY + 2 * len(need.accounts) + len(need.owners)
                 self._ask_top(round_, mint, self._markets, limit)
         await round_.run()
-        round_ = _Round(self._redis)
+        self._leave_out(wanted)
+        round_ = _Round(self._redis, self._quarantine)
         for mint in wanted:
             self._ask_exact(round_, mint)
         await round_.run()
@@ -277,23 +296,32 @@ class Loader:
 
         if asked:
             key = ACCOUNTS.make(tag=self._tag, mint=mint)
-            round_.ask(("HMGET", key, *map(exact_field, asked)), take)
+            round_.ask(mint, ("HMGET", key, *map(exact_field, asked)), take)
 
 
 class _Round:
-    """Commands of one round trip, and who takes each answer."""
+    """Commands of one round trip, and what takes the answer of each."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, quarantine: Quarantine) -> None:
         self._redis = redis
+        self._quarantine = quarantine
         self._commands: list[tuple[Any, ...]] = []
-        self._takers: list[Callable[[Any], None]] = []
+        self._takers: list[tuple[str, Callable[[Any], None]]] = []
 
-    def ask(self, command: tuple[Any, ...], take: Callable[[Any], None]) -> None:
+    def ask(self, mint: str, command: tuple[Any, ...], take: Callable[[Any], None]) -> None:
         self._commands.append(command)
-        self._takers.append(take)
+        self._takers.append((mint, take))
 
     async def run(self) -> None:
         if not self._commands:
             return
-        for take, answer in zip(self._takers, await ask(self._redis, self._commands), strict=True):
-            take(answer)
+        answers = await ask(self._redis, self._commands)
+        for (mint, take), command, answer in zip(
+            self._takers, self._commands, answers, strict=True
+        ):
+            if mint in self._quarantine:
+                continue
+            try:
+                take(answer)
+            except UNREADABLE as error:
+                self._quarantine.put(mint, command[1], error)

@@ -189,7 +189,10 @@ class Registry:
             pipe.get(METADATA.make(tag=mint_tag(mint), mint=mint))
         missing = []
         for mint, value in zip(mints, await pipe.execute(), strict=True):
-            stored = Known(**orjson.loads(value)) if value else None
+            try:
+                stored = Known(**orjson.loads(value)) if value else None
+            except (TypeError, ValueError):  # no record: RPC is asked again
+                stored = None
             if stored and not _is_stale(stored):
                 self._known[mint] = stored
             else:

@@ -13,6 +13,7 @@ from pipeline.domain.price import MintPrice
 from pipeline.domain.rolling import oldest_score
 from schemas.markets import (
     EXACT_BELOW,
+    check_series,
     exact_field,
     pack_account,
     pack_candle,
@@ -32,7 +33,10 @@ _POOL: Final = b"pool:"
 
 
 def restore(mint: str, fields: Mapping[bytes, bytes]) -> MintMarket:
-    """Return the market of a mint from the fields of its hash; without any, a new one."""
+    """Return the market of a mint from the fields of its hash; without any, a new one.
+
+    Raises what `UNREADABLE` names where a field is missing or cannot be read.
+    """
     market = MintMarket(mint)
     if not fields:
         return market
@@ -47,12 +51,13 @@ def restore(mint: str, fields: Mapping[bytes, bytes]) -> MintMarket:
     if b"price" in fields:
         market.price = MintPrice.unpack(fields[b"price"])
         market.candles = unpack_candles(fields[b"candles"])
-        market.minutes.data = bytearray(fields[b"minutes"])
-        market.quarters.data = bytearray(fields[b"quarters"])
+        market.minutes.data = bytearray(check_series(fields[b"minutes"]))
+        market.quarters.data = bytearray(check_series(fields[b"quarters"]))
     for name, value in fields.items():
         if name.startswith(_POOL):
             address = name[len(_POOL) :].decode()
-            market.pools[address] = Pool(address, *unpack_pool(value))
+            facts, series = unpack_pool(value)
+            market.pools[address] = Pool(address, facts, check_series(series))
     return market
 
 

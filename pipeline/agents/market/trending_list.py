@@ -47,6 +47,12 @@ class TrendingList:
         self._set(mint, score)
         return True
 
+    def drop(self, mint: str) -> None:
+        """Take a mint off the list where nothing can be said of it any more."""
+        if mint in self.scores:
+            self._remove(mint)
+            self.left.discard(mint)
+
     def record(self, mint: str, record: bytes) -> bool:
         """Note the record of a mint of the list; tell whether it is another than before."""
         if self._records.get(mint) == record:

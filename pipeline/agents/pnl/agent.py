@@ -16,7 +16,9 @@ from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
 from pipeline.agents.settled.lane import attach as attach_settled
+from pipeline.agents.settled.quarantine import read_quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
+from schemas.redis_keys import tag_of_wallets
 from schemas.times import HOUR_MS
 from schemas.topics import SETTLED_BY_WALLET
 
@@ -41,12 +43,14 @@ async def open_pnl(
     rest_hours = settings.pnl_cold_after_days * 24
     place = SETTLED_BY_WALLET.place(partition)
     clock_ms = await store.read_clock_ms()
+    quarantine = await read_quarantine(redis, GROUP, tag_of_wallets(partition))
     await store.prepare(clock_ms // HOUR_MS + rest_hours)
     return PnlBooks(
         store,
         place,
-        ColdTables(clickhouse, place),
+        ColdTables(clickhouse, place, quarantine),
         rest_hours,
         Rest(rest_hours, settings.pnl_received_cold_after_hours),
         clock_ms,
+        quarantine,
     )

@@ -4,7 +4,8 @@ Transactions become flows (`domain.netting`), flows change holdings (`domain.lot
 is written as absolute values. All of it is a function of the slots applied, however they are cut
 into flushes.
 
-In memory is what was used lately. A value that Redis does not have yet is never forgotten.
+In memory is what was used lately. A value that Redis does not have yet is never forgotten. A wallet
+of which a stored value cannot be read is left out (`settled.quarantine`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pipeline.agents.pnl.rows import (
 )
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.domain.lots import Match, Realized
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
 from schemas.positions import (
@@ -62,8 +64,10 @@ class PnlBooks:
         mints_rest_hours: int,
         wallets_rest: Rest,
         clock_ms: int,
+        quarantine: Quarantine,
         recent: int = RECENT,
     ) -> None:
+        self.quarantine = quarantine
         self._store = store
         self._journal = journal = Journal()  # of the next `take`
         self._memory = memory = Memory(clock_ms, recent)
@@ -71,13 +75,14 @@ class PnlBooks:
         cold = ColdMints(store, place, mints_rest_hours, cold_rows, journal, hour)
         cold_wallets = ColdWallets(store, cold_rows, journal, clock_ms)
         self._cold, self._cold_wallets = cold, cold_wallets
-        self._loader = Loader(store, memory, cold, cold_wallets, wallets_rest)
+        self._loader = Loader(store, memory, cold, cold_wallets, wallets_rest, quarantine)
         self._away = PuttingAway(store, memory, cold, cold_wallets, journal, self._loader)
         self._generation_ms = clock_ms  # when the last one began
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read the positions and wallets of the batches that are not in memory."""
         memory = self._memory
+        self.quarantine.slot = batches[0].slot
         memory.flows = {batch.slot: flows(batch) for batch in batches}
         memory.touches = {
             batch.slot: {flow.wallet for flow in memory.flows[batch.slot]}.union(
@@ -85,6 +90,7 @@ class PnlBooks:
             )
             for batch in batches
         }
+        memory.leave_out(self.quarantine)
         entries, wallets = memory.entries, memory.wallets
         new_places: dict[Place, None] = {}
         new_wallets: dict[str, None] = {}
@@ -119,8 +125,10 @@ class PnlBooks:
             touch(wallet, hour)
         for flow in memory.flows.pop(slot):
             self._apply(flow, slot, time_ms, day)
-        balances = memory.balances
+        balances, left_out = memory.balances, self.quarantine
         for balance in batch.balances:
+            if left_out and balance.owner in left_out:
+                continue
             amount_raw = balance.amount_raw
             balances[balance.owner][balance.account] = (
                 pack_balance(
@@ -165,6 +173,7 @@ class PnlBooks:
         commands += [("ZADD", store.top(mint), *members) for mint, members in tops.items()]
         self._take_wallets(commands, rows[WALLET_DAYS.name])
         self._take_balances(commands)
+        commands += self.quarantine.commands()
         commands.append(("SET", store.clock, memory.clock_ms))
         memory.writing, memory.dirty = memory.dirty, {}
         memory.dirty_wallets = {}

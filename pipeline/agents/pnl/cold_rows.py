@@ -1,7 +1,8 @@
 """What of a partition's books is in ClickHouse, and how it is written and read there.
 
 Everything is read as it was before a slot. A row of a later one was written by a life of the books
-that Redis does not remember: it is written again when its slot comes.
+that Redis does not remember: it is written again when its slot comes. The wallet of a row that
+cannot be read goes into quarantine, and the row is left out.
 """
 
 from __future__ import annotations
@@ -10,8 +11,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from pipeline.agents.settled.quarantine import UNREADABLE, Quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
-from schemas.positions import ColdWallet, unpack_cold, unpack_cold_wallet
+from schemas.positions import (
+    ColdWallet,
+    PackedError,
+    full_chunks,
+    unpack_cold,
+    unpack_cold_wallet,
+    unpack_lots,
+    unpack_position,
+    unpack_wallet_day,
+)
 from schemas.rows import COLD_POSITIONS, COLD_WALLETS, Row
 
 _OF_MINTS: Final = f"""
@@ -57,9 +68,10 @@ class ColdRows(Protocol):
 class ColdTables:
     """`ColdRows` of ClickHouse."""
 
-    def __init__(self, sink: ClickHouseSink, place: int) -> None:
+    def __init__(self, sink: ClickHouseSink, place: int, quarantine: Quarantine) -> None:
         self._sink = sink
         self._place = place
+        self._quarantine = quarantine
 
     async def positions(
         self, mints: Sequence[str], slot: int, wallets: Sequence[str] = ()
@@ -73,7 +85,13 @@ class ColdTables:
             slot=slot,
             **({"wallets": wallets} if wallets else {}),
         )
-        return [Asleep(wallet, mint, *unpack_cold(bytes(packed))) for wallet, mint, packed in found]
+        asleep = []
+        for wallet, mint, packed in found:
+            try:
+                asleep.append(_asleep(wallet, mint, bytes(packed)))
+            except UNREADABLE as error:
+                self._quarantine.put(wallet, f"{COLD_POSITIONS.name} {wallet} {mint}", error)
+        return asleep
 
     async def places(self, wallets: Sequence[str], slot: int) -> list[tuple[str, str]]:
         """Return wallet and mint of all positions of some wallets before a slot."""
@@ -84,10 +102,15 @@ class ColdTables:
 
     async def wallets(self, wallets: Sequence[str], slot: int) -> dict[str, ColdWallet]:
         """Return the wallets, as they were put away last before a slot."""
-        return {
-            wallet: unpack_cold_wallet(bytes(packed))
-            for wallet, packed in await self._query(_WALLETS, wallets=wallets, slot=slot)
-        }
+        away = {}
+        for wallet, packed in await self._query(_WALLETS, wallets=wallets, slot=slot):
+            try:
+                found = away[wallet] = unpack_cold_wallet(bytes(packed))
+                if found.total:
+                    unpack_wallet_day(found.total)
+            except UNREADABLE as error:
+                self._quarantine.put(wallet, f"{COLD_WALLETS.name} {wallet}", error)
+        return away
 
     async def _query(self, sql: str, **parameters: Any) -> Sequence[Sequence[Any]]:
         client = await self._sink.client()
@@ -97,6 +120,16 @@ class ColdTables:
             column_formats={"packed": "bytes"} if "packed" in sql else None,
         )
         return answer.result_rows
+
+
+def _asleep(wallet: str, mint: str, row: bytes) -> Asleep:
+    packed, chunks = unpack_cold(row)
+    position, _ = unpack_position(packed)
+    if len(chunks) != len(full_chunks(position)):
+        raise PackedError(f"cold position: {len(chunks)} chunks, not {full_chunks(position)}")
+    for chunk in chunks:
+        unpack_lots(chunk)
+    return Asleep(wallet, mint, packed, chunks)
 
 
 class Journal:

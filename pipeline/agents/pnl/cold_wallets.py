@@ -92,11 +92,11 @@ class ColdWallets:
         return self._touched
 
     async def find_idle(
-        self, times_ms: Sequence[int], moving: Iterable[Wallet]
+        self, times_ms: Sequence[int], moving: Iterable[Wallet], left_out: int
     ) -> tuple[list[Wallet], list[str]]:
         """Return the wallets that slots of these times may put away: those in memory, and others.
 
-        `moving` are those that the slots move.
+        `moving` are those that the slots move; of the others so many stay although they are due.
         """
         self._idle = []
         self._passed = {}
@@ -107,7 +107,9 @@ class ColdWallets:
         # Redis may not have heard yet of what moved, and of what was put away last.
         newer = self._touched_writing | self._touched
         newer |= {wallet.address: wallet for wallet in moving}
-        limit = turns * AT_ONCE + len(newer) + len(self._frozen) + len(self._frozen_writing)
+        limit = (
+            left_out + turns * AT_ONCE + len(newer) + len(self._frozen) + len(self._frozen_writing)
+        )
         due = await self._store.read_due(last, limit)
         others = [name for raw, _ in due if (name := text(raw)) not in newer]
         return (

@@ -19,9 +19,12 @@ from pipeline.agents.pnl.memory import (
     stored_entry,
 )
 from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.domain.lots import Holding
 from pipeline.domain.netting import NO_TOKEN, SELL
 from schemas.positions import (
+    CHUNK_LOTS,
+    LOT,
     ColdWallet,
     PackedError,
     WalletDay,
@@ -35,11 +38,22 @@ _FIRST_READ_CHUNKS: Final = 4  # then four times as many each time
 
 
 class Loader:
-    """Reads what is not in memory. All but `disposals` raise RedisError and ClickHouseError."""
+    """Reads what is not in memory. All but `disposals` raise RedisError and ClickHouseError.
+
+    A wallet with a value that cannot be read goes into quarantine: it is not in what is returned,
+    and the flows in memory are without it.
+    """
 
     def __init__(
-        self, store: Store, memory: Memory, cold: ColdMints, cold_wallets: ColdWallets, rest: Rest
+        self,
+        store: Store,
+        memory: Memory,
+        cold: ColdMints,
+        cold_wallets: ColdWallets,
+        rest: Rest,
+        quarantine: Quarantine,
     ) -> None:
+        self.quarantine = quarantine
         self._store = store
         self._memory = memory
         self._cold = cold
@@ -58,6 +72,7 @@ class Loader:
         new = {*names}
 
         async def are_here(owners: set[str]) -> set[str]:
+            owners = {name for name in owners if name not in self.quarantine}
             return new & owners | await self._are_here(owners - new)
 
         asleep = await self._cold.wake(mints, first.slot, are_here)
@@ -66,13 +81,18 @@ class Loader:
         for each in asleep:
             self._wake(each)
         for wallet, _ in read:
+            if wallet.address in self.quarantine:
+                continue
             if (found := away.get(wallet.address)) is not None:
                 self._wake_wallet(wallet, found, first)
             memory.wallets.put(wallet.address, wallet)
         for each in theirs:
+            if each.wallet in self.quarantine:
+                continue
             entry = memory.entries.get((each.wallet, each.mint))
             if entry is None or not entry.holding.position.changed_slot:
                 self._wake(each)
+        memory.leave_out(self.quarantine)
 
     async def read_wallets(self, names: list[str], day: int) -> list[tuple[Wallet, bool]]:
         """Return wallets as Redis has them, and whether it has them."""
@@ -80,13 +100,21 @@ class Loader:
         totals, figures, dues = await self._store.read_wallets(raws, day)
         found = []
         for name, raw, total, of_day, due in zip(names, raws, totals, figures, dues, strict=True):
+            place = f"{self._store.totals} {name}"
             is_here = not ((total is None and due is None) or self._cold_wallets.is_put_away(name))
+            try:
+                known_total = unpack_wallet_day(total) if total and is_here else WalletDay()
+                place = f"{self._store.days(day)} {name}"
+                known_day = unpack_wallet_day(of_day) if of_day else WalletDay()
+            except PackedError as error:
+                self.quarantine.put(name, place, error)
+                continue
             wallet = Wallet(
                 name,
                 raw,
-                unpack_wallet_day(total) if total and is_here else WalletDay(),
+                known_total,
                 day,
-                unpack_wallet_day(of_day) if of_day else WalletDay(),
+                known_day,
                 self._rest,
                 None if due is None or not is_here else int(due),
             )
@@ -130,13 +158,31 @@ class Loader:
     async def load_entries(self, wanted: Iterable[Place]) -> None:
         """Read positions; those that came from ClickHouse just now are in memory already."""
         memory = self._memory
-        places = [place for place in wanted if memory.entries.get(place) is None]
+        places = [
+            place
+            for place in wanted
+            if memory.entries.get(place) is None and place[0] not in self.quarantine
+        ]
         found = await self._store.read_positions(
             [(wallet, raw_address(mint)) for wallet, mint in places]
         )
         for place, packed in zip(places, found, strict=True):
-            entry = stored_entry(place, packed) if packed else entry_at(place, Holding.empty())
-            memory.entries.put(place, entry)
+            if packed is None:
+                memory.entries.put(place, entry_at(place, Holding.empty()))
+            else:
+                self.take_position(place, packed)
+        memory.leave_out(self.quarantine)
+
+    def take_position(self, place: Place, packed: bytes) -> bool:
+        """Take a position that Redis has into memory; return False where it cannot be read."""
+        try:
+            entry = stored_entry(place, packed)
+        except PackedError as error:
+            wallet, mint = place
+            self.quarantine.put(wallet, f"{self._store.positions(wallet)} {mint}", error)
+            return False
+        self._memory.entries.put(place, entry)
+        return True
 
     def disposals(self) -> dict[Place, int]:
         """Return how much the flows loaded may take of the positions that have full chunks."""
@@ -156,8 +202,11 @@ class Loader:
         at_once = _FIRST_READ_CHUNKS
         while wanted:
             keys: list[str] = []
-            targets: list[tuple[Holding, int]] = []
+            targets: list[tuple[Place, int]] = []
             for place in [*wanted]:
+                if place[0] in self.quarantine:
+                    del wanted[place]
+                    continue
                 holding = self._memory.entry_of(place).holding
                 missing = holding.missing_chunk(wanted[place])
                 if missing is None:
@@ -167,17 +216,32 @@ class Loader:
                 for number in range(missing, end):
                     if number not in holding.chunks:
                         keys.append(self._store.lots(*place, number))
-                        targets.append((holding, number))
-            for (holding, number), chunk, name in zip(
+                        targets.append((place, number))
+            for (place, number), chunk, name in zip(
                 targets, await self._store.read_lots(keys), keys, strict=True
             ):
-                if chunk is None:
-                    raise PackedError(f"{name} is not in Redis, as its position says")
-                holding.add(number, chunk)
+                if (why := wrong_chunk(chunk)) is not None:
+                    self.quarantine.put(place[0], name, why)
+                elif chunk is not None:
+                    self._memory.entry_of(place).holding.add(number, chunk)
             at_once *= 4
+        self._memory.leave_out(self.quarantine)
 
     async def load_all_lots(self, places: Iterable[Place]) -> None:
         """Read all full chunks of positions."""
         await self.load_lots(
-            {place: self._memory.entry_of(place).holding.position.held_raw for place in places}
+            {
+                place: self._memory.entry_of(place).holding.position.held_raw
+                for place in places
+                if place[0] not in self.quarantine
+            }
         )
+
+
+def wrong_chunk(chunk: bytes | None) -> str | None:
+    """Return what is wrong with a full chunk of lots, None where nothing is."""
+    if chunk is None:
+        return "it is not in Redis, as its position says"
+    if not chunk or len(chunk) % LOT.size or len(chunk) > LOT.size * CHUNK_LOTS:
+        return f"{len(chunk)} bytes are no chunk of lots"
+    return None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.domain.lots import Holding
 from pipeline.domain.netting import Flow
 from schemas.codec import CodecError
@@ -149,6 +150,19 @@ class Memory:
         for slot_flows in self.flows.values():
             for flow in slot_flows:
                 yield flow.wallet, flow.mint
+
+    def leave_out(self, names: Quarantine) -> None:
+        """Forget what the slots loaded do to some wallets."""
+        if not names:
+            return
+        self.flows = {
+            slot: [flow for flow in flows if flow.wallet not in names]
+            for slot, flows in self.flows.items()
+        }
+        self.touches = {
+            slot: {name for name in touched if name not in names}
+            for slot, touched in self.touches.items()
+        }
 
     def entry_of(self, place: Place) -> Entry:
         """Return an entry that was loaded."""

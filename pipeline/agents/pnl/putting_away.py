@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.agents.pnl.cold import ColdMints
 from pipeline.agents.pnl.cold_rows import Asleep, Journal
 from pipeline.agents.pnl.cold_wallets import ColdWallets
-from pipeline.agents.pnl.loading import Loader
-from pipeline.agents.pnl.memory import DAYS_KEPT, NOT_MOVED, Memory, Place, Wallet, stored_entry
+from pipeline.agents.pnl.loading import Loader, wrong_chunk
+from pipeline.agents.pnl.memory import DAYS_KEPT, NOT_MOVED, Memory, Place, Wallet
 from pipeline.agents.pnl.rows import write_day, write_position
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
 from pipeline.domain.lots import Holding
 from pipeline.domain.netting import NO_TOKEN
-from schemas.positions import COLD_MARK, ColdWallet, PackedError, full_chunks
+from schemas.positions import COLD_MARK, ColdWallet, PackedError, full_chunks, unpack_balance
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import COLD_POSITIONS
 from schemas.solana.addresses import text
@@ -49,6 +49,7 @@ class PuttingAway:
         self._cold_wallets = cold_wallets
         self._journal = journal
         self._loader = loader
+        self._quarantine = loader.quarantine
         self._idle: dict[str, set[str]] = {}  # mints these may put away -> their wallets
         self._idle_wallets: dict[str, _Whole] = {}  # wallets likewise -> what Redis has of them
 
@@ -67,14 +68,18 @@ class PuttingAway:
             return
         for mint, raws in zip(mints, await self._store.read_holders(mints), strict=True):
             self._idle[mint].update(
-                name for name in map(text, raws) if not self._cold_wallets.is_put_away(name)
+                name
+                for name in map(text, raws)
+                if not self._cold_wallets.is_put_away(name) and name not in self._quarantine
             )
         for wallet, mint in (*memory.writing, *memory.dirty, *memory.places()):
-            if mint in self._idle:
+            if mint in self._idle and wallet not in self._quarantine:
                 self._idle[mint].add(wallet)
         places = [(wallet, mint) for mint, holders in self._idle.items() for wallet in holders]
         await self._loader.load_entries(places)
         await self._loader.load_all_lots(places)
+        for holders in self._idle.values():
+            holders.difference_update(self._quarantine)
 
     async def load_idle_wallets(self, batches: Sequence[SlotBatch]) -> None:
         """Read all that Redis has of the wallets that the batches may put away."""
@@ -86,9 +91,12 @@ class PuttingAway:
             if (wallet := memory.wallets.get(name)) is not None
         }
         times_ms = [batch.block_time_ms for batch in batches]
-        known, others = await self._cold_wallets.find_idle(times_ms, moving.values())
+        known, others = await self._cold_wallets.find_idle(
+            times_ms, moving.values(), len(self._quarantine)
+        )
         self._idle_wallets = {}
-        idle = {wallet.address: wallet for wallet in known}
+        others = [name for name in others if name not in self._quarantine]
+        idle = {w.address: w for w in known if w.address not in self._quarantine}
         if absent := [name for name in others if memory.wallets.get(name) is None]:
             day = max(memory.clock_ms, times_ms[0]) // DAY_MS
             for wallet, _ in await self._loader.read_wallets(absent, day):
@@ -113,16 +121,32 @@ class PuttingAway:
                     continue
                 mints.add(mint)
                 place = (name, mint)
-                if memory.entries.get(place) is None:
-                    memory.entries.put(place, stored_entry(place, packed))
-                places.append(place)
+                if memory.entries.get(place) is not None or self._loader.take_position(
+                    place, packed
+                ):
+                    places.append(place)
+            self._check_balances(name, balances)
             self._idle_wallets[name] = _Whole(mints, {**balances})
         for name, mint in (*memory.writing, *memory.dirty, *memory.places()):
             if mint != NO_TOKEN and (whole := self._idle_wallets.get(name)) is not None:
                 whole.mints.add(mint)
                 places.append((name, mint))
         await self._loader.load_all_lots([place for place in places if memory.entries.get(place)])
-        self._cold_wallets.consider(idle.values())
+        self._cold_wallets.consider(
+            wallet for name, wallet in idle.items() if name not in self._quarantine
+        )
+        memory.leave_out(self._quarantine)
+
+    def _check_balances(self, wallet: str, balances: Mapping[bytes, bytes]) -> bool:
+        """Return whether all balances of a wallet can be read; else it is in quarantine."""
+        for account, packed in balances.items():
+            try:
+                unpack_balance(packed)
+            except PackedError as error:
+                place = f"{self._store.balances(wallet)} {account.hex()}"
+                self._quarantine.put(wallet, place, error)
+                return False
+        return True
 
     def turn(self, time_ms: int, slot: int) -> None:
         """Move the clock on: an hour puts dead tokens away, a day the oldest one's figures."""
@@ -154,33 +178,58 @@ class PuttingAway:
         memory = self._memory
         concerned = self._cold_wallets.concerned() | self._cold.concerned()
         concerned.update(wallet for wallet, _ in (*memory.dirty, *memory.writing))
+        concerned.update(self._quarantine)
         limit = EVICTED_AT_ONCE + len(concerned)
         due = await self._store.read_due(NOT_MOVED, limit)
         names = [name for raw, _ in due if (name := text(raw)) not in concerned][:EVICTED_AT_ONCE]
         if not names:
             return None
         journal = Journal()
-        wholes = await self._store.read_whole(names)
+        wholes = dict(zip(names, await self._store.read_whole(names), strict=True))
         read = await self._loader.read_wallets(names, memory.clock_ms // DAY_MS)
-        for (wallet, _), (positions, balances) in zip(read, wholes, strict=True):
+        evicted = 0
+        for wallet, _ in read:
+            positions, balances = wholes[wallet.address]
             positions.pop(COLD_MARK, None)
-            asleep = []
-            for mint_raw, packed in positions.items():
-                place = (wallet.address, text(mint_raw))
-                memory.entries.drop(place)
-                position = Holding.unpack(packed).position
-                keys = [self._store.lots(*place, number) for number in full_chunks(position)]
-                chunks = [chunk for chunk in await self._store.read_lots(keys) if chunk is not None]
-                if len(chunks) < len(keys):
-                    raise PackedError(f"lots of {place} are not in Redis, as their position says")
-                asleep.append(Asleep(*place, packed, chunks))
-                journal.commands += [("UNLINK", key) for key in keys]
-                self._leave_board(journal, place[1], wallet.raw, position.realized_usd_micros)
+            asleep = await self._read_asleep(wallet.address, positions)
+            if asleep is None or not self._check_balances(wallet.address, balances):
+                continue
+            evicted += 1
+            for each in asleep:
+                memory.entries.drop((each.wallet, each.mint))
+                position = Holding.unpack(each.packed).position
+                journal.commands += [
+                    ("UNLINK", self._store.lots(each.wallet, each.mint, number))
+                    for number in full_chunks(position)
+                ]
+                self._leave_board(journal, each.mint, wallet.raw, position.realized_usd_micros)
             journal.rows[COLD_POSITIONS.name] += self._cold.rows(asleep, slot)
             away = ColdWallet(wallet.packed_total(), balances)
             self._cold_wallets.put_away(journal, wallet, away, slot)
             memory.wallets.drop(wallet.address)
-        return Writes(journal.rows, journal.commands, len(names))
+        return Writes(journal.rows, journal.commands, evicted) if evicted else None
+
+    async def _read_asleep(
+        self, wallet: str, positions: Mapping[bytes, bytes]
+    ) -> list[Asleep] | None:
+        """Return a wallet's positions with their lots, None where one cannot be read."""
+        asleep = []
+        for mint_raw, packed in positions.items():
+            mint = text(mint_raw)
+            place = f"{self._store.positions(wallet)} {mint}"
+            try:
+                numbers = full_chunks(Holding.unpack(packed).position)
+                keys = [self._store.lots(wallet, mint, number) for number in numbers]
+                chunks = []
+                for key, chunk in zip(keys, await self._store.read_lots(keys), strict=True):
+                    if (why := wrong_chunk(chunk)) is not None:
+                        raise PackedError(f"{key}: {why}")
+                    chunks.append(chunk or b"")
+            except PackedError as error:
+                self._quarantine.put(wallet, place, error)
+                return None
+            asleep.append(Asleep(wallet, mint, packed, chunks))
+        return asleep
 
     def _moving(self) -> set[str]:
         """Return the mints that the flows not yet applied move."""

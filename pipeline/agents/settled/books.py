@@ -39,6 +39,9 @@ class Books(Protocol):
     None`: called when Redis is full and refuses what was taken, never during one of the others.
     It returns what puts state away that is there, as it is at the watermark of that slot, and that
     nothing unwritten concerns; None where there is none. From then on it must not be in memory.
+
+    Books that can go on without a wallet or mint have `quarantine: Quarantine`, whose commands
+    `take` returns among the others.
     """
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:

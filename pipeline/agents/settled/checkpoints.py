@@ -7,6 +7,9 @@ slot. `soltape rebuild` fills an empty Redis from it, and the log has what came 
 ClickHouse does not have the checkpoint that Redis knows as the last (one of them lost some time, or
 was restored) the names do not make it whole: then all of the partition is read.
 
+A checkpoint never has a value that cannot be read: the wallet or mint goes into quarantine
+instead (`quarantine`), and while a partition has any in there it gets no checkpoint.
+
 Books without a watermark are new only where ClickHouse has no row of them. Otherwise Redis has
 lost them: to begin anew over filled tables would contradict what they say, so the group ends and
 names the command.
@@ -32,6 +35,7 @@ from pipeline.agents import metrics
 from pipeline.agents.settled.changes import ALL_TRACKED, parse
 from pipeline.agents.settled.checkpoint_rows import Rows
 from pipeline.agents.settled.partition_work import PartitionWork
+from pipeline.agents.settled.readable import unreadable
 from pipeline.sinks.clickhouse import PERMANENT, ClickHouseSink
 from pipeline.sinks.redis import read_watermark, transient
 from schemas import redis_keys
@@ -134,7 +138,7 @@ class Checkpoints:
         known = int(await _answer(self._redis.hget(work.key, "checkpoint")) or 0)
         async with self._flushing:
             mark = work.written
-            if mark is None or mark.slot < stored:
+            if mark is None or mark.slot < stored or work.quarantine:
                 return None
             if await read_watermark(self._redis, work.key) != mark:
                 return None
@@ -154,6 +158,11 @@ class Checkpoints:
                 await rows.read_all(self._redis, tag)
             if await read_watermark(self._redis, work.key) != mark:
                 return None  # another process owns the partition now; it finds the names
+        if work.quarantine is not None and (
+            bad := await asyncio.to_thread(lambda: list(unreadable(rows.rows)))
+        ):
+            await work.leave_out(bad)
+            return None
         rows.add("watermark", b"", value=orjson.dumps(mark._asdict()))
         # One block: all of it is there or nothing.
         await self._clickhouse.insert(

@@ -14,7 +14,7 @@ import asyncio
 import time
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.consumer import GroupConsumer
 from pipeline.agents.settled.books import Books, Open, Writes
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.sinks.clickhouse import PERMANENT
 from pipeline.sinks.redis import Watermark, transient
 from schemas.codec import CodecError
@@ -361,6 +362,22 @@ class PartitionWork:
             return None
         evicted: Writes | None = await evict(self.written.slot)
         return evicted
+
+    @property
+    def quarantine(self) -> Quarantine | None:
+        """What the books leave out; None for books that have no state to be wrong."""
+        return getattr(self._books, "quarantine", None)
+
+    async def leave_out(self, found: Iterable[tuple[str, str, str]]) -> None:
+        """Have the books go on without some names: each with a place and a cause."""
+        async with self.lock:
+            quarantine = self.quarantine
+            if quarantine is None or self.written is None:
+                return
+            quarantine.slot = (self.applied or self.written).slot + 1
+            for name, place, cause in found:
+                quarantine.put(name, place, cause)
+            self._ticked = True  # the next flush writes it
 
     async def wrote(self, taken: Taken) -> None:
         """Hear that what was taken is in the stores."""

@@ -77,6 +77,11 @@ class Books:
         return redis_keys.CHANGED.make(tag=self.tag, group=self.group)
 
     @property
+    def quarantine(self) -> str:
+        """The key of what the books leave out."""
+        return redis_keys.QUARANTINE.make(tag=self.tag, group=self.group)
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of queries."""
         return {"group": self.group, "partition": self.place}
@@ -114,7 +119,7 @@ def require_checkpoints(settings: Settings) -> None:
 async def clear(redis: Redis, books: Books) -> None:
     """Remove the books of a partition, the watermark first; raises RedisError."""
     taken = redis_keys.CHECKPOINTING.make(tag=books.tag, group=books.group)
-    await redis.unlink(books.watermark, books.changed, taken)
+    await redis.unlink(books.watermark, books.changed, taken, books.quarantine)
     keys = [key for key, _ in await books_keys(redis, books.tag, books.group)]
     for at in range(0, len(keys), COMMANDS_AT_ONCE):
         await redis.unlink(*keys[at : at + COMMANDS_AT_ONCE])

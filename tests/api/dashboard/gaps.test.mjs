@@ -20,6 +20,10 @@ test("each kind of gap is a sentence with its count", () => {
   assert.equal(gapWords({ missing_slots: 1, lost_slots: 1, rolled_back_slots: 1 }).length, 3);
 });
 
+test("what is left out is counted", () => {
+  assert.match(gapWords({ ...none, quarantined: 2 }).join(), /^Wallets or tokens that are left out.*: 2\.$/);
+});
+
 test("what is not known is said to be so", () => {
   const unknown = { missing_slots: null, lost_slots: null, rolled_back_slots: null };
   assert.match(gapWords(unknown).join(), /^Whether slots of the tape are missing is not known/);

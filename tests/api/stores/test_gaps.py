@@ -11,14 +11,27 @@ import pytest
 from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.stores import gaps as gaps_module
 from api.stores.gaps import GapReader, Gaps
+from schemas.redis_keys import QUARANTINE, tag_of_mints, tag_of_wallets
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
 WALLET, OTHER, MINT = "wallet", "other", "mint"
-UNKNOWN = {"missing_slots": None, "lost_slots": None, "rolled_back_slots": None}
+UNKNOWN = {
+    "missing_slots": None,
+    "lost_slots": None,
+    "rolled_back_slots": None,
+    "quarantined": None,
+}
 
 
-def counts(missing: int, lost: int, rolled_back: int | None) -> Mapping[str, int | None]:
-    return {"missing_slots": missing, "lost_slots": lost, "rolled_back_slots": rolled_back}
+def counts(
+    missing: int, lost: int, rolled_back: int | None, quarantined: int = 0
+) -> Mapping[str, int | None]:
+    return {
+        "missing_slots": missing,
+        "lost_slots": lost,
+        "rolled_back_slots": rolled_back,
+        "quarantined": quarantined,
+    }
 
 
 def row(kind: str, slots: int, lost_by: str = "", gaps: int = 1) -> dict[str, Any]:
@@ -32,9 +45,14 @@ class Stores:
         self.rows = [*rows]
         self.wallets = wallets or {}
         self.queries = 0
+        self.quarantines: dict[str, list[bytes]] = {}  # key -> names
         self.is_away = False
         self.gate = asyncio.Event()
         self.gate.set()
+
+    async def ask(self, commands: list[tuple[str, str]]) -> list[list[bytes]]:
+        assert {name for name, _ in commands} == {"HKEYS"}
+        return [self.quarantines.get(key, []) for _, key in commands]
 
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.queries += 1
@@ -190,3 +208,25 @@ async def test_a_request_that_leaves_does_not_end_the_reading() -> None:
     stores.gate.set()
     assert (await reader.read()).missing == 4
     assert stores.queries == 1
+
+
+async def test_answers_name_what_is_in_quarantine_or_are_refused() -> None:
+    stores = Stores()
+    wallets = tag_of_wallets(SETTLED_BY_WALLET.partition(WALLET))
+    mints = tag_of_mints(SETTLED_BY_MINT.partition(MINT))
+    stores.quarantines = {
+        QUARANTINE.make(tag=wallets, group="pnl"): [WALLET.encode()],
+        QUARANTINE.make(tag=mints, group="market"): [MINT.encode(), b"another"],
+    }
+    found = await reader_of(stores).read()
+    assert found.of_wallet(WALLET) == found.of_traders() == counts(0, 0, 0, 1)
+    assert found.of_wallet(OTHER) is None
+    assert found.of_tokens([MINT, OTHER]) == counts(0, 0, 0, 1)
+    assert found.of_tokens([OTHER]) is None
+    assert found.of_markets() == counts(0, 0, 0, 2)
+    assert found.of_swaps(WALLET) is None
+    found.check_wallet(OTHER)
+    found.check_mint(OTHER)
+    for check, name in ((found.check_wallet, WALLET), (found.check_mint, MINT)):
+        with pytest.raises(Problem, match=f"quarantined: .*{name}"):
+            check(name)

@@ -15,7 +15,7 @@ import redis as sync_redis
 from pipeline.agents.settled.lane import LOST
 from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
-from schemas.redis_keys import CHAIN, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import CHAIN, QUARANTINE, WATERMARK, tag_of_mints, tag_of_wallets
 from schemas.solana import networks
 
 PARTITIONS = 8
@@ -79,7 +79,7 @@ def test_all_is_well(api, redis):
     assert answered["pipeline"]["head_slot"] == 1000
     assert 0 <= answered["pipeline"]["head_age_ms"] < 5_000
     assert answered["pipeline"]["groups"] == {
-        group: {"slot": 990, "lag_slots": 10} for group in GROUPS
+        group: {"slot": 990, "lag_slots": 10, "quarantined": 0} for group in GROUPS
     }
     for store in answered["dependencies"].values():
         assert store["status"] == "ok"
@@ -137,7 +137,28 @@ def test_a_group_that_is_behind_is_named(api, redis):
     answered = ask(api, api.key).json()
     assert answered["status"] == "degraded"
     assert answered["reasons"] == ["market is 800 slots behind the chain"]
-    assert answered["pipeline"]["groups"]["market"] == {"slot": 1200, "lag_slots": 800}
+    assert answered["pipeline"]["groups"]["market"] == {
+        "slot": 1200,
+        "lag_slots": 800,
+        "quarantined": 0,
+    }
+
+
+def test_what_is_in_quarantine_is_counted_with_the_command_that_mends_it(api, redis):
+    tell_head(redis, [2000])
+    for group in GROUPS:
+        settle(redis, group, [1990] * PARTITIONS)
+    keys = [QUARANTINE.make(tag=GROUPS["pnl"](number), group="pnl") for number in (2, 5)]
+    for key in keys:
+        redis.hset(key, "wallet", b"{}")
+    answered = ask(api, api.key).json()
+    redis.delete(*keys)
+    assert answered["status"] == "degraded"
+    [reason] = answered["reasons"]
+    assert reason.startswith("pnl leaves 2 wallets out")
+    assert "soltape rebuild pnl" in reason
+    groups = answered["pipeline"]["groups"]
+    assert [groups[group]["quarantined"] for group in ("pnl", "market")] == [2, 0]
 
 
 def test_a_group_that_has_not_begun_somewhere_is_named(api, redis):

@@ -19,10 +19,12 @@ from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Books
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.chaos import stores
 from pipeline.chaos.compare import Oracle, books, markets
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.stores import Stored
+from schemas.redis_keys import tag_of_wallets
 from schemas.rows import TABLES
 from tests.support.agents.nothing_cold import NothingCold
 from tests.support.systems import running_valkey
@@ -58,7 +60,8 @@ async def no_cold(*_: Any) -> Any:
 async def pnl(redis: Redis, partition: int) -> Books:
     store = Store(redis, partition)
     clock_ms = await store.read_clock_ms()
-    return PnlBooks(store, partition, NothingCold(), NEVER, Rest(NEVER, NEVER), clock_ms)
+    left_out = Quarantine("pnl", tag_of_wallets(partition))
+    return PnlBooks(store, partition, NothingCold(), NEVER, Rest(NEVER, NEVER), clock_ms, left_out)
 
 
 async def market(redis: Redis, partition: int) -> Books:

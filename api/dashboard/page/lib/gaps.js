@@ -21,5 +21,8 @@ export function gapWords(gaps) {
   } else if (rolledBack > 0) {
     words.push(`Slots that the chain rolled back after they were counted: ${count(rolledBack)}. Figures may have trades that never happened.`);
   }
+  if (gaps.quarantined > 0) {
+    words.push(`Wallets or tokens that are left out, as what is stored of them cannot be read: ${count(gaps.quarantined)}.`);
+  }
   return words;
 }

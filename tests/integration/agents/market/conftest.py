@@ -22,7 +22,6 @@ from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.codec import add_event
 from schemas.events import Creation, Migration, Side, Swap
-from schemas.markets import ColdMarket, unpack_cold
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import COLD_MARKETS
 from schemas.solana import base58
@@ -215,10 +214,10 @@ class ColdOf:
     def __init__(self, rows: dict[str, list[Any]]) -> None:
         self._rows = rows
 
-    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, ColdMarket]:
+    async def markets(self, mints: Sequence[str], slot: int) -> dict[str, bytes]:
         rows = [row for row in self._rows.get("cold_markets", ()) if row[0] in mints]
         before = sorted((row for row in rows if row[2] < slot), key=lambda row: row[2])
-        return {mint: unpack_cold(packed) for mint, packed, *_ in before}
+        return {mint: packed for mint, packed, *_ in before}
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
         return {}

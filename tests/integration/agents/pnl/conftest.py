@@ -13,14 +13,17 @@ from redis.asyncio import Redis
 from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
 from infra.settings import Settings
+from pipeline.agents.pnl.agent import GROUP
 from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold_rows import ColdTables
 from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.books import Writes
+from pipeline.agents.settled.quarantine import read_quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.proto.tape_pb2 import BUY, SELL, SlotBatch
+from schemas.redis_keys import tag_of_wallets
 from schemas.rows import TABLES
 from schemas.solana.base58 import encode
 from tests.support.agents.nothing_cold import NothingCold
@@ -68,9 +71,10 @@ class Player:
     async def open(self) -> None:
         store = Store(self.redis, PARTITION)
         clock_ms = await store.read_clock_ms()
-        rows = ColdTables(self.sink, PARTITION) if self.sink else NothingCold()
+        left_out = await read_quarantine(self.redis, GROUP, tag_of_wallets(PARTITION))
+        rows = ColdTables(self.sink, PARTITION, left_out) if self.sink else NothingCold()
         self.books = PnlBooks(
-            store, PARTITION, rows, self.cold_after_h, self.rest, clock_ms, self.recent
+            store, PARTITION, rows, self.cold_after_h, self.rest, clock_ms, left_out, self.recent
         )
         self.watermark = await read_watermark(self.redis, WATERMARK)
 

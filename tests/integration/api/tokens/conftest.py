@@ -24,6 +24,7 @@ from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold_rows import ColdTables
 from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.codec import add_event
@@ -201,10 +202,13 @@ class Chain:
             )
         for partition in range(SETTLED_BY_WALLET.partitions):
             store = Store(self.redis, partition)
-            cold = ColdTables(self._sink, partition)
+            left_out = Quarantine("pnl", tag_of_wallets(partition))
+            cold = ColdTables(self._sink, partition, left_out)
             hours = COLD_AFTER_DAYS * 24
             self._wallets.append(
-                PnlBooks(store, partition, cold, hours, Rest(self.wallets_rest_h, hours), 0)
+                PnlBooks(
+                    store, partition, cold, hours, Rest(self.wallets_rest_h, hours), 0, left_out
+                )
             )
 
     def _batch(

@@ -15,7 +15,12 @@ from schemas.events import Side
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.gaps import clear_gaps, insert_gaps, lost, missing, rolled_back
 
-UNKNOWN = {"missing_slots": None, "lost_slots": None, "rolled_back_slots": None}
+UNKNOWN = {
+    "missing_slots": None,
+    "lost_slots": None,
+    "rolled_back_slots": None,
+    "quarantined": None,
+}
 
 
 def counts(missing_slots: int, lost_slots: int, rolled_back_slots: int) -> dict[str, int]:
@@ -23,6 +28,7 @@ def counts(missing_slots: int, lost_slots: int, rolled_back_slots: int) -> dict[
         "missing_slots": missing_slots,
         "lost_slots": lost_slots,
         "rolled_back_slots": rolled_back_slots,
+        "quarantined": 0,
     }
 
 

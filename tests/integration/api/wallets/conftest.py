@@ -23,6 +23,7 @@ from pipeline.agents.pnl.books import PnlBooks
 from pipeline.agents.pnl.cold_rows import ColdTables
 from pipeline.agents.pnl.memory import Rest
 from pipeline.agents.pnl.store import Store
+from pipeline.agents.settled.quarantine import read_quarantine
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, commit, read_watermark
 from schemas.markets import BUCKET, Head, pack_head
@@ -189,8 +190,10 @@ class Books:
         if partition not in self.books:
             store = Store(self.redis, partition)
             clock_ms = await store.read_clock_ms()
-            rows = ColdTables(self.sink, partition)
-            books = PnlBooks(store, partition, rows, self.cold_after_h, self.wallets_rest, clock_ms)
+            left_out = await read_quarantine(self.redis, "pnl", tag_of_wallets(partition))
+            rows = ColdTables(self.sink, partition, left_out)
+            rest = self.wallets_rest
+            books = PnlBooks(store, partition, rows, self.cold_after_h, rest, clock_ms, left_out)
             watermark = await read_watermark(self.redis, _watermark(partition))
             self.books[partition] = books, watermark
         return self.books[partition]

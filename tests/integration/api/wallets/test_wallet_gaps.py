@@ -8,13 +8,20 @@ import pytest
 from api.app import create_app
 from api.stores.gaps import GapReader
 from infra.local.process import free_port
+from schemas.redis_keys import QUARANTINE, WALLET_TOTALS, wallet_tag
+from schemas.solana.base58 import decode
 from schemas.topics import SETTLED_BY_WALLET
 from tests.integration.api.wallets.conftest import PARTITIONS
 from tests.support.api.gaps import clear_gaps, insert_gaps, lost, missing, rolled_back
 from tests.support.waiting import eventually_async
 
 HERE, THERE = PARTITIONS
-UNKNOWN = {"missing_slots": None, "lost_slots": None, "rolled_back_slots": None}
+UNKNOWN = {
+    "missing_slots": None,
+    "lost_slots": None,
+    "rolled_back_slots": None,
+    "quarantined": None,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +43,7 @@ def counts(missing_slots, lost_slots, rolled_back_slots):
         "missing_slots": missing_slots,
         "lost_slots": lost_slots,
         "rolled_back_slots": rolled_back_slots,
+        "quarantined": 0,
     }
 
 
@@ -176,3 +184,45 @@ async def test_a_process_with_more_wallets_than_it_may_hold_says_unknown(
     monkeypatch.setattr("api.stores.gaps.MOST_WALLETS", 3)
     found = await GapReader(stores, 60.0).read()
     assert found.of_wallet(made.wallets[0]) == counts(0, 0, None)
+
+
+async def test_a_value_that_cannot_be_read_is_a_problem_with_a_name(make_books, ask, tape):
+    made = tape(5)
+    books = await make_books()
+    await books.play(made.slots(40))
+    wallet = made.wallets[0]
+    await books.redis.hset(WALLET_TOTALS.make(tag=wallet_tag(wallet)), decode(wallet), b"cut")
+    for path in ("", "/pnl/summary", "/holdings", "/portfolio"):
+        answer = await ask.client.get(f"/api/wallets/{wallet}{path}")
+        assert (answer.status_code, answer.json()["code"]) == (503, "quarantined"), path
+
+
+async def test_a_wallet_in_quarantine_has_no_figures_and_every_answer_says_so(
+    make_books, ask, tape
+):
+    made = tape(5)
+    books = await make_books()
+    await books.play(made.slots(40))
+    bad, other = made.wallets[:2]
+    mint = (await ask.get(f"/api/wallets/{bad}"))["positions"][0]["mint"]
+    await books.redis.hset(QUARANTINE.make(tag=wallet_tag(bad), group="pnl"), bad, b"{}")
+
+    async def is_known():
+        answer = await ask.client.get(f"/api/wallets/{bad}/pnl/daily")
+        return answer if answer.status_code == 503 else None
+
+    assert bad in (await eventually_async(is_known)).json()["detail"]
+    for path in (
+        "", f"/{mint}", f"/{mint}/lots", "/all-dex", "/pnl/summary", "/trades/daily",
+        f"/pnl/{mint}/daily", "/holdings", "/portfolio",
+    ):  # fmt: skip
+        answer = await ask.client.get(f"/api/wallets/{bad}{path}")
+        assert (answer.status_code, answer.json()["code"]) == (503, "quarantined"), path
+    batch = await ask.post("/api/wallets/batch", {"wallets": [bad, other]})
+    refused, answered = batch["wallets"]
+    assert refused["wallet"] == bad
+    assert refused["gaps"] == counts(0, 0, 0) | {"quarantined": 1}
+    assert refused.keys() == {"as_of_slot", "as_of_ms", "gaps", "wallet"}
+    assert answered["gaps"] is None
+    assert answered["positions"]
+    assert await gaps_of(ask, other) is None
