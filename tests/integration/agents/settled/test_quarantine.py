@@ -22,6 +22,7 @@ from pipeline.sinks.redis import read_watermark
 from schemas.positions import unpack_position
 from schemas.redis_keys import tag_of_wallets
 from schemas.solana.base58 import decode
+from schemas.topics import SETTLED_BY_WALLET
 from tests.integration.agents.pnl.conftest import Market
 from tests.support.systems import running_stores
 
@@ -44,7 +45,7 @@ class Lane:
         self.redis = connect(settings)
         self.sink = ClickHouseSink(settings)
         self.client = connect_clickhouse(settings)
-        self.place = restore.Books(GROUP, PARTITION, TAG)
+        self.place = restore.Books.of(GROUP, SETTLED_BY_WALLET, PARTITION)
 
     async def begin(self):
         await self.redis.flushdb()
@@ -62,7 +63,7 @@ class Lane:
             None,
             None,
         )
-        self.flush = Flush(GROUP, self.redis, self.sink, lambda: [self.work])
+        self.flush = Flush(GROUP, self.redis, self.sink, lambda: [self.work], 1)
         self.checkpoints = Checkpoints(
             GROUP,
             self.redis,
@@ -70,7 +71,7 @@ class Lane:
             3600,
             self.flush.lock,
             lambda: [self.work],
-            tag_of_wallets,
+            SETTLED_BY_WALLET,
         )
         watermark = await read_watermark(self.redis, self.work.key)
         if watermark is None:
