@@ -18,6 +18,7 @@ from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka import topics
 from infra.kafka.client import KafkaUnreachable
 from infra.kafka.topics import TopicsWrong
+from infra.local.folder_lock import FolderInUse, hold
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
 from infra.settings import Settings, load
@@ -34,7 +35,7 @@ UNTIL_S: Final = 3_600  # an answer of ClickHouse: it rewrites parts
 _FAILURES: Final = (
     *(CannotRaise, LanesNotReady, CannotSplit, PublishFailed, RowsRefused, CodecError),
     *(ClickHouseError, MigrationError, RedisError, KafkaUnreachable, KafkaError, TopicsWrong),
-    *(KafkaException, TimeoutError, OSError),
+    *(KafkaException, FolderInUse, TimeoutError, OSError),
 )
 
 
@@ -78,14 +79,15 @@ def raise_(count: str, dry_run: bool) -> None:
 
     It may be interrupted at any moment. Until it says that there are COUNT partitions the roles can
     be started as they were, and nothing has happened; from then on it has to be run to its end.
-    Running it again goes on where that is needed.
+    Running it again goes on where that is needed. Run one at a time.
 
-    There is no way back to fewer partitions. `soltape rebuild --from-log` is refused from then on:
-    the log of the new partitions begins at the raise.
+    There is no way back to fewer partitions. `soltape rebuild --from-log` needs --accept-loss
+    from then on: the log of the new partitions begins at the raise.
     """
     settings = load()
     try:
-        asyncio.run(_raise(settings, int(count), dry_run=dry_run))
+        with hold(settings.soltape_data / "partitions" / "lock"):
+            asyncio.run(_raise(settings, int(count), dry_run=dry_run))
     except _FAILURES as error:
         _fail("not raised", error)
 

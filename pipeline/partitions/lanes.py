@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from infra.kafka import topics
@@ -56,37 +58,39 @@ async def last_slot(settings: Settings, count: int) -> int:
     return next(iter(ends.values()))
 
 
-async def fence_ingest(settings: Settings) -> None:
-    """See to it that no ingest that runs now can write any more. Raises PublishFailed."""
+@asynccontextmanager
+async def fenced(settings: Settings) -> AsyncIterator[LaneProducer]:
+    """Give the lanes' producer: ingest, or another raise, cannot write any more.
+
+    Raises PublishFailed.
+    """
     producer = LaneProducer(settings, LANE)
     await producer.take_over()
-    await producer.close(_ACKED_WITHIN_S)
+    try:
+        yield producer
+    finally:
+        await producer.close(_ACKED_WITHIN_S)
 
 
-async def begin(settings: Settings, old_count: int, count: int, slot: int) -> None:
+async def begin(
+    settings: Settings, producer: LaneProducer, old_count: int, count: int, slot: int
+) -> None:
     """Make the lanes of a count and write the last slots of the old ones to them, up to `slot`.
 
     With the first record of the last partition the new lanes are those of the tape. May be called
     again after it was interrupted. Raises LanesNotReady, PublishFailed, TopicsWrong.
     """
     await topics.create(settings, [lane.with_partitions(count) for lane in SETTLED])
-    producer = LaneProducer(settings, LANE)
-    await producer.take_over()
-    try:
-        if await last_slot(settings, old_count) != slot:
-            raise LanesNotReady(
-                f"ingest has written slots after {slot}: stop it, and run this again"
-            )
-        lacking: list[tuple[str, int, list[SlotBatch]]] = []
-        for lane in SETTLED:
-            new = lane.with_partitions(count)
-            found = await _lacking(settings, lane.with_partitions(old_count), new)
-            lacking += ((new.name, part, batches) for part, batches in found.items())
-        for part in (lacking[:-1], lacking[-1:]):  # the last one makes them the tape's
-            _produce(producer, part)
-            await _acked(producer)
-    finally:
-        await producer.close(_ACKED_WITHIN_S)
+    if await last_slot(settings, old_count) != slot:
+        raise LanesNotReady(f"ingest has written after slot {slot}: stop it, run this again")
+    lacking: list[tuple[str, int, list[SlotBatch]]] = []
+    for lane in SETTLED:
+        new = lane.with_partitions(count)
+        found = await _lacking(settings, lane.with_partitions(old_count), new)
+        lacking += ((new.name, part, batches) for part, batches in found.items())
+    for some in (lacking[:-1], lacking[-1:]):  # the last partition makes them the tape's
+        _produce(producer, some)
+        await _acked(producer)
 
 
 async def _lacking(settings: Settings, old: Topic, new: Topic) -> dict[int, list[SlotBatch]]:
@@ -148,11 +152,15 @@ def _produce(producer: LaneProducer, lacking: list[tuple[str, int, list[SlotBatc
 
 async def _acked(producer: LaneProducer) -> None:
     deadline = time.monotonic() + _ACKED_WITHIN_S
-    while len(producer):
+    while True:
         try:
             producer.poll()
         except LaneLost as lost:
-            raise LanesNotReady(f"an ingest has taken the lanes over: stop it ({lost})") from None
+            raise LanesNotReady(
+                f"ingest, or another raise, has taken the lanes over: stop it ({lost})"
+            ) from None
+        if not len(producer):
+            return
         if time.monotonic() > deadline:
             raise PublishFailed(f"Kafka has not acknowledged the lanes in {_ACKED_WITHIN_S:g} s")
         await asyncio.sleep(_LOOK_S)

@@ -101,7 +101,13 @@ async def _is_done(stores: Stores, count: int) -> bool:
 async def prepare(stores: Stores, old_count: int, count: int, slot: int, told: Told) -> None:
     """Do all up to the raise itself, with that. Raises as `plan` does, and CannotSplit."""
     told("fencing ingest")
-    await lanes.fence_ingest(stores.settings)
+    async with lanes.fenced(stores.settings) as producer:
+        await _split_books(stores, old_count, count, slot, told)
+        told(f"writing the new lanes: with their last record there are {count} partitions")
+        await lanes.begin(stores.settings, producer, old_count, count, slot)
+
+
+async def _split_books(stores: Stores, old_count: int, count: int, slot: int, told: Told) -> None:
     marks = await _read_marks(stores.redis, old_count, slot)
     told("removing what an earlier attempt left in ClickHouse")
     await asyncio.to_thread(
@@ -117,8 +123,6 @@ async def prepare(stores: Stores, old_count: int, count: int, slot: int, told: T
             await _refile(stores, group, old, new, partition, slot)
     if await _read_marks(stores.redis, old_count, slot) != marks:
         raise CannotRaise("an agent has written meanwhile: stop all agents, and run this again")
-    told(f"writing the new lanes: with their last record there are {count} partitions")
-    await lanes.begin(stores.settings, old_count, count, slot)
 
 
 async def complete(stores: Stores, count: int, told: Told) -> None:

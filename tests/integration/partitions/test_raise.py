@@ -30,12 +30,19 @@ from pipeline.ingest.lanes import batches_of
 from pipeline.ingest.log_tail import read_log_tail
 from pipeline.ingest.publisher import LANE
 from pipeline.ingest.valuation import Valuation
+from pipeline.partitions.lanes import part_of
 from pipeline.status import GROUPS
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import METADATA, PRICE, mint_tag
 from schemas.rows import COLD_POSITIONS
 from schemas.solana.addresses import key
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic, use_settled_partitions
+from schemas.topics import (
+    SETTLED,
+    SETTLED_BY_MINT,
+    SETTLED_BY_WALLET,
+    Topic,
+    use_settled_partitions,
+)
 from tests.integration.chaos.conftest import settled
 from tests.integration.conftest import Broker
 from tests.support import forked
@@ -255,6 +262,11 @@ async def test_killed_at_each_step_the_books_stay_those_of_the_oracle(
     for line in BEFORE:
         await machine.killed_at(line)
         assert await topics.settled_partitions(settings) == OLD
+    # As if killed amid the new lanes: all partitions but one have the slots.
+    lanes = [lane.with_partitions(NEW) for lane in SETTLED]
+    await topics.create(settings, lanes)
+    await machine.publish([split(lanes, one) for one in tape.published[:KILLED_WHOLE_AT]])
+    assert await topics.settled_partitions(settings) == OLD
     await machine.publish(tape.published[KILLED_WHOLE_AT:RAISED_AT])
     status, said = await machine.said("partitions", "raise", str(NEW), "--dry-run")
     assert status == 1, said
@@ -315,6 +327,15 @@ async def test_killed_at_each_step_the_books_stay_those_of_the_oracle(
     assert found.compared["match"] > 500
     assert found.compared["position"] > 1_000
     assert found.compared["holder"] > 1_000
+
+
+def split(lanes: list[Topic], published: Published) -> Published:
+    """Return a slot of OLD partitions as one of NEW, without the last partition."""
+    (by_mint, by_wallet), (mints, wallets) = lanes, (batches for _, batches in published)
+    return [
+        (by_mint, [part_of(mints[part % OLD], by_mint, part) for part in range(NEW)]),
+        (by_wallet, [part_of(wallets[part % OLD], by_wallet, part) for part in range(NEW - 1)]),
+    ]
 
 
 def _swaps(tape: Tape) -> list[Any]:
