@@ -22,9 +22,11 @@ from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka.client import KafkaUnreachable
-from infra.kafka.topics import TopicsWrong, first_from, records_so_far
+from infra.kafka.topics import TopicsWrong, first_from, records_so_far, settled_partitions
+from infra.partitions import why_wrong
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
+from infra.redis.partitions import PartitionsWrong
 from infra.settings import Settings, load
 from pipeline.agents import store
 from pipeline.agents.market import agent as market
@@ -130,7 +132,7 @@ def rebuild(
             )
         )
     except (
-        *(CannotRebuild, ClickHouseError, MigrationError, RedisError),
+        *(CannotRebuild, PartitionsWrong, ClickHouseError, MigrationError, RedisError),
         *(KafkaUnreachable, KafkaError, TopicsWrong, TimeoutError, OSError),
     ) as error:
         click.echo(f"soltape: not rebuilt: {error or type(error).__name__}", err=True)
@@ -147,6 +149,10 @@ async def _rebuild(
     accept_loss: bool,
 ) -> None:
     await asyncio.to_thread(migrate, settings)
+    found = await settled_partitions(settings)
+    if found and (why := why_wrong(found, f"the tape on {settings.kafka_bootstrap}")):
+        raise CannotRebuild(why)
+    await asyncio.to_thread(restore.require_checkpoints, settings)
     redis = connect_redis(settings)
     client = await asyncio.to_thread(connect_clickhouse, settings, answer_timeout_s=UNTIL_S)
     began = time.monotonic()
@@ -266,17 +272,20 @@ class Rebuild:
 
     async def _from_log(self, accept_loss: bool) -> None:
         first = await first_from(self._settings, self._place, 0)
-        if first and not accept_loss:
+        was_raised = await asyncio.to_thread(self._was_raised)
+        if (first or was_raised) and not accept_loss:
+            begins = f"at message {first}" if first else "where its partitions were raised"
             raise CannotRebuild(
-                f"{self._name} has no checkpoint to start from, and the log begins at message "
-                f"{first}: what came before would be missing. With --accept-loss the agents begin "
-                "there, and the missing slots become a gap"
+                f"{self._name} has no checkpoint to start from, and the log begins {begins}: what "
+                "came before would be missing. With --accept-loss the agents begin there, and the "
+                "missing slots become a gap"
             )
         await restore.clear(self._redis, self._books)
         await asyncio.to_thread(self._forget_rows)
         mark = Watermark(0, -1, 0)
-        if first and (before := await asyncio.to_thread(self._slot_before_tape)):
-            mark = Watermark(before, -1, 0)
+        if first or was_raised:
+            # Of an offset that no log has: what is missing before the first message is a gap.
+            mark = Watermark(await asyncio.to_thread(self._slot_before_tape), -2, 0)
         await restore.finish(self._redis, self._books, mark, _now_ms())
         progress(f"{self._name}: the agents compute it from the log's first message")
 
@@ -305,6 +314,16 @@ class Rebuild:
         for at in range(0, len(addresses), ADDRESSES_AT_ONCE):
             part = addresses[at : at + ADDRESSES_AT_ONCE]
             self._delete(table.name, f"{column} IN {{part:Array(String)}}", {"part": part})
+
+    def _was_raised(self) -> bool:
+        """Return whether the books were of fewer partitions before."""
+        found = self._client.query(
+            f"SELECT count() FROM {BOOK_CHECKPOINTS.name} "  # noqa: S608
+            "WHERE kind = 'begun' AND partition < {first:UInt16}",
+            parameters={"first": self._books.place - self._place.partition},
+        )
+        [(count,)] = found.result_rows
+        return bool(count)
 
     def _delete(self, table: str, where: str, parameters: dict[str, Any]) -> None:
         self._client.command(

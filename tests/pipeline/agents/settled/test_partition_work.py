@@ -229,6 +229,18 @@ async def test_what_the_log_has_lost_is_counted_and_the_rest_applied():
         assert LOST == [(101, 128)]
 
 
+async def test_a_watermark_before_any_offset_loses_what_came_before_the_first_message():
+    """`soltape rebuild --from-log --accept-loss` of lanes that began when they were raised."""
+    async with opened(Watermark(5, -2, 0)) as (work, books, _):
+        await work.pass_markers(0)
+        await work.go_back()
+        first = message(0, 50, parent=49)
+        assert work.lost_before(first) == (6, 49)
+        await offer(work, first)
+        await settle()
+        assert books.applied == [50]
+
+
 async def test_slots_of_a_topic_made_anew_are_applied_whatever_their_offsets():
     async with opened(Watermark(100, 5000, 0)) as (work, books, _):
         for offset, slot in enumerate([99, 100, 101, 102]):
