@@ -38,6 +38,7 @@ def _blank_is_none(value: object) -> object:
 
 
 OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_blank_is_none)]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 OptionalText = Annotated[str | None, BeforeValidator(_blank_is_none)]
 
 
@@ -200,6 +201,12 @@ class Settings(BaseSettings):
         "reader", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="who may only read"
     )
     clickhouse_reader_password: OptionalSecret = Field(None, description="of the reader")
+    clickhouse_replicated: bool = Field(
+        False, description="whether tables are made replicated, with macros {shard} and {replica}"
+    )
+    clickhouse_cluster: Annotated[Identifier | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="servers on all of which replicated tables are made; empty: one"
+    )
     clickhouse_swaps_days: int = Field(
         90, ge=0, le=36_500, description="days a swap is kept after it was written; 0: for ever"
     )

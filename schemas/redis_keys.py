@@ -207,7 +207,7 @@ LIVE_FORMERLY: Final = tuple(
         *("epoch", "fence", "vocabulary", "chain"),
     )
 )
-"""Names of these keys before they had a tag: what is there is in nobody's way but memory's."""
+"""Names of these keys before they had a tag; `live` removes what an earlier version left there."""
 
 # Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
 

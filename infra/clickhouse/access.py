@@ -57,7 +57,7 @@ def configuration(data: Path, backups: Path | None = None) -> Iterator[Path]:
     """Prepare `data` and yield the configuration to open it with, which is read only then.
 
     With `backups` the engine may write backups to that folder and read them. It may then read and
-    write other files as well: that is for an engine that nobody else can ask.
+    write other files as well: that is for an engine without a server in front of it.
     """
     functions = data / "user_defined"
     functions.mkdir(exist_ok=True)

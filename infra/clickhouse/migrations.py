@@ -21,6 +21,7 @@ from typing import Final
 from clickhouse_connect.driver.client import Client
 
 from infra.clickhouse.client import ClickHouseError, connect
+from infra.clickhouse.replication import replicated
 from infra.clickhouse.retention import apply_retention
 from infra.clickhouse.statement import split
 from infra.settings import Settings
@@ -57,6 +58,15 @@ CREATE TABLE IF NOT EXISTS schema_migrations
 ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY number
 COMMENT 'Migrations that were applied to this database'
+"""
+
+
+# ClickHouse Cloud makes shared tables of all.
+_PLAIN: Final = """
+SELECT name FROM system.tables
+WHERE database = currentDatabase() AND engine LIKE '%MergeTree'
+    AND NOT startsWith(engine, 'Replicated') AND NOT startsWith(engine, 'Shared')
+ORDER BY name
 """
 
 
@@ -119,12 +129,14 @@ def migrate(settings: Settings, migrations: Sequence[Migration] | None = None) -
     migrations = known() if migrations is None else migrations
     _create_database(settings)
     with connect(settings) as client:
-        client.command(_RECORDS)
+        if settings.clickhouse_replicated:
+            _check_replicated(settings, client)
+        client.command(_here(settings, _RECORDS))
         pending = _pending(settings, client, migrations)
         for migration in pending:
             for statement in migration.statements:
                 try:
-                    client.command(statement)
+                    client.command(_here(settings, statement))
                 except ClickHouseError as error:
                     raise MigrationError(f"{migration} is refused: {error}") from None
             client.insert(
@@ -153,7 +165,25 @@ def _create_database(settings: Settings) -> None:
         _check_server(settings, client)
         # Asked first: a user may own a database without the right to create one.
         if not client.command(f"EXISTS DATABASE {settings.clickhouse_database}"):
-            client.command(f"CREATE DATABASE IF NOT EXISTS {settings.clickhouse_database}")
+            made = f"CREATE DATABASE IF NOT EXISTS {settings.clickhouse_database}"
+            client.command(_here(settings, made))
+
+
+def _here(settings: Settings, statement: str) -> str:
+    """Return a statement for tables as the settings want them."""
+    if not settings.clickhouse_replicated:
+        return statement
+    return replicated(statement, settings.clickhouse_cluster)
+
+
+def _check_replicated(settings: Settings, client: Client) -> None:
+    plain = client.query(_PLAIN).result_rows
+    if plain:
+        raise MigrationError(
+            f"database {settings.clickhouse_database} has tables that are not replicated "
+            f"({', '.join(name for (name,) in plain[:3])}, ...): name another CLICKHOUSE_DATABASE, "
+            "make them so (ATTACH TABLE ... AS REPLICATED), or set CLICKHOUSE_REPLICATED=false"
+        )
 
 
 def _check_server(settings: Settings, client: Client) -> None:

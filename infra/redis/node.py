@@ -43,7 +43,7 @@ async def lend(client: redis.Redis) -> AsyncIterator[Any]:
         clean = True
     finally:
         if not clean:
-            await connection.disconnect(nowait=True)  # answers of ours may be on their way
+            await connection.disconnect(nowait=True)  # answers to it may be on their way
         await client.connection_pool.release(connection)
 
 

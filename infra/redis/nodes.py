@@ -2,7 +2,7 @@
 
 What `ask` promises: commands of one slot are executed in their order; what is between MULTI and
 EXEC is of one slot and executed as a whole. Commands of different slots are executed in any order
-and at different moments, so whoever needs an order among them asks twice.
+and at different moments: a caller that needs an order among them asks twice.
 
 A node that no longer has a slot refuses what it was sent without executing it (MOVED, ASK,
 TRYAGAIN). From the first refusal on the commands of that slot are sent again, to the node that has
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -122,32 +123,41 @@ class Nodes(Generic[N]):
         A command without a key goes where the one before it goes, else the one behind it.
         """
         steps = _steps(commands)
-        await self._ask(steps, TRIES)
+        left, tries = steps, TRIES
+        while left and tries:
+            before, left = left, await self._send_on(left)
+            # A step less each time may go on for as long as it takes.
+            tries = TRIES if len(left) < len(before) else tries - 1
         return [answer for step in steps for answer in step.answers]
 
     def forget(self) -> None:
         """Read anew who has which slot, before the next command."""
         self._slots = None
 
-    async def _ask(self, steps: list[_Step], tries: int) -> None:
+    async def _send_on(self, steps: list[_Step]) -> list[_Step]:
+        """Send steps to the nodes that have their slots; return those to be sent again."""
         by_node: dict[int, tuple[N, list[_Step]]] = {}
         for step in steps:
             node = await self._of_slot(step.slot)
             by_node.setdefault(id(node), (node, []))[1].append(step)
-        sent = (self._ask_node(node, some, tries) for node, some in by_node.values())
         if len(by_node) == 1:
-            await next(sent)
-            return
+            [(node, _)] = by_node.values()
+            return await self._ask_node(node, steps)
+        sent = (self._ask_node(node, some) for node, some in by_node.values())
+        again: list[_Step] = []
+        failure: BaseException | None = None
         # None is left running when another fails: the caller may ask the same again.
-        failed = [
-            each
-            for each in await asyncio.gather(*sent, return_exceptions=True)
-            if isinstance(each, BaseException)
-        ]
-        if failed:
-            raise failed[0]
+        for found in await asyncio.gather(*sent, return_exceptions=True):
+            if isinstance(found, BaseException):
+                failure = failure or found
+            else:
+                again += found
+        if failure is not None:
+            raise failure
+        return again
 
-    async def _ask_node(self, node: N, steps: list[_Step], tries: int) -> None:
+    async def _ask_node(self, node: N, steps: list[_Step]) -> list[_Step]:
+        """Send steps to a node; return those to be sent again, in their order."""
         try:
             await self._fill(node, steps)
         except (ConnectionError, TimeoutError, OSError):
@@ -161,24 +171,35 @@ class Nodes(Generic[N]):
             elif (found := step.redirection) is not None:
                 redirected[step.slot] = found
                 again.append(step)
-        if not again or not tries:
-            return
+        if not again:
+            return again
         first = redirected[again[0].slot]
-        if first.kind == "ASK":  # of one key: those behind it may still be here
-            asked = again.pop(0)
-            target = self._at((first.address[0] or self._entry[0], first.address[1]))
-            asked.answers = (await self._send(target, [("ASKING",), *asked.commands]))[1:]
-            if asked.redirection is not None:
-                again.insert(0, asked)
-                await asyncio.sleep(PAUSE_S)
-            else:
-                tries += 1  # it has come forward
-        else:
-            if not first.kind:
-                await asyncio.sleep(PAUSE_S)
-            self.forget()
-        if again:
-            await self._ask(again, tries - 1)
+        if first.kind == "ASK":
+            return await self._ask_other(first, again)
+        if not first.kind:
+            await asyncio.sleep(PAUSE_S)
+        self.forget()
+        return again
+
+    async def _ask_other(self, to: _Redirection, steps: list[_Step]) -> list[_Step]:
+        """Send the first steps, as far as their keys have moved, to the node that takes a slot.
+
+        Those behind them may still be where they were: they are among what is returned.
+        """
+        moved = list(takewhile(lambda step: step.redirection == to, steps))
+        target = self._at((to.address[0] or self._entry[0], to.address[1]))
+        answers = await self._send(
+            target, [each for step in moved for each in (("ASKING",), *step.commands)]
+        )
+        at = 0
+        for step in moved:
+            step.answers = answers[at + 1 : at + 1 + len(step.commands)]
+            at += 1 + len(step.commands)
+        refused = next((n for n, step in enumerate(moved) if step.redirection), None)
+        if refused is None:
+            return steps[len(moved) :]
+        await asyncio.sleep(PAUSE_S)
+        return steps[refused:]
 
     async def _fill(self, node: N, steps: list[_Step]) -> None:
         answers = await self._send(node, [command for step in steps for command in step.commands])

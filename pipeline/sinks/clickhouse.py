@@ -22,6 +22,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from infra.backoff import Backoff
 from infra.clickhouse.client import ClickHouseError, connect_async
+from infra.clickhouse.replication import INSERT_SETTINGS
 from infra.settings import Settings
 from schemas.rows import TABLES
 
@@ -145,6 +146,7 @@ class ClickHouseSink:
             "insert_deduplicate": 1,
             "async_insert": 0,  # the answer means that it is written
             "wait_end_of_query": 1,
+            **(INSERT_SETTINGS if self._settings.clickhouse_replicated else {}),
         }
         try:
             client = await self.client()

@@ -42,7 +42,7 @@ class ValkeyCluster:
         for first, last, (_, port, *_), *_ in self.nodes[0].execute_command("CLUSTER SLOTS"):
             if first <= slot <= last:
                 return self.ports.index(port)
-        raise AssertionError(f"nobody has slot {slot}")
+        raise AssertionError(f"no node has slot {slot}")
 
     def begin_move(self, slot: int) -> tuple[int, int]:
         """Put a slot between its node and the next; return the numbers of both."""
@@ -79,7 +79,7 @@ def running_cluster(folder: Path) -> Iterator[ValkeyCluster]:
             options = {
                 "cluster-enabled": "yes",
                 "cluster-port": str(bus),
-                "cluster-node-timeout": "30000",  # of a busy machine: nobody is given up
+                "cluster-node-timeout": "30000",  # a busy machine is slow: no node is given up
             }
             command = [
                 *process.command,

@@ -3,7 +3,7 @@
 A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
 of the prices that changed; and the fence, the offset of the last batch of each partition. All of
 it is under one hash tag, so that this holds in a cluster as well: divided, a crash between the two
-halves would leave a price that was never told, or one told that a snapshot does not have. What
+halves would leave a price without its frame, or a frame whose price a snapshot does not have. What
 Redis has by its fence is not written again, so a restart or an answer that got lost repeats
 nothing. An offset that does not follow the fence is a hole, and the epoch changes with it, unless
 the log has nothing between: markers of transactions take offsets and are no batches. Prices

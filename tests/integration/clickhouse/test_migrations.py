@@ -278,3 +278,16 @@ def test_a_database_without_a_name_of_ours_is_left_alone(settings):
     migrate(settings)
     with connect(settings, "default") as client, pytest.raises(ClickHouseError):
         client.command("SELECT count() FROM swaps")
+
+
+def test_tables_of_one_server_are_not_taken_for_replicated_ones(settings):
+    migrate(settings)
+    with pytest.raises(MigrationError, match=r"not replicated \(book_checkpoints, .*AS REPLICATED"):
+        migrate(settings.model_copy(update={"clickhouse_replicated": True}))
+
+
+def test_a_server_without_keeper_is_asked_for_replicated_tables_and_refuses(settings):
+    wanted = settings.model_copy(update={"clickhouse_replicated": True})
+    with pytest.raises(ClickHouseError, match="ReplicatedReplacingMergeTree"):
+        migrate(wanted)
+    assert pending(settings) == known()  # nothing was made without replicas instead

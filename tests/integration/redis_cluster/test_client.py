@@ -140,3 +140,19 @@ async def test_books_of_one_partition_are_found_and_removed_wherever_they_are(re
     await clear(redis, Books("market", 3, mine))
     assert not [name async for name in redis.scan_iter(f"*{mine}*")]
     assert len([name async for name in redis.scan_iter(f"*{other}*")]) == 3
+
+
+async def test_many_keys_of_a_slot_that_is_half_moved_come_in_one_ask(cluster, redis, asks):
+    tag = TAGS[7]
+    slot = slot_of(("GET", tag))
+    names = [f"k{number}:{tag}" for number in range(1_200)]
+    await ask(redis, [("SET", name, number) for number, name in enumerate(names)])
+    source, target = cluster.begin_move(slot)
+    assert cluster.move_keys(slot, source, target, most=300) == 300
+    expected = [b"%d" % number for number in range(1_200)]
+    gets = [("GET", name) for name in names]
+    assert await asks.ask(gets) == expected
+    cluster.move_keys(slot, source, target)
+    assert await ask(redis, gets) == expected  # all by ASK: the slot is still the source's
+    cluster.end_move(slot, target)
+    assert await ask(redis, gets) == expected

@@ -80,8 +80,8 @@ async def test_a_client_gets_snapshot_what_is_live_and_what_it_missed(
             await client.send(json.dumps({"action": "subscribe", "channel": "swaps"}))
             ask = {"action": "subscribe", "channel": "prices", "mints": [MINT], "snapshot": True}
             await client.send(json.dumps(ask))
-            told = [orjson.loads(await client.recv()) for _ in range(3)]
-            [snapshot] = [each for each in told if each["type"] == "snapshot"]
+            answers = [orjson.loads(await client.recv()) for _ in range(3)]
+            [snapshot] = [each for each in answers if each["type"] == "snapshot"]
             assert [each["price_usd"] for each in snapshot["data"]] == [150.0]
             put(1, 1)
             assert await streams.flush()
@@ -95,8 +95,8 @@ async def test_a_client_gets_snapshot_what_is_live_and_what_it_missed(
             await client.send(json.dumps(ask))
             numbers = []
             while len(numbers) < 2:
-                told = orjson.loads(await client.recv())
-                if told["type"] == "swap":
-                    numbers.append(told["data"]["number"])
-                assert told["type"] != "gap"
+                message = orjson.loads(await client.recv())
+                if message["type"] == "swap":
+                    numbers.append(message["data"]["number"])
+                assert message["type"] != "gap"
             assert numbers == [2, 3]
