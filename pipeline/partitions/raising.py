@@ -195,6 +195,11 @@ async def _read_marks(redis: Redis, count: int, slot: int) -> dict[str, list[Any
                     f"{group} {partition} is at slot {mark.slot}, the lane ends on slot {slot}: "
                     "run the agents until they have caught up (`soltape status`), then stop them"
                 )
+            if await redis.exists(books.quarantine):
+                raise CannotRaise(
+                    f"{group} {partition} leaves out a wallet or mint of which a stored value "
+                    f"cannot be read: run `soltape rebuild {group}`, then the agents"
+                )
             found[books.watermark] = await redis.hmget(books.watermark, ["offset", "at_ms"])
     return found
 
@@ -237,7 +242,7 @@ def _delete(client: Client, table: str, where: str) -> None:
 
 
 async def _clear(redis: Redis, count: int) -> None:
-    """Remove all keys of former partitions; what is no books moves on: last prices, names."""
+    """Remove all keys of former partitions; what is no books moves on: names of tokens."""
     async for names in _former_keys(redis, count):
         moved = [(name, to) for name in names if (to := _moves_to(name)) is not None]
         asked = [command for name, _ in moved for command in (("DUMP", name), ("PTTL", name))]
@@ -249,7 +254,7 @@ async def _clear(redis: Redis, count: int) -> None:
         for answer in await pipe.execute(raise_on_error=False):
             if isinstance(answer, Exception) and not str(answer).startswith("BUSYKEY"):
                 raise answer  # a busy key was moved already
-        await redis.unlink(*names)
+        await ask(redis, [("UNLINK", name) for name in names])  # of several nodes in a cluster
 
 
 async def _former_keys(redis: Redis, count: int) -> AsyncIterator[list[bytes]]:
@@ -267,11 +272,10 @@ async def _former_keys(redis: Redis, count: int) -> AsyncIterator[list[bytes]]:
 
 
 def _moves_to(name: bytes) -> str | None:
-    family = family_of(name)
-    if family not in (redis_keys.PRICE, redis_keys.METADATA):
+    if family_of(name) is not redis_keys.METADATA:
         return None
     mint = address_of(name)
-    return family.make(tag=redis_keys.mint_tag(mint), mint=mint)
+    return redis_keys.METADATA.make(tag=redis_keys.mint_tag(mint), mint=mint)
 
 
 async def _fill(stores: Stores, books: Books) -> None:

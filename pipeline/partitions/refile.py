@@ -41,6 +41,7 @@ SPLIT: Final[dict[Key, By]] = {
     # A token is here or put away for all wallets of a partition: that holds for each part of them.
     redis_keys.TRADED: By.EACH,
     redis_keys.AWAY: By.EACH,
+    redis_keys.MARKETS_AWAY: By.EACH,
     redis_keys.BOOKS_CLOCK: By.EACH,
     redis_keys.MARKETS: By.EACH,
     redis_keys.MARKET: By.KEY,
@@ -48,7 +49,6 @@ SPLIT: Final[dict[Key, By]] = {
     redis_keys.ACCOUNTS: By.KEY,
     redis_keys.HOLDERS: By.KEY,
     redis_keys.ACTIVE: By.FIELD_TEXT,
-    redis_keys.COLD_MARKETS: By.FIELD_TEXT,
     redis_keys.TRENDING: By.FIELD_TEXT,
     redis_keys.TRENDING_RECORDS: By.FIELD_TEXT,
 }
