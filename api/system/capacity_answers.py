@@ -64,7 +64,10 @@ class ClickHouseRoom(TypedDict):
     disk_free_bytes: DiskFree
     disk_total_bytes: DiskTotal
     disk_free_pct: FreePercent
-    tables: dict[str, Table]
+    tables: Annotated[
+        dict[str, Table],
+        Field(description="by name", examples=[{"swaps": {"parts": 14, "bytes": 5_368_709_120}}]),
+    ]
 
 
 class BrokerRoom(TypedDict):
