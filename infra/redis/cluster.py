@@ -102,6 +102,8 @@ class _Pipeline(Pipeline):
         stack, self.command_stack = self.command_stack, []
         if not stack:
             return []
+        for script in self.scripts:  # it is asked for by its hash
+            await self._cluster.script_load(script.script)
         commands = [_split(args) for args, _ in stack]
         if self.is_transaction:
             found = await self._cluster.exchange([("MULTI",), *commands, ("EXEC",)])

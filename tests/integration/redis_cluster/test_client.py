@@ -64,6 +64,11 @@ async def test_a_script_is_known_to_every_node_once_it_is_asked_for(redis):
     script = redis.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
     for tag in TAGS:
         assert await script(keys=[f"n:{tag}"], args=[3]) == 3
+    later = redis.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1] * 2)")
+    async with redis.pipeline(transaction=False) as pipe:
+        for tag in TAGS:
+            await later(keys=[f"n:{tag}"], args=[3], client=pipe)
+        assert await pipe.execute() == [9] * len(TAGS)
 
 
 async def test_state_and_watermark_move_together_or_not(redis):
