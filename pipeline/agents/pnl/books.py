@@ -84,6 +84,7 @@ class PnlBooks:
         memory = self._memory
         self.quarantine.slot = batches[0].slot
         memory.flows = {batch.slot: flows(batch) for batch in batches}
+        memory.left_out.clear()
         memory.touches = {
             batch.slot: {flow.wallet for flow in memory.flows[batch.slot]}.union(
                 [balance.owner for balance in batch.balances]
@@ -125,6 +126,9 @@ class PnlBooks:
             touch(wallet, hour)
         for flow in memory.flows.pop(slot):
             self._apply(flow, slot, time_ms, day)
+        for mint in memory.left_out.pop(slot, ()):
+            if mint != NO_TOKEN:
+                self._cold.moved(mint)
         balances, left_out = memory.balances, self.quarantine
         for balance in batch.balances:
             if left_out and balance.owner in left_out:

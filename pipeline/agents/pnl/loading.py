@@ -21,7 +21,7 @@ from pipeline.agents.pnl.memory import (
 from pipeline.agents.pnl.store import Store
 from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.domain.lots import Holding
-from pipeline.domain.netting import NO_TOKEN, SELL
+from pipeline.domain.netting import SELL
 from schemas.positions import (
     CHUNK_LOTS,
     LOT,
@@ -67,7 +67,7 @@ class Loader:
         read = await self.read_wallets(names, day) if names else []
         absent = [wallet.address for wallet, is_here in read if not is_here]
         away = await self._cold_wallets.read(absent, first.slot) if absent else {}
-        mints = {flow.mint for each in memory.flows.values() for flow in each} - {NO_TOKEN}
+        mints = {mint for slot in memory.flows for mint in memory.mints(slot)}
         theirs = await self._cold.positions_of(away, mints, first.slot)
         new = {*names}
 

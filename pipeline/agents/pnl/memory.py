@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from pipeline.agents.settled.quarantine import Quarantine
 from pipeline.domain.lots import Holding
-from pipeline.domain.netting import Flow
+from pipeline.domain.netting import NO_TOKEN, Flow
 from schemas.codec import CodecError
 from schemas.positions import WalletDay, pack_wallet_day
 from schemas.solana import addresses
@@ -131,6 +131,8 @@ class Memory:
         self.entries: Recent[Place, Entry] = Recent(recent)
         self.wallets: Recent[str, Wallet] = Recent(recent)
         self.flows: dict[int, list[Flow]] = {}  # of the slots that were loaded
+        # Of the same: mints that wallets in quarantine move.
+        self.left_out: defaultdict[int, set[str]] = defaultdict(set)
         self.touches: dict[int, set[str]] = {}  # of the same: wallets that something happens to
         # What the next `take` returns.
         self.dirty: dict[Place, Entry] = {}
@@ -152,17 +154,24 @@ class Memory:
                 yield flow.wallet, flow.mint
 
     def leave_out(self, names: Quarantine) -> None:
-        """Forget what the slots loaded do to some wallets."""
+        """Forget what the slots loaded do to some wallets, but that their tokens move.
+
+        So tokens are put away when they would be with these wallets, too.
+        """
         if not names:
             return
-        self.flows = {
-            slot: [flow for flow in flows if flow.wallet not in names]
-            for slot, flows in self.flows.items()
-        }
+        for slot, flows in self.flows.items():
+            self.left_out[slot] |= {flow.mint for flow in flows if flow.wallet in names}
+            self.flows[slot] = [flow for flow in flows if flow.wallet not in names]
         self.touches = {
             slot: {name for name in touched if name not in names}
             for slot, touched in self.touches.items()
         }
+
+    def mints(self, slot: int) -> set[str]:
+        """Return the mints that a slot loaded moves, those moved by wallets left out as well."""
+        moved = {flow.mint for flow in self.flows[slot]}
+        return (moved | self.left_out.get(slot, set())) - {NO_TOKEN}
 
     def entry_of(self, place: Place) -> Entry:
         """Return an entry that was loaded."""

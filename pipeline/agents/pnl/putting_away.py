@@ -58,9 +58,8 @@ class PuttingAway:
         memory = self._memory
         moving: dict[str, int] = {}
         for batch in batches:
-            for flow in memory.flows[batch.slot]:
-                if flow.mint != NO_TOKEN:
-                    moving.setdefault(flow.mint, batch.block_time_ms // HOUR_MS)
+            for mint in memory.mints(batch.slot):
+                moving.setdefault(mint, batch.block_time_ms // HOUR_MS)
         times_ms = [batch.block_time_ms for batch in batches]
         mints = await self._cold.find_idle(times_ms, moving)
         self._idle = {mint: set() for mint in mints}
@@ -233,7 +232,7 @@ class PuttingAway:
 
     def _moving(self) -> set[str]:
         """Return the mints that the flows not yet applied move."""
-        return {mint for _, mint in self._memory.places()}
+        return {mint for slot in self._memory.flows for mint in self._memory.mints(slot)}
 
     def _touched_later(self) -> set[str]:
         """Return the wallets that something happens to in the slots not yet applied."""

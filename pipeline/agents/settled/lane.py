@@ -8,9 +8,11 @@ watermark move together.
 
 A message that is no batch, or whose content the books cannot read, goes to tape-undecoded with
 the reason and its slot counts as applied without it: the lane does not stand still for one
-message. Any other failure of the books is a bug, which no later message cures: the process ends
-with status 70 and its reason before anything of that slot is written, and does so again until it
-is mended. Applied wrongly it would be in the stores for ever; not applied it is still in the log.
+message. Where a stored value cannot be read, the books go on without its wallet or mint
+(`quarantine`). Any other failure of the books is a bug, which no later message cures: the process
+ends with status 70 and its reason before anything of that slot is written, and does so again until
+it is mended. Applied wrongly it would be in the stores for ever; not applied it is still in the
+log.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(960)
-def test_a_redis_that_lost_all_is_rebuilt_to_the_same() -> None:
-    options = ["--seed", "13", "--minutes", "0.3", "--rate", "60", "--kill", "redis-lost"]
+@pytest.mark.parametrize("fault", ["redis-lost", "bad-value"])
+def test_what_redis_lost_is_rebuilt_to_the_same(fault: str) -> None:
+    options = ["--seed", "13", "--minutes", "0.3", "--rate", "60", "--kill", fault]
     run = subprocess.run(
         [*CHAOS, *options, "--no-replay", "--no-rebuild"],
         capture_output=True,
@@ -55,7 +56,7 @@ def test_a_redis_that_lost_all_is_rebuilt_to_the_same() -> None:
     )
     report = json.loads(run.stdout)
     assert run.returncode == 0, run.stderr[-4000:] + run.stdout
-    assert report["kills"]["redis-lost"]
+    assert report["kills"][fault]
     assert report["differences"] == report["gap_slots"] == 0
     assert report["swaps"] > 500
     assert not report["crashes"]

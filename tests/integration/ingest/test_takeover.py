@@ -14,7 +14,8 @@ import pytest
 
 from schemas.proto import tape_pb2
 from schemas.topics import LIVE
-from tests.integration.ingest.test_ingest import check_lanes, gaps, read, until_settled
+from tests.integration.ingest.test_ingest import check_lanes, gaps, until_settled
+from tests.support.topics import values_of
 from tests.support.waiting import eventually_async
 
 MakeNode = Callable[..., Any]
@@ -38,7 +39,7 @@ async def live_swaps(kafka: str) -> Counter[tuple[int, str]]:
     """How often each (slot, signature) is on the live lane."""
     return Counter(
         (event.swap.slot, event.swap.signature)
-        for values in (await read(kafka, LIVE)).values()
+        for values in (await values_of(kafka, LIVE)).values()
         for value in values
         for event in tape_pb2.LiveBatch.FromString(value).events
         if event.HasField("swap")

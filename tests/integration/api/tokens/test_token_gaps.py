@@ -10,8 +10,10 @@ import pytest
 
 from api.app import create_app
 from infra.local.process import free_port
+from infra.redis.client import connect
 from infra.settings import Settings
 from schemas.events import Side
+from schemas.redis_keys import QUARANTINE, mint_tag, wallet_tag
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.gaps import clear_gaps, insert_gaps, lost, missing, rolled_back
 
@@ -61,10 +63,16 @@ class Asking:
 
     async def gaps(self, path: str) -> Any:
         """Return what an answer says of gaps."""
-        return self._read(await self._client.get(f"/api/tokens{path}"))
+        return self._read(await self.answer(path))
 
     async def posted_gaps(self, path: str, body: Any) -> Any:
-        return self._read(await self._client.post(f"/api/tokens{path}", json=body))
+        return self._read(await self.posted(path, body))
+
+    async def answer(self, path: str) -> httpx.Response:
+        return await self._client.get(f"/api/tokens{path}")
+
+    async def posted(self, path: str, body: Any) -> httpx.Response:
+        return await self._client.post(f"/api/tokens{path}", json=body)
 
     @staticmethod
     def _read(answer: httpx.Response) -> Any:
@@ -161,3 +169,39 @@ async def test_without_clickhouse_the_counts_are_unknown_and_the_answers_given(
         assert await asking.of_market(mints[0], paths=("/pools",)) == UNKNOWN
         assert await asking.of_traders(mints[0]) == UNKNOWN
         assert await asking.gaps("/trending") == UNKNOWN
+
+
+async def test_what_is_in_quarantine_is_left_out_and_named(
+    mints: list[str], asking: Asking, chain: Any, token_settings: Settings
+) -> None:
+    here, there = mints
+    winner, other = chain.address(), chain.address()
+    for wallet, lamports in ((winner, 4 * 10**9), (other, 3 * 10**9)):
+        chain.trade(there, wallet, Side.BUY, 10**10, 10**9)
+        await chain.settle()
+        chain.trade(there, wallet, Side.SELL, 10**10, lamports)
+        await chain.settle()
+    records = {
+        QUARANTINE.make(tag=mint_tag(here), group="market"): here,
+        QUARANTINE.make(tag=wallet_tag(winner), group="pnl"): winner,
+    }
+    redis = connect(token_settings)
+    try:
+        for key, name in records.items():
+            await redis.hset(key, name, b"{}")  # type: ignore[misc]
+        named = counts(0, 0, 0) | {"quarantined": 1}
+        assert await asking.gaps("/trending") == named
+        for path in ("", "/holders", "/candles", "/pools"):
+            answer = await asking.answer(f"/{here}{path}")
+            assert (answer.status_code, answer.json()["code"]) == (503, "quarantined"), path
+        assert await asking.gaps(f"/{here}/price") == named
+        assert await asking.of_market(there) is None
+        batch = (await asking.posted("/batch", {"mints": mints})).json()
+        assert [token["mint"] for token in batch["tokens"]] == [there]
+        assert batch["gaps"] == named
+        board = (await asking.answer(f"/{there}/leaderboard")).json()
+        assert [each["wallet"] for each in board["traders"]] == [other]
+        assert board["gaps"] == named
+    finally:
+        await redis.unlink(*records)
+        await redis.aclose()
