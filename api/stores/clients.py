@@ -73,6 +73,16 @@ class Stores:
         except (RedisError, OSError) as error:
             raise unavailable("redis", error) from None
 
+    async def infos(self, *sections: str) -> list[bytes]:
+        """Return what each server of Redis says of itself; there are several in a cluster."""
+        try:
+            return [
+                (await server.ask([("INFO", *sections)]))[0]
+                for server in await self.redis.servers()
+            ]
+        except (RedisError, OSError) as error:
+            raise unavailable("redis", error) from None
+
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return ClickHouse's rows, by name of column.
 

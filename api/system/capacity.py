@@ -129,6 +129,13 @@ def of_info(info: bytes) -> dict[str, str]:
     return dict(line.partition(":")[::2] for line in info.decode().splitlines())
 
 
+def used_share(info: bytes) -> tuple[float, int]:
+    """Return how full a Redis is by its INFO: the share of its limit if it has one, then bytes."""
+    facts = of_info(info)
+    used, most = int(facts["used_memory"]), int(facts["maxmemory"])
+    return used / most if most else 0.0, used
+
+
 def show(capacity: Capacity) -> None:
     """Set the metrics; what is not known has none."""
     for gauge in (REDIS_BYTES, REDIS_POLICY, PARTS, TABLE_BYTES, DISK_BYTES):

@@ -15,7 +15,7 @@ from api.http.errors import Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores, unavailable
 from api.system.availability import AvailabilityWatch
-from api.system.capacity import Judge, of_info, show
+from api.system.capacity import Judge, of_info, show, used_share
 from api.system.capacity_answers import Capacity
 from api.system.health_answers import (
     Chain,
@@ -107,8 +107,8 @@ class HealthReader:
         }
 
     async def _redis(self) -> tuple[str, list[Any]]:
-        answers = await self._stores.ask(_commands())
-        return _name(answers[0]), answers
+        fullest = max(await self._stores.infos("server", "memory"), key=used_share)
+        return _name(fullest), [fullest, *await self._stores.ask(_commands())]
 
     async def _keys(self) -> tuple[str, bytes]:
         try:
@@ -229,7 +229,6 @@ def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
 
 def _commands() -> list[tuple[Any, ...]]:
     return [
-        _INFO,
         ("GET", BROKER_DISK.make()),
         ("GET", CHAIN.make()),
         ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),

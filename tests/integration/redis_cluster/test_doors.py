@@ -10,6 +10,8 @@ from api.access import durability, passes, register
 from api.access.charge import Charges
 from api.access.grants import Refusal
 from api.access.keys import Record, new, parse
+from api.stores.clients import Stores
+from api.system.capacity import of_info, used_share
 from pipeline.agents.live.streams import LiveStreams, Place
 from schemas.channels import PRICES, SWAPS, LiveEvent, price_data
 from schemas.plans import FREE
@@ -100,3 +102,17 @@ async def test_a_client_gets_snapshot_what_is_live_and_what_it_missed(
                     numbers.append(message["data"]["number"])
                 assert message["type"] != "gap"
             assert numbers == [2, 3]
+
+
+async def test_every_node_says_how_full_it_is(cluster, settings):
+    for number, node in enumerate(cluster.nodes):
+        node.config_set("maxmemory", (number + 1) << 30)
+    stores = Stores(settings)
+    try:
+        infos = await stores.infos("server", "memory")
+    finally:
+        await stores.close()
+    limits = [of_info(info)["maxmemory"] for info in infos]
+    assert sorted(map(int, limits)) == [1 << 30, 2 << 30, 3 << 30]
+    fullest = max(infos, key=used_share)
+    assert of_info(fullest)["maxmemory"] == str(1 << 30)
