@@ -229,6 +229,7 @@ COLD_POSITIONS: Final = Table(
         "wallet": _TEXT,
         "packed": _TEXT,
         "slot": _U64,
+        "put_away_slot": _U64,
     },
 )
 COLD_WALLETS: Final = Table("cold_wallets", {"wallet": _TEXT, "packed": _TEXT, "slot": _U64})

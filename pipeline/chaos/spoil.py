@@ -10,7 +10,7 @@ from schemas.positions import unpack_wallet_day
 from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
 
-BUSIEST: Final = 10  # wallets or mints of a partition: the value must be read again soon
+BUSIEST: Final = 10  # wallets or mints of a partition
 LEFT_BYTES: Final = 5  # fewer than any record has
 
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
@@ -34,9 +34,7 @@ async def spoil(redis: Connection, random: Random, group: str) -> Spoiled | None
 
 
 async def _spoil_wallet(redis: Connection, random: Random) -> Spoiled | None:
-    for partition in random.sample(
-        range(SETTLED_BY_WALLET.partitions), SETTLED_BY_WALLET.partitions
-    ):
+    for partition in _shuffled(random, SETTLED_BY_WALLET.partitions):
         tag = redis_keys.tag_of_wallets(partition)
         totals_key = redis_keys.WALLET_TOTALS.make(tag=tag)
         totals = await redis.hgetall(totals_key)
@@ -53,8 +51,7 @@ async def _spoil_wallet(redis: Connection, random: Random) -> Spoiled | None:
         mints = sorted(mint for mint in await redis.hkeys(positions_key) if len(mint) == len(raw))
         places = [(totals_key, raw), *((positions_key, mint) for mint in mints)]
         key, field = random.choice(places)
-        await _cut(redis, key, field)
-        return _spoiled("pnl", tag, wallet, key, field)
+        return await _cut(redis, "pnl", tag, wallet, key, field)
     return None
 
 
@@ -71,8 +68,7 @@ async def _spoil_mint(redis: Connection, random: Random) -> Spoiled | None:
             name for name, value in (await redis.hgetall(key)).items() if len(value) > LEFT_BYTES
         )
         field = random.choice(fields)
-        await _cut(redis, key, field)
-        return _spoiled("market", tag, mint, key, field)
+        return await _cut(redis, "market", tag, mint, key, field)
     return None
 
 
@@ -80,11 +76,12 @@ def _shuffled(random: Random, partitions: int) -> list[int]:
     return random.sample(range(partitions), partitions)
 
 
-async def _cut(redis: Connection, key: str, field: bytes) -> None:
+async def _cut(
+    redis: Connection, group: str, tag: str, name: str, key: str, field: bytes
+) -> Spoiled:
     value = await redis.hget(key, field)
     await redis.hset(key, field, value[:LEFT_BYTES])
-
-
-def _spoiled(group: str, tag: str, name: str, key: str, field: bytes) -> Spoiled:
+    # The next checkpoint reads all of the partition, also what nobody trades.
+    await redis.delete(redis_keys.CHANGED.make(tag=tag, group=group))
     record = redis_keys.QUARANTINE.make(tag=tag, group=group)
     return Spoiled(group, name, record, f"{key} {field!r}")

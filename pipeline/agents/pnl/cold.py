@@ -235,7 +235,7 @@ class ColdMints:
     def rows(self, asleep: Iterable[Asleep], slot: int) -> list[Row]:
         """Return the rows of positions that are put away."""
         return [
-            (each.mint, self._place, each.wallet, pack_cold(each.packed, each.chunks), slot)
+            (each.mint, self._place, each.wallet, pack_cold(each.packed, each.chunks), slot, slot)
             for each in asleep
         ]
 

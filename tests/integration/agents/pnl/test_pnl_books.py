@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from random import Random
+from uuid import uuid4
 
 import pytest
 
+from infra.clickhouse.client import connect
 from infra.redis.client import RedisError
 from pipeline.agents.pnl import cold, cold_wallets
 from pipeline.agents.pnl.books import GENERATION_MS
@@ -270,7 +273,7 @@ def with_rows(state, rows):
     for (table, *_), row in rows.items():
         if table != "cold_positions":
             continue
-        mint, _, wallet, packed, _ = row
+        mint, _, wallet, packed, *_ = row
         positions = state.setdefault(f"pos:{{w3}}:{wallet}", {})
         if decode(mint) in positions:
             continue
@@ -293,6 +296,43 @@ def resting_tape(market, seed):
         step_ms = [HOUR_MS // 6, HOUR_MS // 2, 2 * HOUR_MS, 400][part % 4]
         batches += tape.slots(14, step_ms, mints=Random(part).choice([1, 2, 6]))
     return batches
+
+
+async def test_a_redis_that_was_set_back_goes_on_with_positions_of_its_own_slot(
+    player, market, stores
+):
+    batches = resting_tape(market, 0)
+    hours = {"cold_after_h": 3, "traded_h": 400, "received_h": 400}
+    whole = await player(clickhouse=True, **hours)
+    states, slots = [], defaultdict(set)  # at which slots each position was put away
+    for batch in batches:
+        await whole.apply([batch])
+        states.append({key: await whole.redis.dump(key) for key in await whole.redis.keys("*")})
+        before = dict(whole.rows)
+        await whole.flush()
+        for key, row in whole.rows.items():
+            if key[0] == "cold_positions" and before.get(key) != row:
+                slots[key].add(row[4])
+    twice = [sorted(each) for each in slots.values() if len(each) > 1]
+    assert twice, "some were put away, woken and put away again"
+    wanted = await whole.state()
+    # Between the first and the last time that as many as possible were put away.
+    back = max(
+        range(len(batches)),
+        key=lambda at: sum(each[0] < batches[at].slot <= each[-1] for each in twice),
+    )
+    await whole.redis.flushall()
+    for key, value in states[back].items():
+        await whole.redis.restore(key, 0, value)
+    with connect(stores) as client:
+        client.command("OPTIMIZE TABLE cold_positions FINAL")
+    whole.books = None
+    whole.token = uuid4().hex
+    for batch in batches:  # those before the watermark are left out
+        await whole.apply([batch])
+        if batch.slot > whole.watermark.slot:
+            await whole.flush()
+    assert await whole.state() == wanted
 
 
 @pytest.mark.parametrize(
