@@ -3,7 +3,8 @@ wallets and tokens that an agent group leaves out, as a stored value cannot be r
 
 A gap is recorded in the log before any watermark passes it, and the agents write to ClickHouse
 before they move a watermark. So while ClickHouse is away the figures stop as well, and the gaps
-that were read last are still those behind them.
+that were read last are still those behind them. After a minute they are unknown all the same: it
+may be away for the API alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from api.http.errors import QUARANTINED, Problem
@@ -24,6 +25,8 @@ from schemas.redis_keys import QUARANTINE, mint_tags, wallet_tags
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, places_ever
 
 FRESH_FOR_S: Final = 2.0
+UNKNOWN_AFTER_S: Final = 60.0
+"""Without an answer: the agents may write while the API alone has no way to ClickHouse."""
 OLD_AFTER_S: Final = 10.0  # of a process that nobody asked anything for a while
 WAIT_S: Final = 1.0
 MOST_WALLETS: Final = 100_000  # of rolled-back slots; a slot has one or two thousand
@@ -147,7 +150,7 @@ class GapReader:
         self._stores = stores
         self._first_wait_s = first_wait_s
         self._last = Gaps(is_known=False)
-        self._asked_at = -math.inf  # by the loop's clock
+        self._asked_at = self._known_at = -math.inf  # by the loop's clock
         self._reading: asyncio.Task[None] | None = None
         self._revision: _Revision = (0, 0)  # of `_wallets`
         self._wallets: Mapping[str, int] | None = {}
@@ -165,13 +168,18 @@ class GapReader:
 
     async def _look(self) -> None:
         try:
-            with suppress(Problem):  # it has been counted
-                self._last = await self._read()
+            with suppress(Problem):  # it has been counted; so below
+                self._last = replace(self._last, quarantined=await self._read_quarantined())
+            with suppress(Problem):
+                self._last = await self._read(self._last.quarantined)
+                self._known_at = now_s()
+            if now_s() - self._known_at > UNKNOWN_AFTER_S:
+                self._last = replace(self._last, is_known=False)
         finally:
             self._asked_at = now_s()
             self._reading = None
 
-    async def _read(self) -> Gaps:
+    async def _read(self, quarantined: Mapping[str, frozenset[str]]) -> Gaps:
         counts: dict[str, int] = {}
         lost: dict[str, int] = {}
         revision: _Revision = (0, 0)
@@ -191,7 +199,7 @@ class GapReader:
             rolled_back=counts.get("rolled back", 0),
             rolled_back_unknown=counts.get("rolled back, wallets unknown", 0),
             wallets=self._wallets,
-            quarantined=await self._read_quarantined(),
+            quarantined=quarantined,
         )
 
     async def _read_quarantined(self) -> Mapping[str, frozenset[str]]:

@@ -25,7 +25,6 @@ def write(data: Path, database: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
     _run(data, part, f"BACKUP DATABASE {database} TO File({_quoted(part)})")
-    part.chmod(0o700)  # what is in the data folder no other user can read
     part.rename(folder)
 
 
@@ -46,13 +45,21 @@ def read(data: Path, database: str, folder: Path) -> None:
 
 
 def _run(data: Path, folder: Path, sql: str) -> None:
-    with hold(data / "lock"):
-        engine = Engine(data, backups=folder)
-        try:
-            with engine.query(Scope("backup", settings={"max_execution_time": "0"})) as query:
-                query.run(sql)
-        finally:
-            engine.close()
+    before = os.umask(0o077)  # no other user reads what is written
+    try:
+        with hold(data / "lock"):
+            _ask(data, folder, sql)
+    finally:
+        os.umask(before)
+
+
+def _ask(data: Path, folder: Path, sql: str) -> None:
+    engine = Engine(data, backups=folder)
+    try:
+        with engine.query(Scope("backup", settings={"max_execution_time": "0"})) as query:
+            query.run(sql)
+    finally:
+        engine.close()
 
 
 def _quoted(path: Path) -> str:

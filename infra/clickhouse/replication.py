@@ -9,6 +9,9 @@ Rows are there for the agents once a majority of the replicas has them (`INSERT_
 the watermark passes them. What a retry writes twice is left out by its token, as in one server:
 replicas remember more of them than `non_replicated_deduplication_window` asks for. A mutation with
 mutations_sync = 2, as `soltape rebuild` deletes rows, waits for all replicas.
+
+Reads take what their replica has, which may be less than the majority has. The agents read back
+what they put away: give them one server, and another only when its replication queue is empty.
 """
 
 from __future__ import annotations

@@ -222,10 +222,24 @@ async def _settled_partitions(settings: Settings, counts: dict[str, int]) -> int
         lanes = [lane.with_partitions(count) for lane in topics.SETTLED]
         if any(counts.get(lane.name) != count for lane in lanes):
             continue
-        ends = [end for lane in lanes for end in (await end_offsets(settings, lane)).values()]
-        if all(ends):
+        if all([await _has_begun(settings, lane) for lane in lanes]):
             return count
     return None
+
+
+async def _has_begun(settings: Settings, lane: Topic) -> bool:
+    """Return whether every partition has a record, or had some.
+
+    An end offset does not say so: a transaction that came to nothing leaves its marker.
+    """
+    ends = await end_offsets(settings, lane)
+    if not all(ends.values()):
+        return False
+    places = [TopicPartition(lane.name, number) for number in ends]
+    async with reader(settings) as consumer:
+        begins = await consumer.beginning_offsets(places)
+    last = await last_records(settings, lane)
+    return all(place.partition in last or begins[place] for place in places)
 
 
 async def _require_settled(settings: Settings, counts: dict[str, int]) -> None:

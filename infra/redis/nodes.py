@@ -161,6 +161,7 @@ class Nodes(Generic[N]):
         try:
             await self._fill(node, steps)
         except (ConnectionError, TimeoutError, OSError):
+            self._put_last(node)
             self.forget()  # another may have taken over
             raise
         again: list[_Step] = []
@@ -176,10 +177,27 @@ class Nodes(Generic[N]):
         first = redirected[again[0].slot]
         if first.kind == "ASK":
             return await self._ask_other(first, again)
-        if not first.kind:
+        if first.kind:
+            self._move(redirected)
+        else:
             await asyncio.sleep(PAUSE_S)
-        self.forget()
+            self.forget()
         return again
+
+    def _move(self, redirected: dict[int | None, _Redirection]) -> None:
+        """Note where slots are now, as the nodes that had them say."""
+        if self._slots is None:
+            return
+        for slot, found in redirected.items():
+            if slot is not None and found.kind == "MOVED":
+                host, port = found.address
+                self._slots[slot] = (host or self._entry[0], port)
+
+    def _put_last(self, node: N) -> None:
+        """Ask a node that did not answer last, when somebody must say who has which slot."""
+        for address, each in list(self._nodes.items()):
+            if each is node:
+                self._nodes[address] = self._nodes.pop(address)
 
     async def _ask_other(self, to: _Redirection, steps: list[_Step]) -> list[_Step]:
         """Send the first steps, as far as their keys have moved, to the node that takes a slot.

@@ -35,7 +35,13 @@ async def require(ask: Ask, *, claim: bool = False) -> None:
     if claim:
         await ask([("SET", _KEY, SETTLED_BY_MINT.partitions, "NX")])
     [found] = await ask([("GET", _KEY)])
-    if found is not None and (why := why_wrong(int(found), "the Redis of the books")):
+    if found is None:
+        return
+    if not found.isdigit():
+        raise PartitionsWrong(
+            f"the Redis of the books is {found.decode()}: run `soltape partitions raise` to its end"
+        )
+    if why := why_wrong(int(found), "the Redis of the books"):
         raise PartitionsWrong(why)
 
 

@@ -74,8 +74,8 @@ def raise_(count: str, dry_run: bool) -> None:
       4. set SETTLED_PARTITIONS=16 for every role, and start them
 
     The books of each partition are split in ClickHouse; then the lanes of the new count begin with
-    the last slots of the old ones, and Redis is filled anew. Redis needs no more memory than it
-    has in use, ClickHouse the space of another checkpoint (table book_checkpoints).
+    the last slots of the old ones, and Redis is filled anew. Redis needs 8 MiB more for each
+    new partition, ClickHouse the space of another checkpoint (table book_checkpoints).
 
     It may be interrupted at any moment. Until it says that there are COUNT partitions the roles can
     be started as they were, and nothing has happened; from then on it has to be run to its end.

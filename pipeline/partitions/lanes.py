@@ -100,15 +100,42 @@ async def _lacking(settings: Settings, old: Topic, new: Topic) -> dict[int, list
         for part, record in (await topics.last_records(settings, new)).items()
     }
     found: dict[int, list[SlotBatch]] = {part: [] for part in range(new.partitions)}
-    # Transactions' markers take offsets as well.
-    newest = await topics.newest_records(settings, old, 2 * UNFINAL_SLOTS)
-    for partition, records in newest.items():
-        for record in records[-UNFINAL_SLOTS:]:
-            batch = _batch(old, record.value)
+    # Of an earlier attempt there may be some: then all that follow them.
+    for partition, batches in (
+        await _newest(settings, old, min(written.values(), default=None))
+    ).items():
+        for batch in batches:
             for part in parts(old, partition, new):
                 if batch.slot > written.get(part, 0):
                     found[part].append(part_of(batch, new, part))
     return found
+
+
+async def _newest(settings: Settings, lane: Topic, after: int | None) -> dict[int, list[SlotBatch]]:
+    """Return the last slots of each partition, ascending, and as many more as are after a slot."""
+    most = 2 * UNFINAL_SLOTS  # offsets: transactions' markers take some
+    while True:
+        found = {
+            partition: [_batch(lane, record.value) for record in records]
+            for partition, records in (await topics.newest_records(settings, lane, most)).items()
+        }
+        oldest = max((batches[0].slot for batches in found.values() if batches), default=0)
+        whole = await _all_offsets(settings, lane) <= most
+        if after is None or oldest <= after or whole:
+            break
+        most *= 4
+    return {
+        partition: [
+            batch
+            for at, batch in enumerate(batches)
+            if at >= len(batches) - UNFINAL_SLOTS or (after is not None and batch.slot > after)
+        ]
+        for partition, batches in found.items()
+    }
+
+
+async def _all_offsets(settings: Settings, lane: Topic) -> int:
+    return max((await topics.end_offsets(settings, lane)).values())
 
 
 def part_of(batch: SlotBatch, new: Topic, part: int) -> SlotBatch:

@@ -35,7 +35,8 @@ from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, read_watermark
 from pipeline.status import GROUPS
 from schemas import redis_keys
-from schemas.redis_keys import SETTLED_PARTITIONS
+from schemas.away import BITS
+from schemas.redis_keys import AWAY, MARKETS_AWAY, SETTLED_PARTITIONS
 from schemas.rows import BOOK_CHECKPOINTS, COLD_POSITIONS, Row
 from schemas.topics import Topic, count_of_place, use_settled_partitions
 
@@ -86,6 +87,7 @@ async def plan(stores: Stores, count: int) -> Plan:
     if silent_s < stores.settings.ingest_takeover_s:
         raise CannotRaise(f"ingest wrote {silent_s:.1f} s ago: stop it, its standby first")
     use_settled_partitions(found)
+    await _require_room(stores.redis, count - found)
     slot = await lanes.last_slot(stores.settings, found)
     await _read_marks(stores.redis, found, slot)
     return Plan(found, slot)
@@ -95,7 +97,7 @@ async def _is_done(stores: Stores, count: int) -> bool:
     """Return whether all of the stores have the books of a count."""
     in_redis = await stores.redis.get(SETTLED_PARTITIONS.make())
     begun = await asyncio.to_thread(restore.begun_partitions, stores.client)
-    return in_redis is not None and int(in_redis) == count == begun
+    return in_redis == str(count).encode() and begun == count
 
 
 async def prepare(stores: Stores, old_count: int, count: int, slot: int, told: Told) -> None:
@@ -128,7 +130,8 @@ async def _split_books(stores: Stores, old_count: int, count: int, slot: int, to
 async def complete(stores: Stores, count: int, told: Told) -> None:
     """Do what comes after the raise; may be called again at any time."""
     use_settled_partitions(count)
-    await stores.redis.set(SETTLED_PARTITIONS.make(), count)
+    # No number: roles of neither count start, or go on, before all is in its place.
+    await stores.redis.set(SETTLED_PARTITIONS.make(), f"being raised to {count} partitions")
     told("moving the positions that rest in ClickHouse")
     await asyncio.to_thread(_move_cold, stores.client, count)
     told("removing the former partitions from Redis")
@@ -147,6 +150,7 @@ async def complete(stores: Stores, count: int, told: Told) -> None:
         for partition in range(count)
     ]
     await stores.sink.insert(BOOK_CHECKPOINTS.name, begun, uuid.uuid4().hex)
+    await stores.redis.set(SETTLED_PARTITIONS.make(), count)
 
 
 # Before the raise.
@@ -175,6 +179,18 @@ def _members(settings: Settings, groups: list[str]) -> list[str]:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise
     return running
+
+
+async def _require_room(redis: Redis, more: int) -> None:
+    """Raise CannotRaise where Redis has no room for what each new partition has of its own."""
+    info = await redis.info("memory")
+    used, most = info["used_memory"], info["maxmemory"]
+    needed = more * len((AWAY, MARKETS_AWAY)) * BITS // 8
+    if most and used + needed > most:
+        raise CannotRaise(
+            f"Redis uses {used >> 20:,} of {most >> 20:,} MiB, and {more} more partitions take "
+            f"{needed >> 20:,} MiB for their bitmaps: raise its maxmemory first"
+        )
 
 
 async def _read_marks(redis: Redis, count: int, slot: int) -> dict[str, list[Any]]:
@@ -279,13 +295,13 @@ def _moves_to(name: bytes) -> str | None:
 
 
 async def _fill(stores: Stores, books: Books) -> None:
-    if await read_watermark(stores.redis, books.watermark) is not None:
-        return
     mark = await asyncio.to_thread(restore.checkpoint_of, stores.client, books)
     if mark is None:
         raise CannotRaise(
-            f"ClickHouse has no checkpoint of {books.group} {books.place}: it has lost what was "
-            "written before the raise. Restore it from a backup, and run this again"
+            f"ClickHouse has no checkpoint of {books.group} {books.place}: it lacks what the raise "
+            "wrote, as one from an older backup does. Restore a backup from after the raise"
         )
+    if await read_watermark(stores.redis, books.watermark) is not None:
+        return
     await restore.restore(stores.redis, stores.client, books, lambda _: None)
     await restore.finish(stores.redis, books, mark, time.time_ns() // 1_000_000)

@@ -15,13 +15,16 @@ from typing import Any, Final, NamedTuple
 import hiredis
 from redis.asyncio import Redis
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -79,6 +82,8 @@ def transient(error: RedisError) -> bool:
     if isinstance(error, RedisConnectionError | RedisTimeoutError):
         return True
     if isinstance(error, OutOfMemoryError | BusyLoadingError | ReadOnlyError):
+        return True
+    if isinstance(error, AskError | ClusterDownError | TryAgainError):  # MOVED, MASTERDOWN too
         return True
     return str(error).startswith(_TRANSIENT)
 

@@ -167,6 +167,7 @@ class MarketBooks:
         listed = self._markets.pop(mint, None) or self._resting.pop(mint, None)
         for place in (self._resting, self._changed, self._in_flight):
             place.pop(mint, None)
+        self._cold.leave_out(mint)
         self._this_second.discard(mint)
         self._this_minute.discard(mint)
         if mint in self._trending.scores:

@@ -146,6 +146,10 @@ class ColdMarkets:
         """Return what was put away and may not be in the stores yet."""
         return self._frozen.get(mint) or self._frozen_writing.get(mint)
 
+    def leave_out(self, mint: str) -> None:
+        """Put a mint away at no turn: it is in quarantine."""
+        self._idle.pop(mint, None)
+
     # Going away.
 
     @property

@@ -138,7 +138,12 @@ class Checkpoints:
         known = int(await _answer(self._redis.hget(work.key, "checkpoint")) or 0)
         async with self._flushing:
             mark = work.written
-            if mark is None or mark.slot < stored or work.quarantine:
+            if work.quarantine:
+                # The names would only grow; without them the next checkpoint has all.
+                await self._redis.unlink(taken_key, work.changed_key)
+                work.changes = 0
+                return None
+            if mark is None or mark.slot < stored:
                 return None
             if await read_watermark(self._redis, work.key) != mark:
                 return None

@@ -183,6 +183,29 @@ async def test_unknown_gaps_are_null_counts_until_clickhouse_answers(
     await reading(reader)
 
 
+async def test_a_minute_without_clickhouse_makes_counts_unknown_and_quarantine_is_read_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gaps_module, "FRESH_FOR_S", -1.0)
+    stores = Stores(row("missing", 4))
+    reader = reader_of(stores)
+    assert (await reader.read()).of_wallet(WALLET) == counts(4, 0, 0)
+    stores.is_away = True
+    key = QUARANTINE.make(tag=tag_of_wallets(SETTLED_BY_WALLET.partition(WALLET)), group="pnl")
+    stores.quarantines[key] = [WALLET.encode()]
+    await reader.read()
+    await reading(reader)
+    found = await reader.read()
+    assert found.of_wallet(WALLET) == counts(4, 0, 0, 1)
+    assert found.leaves_out_wallet(WALLET)
+    monkeypatch.setattr(gaps_module, "UNKNOWN_AFTER_S", -1.0)
+    await reading(reader)
+    found = await reader.read()
+    assert found.of_wallet(WALLET) == UNKNOWN
+    assert found.leaves_out_wallet(WALLET)
+    await reading(reader)
+
+
 async def test_a_clickhouse_that_hangs_delays_one_round_of_requests() -> None:
     stores = Stores(row("missing", 4))
     stores.gate.clear()

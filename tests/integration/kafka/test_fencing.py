@@ -265,3 +265,21 @@ async def test_a_killed_broker_knows_epochs_sequences_and_the_transaction(
     assert await wire.commit(new) is OK
     assert (await wire.begin()).producer_epoch == new.producer_epoch + 1
     wire.close()
+
+
+async def test_a_transaction_that_came_to_nothing_begins_no_lane(broker: Any) -> None:
+    wire = await wire_to(broker.settings)
+    try:
+        producer = await wire.begin()
+        lane = Topic(wire.topic, "Swap", "mint", 2, HOUR_MS, "of one test")
+        for partition in range(2):
+            assert await wire.add(producer, partition) is OK
+        assert await wire.commit(producer) is OK
+        assert not await topics._has_begun(broker.settings, lane)
+        producer = await wire.begin()
+        for partition in range(2):
+            assert await wire.add(producer, partition) is OK
+            assert (await wire.produce(producer, 0, partition))[0] is OK
+        assert await topics._has_begun(broker.settings, lane)
+    finally:
+        wire.close()

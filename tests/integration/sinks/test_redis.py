@@ -1,7 +1,14 @@
 """State and watermark in one transaction, on a real Valkey."""
 
 import pytest
-from redis.exceptions import ResponseError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    ResponseError,
+    TryAgainError,
+)
 
 from pipeline.sinks.redis import Moved, Refused, Watermark, commit, read_watermark, transient
 
@@ -68,6 +75,14 @@ async def test_a_full_redis_is_waited_for_and_has_nothing_of_the_transaction(red
     await redis.config_set("maxmemory", "100mb")
     await commit(redis, KEY, FIRST, SECOND, [("SET", "a{m0}", b"x" * 1000)])
     assert await read_watermark(redis, KEY) == SECOND
+
+
+@pytest.mark.parametrize(
+    "refusal", [ClusterDownError, MasterDownError, TryAgainError, AskError, MovedError]
+)
+def test_a_cluster_that_changes_is_waited_for(refusal):
+    text = "9000 127.0.0.1:7001" if issubclass(refusal, AskError) else "the first word is cut off"
+    assert transient(refusal(text))
 
 
 async def test_a_connection_is_of_use_afterwards(redis):

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from schemas.redis_keys import ACCOUNTS, MARKET, QUARANTINE, TRENDING
+from schemas.times import DAY_MS
 
 TAG = "{m0}"
 RECORD = QUARANTINE.make(tag=TAG, group="market")
@@ -86,3 +87,30 @@ async def test_one_bad_value_holds_up_its_mint_alone(lab: Any, redis: Redis, wha
     # It stays left out when the books are opened again.
     books = await lab.opened(redis, rows)
     assert mint in books.quarantine
+
+
+async def test_a_mint_that_moves_when_it_is_to_be_put_away(lab: Any, redis: Redis) -> None:
+    tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
+    rows: dict[str, list[Any]] = {}
+    books = await lab.opened(redis, rows)
+    for batch in tape.slots[:115]:
+        await books.load([batch])
+        books.apply(batch)
+        await lab.write(redis, books, rows)
+    turn = tape.slots[115]
+    assert turn.block_time_ms - tape.slots[114].block_time_ms > 2 * DAY_MS
+    books = await lab.opened(redis, rows)
+    event = next(
+        event
+        for batch in tape.slots[:115]
+        for event in batch.events
+        if event.HasField("swap") and event.swap.mint not in books._markets
+    )
+    mint = event.swap.mint
+    turn.events.add().CopyFrom(event)
+    await spoil(redis, "head", mint)
+    await books.load([turn])
+    books.apply(turn)
+    await lab.write(redis, books, rows)
+    assert (await redis.hgetall(RECORD)).keys() == {mint.encode()}
+    assert mint not in {each for each, *_ in rows["cold_markets"]}

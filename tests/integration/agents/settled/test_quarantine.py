@@ -196,9 +196,13 @@ async def test_one_bad_value_holds_up_its_wallet_alone_until_rebuild_mends_it(la
     assert state != wanted
 
     # Another process leaves it out as well, and no checkpoint takes the place of the good one.
+    # The names of what changed, which only a checkpoint would need, do not pile up meanwhile.
     await lane.open()
     await lane.play([*log, Market(32).one()])
+    assert await lane.redis.exists(lane.place.changed)
     assert await lane.checkpoints.take(lane.work) is None
+    assert not await lane.redis.exists(lane.place.changed)
+    assert lane.work.changes == 0
 
     mend = Rebuild(lane.settings, lane.redis, lane.client, lane.place, lane.work.tp)
     with pytest.raises(CannotRebuild, match="stop the agents of pnl first"):
