@@ -72,6 +72,14 @@ def free_port(host: str = "127.0.0.1") -> int:
 _RESERVED: Final[dict[int, int]] = {}  # port -> descriptor of its lock
 
 
+def reserve_free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that is free now, and keep it: the system may give a free one out again."""
+    while True:
+        port = free_port(host)
+        if port not in _RESERVED and reserve_port(port):
+            return port
+
+
 def reserve_port(port: int) -> bool:
     """Keep a port from others of us until this process ends; False where one of them has it.
 

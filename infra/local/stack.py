@@ -28,8 +28,8 @@ from infra.local.process import (
     NotReady,
     PortInUse,
     Process,
-    free_port,
     require_free_port,
+    reserve_free_port,
     reserve_port,
 )
 from infra.local.running import DEMO_KEY
@@ -384,7 +384,7 @@ def _listen(stack: Stack, part: str, setting: str, default: int | None = None) -
         if not reserve_port(default):
             raise PortInUse(HOST, default, name)
     except PortInUse:
-        port = free_port(HOST)
+        port = reserve_free_port(HOST)
         stack.notes.append(f"port {default} is in use: {part} takes {port} ({name} sets it)")
         return port
     return default

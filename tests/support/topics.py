@@ -18,6 +18,8 @@ async def values_of(kafka: str, topic: Topic) -> dict[int, list[bytes]]:
     ends = await end_offsets(settings, topic)
     found: dict[int, list[bytes]] = {number: [] for number in ends}
     waiting = {TopicPartition(topic.name, number) for number, end in ends.items() if end > 0}
+    if not waiting:
+        return found
     async with reader(settings) as consumer:
         consumer.assign(waiting)
         await consumer.seek_to_beginning(*waiting)

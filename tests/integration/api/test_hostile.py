@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +27,14 @@ import pytest
 from hiredis import Reader
 
 from infra.redis.client import connect as connect_redis
+from infra.settings import Settings
 from pipeline.chaos import stores
 from tests.support.api.hostile_texts import BROKEN_BODY, MARK
 from tests.support.api.hostility import Hostility, Operation
 from tests.support.api.oracle import Known, known
 from tests.support.api.simulation import Simulation
 from tests.support.api.wire import Answer, Ear, Wire
+from tests.support.systems import running_valkey
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -93,8 +95,30 @@ class Overheard:
 
 
 @pytest.fixture
-async def overheard(simulation: Simulation, serve_simulation: Any) -> AsyncIterator[Overheard]:
-    redis_port = urlsplit(simulation.settings.redis_url).port
+def one_valkey(tmp_path: Path) -> Iterator[int]:
+    with running_valkey(tmp_path / "redis") as port:
+        yield port
+
+
+@pytest.fixture
+async def one_redis(simulation: Simulation, one_valkey: int) -> Settings:
+    """What leads to the stores, with a Redis of one server: its words can be heard."""
+    redis_url = f"redis://127.0.0.1:{one_valkey}/0"
+    settings = simulation.settings.model_copy(update={"redis_url": redis_url})
+    source, copy = connect_redis(simulation.settings), connect_redis(settings)
+    async for name in source.scan_iter(count=1_000):
+        if (value := await source.dump(name)) is not None:
+            await copy.restore(name, max(await source.pttl(name), 0), value)
+    await source.aclose()
+    await copy.aclose()
+    return settings
+
+
+@pytest.fixture
+async def overheard(
+    simulation: Simulation, one_redis: Settings, serve_simulation: Any
+) -> AsyncIterator[Overheard]:
+    redis_port = urlsplit(one_redis.redis_url).port
     clickhouse_port = urlsplit(simulation.settings.clickhouse_url).port
     assert redis_port
     assert clickhouse_port
@@ -135,7 +159,7 @@ def operations_of(document: dict) -> list[Operation]:
     return found
 
 
-async def test_ten_thousand_hostile_requests(overheard, simulation, truth):
+async def test_ten_thousand_hostile_requests(overheard, one_redis, truth):
     random = Random(SEED)
     values = {"wallet": truth.wallets, "mint": truth.mints}
     hostility = Hostility(
@@ -144,7 +168,7 @@ async def test_ten_thousand_hostile_requests(overheard, simulation, truth):
         lambda name: random.choice(values.get(name, ["positions"])),
         overheard.api.key,
     )
-    before = await state_of_stores(simulation)
+    before = await state_of_stores(one_redis)
     for ear in (overheard.redis, overheard.clickhouse):
         ear.forget()
     memory = psutil.Process(overheard.api.process.pid)
@@ -173,7 +197,7 @@ async def test_ten_thousand_hostile_requests(overheard, simulation, truth):
     async with httpx.AsyncClient(base_url=overheard.api.url, timeout=60) as client:
         sane = await client.get("/api/health")
     assert sane.json().keys() == {"status", "timestamp", "chain"}
-    after = await state_of_stores(simulation)
+    after = await state_of_stores(one_redis)
     assert [
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     ] == []
@@ -214,14 +238,14 @@ def problem_of(request: bytes, answer: Answer) -> str:
     return ""
 
 
-async def state_of_stores(simulation: Simulation) -> dict[str, bytes]:
+async def state_of_stores(settings: Settings) -> dict[str, bytes]:
     """Return all that the stores hold, but for keys: other tests make and use theirs."""
-    redis = connect_redis(simulation.settings)
+    redis = connect_redis(settings)
     try:
         found = await stores.contents(redis)
     finally:
         await redis.aclose()
-    tables = await asyncio.to_thread(stores.read_tables, simulation.settings)
+    tables = await asyncio.to_thread(stores.read_tables, settings)
     # A merge in the background changes the order of rows, and nothing else.
     found |= {name: repr(sorted(map(repr, rows))).encode() for name, rows in tables.items()}
     return {name: value for name, value in found.items() if not OF_KEYS.match(name)}

@@ -205,13 +205,13 @@ def test_a_fault_of_ours_tells_its_id_and_only_the_log_tells_the_rest(client, ap
     mint = encode(b"broken".rjust(32, b"\1"))
     key = MARKET.make(tag=mint_tag(mint), mint=mint)
     with sync_redis.Redis.from_url(stores.redis_url) as redis:
-        redis.hset(key, "head", b"no head of a market")
+        redis.hset(key, "token", b"no JSON of a token")
         answer = client.get(f"/api/tokens/{mint}/price")
         redis.delete(key)
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (500, "internal"), answer.text
     assert "Traceback" not in answer.text
-    assert "head" not in answer.text
+    assert "JSON" not in answer.text
     [line] = [
         json.loads(line)
         for line in api.logged().splitlines()
