@@ -6,6 +6,11 @@ keeps one holder from taking the process from all others.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
 
 class InFlight:
     """Requests in flight by holder, at most `most` of each."""
@@ -29,3 +34,36 @@ class InFlight:
             self._running[holder] = running
         else:
             del self._running[holder]
+
+
+@dataclass(slots=True)
+class _Turn:
+    semaphore: asyncio.Semaphore
+    waiting: int = field(default=0)  # or having their turn
+
+
+class Turns:
+    """Turns of requests that may take long: of each holder `most` at once, others wait in order.
+
+    Between two steps of one request the process answers others; of many such requests at once it
+    would take a step each first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._turns: dict[str, _Turn] = {}
+
+    @asynccontextmanager
+    async def take(self, holder: str) -> AsyncIterator[None]:
+        """Wait for a turn of a holder, and have it while the context lasts."""
+        turn = self._turns.get(holder)
+        if turn is None:
+            turn = self._turns[holder] = _Turn(asyncio.Semaphore(self._most))
+        turn.waiting += 1
+        try:
+            async with turn.semaphore:
+                yield
+        finally:
+            turn.waiting -= 1
+            if not turn.waiting:
+                del self._turns[holder]

@@ -1,8 +1,8 @@
 """A process that attacks: `python -m ...attacker NAME PORT SECONDS KEY_FILE`.
 
 It runs on the last core alone, prints one JSON line when all its connections were opened once, and
-another at its end. A connection that is closed is opened again; an address is taken from
-127.0.0.2, which no other client of the bench has.
+another at its end. A connection that is closed is opened again. Each attack has an address of its
+own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import orjson
 
 from stream_gateway.bench.attacks.kinds import ATTACKS, NOTHING, Attack
 
-SOURCE: Final = "127.0.0.2"
+_FIRST_SOURCE: Final = 32  # 127.0.0.32: what one attack did to its address is not the next one's
 _AGAIN_S: Final = 0.05  # before a refused connection is opened again
 
 
@@ -30,6 +30,7 @@ class Attacker:
         self._attack = attack
         self._port = port
         self._requests = attack.requests(key)
+        self._source = f"127.0.0.{_FIRST_SOURCE + ATTACKS.index(attack)}"
         self.opened = 0
         self.all_opened = asyncio.Event()
         self.sent = 0
@@ -46,7 +47,7 @@ class Attacker:
 
     async def _once(self) -> None:
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self._port, local_addr=(SOURCE, 0)
+            "127.0.0.1", self._port, local_addr=(self._source, 0)
         )
         self.opened += 1
         if self.opened >= self._attack.connections:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from api.access import failures, register
 from api.access.charge import NOT_GIVEN_BACK, Charges
-from api.access.gate import Gate
+from api.access.gate import BATCHES_AT_ONCE, Gate
 from api.access.keys import new, parse
 from api.app import create_app
 from api.http.errors import BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
@@ -83,7 +83,7 @@ def around(charges, most_in_flight=64):
             Route("/api/fails", fails),
             Route("/api/missing", is_missing),
             Route("/api/hangs", hangs),
-            Route("/api/waits", waits),
+            Route("/api/waits", waits, methods=["GET", "POST"]),
         ],
         exception_handlers={Problem: on_problem},
     )
@@ -414,6 +414,28 @@ def refused_alone(answer):
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "concurrency_exceeded"
     return answer.json()["detail"]
+
+
+async def test_a_key_has_so_many_batches_at_once_and_others_wait_for_their_turn(client, make):
+    key, other = await make.text("enterprise"), await make.text("enterprise")
+    WAITING.clear()
+    sent = [
+        asyncio.create_task(client.post("/api/waits", headers={"x-api-key": key}))
+        for _ in range(BATCHES_AT_ONCE + 2)
+    ]
+    await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE)
+    assert (await client.get("/api/who", headers={"x-api-key": key})).status_code == 200
+    assert (await client.post("/api/who", headers={"x-api-key": other})).status_code == 200
+    assert len(WAITING) == BATCHES_AT_ONCE
+    WAITING[0].set()
+    await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE + 1)
+    sent[1].cancel()  # who leaves makes room as well
+    await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE + 2)
+    for event in WAITING:
+        event.set()
+    answers = [await task for task in sent if task is not sent[1]]
+    WAITING.clear()
+    assert [answer.status_code for answer in answers] == [200] * (BATCHES_AT_ONCE + 1)
 
 
 async def test_whatever_ends_a_request_makes_room_for_the_next(charges, redis, make):
