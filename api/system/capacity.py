@@ -72,11 +72,11 @@ class Judge:
         }
         return {**room, "status": _status(self._of_clickhouse(room))}
 
-    def broker(self, told: bytes | None) -> BrokerRoom | None:
+    def broker(self, packed: bytes | None) -> BrokerRoom | None:
         """Return the figures of what the agent `live` left in Redis (BROKER_DISK)."""
-        if told is None:
+        if packed is None:
             return None
-        facts = orjson.loads(told)
+        facts = orjson.loads(packed)
         free, total = facts["disk_free_bytes"], facts["disk_total_bytes"]
         room: BrokerRoom = {
             "status": "ok",

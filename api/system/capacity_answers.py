@@ -93,5 +93,5 @@ class Capacity(TypedDict):
     clickhouse: Annotated[ClickHouseRoom | None, Field(description="null: no answer")]
     broker: Annotated[
         BrokerRoom | None,
-        Field(description="as the agent `live` was told within a minute; null: it was not"),
+        Field(description="as the brokers answered within the last minute; null: they did not"),
     ]

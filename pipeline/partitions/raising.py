@@ -1,7 +1,7 @@
 """Raises the partitions of the settled lanes, from a count to a multiple of it.
 
 Up to the last record of the new lanes everything is written beside the old world, which stays
-whole: whoever starts its roles again goes on as before. That record is the raise (the lanes of the
+whole: its roles can be started again as before. That record is the raise (the lanes of the
 new count are the tape's from then on); what comes after it is carried out by the same command,
 however often it is interrupted, and no role starts before it is done.
 """
@@ -60,7 +60,7 @@ class Stores(NamedTuple):
     sink: ClickHouseSink
 
 
-Told = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class Plan(NamedTuple):
@@ -100,18 +100,22 @@ async def _is_done(stores: Stores, count: int) -> bool:
     return in_redis == str(count).encode() and begun == count
 
 
-async def prepare(stores: Stores, old_count: int, count: int, slot: int, told: Told) -> None:
+async def prepare(
+    stores: Stores, old_count: int, count: int, slot: int, progress: Progress
+) -> None:
     """Do all up to the raise itself, with that. Raises as `plan` does, and CannotSplit."""
-    told("fencing ingest")
+    progress("fencing ingest")
     async with lanes.fenced(stores.settings) as producer:
-        await _split_books(stores, old_count, count, slot, told)
-        told(f"writing the new lanes: with their last record there are {count} partitions")
+        await _split_books(stores, old_count, count, slot, progress)
+        progress(f"writing the new lanes: with their last record there are {count} partitions")
         await lanes.begin(stores.settings, producer, old_count, count, slot)
 
 
-async def _split_books(stores: Stores, old_count: int, count: int, slot: int, told: Told) -> None:
+async def _split_books(
+    stores: Stores, old_count: int, count: int, slot: int, progress: Progress
+) -> None:
     marks = await _read_marks(stores.redis, old_count, slot)
-    told("removing what an earlier attempt left in ClickHouse")
+    progress("removing what an earlier attempt left in ClickHouse")
     await asyncio.to_thread(
         _delete,
         stores.client,
@@ -119,7 +123,7 @@ async def _split_books(stores: Stores, old_count: int, count: int, slot: int, to
         f"partition >= {count} AND partition < {2 * count}",
     )
     for group, lane in GROUPS.items():
-        told(f"writing the books of {group} to ClickHouse")
+        progress(f"writing the books of {group} to ClickHouse")
         for partition in range(old_count):
             old, new = lane.with_partitions(old_count), lane.with_partitions(count)
             await _refile(stores, group, old, new, partition, slot)
@@ -127,20 +131,20 @@ async def _split_books(stores: Stores, old_count: int, count: int, slot: int, to
         raise CannotRaise("an agent has written meanwhile: stop all agents, and run this again")
 
 
-async def complete(stores: Stores, count: int, told: Told) -> None:
+async def complete(stores: Stores, count: int, progress: Progress) -> None:
     """Do what comes after the raise; may be called again at any time."""
     use_settled_partitions(count)
     # No number: roles of neither count start, or go on, before all is in its place.
     await stores.redis.set(SETTLED_PARTITIONS.make(), f"being raised to {count} partitions")
-    told("moving the positions that rest in ClickHouse")
+    progress("moving the positions that rest in ClickHouse")
     await asyncio.to_thread(_move_cold, stores.client, count)
-    told("removing the former partitions from Redis")
+    progress("removing the former partitions from Redis")
     await _clear(stores.redis, count)
     for group, lane in GROUPS.items():
-        told(f"filling Redis with the books of {group}")
+        progress(f"filling Redis with the books of {group}")
         for partition in range(count):
             await _fill(stores, Books.of(group, lane, partition))
-    told("removing the former partitions from ClickHouse")
+    progress("removing the former partitions from ClickHouse")
     await asyncio.to_thread(
         _delete, stores.client, BOOK_CHECKPOINTS.name, f"partition < {count} AND kind != 'begun'"
     )

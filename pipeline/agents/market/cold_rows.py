@@ -54,7 +54,7 @@ class ColdTables:
 
     async def metadata(self, mints: Sequence[str]) -> dict[str, Known]:
         """Return what RPC said of mints."""
-        return {mint: Known(*told) for mint, *told in await self._query(_METADATA, mints=mints)}
+        return {mint: Known(*fields) for mint, *fields in await self._query(_METADATA, mints=mints)}
 
     async def _query(self, sql: str, **parameters: Any) -> Sequence[Sequence[Any]]:
         client = await self._sink.client()

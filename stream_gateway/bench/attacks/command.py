@@ -138,8 +138,8 @@ def _hear(stream: IO[bytes], log: Path) -> dict[str, Any]:
     line = stream.readline()
     if not line:
         raise BenchFailed(f"the attacker ended: {log.read_text(errors='replace')[-600:]}")
-    told: dict[str, Any] = orjson.loads(line)
-    return told
+    found: dict[str, Any] = orjson.loads(line)
+    return found
 
 
 def _words(figures: dict[str, Any]) -> str:
