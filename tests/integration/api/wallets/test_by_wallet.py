@@ -30,7 +30,7 @@ async def test_through_the_projection(make_books, settings, name, projection, pa
         for table, columns in (("positions", "wallet, mint, slot"), ("cold_positions", "*")):
             values = "hex(rand(1)), hex(rand(2)), number"
             if columns == "*":
-                values = "hex(rand(1)), 1, hex(rand(2)), '', number"
+                values = "hex(rand(1)), 1, hex(rand(2)), '', number, number"
             await client.command(
                 f"INSERT INTO {table} ({columns}) SELECT {values} FROM numbers(200000)"
             )
