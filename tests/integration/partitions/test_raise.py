@@ -226,7 +226,8 @@ def put_away(settings: Settings, wallets: list[str]) -> None:
         for number, wallet in enumerate(wallets)
     ]
     with closing(connect_clickhouse(settings)) as client:
-        client.insert(COLD_POSITIONS.name, rows, column_names=[*COLD_POSITIONS.columns])
+        with_slot = [(*row, row[-1]) for row in rows]  # put_away_slot
+        client.insert(COLD_POSITIONS.name, with_slot, column_names=[*COLD_POSITIONS.columns])
 
 
 def at_rest(settings: Settings) -> set[tuple[Any, ...]]:
