@@ -2,7 +2,7 @@
 
 Answers go to Redis (`METADATA`) and ClickHouse (`token_metadata`), not into the deterministic
 state: replaying the tape gives the same bytes with and without RPC. Who reads puts what the
-chain's events told first. A mint is asked for once, and again when it moves after some months; one
+chain's events say first. A mint is asked for once, and again when it moves after some months; one
 that has no account after a day. Redis has an answer for as long as the mint's market, which takes
 it along when it is put away and brings it back (`cold`).
 """

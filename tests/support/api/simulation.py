@@ -67,8 +67,8 @@ class Shared:
                 if not self._note.exists():
                     self._runner = asyncio.Runner()
                     cluster = self._stack.enter_context(running_cluster(self._folder / "valkeys"))
-                    self._fleet, told = self._runner.run(run(self._folder / "data", cluster))
-                    self._note.write_text(json.dumps(told))
+                    self._fleet, note = self._runner.run(run(self._folder / "data", cluster))
+                    self._note.write_text(json.dumps(note))
                 found = told_by(json.loads(self._note.read_text()))
                 fcntl.flock(users, fcntl.LOCK_SH)
             yield found
