@@ -192,7 +192,7 @@ CHAIN: Final = Key(
     "`schemas.solana.networks`; no key while it is unknown",
 )
 BROKER_DISK: Final = Key(
-    "live:broker_disk",
+    "{{live}}:broker_disk",
     "string",
     "live",
     60,

@@ -29,7 +29,11 @@ def produce(settings, topic: Topic) -> None:
 async def test_a_broker_says_what_a_topic_takes_and_what_is_free(broker):
     topic = Topic(f"test-{uuid4().hex[:12]}", "Swap", "mint", 3, HOUR_MS, "of one test")
     await topics.create(broker.settings, [topic])
-    assert (await broker_disk(broker.settings)).topic_bytes[topic.name] == 0
+    # A broker makes the folders of a topic after it has confirmed the topic.
+    async with asyncio.timeout(240):
+        while topic.name not in (found := await broker_disk(broker.settings)).topic_bytes:
+            await asyncio.sleep(0.05)
+    assert found.topic_bytes[topic.name] == 0
     await asyncio.to_thread(produce, broker.settings, topic)
     found = await broker_disk(broker.settings)
     sent = MESSAGES * MESSAGE_BYTES
