@@ -17,8 +17,8 @@ from schemas.codec import message_to_json
 from schemas.events import Commitment
 from schemas.money import WSOL
 from schemas.proto import tape_pb2
-from schemas.redis_keys import PRICE, mint_tag
-from schemas.topics import PRICES, SWAPS
+from schemas.redis_keys import LIVE_FENCE, PRICE, mint_tag
+from schemas.topics import LIVE, PRICES, SWAPS
 from tests.support.systems import saved
 from tests.support.waiting import eventually_async
 
@@ -107,6 +107,19 @@ async def ends_with_all_published(lane, live):
     await lane.read_on()
 
 
+async def every_partition_is_fenced(store):
+    """Wait until the founder of the epoch has written for each partition.
+
+    Their topic has what earlier tests sent, too. A successor that finds no fence for a partition
+    cannot know that nothing of it is missing in the epoch, and begins another.
+    """
+
+    async def holds():
+        return await store.client.hlen(LIVE_FENCE.make()) == LIVE.partitions
+
+    await until(holds)
+
+
 async def epochs(store):
     return {
         entry.epoch for channel in channels.ALL for entry in await store.entries(channel.stream)
@@ -171,7 +184,8 @@ async def test_frames_are_the_events(lane, live, store):
 @pytest.mark.slow
 async def test_kills_lose_and_repeat_no_frame_and_no_last_price(lane, live, store):
     feeding = asyncio.create_task(lane.feed(4000, per_second=500))
-    for pause_s in (1.3, 0.4):
+    await every_partition_is_fenced(store)
+    for pause_s in (0.3, 0.4):
         await live.until_working()
         await asyncio.sleep(pause_s)
         live.kill()
@@ -192,6 +206,7 @@ async def test_partitions_change_hands_without_a_frame_lost_or_repeated(
 ):
     await live.until_working()
     feeding = asyncio.create_task(lane.feed(9000, per_second=300))
+    await every_partition_is_fenced(store)
     other = make_agent(lane.settings)
     other.redis_url = live.redis_url
     other.start()
