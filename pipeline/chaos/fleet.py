@@ -27,7 +27,7 @@ HOST: Final = "127.0.0.1"
 GROUPS: Final = ("live", "store", "pnl", "market")
 # Those that keep what they know on disk: killing them must lose nothing for good.
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
-READY_S: Final = 90.0
+READY_S: Final = 300.0  # on a busy machine Apache Kafka takes over a minute after a SIGKILL
 CHECKPOINT_S: Final = 5
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 _SLOT_S: Final = 0.4
@@ -142,7 +142,7 @@ def plan(
             address=planned.metrics[name],
             ready=lambda port=port: listens(port),  # type: ignore[misc]
             env={f"METRICS_PORT_{variable}": str(port)},
-            ready_timeout_s=60.0,
+            ready_timeout_s=READY_S,
         )
     shared = {
         "SOLTAPE_DATA": str(folder),

@@ -13,6 +13,7 @@ from infra.kafka import client, topics
 from infra.kafka.log_dirs import _summed, broker_disk
 from schemas.times import HOUR_MS
 from schemas.topics import Topic
+from tests.support.waiting import eventually_async
 
 MESSAGES = 200
 MESSAGE_BYTES = 5_000
@@ -29,11 +30,15 @@ def produce(settings, topic: Topic) -> None:
 async def test_a_broker_says_what_a_topic_takes_and_what_is_free(broker):
     topic = Topic(f"test-{uuid4().hex[:12]}", "Swap", "mint", 3, HOUR_MS, "of one test")
     await topics.create(broker.settings, [topic])
-    # A broker makes the folders of a topic after it has confirmed the topic.
-    async with asyncio.timeout(240):
-        while topic.name not in (found := await broker_disk(broker.settings)).topic_bytes:
-            await asyncio.sleep(0.05)
-    assert found.topic_bytes[topic.name] == 0
+
+    async def size():
+        return (await broker_disk(broker.settings)).topic_bytes.get(topic.name)
+
+    async def has_folders():  # a broker makes them after it has confirmed the topic
+        return await size() is not None
+
+    await eventually_async(has_folders)
+    assert await size() == 0
     await asyncio.to_thread(produce, broker.settings, topic)
     found = await broker_disk(broker.settings)
     sent = MESSAGES * MESSAGE_BYTES
