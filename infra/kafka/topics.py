@@ -118,9 +118,11 @@ async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRe
 async def newest_records(
     settings: Settings, topic: Topic, most: int
 ) -> dict[int, list[ConsumerRecord]]:
-    """Return the records at the last `most` offsets of each partition, ascending.
+    """Return the last `most` records of each partition, or all where there are fewer, ascending.
 
-    Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does not answer.
+    Transactions' markers take offsets, so each partition is read from further back until it has
+    given that many. Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does
+    not answer.
     """
     places = await partitions(settings, topic)
     found: dict[int, list[ConsumerRecord]] = {place.partition: [] for place in places}
@@ -128,17 +130,28 @@ async def newest_records(
         consumer.assign(places)
         starts = await consumer.beginning_offsets(places)
         stops = await consumer.end_offsets(places)
+        begins = {place: max(starts[place], stops[place] - most) for place in places}
         for place in places:
-            consumer.seek(place, max(starts[place], stops[place] - most))
+            consumer.seek(place, begins[place])
+        waiting = {place for place in places if begins[place] < stops[place]}
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
-        while waiting := {
-            place for place in places if await consumer.position(place) < stops[place]
-        }:
+        while waiting:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic.name}: no answer from {_numbers(waiting)}")
             for place, records in (await consumer.getmany(*waiting, timeout_ms=500)).items():
                 found[place.partition] += records
-    return found
+            for place in list(waiting):
+                if await consumer.position(place) < stops[place]:
+                    continue
+                if len(found[place.partition]) >= most or begins[place] == starts[place]:
+                    waiting.discard(place)
+                    consumer.pause(place)
+                else:
+                    back = 2 * (stops[place] - begins[place])
+                    begins[place] = max(starts[place], stops[place] - back)
+                    found[place.partition].clear()
+                    consumer.seek(place, begins[place])
+    return {partition: records[-most:] for partition, records in found.items()}
 
 
 async def first_from(settings: Settings, place: TopicPartition, offset: int) -> int | None:

@@ -90,12 +90,17 @@ async def read_log_tail(settings: Settings) -> LogTail:
 
 
 async def _unfinal(settings: Settings, settled: int) -> tuple[Unfinal, ...]:
-    """Return what the lane by wallet says of the last slots, of which some may not be final."""
+    """Return what the lane by wallet says of the last slots, of which some may not be final.
+
+    Only of slots that were read from all partitions: each has some of a slot's wallets.
+    """
     slots: dict[int, tape_pb2.SlotBatch] = {}
     wallets: defaultdict[int, set[str]] = defaultdict(set)
     events: Counter[int] = Counter()
     found = await _newest(settings, SETTLED_BY_WALLET)
+    firsts = []
     for number, records in found.items():
+        of_partition = []
         for record in records:
             try:
                 batch = _parsed(SETTLED_BY_WALLET, number, record)
@@ -103,11 +108,14 @@ async def _unfinal(settings: Settings, settled: int) -> tuple[Unfinal, ...]:
                 log.warning("a slot is left out of those that may be rolled back", why=str(error))
                 continue
             assert isinstance(batch, tape_pb2.SlotBatch)
+            of_partition.append(batch.slot)
             slots[batch.slot] = batch
             of_slot = wallets[batch.slot]
             of_slot.update(each.owner for each in batch.balances)
             of_slot.update(event.swap.wallet for event in batch.events if event.HasField("swap"))
             events[batch.slot] += len(batch.events)
+        firsts.append(min(of_partition, default=0))
+    first = max(firsts)
     return tuple(
         Unfinal(
             slot,
@@ -123,7 +131,7 @@ async def _unfinal(settings: Settings, settled: int) -> tuple[Unfinal, ...]:
             frozenset(wallets[slot] - {""}),
         )
         for slot, batch in sorted(slots.items())
-        if slot <= settled
+        if first <= slot <= settled
     )
 
 

@@ -16,10 +16,11 @@ from infra.settings import Settings
 from pipeline.ingest import lane_producer
 from pipeline.ingest.finality import Counts
 from pipeline.ingest.lane_producer import LaneLost, LaneProducer
-from pipeline.ingest.ledger import Settled
-from pipeline.ingest.log_tail import LANES, LogUnreadable, read_log_tail
+from pipeline.ingest.ledger import Settled, Transaction
+from pipeline.ingest.log_tail import LANES, UNFINAL_SLOTS, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
 from pipeline.ingest.valuation import Reference, Valuation
+from schemas.events import TokenBalance
 from schemas.proto import tape_pb2
 from tests.support.waiting import eventually_async
 
@@ -49,7 +50,10 @@ def leave_behind(
     assert producer.flush(60) == 0
 
 
-async def settle(settings: Settings, first: int, last: int) -> int | None:
+async def settle(
+    settings: Settings, first: int, last: int, transactions: tuple[Transaction, ...] = ()
+) -> int | None:
+    """Publish slots, each in a Kafka transaction of its own where it has Solana transactions."""
     publisher = Publisher(settings)
     await publisher.take_over()
     publisher.continue_from(await read_log_tail(settings))
@@ -58,8 +62,11 @@ async def settle(settings: Settings, first: int, last: int) -> int | None:
         async with asyncio.timeout(120):
             for slot in range(first, last + 1):
                 await publisher.settle(
-                    Settled(slot, slot - 1, "", slot * 400, (), Counts(), True), Reference()
+                    Settled(slot, slot - 1, "", slot * 400, transactions, Counts(), True),
+                    Reference(),
                 )
+                if transactions:
+                    await eventually_async(lambda slot=slot: publisher.published == slot)
             await eventually_async(lambda: publisher.published == last)
     finally:
         running.cancel()
@@ -107,6 +114,30 @@ async def test_a_ragged_end_is_filled_up_without_doubles(kafka: str) -> None:
     assert reference == Reference("109.5", tail.quotes)
     assert await settle(settings, 110, 115) == 115
     assert await slots_of_all(settings) == [list(range(100, 116))] * len(ALL)
+
+
+async def test_slots_that_may_be_rolled_back_have_all_their_wallets(kafka: str) -> None:
+    """Each transaction ends on a marker, which takes an offset of each partition."""
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    owners = [f"owner{number}" for number in range(40)]
+    balances = [TokenBalance(bytes(32), owner, "mint", 6, 1, False, False, 0) for owner in owners]
+    transaction = Transaction(0, b"signature", (), balances=balances)
+    last = 100 + UNFINAL_SLOTS + 20
+    assert await settle(settings, 100, last, (transaction,)) == last
+    unfinal = (await read_log_tail(settings)).unfinal
+    assert [each.slot for each in unfinal] == list(range(last - UNFINAL_SLOTS + 1, last + 1))
+    assert {each.wallets for each in unfinal} == {frozenset(owners)}
+
+
+async def test_a_slot_that_some_partitions_lack_is_not_among_those_that_may_be_rolled_back(
+    kafka: str,
+) -> None:
+    settings = Settings(kafka_bootstrap=kafka)
+    await topics.create(settings)
+    leave_behind(settings, lambda at: range(100 + at % 4, 120))
+    unfinal = (await read_log_tail(settings)).unfinal
+    assert [each.slot for each in unfinal] == list(range(103, 120))
 
 
 async def test_killed_within_the_first_slot(kafka: str) -> None:
