@@ -38,7 +38,9 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
     assert report["kills"]  # how many depends on how fast the machine recovers
     assert report["swaps"] > 1_000
     assert report["slots"] > 40
-    assert 0 < report["recovery_s"]["median"] <= report["recovery_s"]["max"]
+    # On a slow machine a rebuild of Redis, which is no recovery, may take all the time there is.
+    if report["kills"].keys() - {"redis-lost", "bad-value"}:
+        assert 0 < report["recovery_s"]["median"] <= report["recovery_s"]["max"]
     assert min(report["compared"][kind] for kind in ("match", "position", "holder")) > 100
     assert not report["folder"]
 
