@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from schemas.times import DAY_S, HOUR_S
-from schemas.topics import SETTLED_ACCOUNTS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,6 @@ def mint_tag(mint: str) -> str:
 def wallet_tag(wallet: str) -> str:
     """Return the hash tag of what is kept by wallet."""
     return tag_of_wallets(SETTLED_BY_WALLET.partition(wallet))
-
-
-def account_tag(address: str) -> str:
-    """Return the hash tag of what is kept by account."""
-    return tag_of_partition(SETTLED_ACCOUNTS, SETTLED_ACCOUNTS.partition(address))
 
 
 def tag_of_key(fingerprint: str) -> str:
@@ -389,56 +384,6 @@ API_KEY_CONNECTIONS: Final = Key(
     "stream_gateway",
     CONNECTION_LEASE_S,
     "WebSocket connection -> when its lease ends, ms; renewed by its gateway while it is open",
-)
-
-# Accounts of the chain (agent `accounts`); schemas/accounts.py has the packed form. Tags are those
-# of the lane of accounts, by the address that the key names.
-
-ACCOUNT: Final = Key(
-    "acct:{tag}:{address}",
-    "string",
-    "accounts",
-    None,
-    "StoredAccount: the last version; a closing stays for an hour of the chain",
-)
-FOUND_BY: Final = Key(
-    "own:{tag}:{address}",
-    "set",
-    "accounts",
-    None,
-    "of a wallet or mint: raw addresses of accounts whose bytes named it; a hint, which a reader "
-    "checks; written before the watermark passes the version; `cold`: some are in ClickHouse",
-)
-COVERED: Final = Key(
-    "cover:{tag}:{address}",
-    "hash",
-    "accounts",
-    None,
-    "of a program, wallet or mint: slot from which all of it is known; or reason, why it is not",
-)
-TRACKED_WALLETS: Final = Key(
-    "tracked:wallets",
-    "zset",
-    "ingest accounts",
-    None,
-    "raw wallet whose token accounts are kept -> when it was last asked for, ms; at most "
-    "ACCOUNT_TRACKED_MAX",
-)
-TRACKED_MINTS: Final = Key(
-    "tracked:mints",
-    "zset",
-    "ingest accounts",
-    None,
-    "raw mint whose mint account is kept -> when it was last asked for or traded, ms; at most "
-    "ACCOUNT_TRACKED_MAX",
-)
-ASKED_ACCOUNTS: Final = Key(
-    "ask:accounts",
-    "stream",
-    "api",
-    None,
-    "wallet: raw, or mint: raw; what a request asked for; read by `ingest accounts`; 10,000 "
-    "entries",
 )
 
 # Of a month (2026-11, UTC), `api.system.availability`.

@@ -15,18 +15,6 @@ from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 
 @dataclass(frozen=True, slots=True)
-class AccountWrite:
-    """An account as a transaction, or the bank itself, left it; closed where it has no lamports."""
-
-    address: bytes  # 32 bytes
-    owner: bytes  # program; that of a closed account is the System program
-    lamports: int
-    data: bytes
-    write_version: int  # ascends over the chain
-    executable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ChainTransaction:
     """An executed transaction, serialized once for all subscribers."""
 
@@ -36,7 +24,6 @@ class ChainTransaction:
     accounts: frozenset[bytes]  # static and loaded keys, 32 bytes each
     is_vote: bool
     failed: bool
-    writes: tuple[AccountWrite, ...] = ()  # in the order written; empty: the source has none
 
     @classmethod
     def from_info(cls, info: SubscribeUpdateTransactionInfo) -> ChainTransaction:
@@ -94,7 +81,6 @@ class SlotCompleted:
     """The bank is frozen: the slot is processed and its block can be fetched."""
 
     header: BlockHeader
-    writes: tuple[AccountWrite, ...] = ()  # the bank's own: sysvars, rewards
 
 
 @dataclass(frozen=True, slots=True)
