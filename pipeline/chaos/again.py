@@ -15,7 +15,7 @@ from infra.settings import Settings
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
-READ_S: Final = 180.0
+READ_S: Final = 360.0
 REWIND_S: Final = 30.0
 SKIPPED: Final = "soltape_agents_skipped_slots_total"
 _TOPICS: Final[dict[str, tuple[Topic, ...]]] = {

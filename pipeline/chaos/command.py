@@ -54,8 +54,9 @@ DECK: Final = {
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
-RECOVER_S: Final = 180.0
-SETTLE_S: Final = 180.0
+# Twice what a busy machine of two cores was seen to need with Apache Kafka.
+RECOVER_S: Final = 360.0
+SETTLE_S: Final = 360.0
 CHANGES_KEPT: Final = 20
 ROLLED_BACK: Final = 0.3  # of forks
 FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted

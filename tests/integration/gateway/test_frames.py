@@ -19,7 +19,7 @@ import pytest
 import stream_gateway
 from pipeline.agents.live.vocabulary import SLUGS
 from schemas import channels
-from schemas.channels import TRENDING_FIELDS, parse_event_id, trending_data
+from schemas.channels import TRENDING, TRENDING_FIELDS, parse_event_id, trending_data
 from schemas.proto import tape_pb2
 from schemas.topics import CREATIONS, PRICES, SLOT_STATUS, SWAPS
 from tests.support.gateway.market_run import CREATED, MAIN, SLOTS, Finished, run
@@ -95,7 +95,10 @@ def test_every_event_happened_and_every_field_is_right(
 
 def test_each_event_is_there_once_and_in_the_order_of_its_id(finished: Finished) -> None:
     for client in (finished.all, finished.filtered, finished.trends):
-        assert not [m for m in client.got if m["type"] in ("gap", "error", "lagging")]
+        # Books that are opened later than others write the trending list under an epoch of theirs.
+        opened = ("gap", TRENDING.channel, "epoch")
+        told = [(m["type"], m.get("channel"), m.get("reason")) for m in client.got]
+        assert not [t for t in told if t[0] in ("gap", "error", "lagging") and t != opened]
         for channel in channels.ALL:
             places = []
             for message in client.got:

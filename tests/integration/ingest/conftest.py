@@ -127,6 +127,8 @@ class Node:
         self.done = asyncio.Event()
         self.held = asyncio.Event()
         self.go_on = asyncio.Event()
+        self.running = asyncio.Event()  # cleared: the chain waits before its next slot
+        self.running.set()
         head = GENESIS
         for number in range(GENESIS + 1, GENESIS + 1 + self.slots):
             dice = self._random.random()
@@ -161,6 +163,7 @@ class Node:
             if self.held_slots and at == len(self.chain) - self.held_slots:
                 self.held.set()
                 await self.go_on.wait()
+            await self.running.wait()
             updates: list[SubscribeUpdate | bytes] = [
                 self._transaction(slot, info) for info in slot.transactions
             ]

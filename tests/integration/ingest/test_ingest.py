@@ -140,7 +140,7 @@ async def test_killed_again_and_again_it_loses_and_doubles_nothing(
 async def test_what_the_node_no_longer_has_comes_from_rpc(
     kafka: str, make_node: MakeNode, make_role: MakeRole
 ) -> None:
-    node = make_node(seed=3, slots=240, replay_slots=3)
+    node = make_node(seed=3, slots=240, replay_slots=3, held_slots=160)
     async with node.serve() as environment:
         role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
         live = asyncio.create_task(node.live())
@@ -148,8 +148,15 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
         await until_settled(kafka, node.chain[20].slot)
         await asyncio.to_thread(role.stop, signal.SIGKILL)
         head = node.log[-1][0]
+        node.go_on.set()
         await eventually_async(lambda: node.log[-1][0] > head + 4 * node.replay_slots)
+        node.running.clear()  # a chain that is over has no head to be learned from
+        asked = len(node.requests)
         role.start()
+        await eventually_async(
+            lambda: any(not each.HasField("from_slot") for each in node.requests[asked:])
+        )
+        node.running.set()
         await live
         await until_settled(kafka, node.canonical[-1].slot)
         await asyncio.to_thread(role.stop, signal.SIGTERM)

@@ -48,7 +48,9 @@ async function framed(address) {
   document.body.append(frame);
   await within(there);
   try {
-    return `read: ${frame.contentWindow.document.body.innerText.slice(0, 200)}`;
+    const page = frame.contentWindow.document;
+    if (page.URL === "about:blank") return "nothing yet"; // what every frame is before it is loaded
+    return `read: ${page.body.innerText.slice(0, 200)}`;
   } catch {
     return "another origin";
   }
