@@ -145,7 +145,7 @@ def refuses_strangers(data):
         stranger.ping()
     for user in ("default", "reader"):
         with pytest.raises(HTTPError, match="403"):
-            urlopen(f"{published['CLICKHOUSE_URL']}/?user={user}&query=SELECT+1", timeout=60)
+            urlopen(f"{published['CLICKHOUSE_URL']}/?user={user}&query=SELECT+1", timeout=240)
 
 
 def shows_no_password(data, processes, up):
@@ -196,7 +196,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert "$(" not in up.said()  # which puts it into arguments, for every user to see
 
     def as_of_slot():
-        with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
+        with urlopen(Request(address, headers={"x-api-key": key}), timeout=240) as answer:
             assert answer.headers["content-type"] == "application/json"
             return json.load(answer)["as_of_slot"]
 
@@ -207,7 +207,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert '"subscribed"' in up.shell(listen, until="subscribed")
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
     [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
-    with urlopen(link, timeout=60) as answer:  # without the cookie the page is what it leads to
+    with urlopen(link, timeout=240) as answer:  # without the cookie the page is what it leads to
         assert answer.url == f"{link.partition('/?')[0]}/"
     assert link.partition("=")[2] not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
 
@@ -249,7 +249,7 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
             request = Request(
                 f"{clickhouse}/?query={quote(sql)}", headers={"X-ClickHouse-Key": password}
             )
-            with urlopen(request, timeout=60) as answer:
+            with urlopen(request, timeout=240) as answer:
                 count, first, last = map(int, answer.read().split())
         except OSError:  # it is starting
             return None
@@ -264,7 +264,7 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
     up.until(lambda: (found := stored()) and found[0] > last)
     address = addresses(up.folder / ".soltape")["API_PORT"]
     request = Request(f"http://127.0.0.1:{address}/api/usage", headers={"x-api-key": key})
-    with urlopen(request, timeout=60) as answer:
+    with urlopen(request, timeout=240) as answer:
         assert json.load(answer)["key"]["name"] == "mine"
     assert stored()[0] > last
     up.stop()
@@ -291,7 +291,7 @@ def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, t
     key = demo_key(up)
 
     def trending():
-        with urlopen(Request(address, headers={"x-api-key": key}), timeout=60) as answer:
+        with urlopen(Request(address, headers={"x-api-key": key}), timeout=240) as answer:
             return json.load(answer)["as_of_slot"]
 
     up.until(lambda: trending() > 0)
@@ -306,13 +306,13 @@ def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used
     processes = up.processes()
     up.popen.kill()
     up.popen.wait(60)
-    _, alive = psutil.wait_procs(processes, timeout=60)
+    _, alive = psutil.wait_procs(processes, timeout=240)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     again = start()
     again.until(lambda: lines_with_swaps(again))
     # The tape began anew, the keys did not.
     _, trending = first_request(again)
     usage = trending.partition("/api/")[0] + "/api/usage"
-    with urlopen(Request(usage, headers={"x-api-key": key}), timeout=60) as answer:
+    with urlopen(Request(usage, headers={"x-api-key": key}), timeout=240) as answer:
         assert json.load(answer)["key"]["name"] == "mine"
     again.stop()

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import psutil
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, WebSocket
 
+SEED = 20_261  # of the simulated market
 STRANGER = "stranger.example"
 """A name of somebody else's that the browser finds on this machine."""
 _OURS = {"http", "ws"}
@@ -47,7 +48,7 @@ class Up:
             env={**os.environ, "SOLTAPE_DATA": str(self.folder)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=True,
         )
         return done.stdout.strip()
@@ -132,7 +133,7 @@ class Visit:
 def ask(up: Up, path: str) -> Any:
     """Return what the API answers."""
     request = urllib.request.Request(up.url + path, headers={"x-api-key": up.key})
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=240) as answer:
         return json.load(answer)
 
 

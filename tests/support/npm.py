@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+INSTALL_S = 500.0  # a hundred packages, on a busy machine
 
 
 def installed(request: pytest.FixtureRequest, name: str, source: Path, package: str) -> Path:
@@ -19,22 +22,29 @@ def installed(request: pytest.FixtureRequest, name: str, source: Path, package: 
     if shutil.which("npm") is None or shutil.which("node") is None:
         missing("Node.js and npm are not installed")
     folder = Path(request.config.cache.mkdir(name))  # type: ignore[union-attr]
-    for file in source.iterdir():
-        shutil.copy(file, folder)
-    wanted = json.loads((source / "package.json").read_text())["dependencies"][package]
-    told = folder / "node_modules" / package / "package.json"
-    if not told.exists() or json.loads(told.read_text())["version"] != wanted:
-        npm = subprocess.run(
-            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-        if npm.returncode:
-            missing(f"npm could not install {package}: {npm.stderr[-500:]}")
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be at it
+        for file in source.iterdir():
+            shutil.copy(file, folder)
+        _install(folder, package)
     return folder
+
+
+def _install(folder: Path, package: str) -> None:
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"][package]
+    there = folder / "node_modules" / package / "package.json"
+    if there.exists() and json.loads(there.read_text())["version"] == wanted:
+        return
+    npm = subprocess.run(
+        ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_S,
+        check=False,
+    )
+    if npm.returncode:
+        missing(f"npm could not install {package}: {npm.stderr[-500:]}")
 
 
 def missing(reason: str) -> None:

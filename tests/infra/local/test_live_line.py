@@ -6,6 +6,7 @@ from infra.local.live_line import Reading, describe, read, read_stores_lag
 from infra.local.process import free_port
 from pipeline.agents import metrics as agents
 from pipeline.ingest import metrics
+from tests.support.waiting import eventually_async
 
 
 def test_rates_are_those_between_two_readings():
@@ -60,8 +61,10 @@ async def test_it_reads_the_names_that_ingest_uses():
         metrics.EVENTS.labels("creation").inc(3)
         agents.LAG_SLOTS.labels("pnl").set(2)
         agents.LAG_SLOTS.labels("store").set(3)
-        found = await read(f"http://127.0.0.1:{port}/metrics")
-        behind = await read_stores_lag(f"http://127.0.0.1:{port}/metrics")
+        url = f"http://127.0.0.1:{port}/metrics"
+        # Each gives up within a moment, which a busy machine may need.
+        found: Reading | None = await eventually_async(lambda: read(url))
+        behind: int | None = await eventually_async(lambda: read_stores_lag(url))
     finally:
         server.shutdown()
         thread.join()

@@ -223,7 +223,7 @@ class Agent:
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric, 0 where it does not answer or has none."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=240) as answer:
                 text = answer.read().decode()
         except OSError:
             return 0.0

@@ -43,7 +43,7 @@ def clickhouse(stores):
 def ask(api):
     time.sleep(1.1)  # a look is kept for a second
     headers = {"x-api-key": api.key}
-    return httpx.get(f"{api.url}/api/health", headers=headers, timeout=60).json()
+    return httpx.get(f"{api.url}/api/health", headers=headers, timeout=240).json()
 
 
 def metric(api, name, **labels):

@@ -38,7 +38,7 @@ async def serving(**changed):
         try:
             await eventually_async(lambda: server.started or running.done())
             assert not running.done()
-            async with httpx.AsyncClient(base_url=settings.api_url, timeout=60) as client:
+            async with httpx.AsyncClient(base_url=settings.api_url, timeout=240) as client:
                 yield client
         finally:
             server.should_exit = True

@@ -51,7 +51,9 @@ def clickhouse(stores):
 
 def ask(api, key=None):
     time.sleep(1.1)  # a look is kept for a second
-    return httpx.get(f"{api.url}/api/health", headers={"x-api-key": key} if key else {}, timeout=60)
+    return httpx.get(
+        f"{api.url}/api/health", headers={"x-api-key": key} if key else {}, timeout=240
+    )
 
 
 def tell_head(redis, slots, entry_id="*"):
@@ -239,7 +241,7 @@ def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):
         address = {f"{store}_url": f"{scheme}://127.0.0.1:{port}"}
         with serve(**{"access_redis_url": stores.redis_url, **address}) as api:
             assert httpx.get(f"{api.url}/api/health/live").status_code == 200
-            plain = httpx.get(f"{api.url}/api/health", timeout=60)
+            plain = httpx.get(f"{api.url}/api/health", timeout=240)
             assert (plain.status_code, plain.json()["status"]) == (503, "unavailable")
             answer = ask(api, api.key)
             answered = answer.json()
@@ -250,7 +252,7 @@ def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):
             assert str(port) not in answer.text
             other = {"redis": "clickhouse", "clickhouse": "redis"}[store]
             assert answered["dependencies"][other]["status"] == "ok"
-            ready = httpx.get(f"{api.metrics_url}/ready", timeout=60)
+            ready = httpx.get(f"{api.metrics_url}/ready", timeout=240)
             assert (ready.status_code, list(ready.json()["lacking"])) == (503, [store])
 
 

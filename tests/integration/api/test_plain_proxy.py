@@ -43,7 +43,7 @@ def test_no_answer_has_the_key_and_no_path_a_grant(demo, url, key):
     app = create_app(Settings(_env_file=None), key)
     routes: Any = app.router.routes
     let_in = set()
-    with httpx.Client(base_url=url, timeout=60) as stranger:
+    with httpx.Client(base_url=url, timeout=240) as stranger:
         for path in sorted({route.path for route in routes}):
             filled = re.sub(r"\{\w+\}", ADDRESS, path)
             for method in ("GET", "POST"):
@@ -67,9 +67,9 @@ def test_no_answer_has_the_key_and_no_path_a_grant(demo, url, key):
 
 def test_who_has_the_link_is_let_in_through_the_proxy_and_nobody_after(demo, url):
     link = demo.link().replace(demo.url, url)
-    with httpx.Client(base_url=url, timeout=60) as owner:
+    with httpx.Client(base_url=url, timeout=240) as owner:
         assert owner.get(link).headers["location"] == "/"
         assert owner.get("/api/usage").json()["plan"] == "business"
-        with httpx.Client(base_url=url, timeout=60) as stranger:
+        with httpx.Client(base_url=url, timeout=240) as stranger:
             assert stranger.get(link).status_code == 403
             assert stranger.get("/api/usage").status_code == 401

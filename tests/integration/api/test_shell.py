@@ -27,7 +27,7 @@ SAFE = {
 
 @pytest.fixture
 def client(api):
-    with httpx.Client(base_url=api.url, headers={"x-api-key": api.key}, timeout=60) as client:
+    with httpx.Client(base_url=api.url, headers={"x-api-key": api.key}, timeout=240) as client:
         yield client
 
 

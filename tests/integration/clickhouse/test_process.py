@@ -24,7 +24,7 @@ def connect(embedded, **options):
 
 
 def refusal(data, port):
-    done = subprocess.run(server(data, port).command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(server(data, port).command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     return done.stderr

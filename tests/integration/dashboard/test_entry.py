@@ -54,7 +54,7 @@ def key_of_plan(up: Any, plan: str) -> str:
         env=os.environ | {"ACCESS_REDIS_URL": up.addresses["ACCESS_REDIS_URL"]},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     return KEY.search(made.stdout)[0]

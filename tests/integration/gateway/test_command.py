@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from infra.local.process import free_port
-from tests.support.gateway.running import WITHIN_S, running_gateway
+from tests.support.gateway.running import running_gateway
+from tests.support.waiting import WITHIN_S
 
 
 def soltape(*arguments, **settings):

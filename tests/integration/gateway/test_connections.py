@@ -8,7 +8,8 @@ import json
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.support.gateway.running import WITHIN_S, closing, opened, running_gateway
+from tests.support.gateway.running import closing, opened, running_gateway
+from tests.support.waiting import WITHIN_S
 
 
 @pytest.fixture

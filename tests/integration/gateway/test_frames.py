@@ -136,9 +136,16 @@ def test_a_swap_has_the_symbol_and_the_platform_of_its_creation(finished: Finish
     created = {data["mint"]: data for data in data_of(finished.all, "creation")}
     of_launches = [data for data in data_of(finished.all, "swap") if data["mint"] in created]
     assert of_launches
+    known = 0
     for data in of_launches:
+        creation = created[data["mint"]]
+        # The chain lets transactions of a slot overtake each other: a swap its token's creation.
+        if data["slot"] == creation["slot"] and not data["symbol"]:
+            continue
         for name in ("symbol", "platform"):
-            assert data[name] == created[data["mint"]][name]
+            assert data[name] == creation[name]
+        known += 1
+    assert known > len(of_launches) / 2
 
 
 def test_names_are_those_of_the_specification(finished: Finished) -> None:

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 import pytest
 
 from schemas import channels
-from tests.support.gateway.running import WITHIN_S, running_gateway, swap
+from tests.support.gateway.running import running_gateway, swap
+from tests.support.waiting import WITHIN_S
 
 SEED = int(os.environ.get("SOLTAPE_FUZZ_SEED", "20261121"))
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10

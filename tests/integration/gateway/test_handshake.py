@@ -20,14 +20,13 @@ from api.access import keys
 from api.access.keys import new
 from infra.listening import allow_connections
 from tests.support.gateway.running import (
-    WITHIN_S,
     Gateway,
     closing,
     opened,
     running_gateway,
 )
 from tests.support.systems import running_valkey
-from tests.support.waiting import without_error_async
+from tests.support.waiting import WITHIN_S, without_error_async
 
 UPGRADE = {
     "Upgrade": "websocket",

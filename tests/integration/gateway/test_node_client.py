@@ -11,8 +11,9 @@ import pytest
 
 from schemas import channels
 from tests.support import npm
-from tests.support.gateway.running import SLUGS, WITHIN_S, swap
+from tests.support.gateway.running import SLUGS, swap
 from tests.support.systems import bound
+from tests.support.waiting import WITHIN_S
 
 SCRIPT = Path(__file__).parent / "node_client"
 WSOL = "So11111111111111111111111111111111111111112"

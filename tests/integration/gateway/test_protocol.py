@@ -15,12 +15,12 @@ from schemas import channels
 from schemas.channels import LiveEvent
 from tests.support.gateway.running import (
     SLUGS,
-    WITHIN_S,
     closing,
     events,
     opened,
     swap,
 )
+from tests.support.waiting import WITHIN_S
 
 WSOL = "So11111111111111111111111111111111111111112"
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"

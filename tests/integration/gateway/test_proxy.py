@@ -20,9 +20,9 @@ import infra
 from api.dashboard import routes
 from infra.local.process import free_port
 from schemas import channels
-from tests.support.gateway.running import WITHIN_S, swap
+from tests.support.gateway.running import swap
 from tests.support.systems import bound
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import WITHIN_S, eventually, eventually_async
 
 INFRA = Path(infra.__file__).parent
 CADDY = Path(sys.executable).with_name("caddy")
@@ -30,7 +30,7 @@ CADDY = Path(sys.executable).with_name("caddy")
 
 def answers(url):
     try:
-        return httpx.get(url, timeout=60).status_code == 200
+        return httpx.get(url, timeout=240).status_code == 200
     except httpx.HTTPError:
         return False
 

@@ -7,7 +7,8 @@ import json
 import socket
 
 from schemas import channels
-from tests.support.gateway.running import WITHIN_S, closing, opened, running_gateway, swap
+from tests.support.gateway.running import closing, opened, running_gateway, swap
+from tests.support.waiting import WITHIN_S
 
 SUBSCRIBE = json.dumps({"action": "subscribe", "channel": "swaps"})
 

@@ -84,7 +84,7 @@ class Viewer:
     async def run(self) -> None:
         while True:
             with suppress(OSError, WebSocketException, InvalidHandshake, TimeoutError):
-                async with connect_websocket(self.url, max_size=None, open_timeout=60) as socket:
+                async with connect_websocket(self.url, max_size=None, open_timeout=240) as socket:
                     self._socket = socket
                     self.connections += 1
                     for channel in self.subscriptions:

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.support.gateway.running import Gateway, running_gateway
 from tests.support.systems import running_valkey
+from tests.support.waiting import WITHIN_S
 
-WITHIN_S = 60
 MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 
 

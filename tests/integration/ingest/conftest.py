@@ -328,7 +328,7 @@ class Role:
     def stop(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=240)
 
     @property
     def log(self) -> str:

@@ -111,7 +111,7 @@ def exchange(port, *requests):
     answers = []
     with (
         suppress(ConnectionError),  # it was closed before it read what came next
-        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", port), timeout=240) as connection,
     ):
         stream = connection.makefile("rb")
         for request in requests:

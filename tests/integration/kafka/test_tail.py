@@ -72,7 +72,9 @@ def command(*arguments: str) -> list[str]:
 
 
 def run(tape: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), env=tape, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command(*arguments), env=tape, capture_output=True, text=True, timeout=240
+    )
 
 
 def lines(result: subprocess.CompletedProcess[str]) -> list[dict]:
@@ -142,7 +144,7 @@ def test_from_now_until_interrupted(broker, tape):
             time.sleep(0.2)
             first = reading.stdout.readline()
         reading.send_signal(signal.SIGINT)
-        _, said = reading.communicate(timeout=60)
+        _, said = reading.communicate(timeout=240)
     finally:
         reading.kill()
         reading.wait()
@@ -155,7 +157,9 @@ def test_from_now_until_interrupted(broker, tape):
 
 def test_the_reader_of_our_output_may_leave(tape):
     piped = " ".join(command(SWAPS.name, "--from", "beginning")) + " | head -n 2"
-    result = subprocess.run(piped, shell=True, env=tape, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        piped, shell=True, env=tape, capture_output=True, text=True, timeout=240
+    )
     assert len(result.stdout.splitlines()) == 2
     assert result.stderr == ""
 

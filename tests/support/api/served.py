@@ -64,7 +64,7 @@ class Served:
         eventually(lambda: line in self._metrics(), lambda: line)
 
     def _metrics(self) -> list[str]:
-        with urlopen(f"{self.metrics_url}/metrics", timeout=60) as answer:
+        with urlopen(f"{self.metrics_url}/metrics", timeout=240) as answer:
             lines: list[str] = answer.read().decode().splitlines()
             return lines
 

@@ -26,9 +26,7 @@ from stream_gateway.replay import Replay
 from stream_gateway.source import Source
 from stream_gateway.subscriptions import Filter
 from tests.support.systems import Mortal
-from tests.support.waiting import eventually_async
-
-WITHIN_S = 60  # on a busy machine
+from tests.support.waiting import WITHIN_S, eventually_async
 
 
 class Store(Mortal):

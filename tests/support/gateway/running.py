@@ -27,10 +27,9 @@ from schemas.channels import Channel, LiveEvent
 from schemas.redis_keys import VOCABULARY
 from schemas.vocabulary import Slugs
 from tests.support.systems import bound
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually
 
 SLUGS = Slugs(("pump-fun", "pump-swap", "raydium-cpmm"), ("pump-fun", "bonk", "moonit"))
-WITHIN_S = 60  # on a busy machine
 
 
 class Gateway:

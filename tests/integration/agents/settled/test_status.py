@@ -29,7 +29,7 @@ def status(settings, folder, *options):
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=folder,
         check=False,
     )

@@ -405,7 +405,7 @@ def test_every_command_teaches():
 
 def test_it_is_on_the_command_line():
     command = [sys.executable, "-m", "infra.cli", "keys", "create", "--name", "from a script"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert TEXT.fullmatch(done.stdout.strip())
     assert done.stdout.strip() != new()
     assert isinstance(charge(done.stdout.strip()), Grant)

@@ -28,7 +28,7 @@ def demo_key(served):
 @contextmanager
 def let_in(served):
     """A browser that has opened a link."""
-    with httpx.Client(base_url=served.url, timeout=60) as client:
+    with httpx.Client(base_url=served.url, timeout=240) as client:
         assert client.get(served.link()).status_code == 303
         yield client
 
@@ -69,7 +69,7 @@ def test_a_link_lets_in_once_and_leaves_no_token_in_the_address(demo):
 def test_of_many_browsers_at_once_a_link_lets_in_one(demo):
     link = demo.link()
     with ThreadPoolExecutor(10) as browsers:
-        opened = list(browsers.map(lambda _: httpx.get(link, timeout=60), range(20)))
+        opened = list(browsers.map(lambda _: httpx.get(link, timeout=240), range(20)))
     assert sorted(each.status_code for each in opened) == [303] + [403] * 19
     assert sum("set-cookie" in each.headers for each in opened) == 1
 
