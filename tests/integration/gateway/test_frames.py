@@ -97,8 +97,10 @@ def test_each_event_is_there_once_and_in_the_order_of_its_id(finished: Finished)
     for client in (finished.all, finished.filtered, finished.trends):
         # Books that are opened later than others write the trending list under an epoch of theirs.
         opened = ("gap", TRENDING.channel, "epoch")
-        told = [(m["type"], m.get("channel"), m.get("reason")) for m in client.got]
-        assert not [t for t in told if t[0] in ("gap", "error", "lagging") and t != opened]
+        got = [(m["type"], m.get("channel"), m.get("reason")) for m in client.got]
+        assert not [
+            each for each in got if each[0] in ("gap", "error", "lagging") and each != opened
+        ]
         for channel in channels.ALL:
             places = []
             for message in client.got:
