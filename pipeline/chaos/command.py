@@ -54,7 +54,7 @@ DECK: Final = {
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
 LONGEST_DOWN_S: Final = 3.0
-# Twice what a busy machine of two cores was seen to need with Apache Kafka.
+# On a busy machine of two cores Apache Kafka was seen to need more than 180 s.
 RECOVER_S: Final = 360.0
 SETTLE_S: Final = 360.0
 CHANGES_KEPT: Final = 20
