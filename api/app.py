@@ -29,6 +29,7 @@ from api.http import dispatch, problems
 from api.http.access_log import AccessLog
 from api.http.edge import Edge
 from api.http.guard import Guard
+from api.positions import routes as positions
 from api.services import Services
 from api.system import routes as system
 from api.tokens import routes as tokens
@@ -37,6 +38,7 @@ from infra.hosts import Hosts
 from infra.proxies import Proxies
 from infra.redis import partitions
 from infra.settings import Settings
+from schemas.protocols import registry
 
 log = structlog.get_logger(__name__)
 
@@ -109,6 +111,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
         *ROUTERS,
+        positions.router(registry.SLUGS),
         page.router(),  # before the documentation, which else is at /
         docs.router,
     ]

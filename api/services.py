@@ -6,7 +6,12 @@ and sends the encoded answer. So all doors of a process share one set of caches 
 
 from __future__ import annotations
 
+from api.accounts.following import Following
 from api.history.service import HistoryService
+from api.metadata.service import MetadataService
+from api.positions.accounts_reader import AccountsReader
+from api.positions.rewards import RewardsReader
+from api.positions.service import PositionService
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.system.service import SystemService
@@ -23,11 +28,18 @@ class Services:
         self.stores = Stores(settings)
         reader = TokenReader(self.stores)
         gaps = GapReader(self.stores, settings.api_timeout_s / 2)
-        self.wallets = WalletService(self.stores, reader, gaps)
-        self.tokens = TokenService(self.stores, reader, gaps)
+        self._following = Following(self.stores, settings)
+        self.wallets = WalletService(self.stores, reader, gaps, self._following)
+        self.positions = PositionService(
+            AccountsReader(self.stores), reader, RewardsReader(self.stores, self._following)
+        )
+        self._metadata = MetadataService(self.stores, settings)
+        self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)
         self.history = HistoryService(self.stores, reader, gaps)
         self.system = SystemService(settings, self.stores)
 
     async def close(self) -> None:
-        """Close the connections to the stores."""
+        """End who waits, and close the connections to the stores."""
+        await self._following.aclose()
+        await self._metadata.aclose()
         await self.stores.close()

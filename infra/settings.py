@@ -78,6 +78,13 @@ def _check_origins(text: str) -> str:
     return text
 
 
+def _check_origin(text: str) -> str:
+    check_url(text, schemes=("http", "https"), path=False)
+    if "@" in text or text.endswith("/"):
+        raise ValueError("scheme://host[:port] is expected, with nothing behind it")
+    return text
+
+
 def _check_hosts(text: str) -> str:
     for name in filter(None, text.split(",")):
         if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9a-fA-F:]+", name):
@@ -108,11 +115,27 @@ HttpUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP))]
 GrpcUrl = Annotated[str, AfterValidator(partial(check_url, schemes=_HTTP, path=False))]
 WebSocketUrl = Annotated[str, AfterValidator(partial(check_url, schemes=("ws", "wss"), path=False))]
 RedisUrl = Annotated[str, AfterValidator(_check_redis)]
+OptionalHttpUrl = Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)]
+TrustedOrigin = Annotated[
+    Annotated[str, AfterValidator(_check_origin)] | None, BeforeValidator(_blank_is_none)
+]
 SettledPartitions = Annotated[int, AfterValidator(_check_partitions)]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
 Networks = Annotated[str, AfterValidator(_check_networks)]
 HostNames = Annotated[str, AfterValidator(_check_hosts)]
 Origins = Annotated[str, AfterValidator(_check_origins)]
+
+
+_GROUPS: Final = ("positions", "arrays", "tokens")
+
+
+def _check_groups(text: str) -> str:
+    if wrong := set(text.split(",")) - set(_GROUPS):
+        raise ValueError(f"some of {', '.join(_GROUPS)} are expected, got {sorted(wrong)[0]!r}")
+    return text
+
+
+AccountGroups = Annotated[str, AfterValidator(_check_groups)]
 
 
 class Settings(BaseSettings):
@@ -162,6 +185,29 @@ class Settings(BaseSettings):
     )
     ingest_takeover_s: float = Field(
         5.0, ge=0.5, le=60, description="silence of another ingest after which a standby takes over"
+    )
+
+    # Accounts: `soltape ingest accounts`.
+    account_filters: Literal["kind", "owner"] = Field(
+        "kind", description="a filter a kind of account, or ten programs a filter"
+    )
+    account_streams: int = Field(
+        1, ge=1, le=32, description="connections that share the account filters"
+    )
+    account_groups: AccountGroups = Field(
+        "positions,arrays,tokens", description="groups of account kinds that are subscribed"
+    )
+    account_tracked_max: int = Field(
+        50_000,
+        ge=100,
+        le=10_000_000,
+        description="wallets, and mints, whose accounts are kept because they were asked for",
+    )
+    account_rpc_per_s: float = Field(
+        200.0, gt=0, le=100_000, description="requests to RPC_ENDPOINT that accounts may cost"
+    )
+    account_boot_mib_s: float = Field(
+        8.0, gt=0, le=10_000, description="MiB of accounts that bootstrap asks for in a second"
     )
 
     # Kafka.
@@ -223,6 +269,9 @@ class Settings(BaseSettings):
     market_cold_after_days: int = Field(
         7, ge=2, le=3_650, description="days of rest after which a token's market leaves Redis"
     )
+    account_cold_after_days: int = Field(
+        90, ge=1, le=3_650, description="days of rest after which a wallet's account leaves Redis"
+    )
     books_checkpoint_s: float = Field(
         60,
         ge=1,
@@ -280,6 +329,34 @@ class Settings(BaseSettings):
     api_max_connections: int = Field(
         2_000, ge=1, le=100_000, description="connections that a process holds at once"
     )
+    api_new_accounts: int = Field(
+        6_000,
+        ge=0,
+        le=1_000_000,
+        description="wallets and tokens, not followed yet, that a process asks for in a minute",
+    )
+    api_new_accounts_per_key: int = Field(
+        60,
+        ge=0,
+        le=1_000_000,
+        description="of these, the wallets that one API key asks for, and the tokens",
+    )
+    metadata_fetch: bool = Field(
+        True, description="whether the API fetches what the URIs of tokens' metadata say"
+    )
+    metadata_trusted_origin: TrustedOrigin = Field(
+        None,
+        description="scheme://host[:port] that it may fetch from although its address is private",
+    )
+    metadata_ipfs_gateway: OptionalHttpUrl = Field(
+        None, description="where ipfs:// is fetched, at /ipfs/<cid>; empty: nowhere"
+    )
+    metadata_arweave_gateway: OptionalHttpUrl = Field(
+        None, description="where ar:// is fetched, at /<id>; empty: nowhere"
+    )
+    metadata_cache_mib: int = Field(
+        64, ge=1, le=100_000, description="MiB of metadata and images that Redis keeps"
+    )
     api_dashboard: bool = Field(True, description="whether the API serves the dashboard, at /")
 
     # The WebSocket gateway.
@@ -324,6 +401,7 @@ class Settings(BaseSettings):
     # Prometheus, one loopback port a role.
     metrics_host: str = Field("127.0.0.1", description="address that /metrics is served on")
     metrics_port_ingest: Port = Field(9101, description="of `soltape ingest`")
+    metrics_port_ingest_accounts: Port = Field(9107, description="of `soltape ingest accounts`")
     metrics_port_agents: Port = Field(9102, description="of `soltape agents` with live")
     metrics_port_chain: Port = Field(9103, description="of `soltape chain`")
     metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")

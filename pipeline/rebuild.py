@@ -22,13 +22,14 @@ from infra.clickhouse.client import ClickHouseError
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.clickhouse.migrations import MigrationError, migrate
 from infra.kafka.client import KafkaUnreachable
-from infra.kafka.topics import TopicsWrong, first_from, records_so_far, settled_partitions
+from infra.kafka.topics import TopicsWrong, begins_at, records_so_far, settled_partitions
 from infra.partitions import why_wrong
 from infra.redis.client import RedisError
 from infra.redis.client import connect as connect_redis
 from infra.redis.partitions import PartitionsWrong
 from infra.settings import Settings, load
 from pipeline.agents import store
+from pipeline.agents.accounts import agent as accounts
 from pipeline.agents.market import agent as market
 from pipeline.agents.pnl import agent as pnl
 from pipeline.agents.settled import restore
@@ -38,9 +39,22 @@ from pipeline.status import GROUPS
 from schemas import tape_rows
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import SlotGap
-from schemas.rows import BOOK_CHECKPOINTS, COLD_MARKETS, COLD_POSITIONS, COLD_WALLETS, Table
+from schemas.rows import (
+    ACCOUNTS,
+    BOOK_CHECKPOINTS,
+    COLD_MARKETS,
+    COLD_POSITIONS,
+    COLD_WALLETS,
+    Table,
+)
 from schemas.rows import GAPS as GAP_ROWS
-from schemas.topics import GAPS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.topics import (
+    GAPS,
+    SETTLED_ACCOUNTS,
+    SETTLED_BY_MINT,
+    SETTLED_BY_WALLET,
+    Topic,
+)
 
 UNTIL_S: Final = 600  # an answer of ClickHouse
 AT_REST_S: Final = 15.0
@@ -82,8 +96,8 @@ def rebuild(
     from_log: bool,
     accept_loss: bool,
 ) -> None:
-    """Fill a Redis that lost the books of GROUPs (pnl, market, store; all if none is
-    named) from ClickHouse and the log.
+    """Fill a Redis that lost the books of GROUPs (pnl, market, store,
+    accounts; all if none is named) from ClickHouse and the log.
 
     An agent whose books are gone from Redis, while ClickHouse has rows of them, ends and names
     this command. Each partition gets its last checkpoint (BOOKS_CHECKPOINT_S), and the agents read
@@ -95,6 +109,9 @@ def rebuild(
     A partition without a checkpoint, and any with --from-log, is computed from the log's first
     message. Where the log no longer has the beginning of the tape that is refused: with
     --accept-loss the slots that are missing become a gap, which health and answers name.
+
+    What the log no longer has of accounts is asked of the chain again: until then wallets are
+    not complete, and say so.
 
     Where a stored value cannot be read, the agents leave its wallet or mint out (quarantine;
     /health names how many). Such a partition is rebuilt as well: stop the group's agents first.
@@ -236,13 +253,19 @@ class Rebuild:
 
     async def _check_log(self, mark: Watermark, accept_loss: bool) -> None:
         """Raise CannotRebuild where to mend some would lose slots of all others."""
-        found = await first_from(self._settings, self._place, mark.offset + 1)
-        if found is not None and found > mark.offset + 1 and not accept_loss:
+        if await self._has_lost_after(mark) and not accept_loss:
             raise CannotRebuild(
                 f"{self._name} has its last checkpoint at slot {mark.slot}, and the log does not "
                 "have all that came after it: to mend what is in quarantine, the other wallets or "
                 "mints would lose those slots. With --accept-loss they become a gap"
             )
+
+    async def _has_lost_after(self, mark: Watermark) -> bool:
+        """Return whether the log has deleted records that came after a checkpoint.
+
+        The next record may have a later offset without that: transactions' markers take some.
+        """
+        return await begins_at(self._settings, self._place) > mark.offset + 1
 
     async def _check_at_rest(self) -> None:
         """Raise CannotRebuild where an agent wrote just now: it would go on with its own state."""
@@ -262,8 +285,7 @@ class Rebuild:
             lambda so_far: progress(f"{self._name}: {so_far:,} values"),
         )
         await restore.finish(self._redis, self._books, mark, _now_ms())
-        found = await first_from(self._settings, self._place, mark.offset + 1)
-        lost = found is not None and found > mark.offset + 1
+        lost = await self._has_lost_after(mark)
         progress(
             f"{self._name}: {values:,} values as of slot {mark.slot}; the agents go on from there"
             + (", and record the slots after it that the log no longer has as a gap" * lost)
@@ -271,7 +293,7 @@ class Rebuild:
         return values
 
     async def _from_log(self, accept_loss: bool) -> None:
-        first = await first_from(self._settings, self._place, 0)
+        first = await begins_at(self._settings, self._place)
         was_raised = await asyncio.to_thread(self._was_raised)
         if (first or was_raised) and not accept_loss:
             begins = f"at message {first}" if first else "where its partitions were raised"
@@ -302,6 +324,8 @@ class Rebuild:
             self._forget_addresses(COLD_WALLETS, "wallet", SETTLED_BY_WALLET)
         elif self._books.group == market.GROUP:
             self._forget_addresses(COLD_MARKETS, "mint", SETTLED_BY_MINT)
+        elif self._books.group == accounts.GROUP:
+            self._forget_addresses(ACCOUNTS, "address", SETTLED_ACCOUNTS)
 
     def _forget_addresses(self, table: Table, column: str, topic: Topic) -> None:
         """Delete the rows of the partition's addresses from a table that has no partitions."""

@@ -31,6 +31,7 @@ from infra.redis import client as redis_client
 from infra.redis.client import RedisError
 from infra.settings import Settings, load
 from pipeline.agents import store
+from pipeline.agents.accounts import agent as accounts
 from pipeline.agents.live import agent as live
 from pipeline.agents.live.streams import Fence
 from pipeline.agents.market import agent as market
@@ -38,12 +39,20 @@ from pipeline.agents.pnl import agent as pnl
 from schemas.codec import CodecError, parse
 from schemas.redis_keys import LIVE_FENCE, WATERMARK, tag_of_partition
 from schemas.times import DAY_S, HOUR_S
-from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.topics import (
+    GAPS,
+    LIVE,
+    SETTLED_ACCOUNTS,
+    SETTLED_BY_MINT,
+    SETTLED_BY_WALLET,
+    Topic,
+)
 
 GROUPS: Final = {
     pnl.GROUP: SETTLED_BY_WALLET,
     market.GROUP: SETTLED_BY_MINT,
     store.GROUP: SETTLED_BY_MINT,
+    accounts.GROUP: SETTLED_ACCOUNTS,
 }
 """The settled groups; `live` knows batches where they have slots."""
 TIMEOUT_S: Final = 6.0

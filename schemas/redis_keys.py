@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from schemas.times import DAY_S, HOUR_S
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
+from schemas.topics import SETTLED_ACCOUNTS, SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,19 @@ def mint_tag(mint: str) -> str:
 def wallet_tag(wallet: str) -> str:
     """Return the hash tag of what is kept by wallet."""
     return tag_of_wallets(SETTLED_BY_WALLET.partition(wallet))
+
+
+def account_tag(address: str) -> str:
+    """Return the hash tag of what is kept by account."""
+    return tag_of_partition(SETTLED_ACCOUNTS, SETTLED_ACCOUNTS.partition(address))
+
+
+def account_tags() -> list[str]:
+    """Return the hash tags of all partitions of the lane of accounts, ascending."""
+    return [
+        tag_of_partition(SETTLED_ACCOUNTS, partition)
+        for partition in range(SETTLED_ACCOUNTS.partitions)
+    ]
 
 
 def tag_of_key(fingerprint: str) -> str:
@@ -384,6 +397,144 @@ API_KEY_CONNECTIONS: Final = Key(
     "stream_gateway",
     CONNECTION_LEASE_S,
     "WebSocket connection -> when its lease ends, ms; renewed by its gateway while it is open",
+)
+
+# Accounts of the chain (agent `accounts`); schemas/accounts.py has the packed form, and
+# schemas/account_reading.py what a reader makes of it. The tag is that of the partition of the
+# account's own address, of every key: what is known of a wallet is in all partitions.
+
+ACCOUNT: Final = Key(
+    "acct:{tag}:{address}",
+    "string",
+    "accounts",
+    None,
+    "StoredAccount: the last version; a closing stays for an hour of the chain",
+)
+FOUND_BY: Final = Key(
+    "own:{tag}:{address}",
+    "set",
+    "accounts",
+    None,
+    "of a wallet or mint: raw addresses of the partition's accounts whose bytes name it; goes with "
+    "them",
+)
+POOLS_OF: Final = Key(
+    "pools:{tag}:{mint}",
+    "set",
+    "accounts",
+    None,
+    "raw addresses of the partition's pools that the mint's tokens are, or were, shares of: unlike "
+    "`own` nobody else can name a mint in one",
+)
+COVERED: Final = Key(
+    "cover:{tag}:{address}",
+    "hash",
+    "accounts",
+    None,
+    "of a program, wallet or mint: slot from which the partition has all of it, given: the slot "
+    "that said so; or reason, why it is not known; of `schemas.accounts.largest_of` a mint also "
+    "accounts: raw addresses, and least_raw: none of the others had more at that slot",
+)
+COVERAGE_FLOOR: Final = Key(
+    "cover:{tag}:floor",
+    "hash",
+    "accounts",
+    None,
+    "slot: the first one after slots that were lost: coverage given before it is void; hole: the "
+    "first of the slots whose changes are being asked for, absent while there are none",
+)
+ACCOUNTS_CLOSED: Final = Key(
+    "accts:{tag}:closed",
+    "zset",
+    "accounts",
+    None,
+    "raw address of an account that is closed -> block time, ms; gone after an hour of the chain",
+)
+ACCOUNTS_AWAY: Final = Key(
+    "accts:{tag}:away",
+    "string",
+    "accounts",
+    None,
+    "bitmap of the accounts ever put away into ClickHouse (accounts), and of the wallets and mints "
+    "that find them: `schemas.away`; 4 MiB",
+)
+TRACKED_WALLETS: Final = Key(
+    "tracked:wallets",
+    "zset",
+    "ingest accounts",
+    None,
+    "raw wallet whose token accounts are kept -> when it was last asked for, ms; at most "
+    "ACCOUNT_TRACKED_MAX",
+)
+TRACKED_MINTS: Final = Key(
+    "tracked:mints",
+    "zset",
+    "ingest accounts",
+    None,
+    "raw mint whose mint account is kept -> when it was last asked for, ms; at most "
+    "ACCOUNT_TRACKED_MAX",
+)
+BOOTSTRAP: Final = Key(
+    "bootstrap:{program}",
+    "hash",
+    "ingest accounts",
+    None,
+    "of a program that is not covered yet: kind and part -> context slot of the answer that is in "
+    "the lane; gone with the program's coverage",
+)
+TRACKED_HOLDERS: Final = Key(
+    "tracked:holders",
+    "zset",
+    "ingest accounts",
+    None,
+    "raw mint whose largest token accounts are kept -> when they were last asked for, ms; at most "
+    "a twentieth of ACCOUNT_TRACKED_MAX",
+)
+STAKE_REWARDS: Final = Key(
+    "rewards:{tag}:{address}",
+    "string",
+    "ingest accounts",
+    DAY_S,
+    "of a stake account: what its last epochs paid, as RPC said: `schemas.stake_rewards`",
+)
+ASKED_ACCOUNTS: Final = Key(
+    "ask:accounts",
+    "stream",
+    "api",
+    None,
+    "wallet: raw, mint: raw, holders: the raw mint, or rewards: the raw stake account; what a "
+    "request asked for; program: raw, to bootstrap; read by `ingest accounts`; 10,000 entries",
+)
+
+# What the URIs of tokens' metadata say (api), fetched by its processes; all under one hash tag, so
+# that one script keeps it within METADATA_CACHE_MIB: tokens that nobody asks for leave first.
+
+OFFCHAIN_DOCUMENTS: Final = Key(
+    "{{offchain}}:documents",
+    "hash",
+    "api",
+    8 * DAY_S,
+    "mint -> JSON of what its URI said, or of why not: `api.metadata.records`",
+)
+OFFCHAIN_IMAGES: Final = Key(
+    "{{offchain}}:images", "hash", "api", 8 * DAY_S, "mint -> bytes of its image, as they came"
+)
+OFFCHAIN_SIZES: Final = Key(
+    "{{offchain}}:sizes",
+    "hash",
+    "api",
+    8 * DAY_S,
+    "mint -> bytes of its document and image; empty: of all together",
+)
+OFFCHAIN_ASKED: Final = Key(
+    "{{offchain}}:asked", "zset", "api", 8 * DAY_S, "mint -> when it was last asked for, ms"
+)
+OFFCHAIN_FETCHING: Final = Key(
+    "{{offchain}}:fetching:{mint}",
+    "string",
+    "api",
+    60,
+    "a process of the API fetches what the mint's URI says",
 )
 
 # Of a month (2026-11, UTC), `api.system.availability`.

@@ -313,6 +313,22 @@ COLD_MARKETS: Final = Table(
     "cold_markets", {"mint": _TEXT, "packed": _TEXT, "slot": _U64, "put_away_slot": _U64}
 )
 
+# Accounts of the chain (agent `accounts`).
+
+ACCOUNTS: Final = Table(
+    "accounts",
+    {
+        "address": _TEXT,
+        "kind": _SLUG,
+        "program": _SLUG,
+        "found_by": "Array(String)",
+        "lamports": _U64,
+        "data": _TEXT,
+        "slot": _U64,
+        "is_deleted": "UInt8",
+    },
+)
+
 # What Redis has of all books (every settled group).
 
 BOOK_CHECKPOINTS: Final = Table(
@@ -338,6 +354,6 @@ TABLES: Final = {
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
-        BOOK_CHECKPOINTS,
+        *(ACCOUNTS, BOOK_CHECKPOINTS),
     )
 }

@@ -42,7 +42,7 @@ class Topic:
 
     first_name: str
     message: str  # the message type in schemas/proto/tape.proto
-    key: Literal["mint", "wallet", "slot", "signature"]
+    key: Literal["mint", "wallet", "account", "slot", "signature"]
     fixed_partitions: int | None  # None: as many as the settled lanes have
     retention_ms: int
     about: str
@@ -128,6 +128,14 @@ SETTLED_BY_MINT: Final = Topic(
 SETTLED_BY_WALLET: Final = Topic(
     "tape-settled-by-wallet", "SlotBatch", "wallet", None, 3 * DAY_MS, "internal: confirmed slots"
 )
+SETTLED_ACCOUNTS: Final = Topic(
+    "tape-settled-accounts",
+    "SlotBatch",
+    "account",
+    8,
+    3 * DAY_MS,
+    "internal: accounts at the end of confirmed slots",
+)
 UNDECODED: Final = Topic(
     "tape-undecoded", "Undecoded", "signature", 4, 7 * DAY_MS, "what no decoder could read, and why"
 )
@@ -141,10 +149,12 @@ ALL: Final = (
     LIVE,
     SETTLED_BY_MINT,
     SETTLED_BY_WALLET,
+    SETTLED_ACCOUNTS,
     UNDECODED,
     GAPS,
 )
 SETTLED: Final = (SETTLED_BY_MINT, SETTLED_BY_WALLET)
+"""The settled lanes whose partitions can be raised."""
 
 
 def by_name() -> dict[str, Topic]:

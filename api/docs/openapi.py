@@ -219,6 +219,7 @@ of some KiB are compressed where `accept-encoding` has gzip.
 
 TAGS: Final = [
     {"name": "wallets", "description": "Positions, gains and losses, holdings of a wallet"},
+    {"name": "positions", "description": "What a wallet has of a protocol, beside its tokens"},
     {"name": "history", "description": "Trades, days, lots and candles, from ClickHouse"},
     {"name": "tokens", "description": "What a token is and costs, who holds it, who gained"},
     {"name": "usage", "description": "What your key has used"},

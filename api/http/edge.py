@@ -31,6 +31,7 @@ _SAFE: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 _NO_CONTENT: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_PACKED: Final = frozenset({b"image/gif", b"image/jpeg", b"image/png", b"image/webp"})
 _HOSTS_KEPT: Final = 100
 _VARY: Final = (b"vary", b"accept-encoding")
 # No underscore: a key of ours is no id, so it cannot get into the log as one.
@@ -174,7 +175,7 @@ class _Answer:
                 length = int(value)
             elif name == b"content-security-policy":
                 has_policy = True
-            elif name == b"content-encoding":
+            elif name == b"content-encoding" or (name == b"content-type" and value in _PACKED):
                 is_encoded = True
         if not has_policy:
             headers.append(_NO_CONTENT)

@@ -18,3 +18,9 @@ def grant(request: Request) -> Grant | None:
     """Return what let a request in; None on a path that is open."""
     found: Grant | None = request.scope.get("state", {}).get("grant")
     return found
+
+
+def holder(request: Request) -> str:
+    """Return the fingerprint of the key that let a request in, empty on a path that is open."""
+    found = grant(request)
+    return "" if found is None else found.fingerprint

@@ -30,7 +30,15 @@ from api.system.health_answers import (
 from infra.clickhouse.sql import load
 from infra.settings import Settings
 from schemas import channels
-from schemas.redis_keys import BROKER_DISK, CHAIN, QUARANTINE, WATERMARK, mint_tags, wallet_tags
+from schemas.redis_keys import (
+    BROKER_DISK,
+    CHAIN,
+    QUARANTINE,
+    WATERMARK,
+    account_tags,
+    mint_tags,
+    wallet_tags,
+)
 from schemas.solana.networks import network_of
 
 TIMEOUT_S: Final = 2.0
@@ -42,7 +50,7 @@ MOST_GAPS: Final = 20
 # five entries until then.
 LAST_ENTRIES: Final = 32
 
-_LEFT_OUT: Final = {"pnl": "wallets", "market": "mints", "store": "mints"}
+_LEFT_OUT: Final = {"pnl": "wallets", "market": "mints", "store": "mints", "accounts": "accounts"}
 _T = TypeVar("_T")
 
 _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
@@ -50,7 +58,12 @@ _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
 _GAPS: Final = load(__package__, "gaps")
 _CAPACITY: Final = load(__package__, "capacity")
 _INFO: Final = ("INFO", "server", "memory")
-_TAGS: Final = {"pnl": wallet_tags, "market": mint_tags, "store": mint_tags}
+_TAGS: Final = {
+    "pnl": wallet_tags,
+    "market": mint_tags,
+    "store": mint_tags,
+    "accounts": account_tags,
+}
 
 
 class HealthReader:
@@ -223,7 +236,12 @@ def _pipeline(answers: list[Any], now_ms: int) -> Pipeline:
     return {
         "head_slot": head_slot,
         "head_age_ms": head_age_ms,
-        "groups": Groups(pnl=groups["pnl"], market=groups["market"], store=groups["store"]),
+        "groups": Groups(
+            pnl=groups["pnl"],
+            market=groups["market"],
+            store=groups["store"],
+            accounts=groups["accounts"],
+        ),
     }
 
 
@@ -270,8 +288,11 @@ def _late(pipeline: Pipeline) -> Iterator[str]:
         ("pnl", groups["pnl"]),
         ("market", groups["market"]),
         ("store", groups["store"]),
+        ("accounts", groups["accounts"]),
     ):
         if group["slot"] is None:
+            if name == "accounts":
+                continue  # no endpoint has to offer accounts: the tape goes on without them
             yield f"{name} has not begun on every partition"
         elif (group["lag_slots"] or 0) > FAR_SLOTS:
             yield f"{name} is {group['lag_slots']} slots behind the chain"

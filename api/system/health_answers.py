@@ -70,19 +70,22 @@ class Group(TypedDict):
     quarantined: Annotated[
         int,
         Field(
-            description="wallets or mints that the group leaves out, as a stored value of theirs "
-            "cannot be read",
+            description="wallets, mints or accounts that the group leaves out, as a stored value "
+            "of theirs cannot be read",
             examples=[0],
         ),
     ]
 
 
 class Groups(TypedDict):
-    """The groups by what they keep: books of wallets, markets of mints, rows of ClickHouse."""
+    """The groups by what they keep: books of wallets, markets of mints, rows of ClickHouse,
+    accounts of the chain.
+    """
 
     pnl: Group
     market: Group
     store: Group
+    accounts: Group
 
 
 class Pipeline(TypedDict):

@@ -11,10 +11,23 @@ from typing_extensions import TypedDict
 
 from api.docs.words import IN_MICROS_THEN, IN_SOL, IN_USD, IN_WHOLE
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.metadata.answers import MetadataAnswer
+from api.metadata.failures import Reason as MetadataReason
 from api.wallets.position_answers import AsOf, Unmatched, about
 
-PriceSource = Literal["live", "settled", "reference", "par"]
-SupplySource = Literal["creation", "rpc"]
+PriceSource = Literal["live", "settled", "reference", "par", "pool"]
+SupplySource = Literal["account", "creation", "rpc"]
+MintReason = Literal[
+    "pending",
+    "withdrawn",
+    "not_found",
+    "key_limit",
+    "limit",
+    "not_asked",
+    "lane_stalled",
+    "not_ingested",
+    "unreadable",
+]
 
 
 class Named(TypedDict):
@@ -32,18 +45,32 @@ class Supplied(TypedDict):
     supply_raw: Annotated[
         str | None,
         about(
-            "of its creation or RPC; what is minted or burned since is not seen", "1000000000000000"
+            "as `supply_source` says; of `creation` or `rpc`, what is minted or burned since is "
+            "not seen. A mint's account is followed from when the token, its price or its holders "
+            "were asked for, or a wallet that holds it; that it trades is not enough",
+            "1000000000000000",
         ),
     ]
     supply: Annotated[float | None, about(IN_WHOLE, 1_000_000_000.0)]
     supply_source: Annotated[
         SupplySource | None,
         about(
-            "`creation`: of the event that created it; `rpc`: of its account, when asked",
-            "creation",
+            "`account`: of the mint's account, which is followed, as of `as_of_slot`; `creation`: "
+            "of the event that created it; `rpc`: of its account, when asked",
+            "account",
         ),
     ]
-    supply_time_ms: Annotated[int | None, about("when that was", 1_763_699_000_000)]
+    supply_time_ms: Annotated[
+        int | None, about("when that was; null for `account`, which is of now", None)
+    ]
+    supply_slot: Annotated[
+        int | None,
+        about(
+            "slot of the last change of the mint's account that is known, or of the creation; "
+            "null: not known",
+            341_204_000,
+        ),
+    ]
 
 
 class PricedThen(TypedDict):
@@ -58,7 +85,9 @@ class PricedThen(TypedDict):
         about(
             "`live`: the last published price; `settled`: not published for three days, the price "
             "that its market was left with; `reference`: SOL, as swaps are valued with it; `par`: "
-            "a dollar coin (USDC, USDT, USD1) without a price of its own, taken for one dollar",
+            "a dollar coin (USDC, USDT, USD1) without a price of its own, taken for one dollar; "
+            "`pool`: a liquid-stake token that no market prices, by its pool's own figures, with "
+            "the slot of the pool's account",
             "live",
         ),
     ]
@@ -161,9 +190,66 @@ class LastDay(TypedDict):
     volume_sol: Annotated[float, about(IN_SOL, 62.0)]
 
 
-class Token(TokenFacts, AsOf):
-    """A token, and its last 24 hours."""
+class MintAccountAnswer(TypedDict):
+    """What a token's mint account says beside its supply."""
 
+    changed_slot: Annotated[int, about("slot of its last change that is known", 341_204_000)]
+    mint_authority: Annotated[
+        str | None, about("who may mint more; null: nobody, the supply is fixed", None)
+    ]
+    freeze_authority: Annotated[
+        str | None, about("who may freeze accounts of the token; null: nobody", None)
+    ]
+    close_authority: Annotated[
+        str | None, about("who may close the mint once there is no supply; null: nobody", None)
+    ]
+    permanent_delegate: Annotated[
+        str | None, about("who may move or burn everybody's tokens; null: nobody", None)
+    ]
+    transfer_hook: Annotated[
+        str | None, about("program that every transfer calls; null: none", None)
+    ]
+    transfer_fee_bps: Annotated[
+        int | None,
+        about("fee on transfers, in hundredths of a per cent, as last set; null: none", None),
+    ]
+    extensions: Annotated[
+        list[str], about("extensions of Token-2022 that the mint has, by name", [])
+    ]
+
+
+class Token(TokenFacts, AsOf):
+    """A token, its mint's account, and its last 24 hours."""
+
+    mint_account: Annotated[
+        MintAccountAnswer | None, about("null: not known, `mint_account_reason` says why")
+    ]
+    mint_account_reason: Annotated[
+        MintReason | None,
+        about(
+            "null: it is known. `pending`: it was asked for, ask again; `withdrawn`: it was known, "
+            "and is asked for again; `not_found`: there is no such account; `key_limit`, `limit`: "
+            "too many new ones in this minute, of the key or in all; `not_asked`: the store took "
+            "no ask; `lane_stalled`: the accounts are behind; `not_ingested`: no accounts are "
+            "taken in; `unreadable`: it is no mint",
+            None,
+        ),
+    ]
+    metadata: Annotated[
+        MetadataAnswer | None,
+        about("what its `uri` says; null: not known, `metadata_reason` says why"),
+    ]
+    metadata_reason: Annotated[
+        MetadataReason | None,
+        about(
+            "null: it is known. `no_uri`: there is none; `pending`: it is being fetched, ask "
+            "again; `busy`: too many are; `refused`: the URI may not be asked; `unreachable`, "
+            "`timeout`, `http_error`, `redirects`, `too_large`, `bad_encoding`, `not_json`: what "
+            "came of it, asked again later; `off`: nothing is fetched here",
+            None,
+        ),
+    ]
+    metadata_detail: Annotated[str | None, about("the same in words", None)]
     day: Annotated[LastDay | None, about("null: no trade was seen; of SOL it is not counted")]
 
 
@@ -221,18 +307,72 @@ class Holder(TypedDict):
     address: Annotated[str, about("the owner", EXAMPLE_WALLET)]
     balance_raw: Annotated[str, about("what all accounts of it hold", "20000000000000")]
     balance: Annotated[float | None, about(IN_WHOLE, 20_000_000.0)]
-    supply_pct: Annotated[float | None, about("that in per cent of `supply`", 2.0)]
+    supply_pct: Annotated[
+        float | None,
+        about(
+            "that in per cent of `supply`; null: the supply is not known, or it is of another time "
+            "than the balances",
+            2.0,
+        ),
+    ]
+
+
+HolderReason = Literal[
+    "created_on_tape",
+    "money",
+    "pending",
+    "withdrawn",
+    "key_limit",
+    "limit",
+    "not_asked",
+    "lane_stalled",
+    "not_ingested",
+]
+
+
+class HolderCoverage(TypedDict):
+    """What the list of holders has, and what it leaves out."""
+
+    is_seeded: Annotated[
+        bool,
+        about("the chain's largest token accounts are among these, exact as of `as_of_slot`", True),
+    ]
+    reason: Annotated[
+        HolderReason | None,
+        about(
+            "null: they are. `created_on_tape`: not asked for, as all transfers through venues "
+            "were seen; `money`: SOL and dollar coins; `pending`: asked for, ask again; "
+            "`withdrawn`: the node refuses, or they were known and are asked for again, see "
+            "`note`; `key_limit`, `limit`: too many new asks in this minute, of the key or in "
+            "all; `not_asked`: the store took no ask; `lane_stalled`: the accounts are behind; "
+            "`not_ingested`: no accounts are taken in",
+            None,
+        ),
+    ]
+    largest_slot: Annotated[
+        int | None, about("slot at which these were the largest; followed since", 341_204_000)
+    ]
+    largest_accounts: Annotated[int | None, about("how many there were, 20 at most", 20)]
+    unseen_at_most_raw: Annotated[
+        str | None,
+        about(
+            "no other token account had more at `largest_slot`; null: there was no other, or the "
+            "largest are not known",
+            "1200000000",
+        ),
+    ]
+    note: Annotated[str, about("the same in words")]
 
 
 class Holders(Named, Supplied, AsOf):
     """Who holds most of a token."""
 
     holder_count: Annotated[
-        int | None, about("owners with a balance; null: nobody follows them", 312)
+        int | None, about("owners with a balance that were seen; null: nobody follows them", 312)
     ]
     creator: Annotated[str | None, about("wallet that created the token", EXAMPLE_WALLET)]
     holders: Annotated[list[Holder], about("largest first")]
-    coverage: Annotated[str, about("what these figures leave out, in words")]
+    coverage: Annotated[HolderCoverage, about("what these figures have and leave out")]
 
 
 class Trader(Unmatched):

@@ -15,7 +15,7 @@ from api.stores.caches import FRESH_FOR_S, BoundedCache, now_s
 from api.stores.gaps import GapReader
 from api.stores.settled import Settled
 from api.tokens.figures import token_json
-from api.tokens.reader import TokenReader
+from api.tokens.mint_accounts import SuppliedTokens
 
 KEPT: Final = 1 << 14  # tokens, of a kilobyte each
 
@@ -32,7 +32,7 @@ class TokenBatches:
     """Answers for all requests of a process."""
 
     def __init__(
-        self, reader: TokenReader, gaps: GapReader, fresh_for_s: float = FRESH_FOR_S
+        self, reader: SuppliedTokens, gaps: GapReader, fresh_for_s: float = FRESH_FOR_S
     ) -> None:
         self._reader = reader
         self._gaps = gaps
@@ -73,7 +73,7 @@ class TokenBatches:
     async def _read(
         self, mints: Sequence[str], at: float
     ) -> tuple[dict[str, _CachedToken], Settled]:
-        tokens = await self._reader.read(mints)
+        tokens, _ = await self._reader.read(mints)
         state = Settled(tokens.as_of_slot, tokens.as_of_ms)
         found = {
             mint: _CachedToken(Fragment(token_json(token, tokens)), state, at)

@@ -35,6 +35,7 @@ _BLANK: Final[TokenThen] = {
     "supply": None,
     "supply_source": None,
     "supply_time_ms": None,
+    "supply_slot": None,
     "price_sol": None,
     "price_usd": None,
     "price_time_ms": None,
@@ -90,6 +91,7 @@ def facts(mint: str, told: bytes | None, asked: bytes | None) -> Facts:
     supply_raw: int | None = known["supply_raw"]
     if supply_raw is not None:
         known["supply_source"], known["supply_time_ms"] = "creation", known["created_ms"]
+        known["supply_slot"] = known["created_slot"]
     if asked:
         rpc = orjson.loads(asked)
         if rpc["status"] == "found":

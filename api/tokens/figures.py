@@ -7,12 +7,15 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from api.accounts.following import Standing
+from api.metadata.service import MetadataService
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.tokens.answers import LastDay, Pools, TokenFacts, TokenNow, TokenPrice, TokenThen
 from api.tokens.answers import Pool as PoolAnswer
 from api.tokens.answers import Token as TokenAnswer
 from api.tokens.cold_markets import read_cold
+from api.tokens.mint_accounts import SuppliedTokens, mint_account, mint_reason
 from api.tokens.reader import SOL_MINT, Token, TokenReader, Tokens, unknown_token
 from schemas.amounts import human, sol, text, usd
 from schemas.markets import (
@@ -33,13 +36,28 @@ MAX_POOLS: Final = 64
 _POOL: Final = b"pool:"
 
 
-async def token(reader: TokenReader, gaps: GapReader, mint: str) -> TokenAnswer:
-    """Return a token and its last 24 hours; raises Problem."""
+async def token(
+    reader: SuppliedTokens,
+    gaps: GapReader,
+    metadata: MetadataService,
+    mint: str,
+    asked: Standing | None,
+) -> TokenAnswer:
+    """Return a token and its last 24 hours; raises Problem.
+
+    `asked` is why its mint was not asked for; None: it was.
+    """
     (await gaps.read()).check_mint(mint)
-    tokens = await reader.read((mint,), with_day=True)
+    tokens, accounts = await reader.read((mint,), with_day=True)
     found = _known(tokens, mint)
+    said = await metadata.known(mint, found.about["uri"])
     return {
         **token_facts(found, tokens),
+        "mint_account": mint_account(accounts.get(mint)),
+        "mint_account_reason": mint_reason(accounts.get(mint), asked),
+        "metadata": said.answer,
+        "metadata_reason": said.reason,
+        "metadata_detail": said.detail,
         "day": _day(found.quarters, tokens.now_ms) if found.quarters else None,
         "as_of_slot": tokens.as_of_slot,
         "as_of_ms": tokens.as_of_ms,
@@ -47,9 +65,9 @@ async def token(reader: TokenReader, gaps: GapReader, mint: str) -> TokenAnswer:
     }
 
 
-async def token_price(reader: TokenReader, gaps: GapReader, mint: str) -> TokenPrice:
+async def token_price(reader: SuppliedTokens, gaps: GapReader, mint: str) -> TokenPrice:
     """Return what a token costs; raises Problem."""
-    tokens = await reader.read((mint,))
+    tokens, _ = await reader.read((mint,))
     found = token_facts(_known(tokens, mint), tokens)
     return {
         "mint": mint,
@@ -60,6 +78,7 @@ async def token_price(reader: TokenReader, gaps: GapReader, mint: str) -> TokenP
         "supply": found["supply"],
         "supply_source": found["supply_source"],
         "supply_time_ms": found["supply_time_ms"],
+        "supply_slot": found["supply_slot"],
         "price_sol": found["price_sol"],
         "price_usd": found["price_usd"],
         "price_time_ms": found["price_time_ms"],

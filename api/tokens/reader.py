@@ -22,6 +22,7 @@ from api.stores.clients import Stores
 from api.tokens.answers import About, PriceSource
 from api.tokens.cold_markets import may_be_away, read_cold
 from api.tokens.facts import Facts, facts
+from api.tokens.pool_price import PoolPrice
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
@@ -54,6 +55,7 @@ class Token:
     json: bytes = b""  # `TokenThen`, once somebody has made it, without the brace at its end
     liquidity_sol: float | None = None  # along with it
     pooled_lamports: int | None = None  # in its pools, once somebody has asked
+    pool_price: PoolPrice | None = None  # with source `pool`: what its price comes from
 
     @property
     def about(self) -> About:

@@ -13,14 +13,15 @@ from api.http.errors import (
     INVALID_ADDRESS,
     INVALID_PARAMETER,
     METHOD_NOT_ALLOWED,
+    NO_IMAGE,
     NOT_FOUND,
     TOO_MANY_HOLDERS,
     UNKNOWN_TOKEN,
     Problem,
 )
 from api.http.parameters import Mint
-from api.http.replies import send
-from api.http.state import services
+from api.http.replies import send, send_image
+from api.http.state import holder, services
 from api.tokens import answers
 
 MAX_LISTED = 100
@@ -111,7 +112,9 @@ async def token_leaderboard(request: Request, mint: Mint, limit: Top = 20) -> Re
     "/api/tokens/{mint}/holders",
     summary="Who holds most of a token",
     description="Owners by balance over all their accounts. Balances are exact; `coverage` "
-    "says what is not seen. Of equal balances the greater address, as bytes, comes first. "
+    "says what is not seen. Of a token older than the tape the chain's 20 largest accounts are "
+    "asked for, and followed from then on: the first answer may be without them. "
+    "Of equal balances the greater address, as bytes, comes first. "
     "Read at most twice a second.",
     response_model=None,
     responses={
@@ -121,15 +124,16 @@ async def token_leaderboard(request: Request, mint: Mint, limit: Top = 20) -> Re
 )
 async def token_holders(request: Request, mint: Mint, limit: Top = 20) -> Response:
     """Answer with a token's holders."""
-    return send(request, await services(request).tokens.holders(mint, limit))
+    found = services(request).tokens.holders(mint, limit, holder(request))
+    return send(request, await found)
 
 
 @router.post(
     "/api/tokens/batch",
     summary="Many tokens",
-    description="What `/api/tokens/{mint}` answers for each, without its last 24 hours. Costs one "
-    "credit. Mints of which nothing is known are listed in `unknown`. "
-    "A token is read at most twice a second.",
+    description="What `/api/tokens/{mint}` answers for each, without `mint_account`, "
+    "`metadata` and its last 24 hours; it has no mint followed. Costs one credit. Mints of which "
+    "nothing is known are listed in `unknown`. A token is read at most twice a second.",
     response_model=None,
     responses={200: {"model": answers.Tokens}, **_OF_MANY},
 )
@@ -169,27 +173,58 @@ async def no_leaderboard_of_all() -> NoReturn:
     summary="A token",
     description="What it is, what it costs, what its market is like, and its last 24 hours. "
     "Facts come from the chain's events; names and supply of tokens whose creation was not seen "
-    "are asked of an RPC node once. Read at most twice a second; the price alone, "
+    "are asked of an RPC node once. A token that is asked for is followed: from the next answers "
+    "on, supply, authorities and extensions are those of its mint's account, burns and later mints "
+    "included (`mint_account`). What its `uri` says is fetched beside the request, and `metadata` "
+    "has it from then on. Read at most twice a second; the price alone, "
     "`/api/tokens/{mint}/price`, is read for each request.",
     response_model=None,
     responses={200: {"model": answers.Token}, **_OF_ONE},
 )
 async def token(request: Request, mint: Mint) -> Response:
     """Answer with a token."""
-    return send(request, await services(request).tokens.token(mint))
+    return send(request, await services(request).tokens.token(mint, holder(request)))
+
+
+@router.get(
+    "/api/tokens/{mint}/image",
+    summary="A token's image",
+    description="The raster image that the token's metadata names, fetched before: "
+    "`metadata.image` of `/api/tokens/{mint}` says whether it is here, and asks for it. Its bytes "
+    "are its maker's; PNG, JPEG, GIF and WebP alone, of 1 MiB and 16,777,216 pixels at most.",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The image",
+            "content": {
+                media_type: {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": "the bytes of the image",
+                }
+                for media_type in ("image/png", "image/jpeg", "image/gif", "image/webp")
+            },
+        },
+        **problems(NO_IMAGE, INVALID_ADDRESS),
+    },
+)
+async def token_image(request: Request, mint: Mint) -> Response:
+    """Answer with a token's image."""
+    found = await services(request).tokens.image(mint)
+    return send_image(request, found.data, found.image.media_type, found.image.digest)
 
 
 @router.get(
     "/api/tokens/{mint}/price",
     summary="What a token costs",
     description="The weighted median of its pools, its change within a day, and the market "
-    "capitalisation. `is_price_stale` marks a price whose last trade is an hour old.",
+    "capitalisation; it has the mint's account followed, whose supply that rests on. "
+    "`is_price_stale` marks a price whose last trade is an hour old.",
     response_model=None,
     responses={200: {"model": answers.TokenPrice}, **_OF_ONE},
 )
 async def token_price(request: Request, mint: Mint) -> Response:
     """Answer with a token's price."""
-    return send(request, await services(request).tokens.price(mint))
+    return send(request, await services(request).tokens.price(mint, holder(request)))
 
 
 @router.get(

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from api.docs.words import IN_MICROS, IN_SOL
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.tokens.answers import PriceSource
 from api.wallets.position_answers import (
     AsOf,
     Open,
@@ -20,9 +21,28 @@ from api.wallets.position_answers import (
     about,
 )
 
+Reason = Literal[
+    "pending",
+    "withdrawn",
+    "not_followed",
+    "key_limit",
+    "limit",
+    "too_many_wait",
+    "not_asked",
+    "lane_stalled",
+    "not_ingested",
+    "unreadable",
+    "too_many_accounts",
+]
+
 COVERAGE: Final = (
     "An account is known from the first change of its balance that the tape saw, and is exact from "
     "then on. What has not moved since the tape began is not here."
+)
+
+COVERED: Final = (
+    "All token accounts of the wallet, as the chain has them at `as_of_slot`, and its SOL as of "
+    "`native.as_of_slot`."
 )
 
 
@@ -31,7 +51,23 @@ class TokenAccount(TypedDict):
 
     account: Annotated[str, about("its address", EXAMPLE_WALLET)]
     amount_raw: Annotated[str, about("what it holds", "25000000000000")]
-    amount: Annotated[float, about("the same in whole tokens", 25_000_000.0)]
+    amount: Annotated[
+        float | None, about("the same in whole tokens; null: decimals not known", 25_000_000.0)
+    ]
+    is_frozen: Annotated[
+        bool | None,
+        about(
+            "whether the token's freeze authority has frozen it; null: not known, as where "
+            "`coverage.is_complete` is false",
+            False,
+        ),
+    ]
+    delegate: Annotated[
+        str | None, about("who else may move a part of it; null: nobody, or not known", None)
+    ]
+    delegated_raw: Annotated[
+        str | None, about("the part that the delegate may move; null: no delegate", None)
+    ]
 
 
 class Native(Priced):
@@ -39,6 +75,14 @@ class Native(Priced):
 
     lamports: Annotated[str, about("what the wallet's own account holds", "12500000000")]
     sol: Annotated[float, about(IN_SOL, 12.5)]
+    as_of_slot: Annotated[
+        int | None,
+        about(
+            "slot at the end of which it had them: a wallet's own SOL is asked for when the wallet "
+            "is, and may have moved since; null: as the tape saw it last",
+            341_000_000,
+        ),
+    ]
 
 
 class Holding(Priced):
@@ -47,7 +91,9 @@ class Holding(Priced):
     mint: Annotated[str, about("address of the token", EXAMPLE_MINT)]
     name: Annotated[str | None, about("name of the token; null while not known", "Example")]
     symbol: Annotated[str | None, about("its symbol", "EXM")]
-    decimals: Annotated[int, about("places behind the point", 6)]
+    decimals: Annotated[
+        int | None, about("places behind the point; null while the mint is not known", 6)
+    ]
     program: Annotated[Literal["token", "token-2022"], about("the token's program", "token")]
     is_verified: Annotated[
         bool,
@@ -55,12 +101,39 @@ class Holding(Priced):
             "SOL, USDC, USDT or USD1; or a token whose name or symbol is known from its creation "
             "or metadata, that has a published price of the last three days, and whose pools "
             "together hold 10 SOL of liquidity or more, or traded 100 SOL or more within the last "
-            "day. It says that the value means something, not that the token is honest",
+            "day; or, without a price of a market, a share of a stake pool of 10 SOL or "
+            "more. It says that the value means something, not that the token is honest",
             True,
         ),
     ]
     amount_raw: Annotated[str, about("in all accounts that were read", "25000000000000")]
-    amount: Annotated[float, about("the same in whole tokens", 25_000_000.0)]
+    amount: Annotated[
+        float | None, about("the same in whole tokens; null: decimals not known", 25_000_000.0)
+    ]
+    shown_amount: Annotated[
+        float | None,
+        about(
+            "what wallets show: `amount`, with the interest or the scale of a Token-2022 mint; "
+            "null while the mint's account is not known. Prices and values are of `amount`",
+            25_000_000.0,
+        ),
+    ]
+    withheld_raw: Annotated[
+        str | None,
+        about(
+            "transfer fees (Token-2022) that wait in the accounts to be collected: not the "
+            "wallet's, and not in `amount_raw`; null: not known",
+            "0",
+        ),
+    ]
+    price_source: Annotated[
+        PriceSource | None,
+        about(
+            "as of `/api/tokens/{mint}`. `pool`: a liquid-stake token that no market prices; "
+            "`price_slot` is then of the pool's account; null: no price",
+            "live",
+        ),
+    ]
     accounts: Annotated[list[TokenAccount], about("where it is, largest first")]
 
 
@@ -68,11 +141,42 @@ class Coverage(TypedDict):
     """How complete the balances are."""
 
     is_complete: Annotated[
-        Literal[False], about("never: what did not move since is not known", False)
+        bool,
+        about(
+            "true: all token accounts of the wallet are here, as the chain has them at "
+            "`as_of_slot`, and its SOL as of `native.as_of_slot`. False: `reason` says why not, "
+            "and balances are what the tape saw",
+            True,
+        ),
     ]
-    since_slot: Annotated[int | None, about("first slot of the tape; null: not known", 341_000_000)]
-    since_ms: Annotated[int | None, about("time of that block", 1_763_600_000_000)]
-    known_accounts: Annotated[int, about("accounts of the wallet that hold something", 23)]
+    reason: Annotated[
+        Reason | None,
+        about(
+            "why not; null: it is complete. `pending`: asked for, not here within `wait_ms`; "
+            "`withdrawn`: it was complete, then a part of the chain was lost, and is asked for "
+            "again; `not_followed`: nobody has asked `/api/wallets/{wallet}/holdings` lately; "
+            "`key_limit`, `limit`: too many new wallets in this minute, of the key or in all; "
+            "`too_many_wait`: asked for, and not waited; `not_asked`: the store took no ask; "
+            "`lane_stalled`: the accounts are behind; `not_ingested`: no accounts are taken in; "
+            "`unreadable`: an account cannot be read; `too_many_accounts`: more than 2,000, "
+            "or 5,000 with those of the wallets before it in a batch",
+            None,
+        ),
+    ]
+    since_slot: Annotated[
+        int | None,
+        about(
+            "slot from which all of it is known, where it is complete; else the first slot of the "
+            "tape; null: not known",
+            341_000_000,
+        ),
+    ]
+    since_ms: Annotated[
+        int | None, about("time of the tape's first block; null: not known", 1_763_600_000_000)
+    ]
+    known_accounts: Annotated[
+        int, about("accounts of the wallet that hold something, its own among them", 23)
+    ]
     read_accounts: Annotated[
         int,
         about(
@@ -82,7 +186,7 @@ class Coverage(TypedDict):
             23,
         ),
     ]
-    note: Annotated[str, about("the same in words", COVERAGE)]
+    note: Annotated[str, about("the same in words", COVERED)]
 
 
 class Holdings(TypedDict):

@@ -1,7 +1,8 @@
-"""What wallets hold, from the balances that the books have seen: SOL and tokens, with their worth.
+"""What wallets hold: SOL and tokens, with their worth.
 
 A token is verified where its value means something: one knows what it is, somebody traded it of
-late, and its pools hold enough, or trade enough, that somebody could sell. Money always is.
+late, and its pools hold enough, or trade enough, that somebody could sell; or where it is a share
+of a stake pool that holds as much. Money always is.
 """
 
 from __future__ import annotations
@@ -16,23 +17,15 @@ from api.http.errors import Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores
 from api.tokens.reader import SOL_MINT, Token, Tokens
-from api.wallets.answers import (
-    COVERAGE,
-    Coverage,
-    Holding,
-    Holdings,
-    HoldingsTotals,
-    Native,
-)
+from api.wallets.answers import Holding, Holdings, HoldingsTotals, Native, TokenAccount
 from api.wallets.figures import Worth, priced, priced_at, worth
-from api.wallets.state import WalletState
+from api.wallets.held import HeldAccount, HeldAccounts
 from infra.clickhouse.sql import load
 from schemas.amounts import LAMPORTS, MICROS, human, sol, text, usd
 from schemas.markets import QUARTERS_KEPT, unpack_head, window
-from schemas.money import MONEY
-from schemas.positions import Balance
+from schemas.money import MONEY, SOL_DECIMALS
 from schemas.redis_keys import MARKET, mint_tag
-from schemas.solana.base58 import decode, encode
+from schemas.solana.base58 import encode
 
 LEAST_LIQUIDITY_LAMPORTS: Final = 10 * LAMPORTS
 LEAST_VOLUME_LAMPORTS: Final = 100 * LAMPORTS  # of a day: concentrated pools do not tell liquidity
@@ -94,6 +87,17 @@ async def read_backed(stores: Stores, tokens: Tokens, mints: Iterable[str]) -> f
     return frozenset(backed)
 
 
+def backed_by_pools(tokens: Tokens, mints: Iterable[str]) -> frozenset[str]:
+    """Return which mints are shares of a pool that holds enough."""
+    return frozenset(
+        mint
+        for mint in mints
+        if (token := tokens.get(mint)) is not None
+        and token.pool_price is not None
+        and token.pool_price.share.lamports >= LEAST_LIQUIDITY_LAMPORTS
+    )
+
+
 def _is_known(token: Token) -> bool:
     return bool(token.about["name"] or token.about["symbol"])
 
@@ -105,52 +109,49 @@ def _pooled_lamports(token: Token) -> int:
     return token.pooled_lamports
 
 
-def mints_of(state: WalletState) -> set[str]:
-    """Return the tokens that a wallet's accounts hold, SOL among them."""
-    return {mint for _, mint, _ in state.balances}
-
-
 @dataclass(slots=True)
 class _Held:
     """What a wallet's accounts hold of a token."""
 
     mint: str
-    accounts: list[tuple[bytes, Balance]]
+    accounts: list[HeldAccount]
     amount_raw: int
+    decimals: int | None
     token: Token | None
     worth: Worth
     is_verified: bool
 
 
 def _held(
-    state: WalletState, tokens: Tokens, backed: frozenset[str]
+    wallet: HeldAccounts, tokens: Tokens, backed: frozenset[str]
 ) -> tuple[Native | None, list[_Held]]:
     """Return a wallet's SOL, None if it is not known, and its tokens."""
-    native: Native | None = None
-    wallet = decode(state.wallet)
-    accounts: defaultdict[str, list[tuple[bytes, Balance]]] = defaultdict(list)
-    for account, mint, balance in state.balances:
-        if account == wallet:
-            native = _native(balance, tokens)
-        else:
-            accounts[mint].append((account, balance))
+    native = (
+        None if wallet.lamports is None else _native(wallet.lamports, wallet.lamports_slot, tokens)
+    )
+    accounts: defaultdict[str, list[HeldAccount]] = defaultdict(list)
+    for account in wallet.tokens:
+        accounts[account.mint].append(account)
     held = []
     for mint, of_mint in accounts.items():
-        amount_raw = sum(balance.amount_raw for _, balance in of_mint)
+        amount_raw = sum(account.amount_raw for account in of_mint)
+        decimals = of_mint[0].decimals
         token = tokens.get(mint)
         price = None if token is None else token.price
-        value = worth(amount_raw, of_mint[0][1].decimals, price)
+        value = worth(amount_raw, decimals, price)
+        if token is not None and token.pool_price is not None:
+            value = token.pool_price.worth(amount_raw, tokens.sol_usd)
         is_verified = mint in MONEY or mint in backed
-        held.append(_Held(mint, of_mint, amount_raw, token, value, is_verified))
+        held.append(_Held(mint, of_mint, amount_raw, decimals, token, value, is_verified))
     return native, held
 
 
-def _total(state: WalletState, native: Native | None, held: Sequence[_Held]) -> int | None:
+def _total(wallet: HeldAccounts, native: Native | None, held: Sequence[_Held]) -> int | None:
     """Return what all is worth, in millionths of a dollar.
 
     None where none of it has a price, and where not all accounts were read: a part is no total.
     """
-    if not state.has_all_accounts:
+    if not wallet.has_all:
         return None
     values = [micros for each in held if (micros := each.worth[1]) is not None]
     if native is not None and native["value_usd_micros"] is not None:
@@ -159,31 +160,27 @@ def _total(state: WalletState, native: Native | None, held: Sequence[_Held]) -> 
 
 
 def holdings(
-    state: WalletState,
-    tokens: Tokens,
-    backed: frozenset[str],
-    beginning: tuple[int, int] | None,
-    wanted: Wanted,
+    wallet: HeldAccounts, tokens: Tokens, backed: frozenset[str], wanted: Wanted
 ) -> Holdings:
     """Return what a wallet holds, most valuable first."""
-    native, held = _held(state, tokens, backed)
+    native, held = _held(wallet, tokens, backed)
     counted = [each for each in held if each.is_verified or wanted.unverified]
     listed = [each for each in counted if wanted.lists(each.worth[1])]
     listed.sort(key=_order)
     micros = None if native is None else native["value_usd_micros"]
     shown = native if wanted.lists(None if micros is None else int(micros)) else None
-    value, total = _total(state, shown, listed), _total(state, native, counted)
+    value, total = _total(wallet, shown, listed), _total(wallet, native, counted)
     return {
         "value_usd": usd(value),
         "value_usd_micros": text(value),
         "total_value_usd": usd(total),
         "total_value_usd_micros": text(total),
         "native": shown,
-        "tokens": [_holding(each, tokens.now_ms) for each in listed],
+        "tokens": [_holding(each, wallet, tokens.now_ms) for each in listed],
         "hidden_native": native is not None and shown is None,
         "hidden_unverified": len(held) - len(counted),
         "hidden_small": len(counted) - len(listed),
-        "coverage": _coverage(state, beginning),
+        "coverage": wallet.coverage(),
     }
 
 
@@ -192,66 +189,58 @@ def _order(held: _Held) -> tuple[int, str]:
     return 1 if micros is None else -micros, held.mint
 
 
-def holdings_totals(
-    state: WalletState,
-    tokens: Tokens,
-    backed: frozenset[str],
-    beginning: tuple[int, int] | None,
-) -> HoldingsTotals:
+def holdings_totals(wallet: HeldAccounts, tokens: Tokens, backed: frozenset[str]) -> HoldingsTotals:
     """Return what a wallet's balances come to."""
-    native, held = _held(state, tokens, backed)
+    native, held = _held(wallet, tokens, backed)
     verified = [each for each in held if each.is_verified]
-    total = _total(state, native, verified)
+    total = _total(wallet, native, verified)
     return {
         "value_usd": usd(total),
         "value_usd_micros": text(total),
         "native": native,
         "verified_tokens": len(verified),
         "unverified_tokens": len(held) - len(verified),
-        "coverage": _coverage(state, beginning),
+        "coverage": wallet.coverage(),
     }
 
 
-def _coverage(state: WalletState, beginning: tuple[int, int] | None) -> Coverage:
-    slot, time_ms = beginning or (None, None)
+def _native(lamports: int, slot: int | None, tokens: Tokens) -> Native:
     return {
-        "is_complete": False,
-        "since_slot": slot,
-        "since_ms": time_ms,
-        "known_accounts": state.account_count,
-        "read_accounts": len(state.balances),
-        "note": COVERAGE,
+        "lamports": str(lamports),
+        "sol": sol(lamports),
+        "as_of_slot": slot,
+        **priced(lamports, tokens.get(SOL_MINT), tokens.now_ms, SOL_DECIMALS),
     }
 
 
-def _native(balance: Balance, tokens: Tokens) -> Native:
-    return {
-        "lamports": str(balance.amount_raw),
-        "sol": sol(balance.amount_raw),
-        **priced(balance.amount_raw, tokens.get(SOL_MINT), tokens.now_ms, balance.decimals),
-    }
-
-
-def _holding(held: _Held, now_ms: int) -> Holding:
-    first = held.accounts[0][1]
-    token = held.token
-    accounts = sorted((-balance.amount_raw, encode(account)) for account, balance in held.accounts)
+def _holding(held: _Held, wallet: HeldAccounts, now_ms: int) -> Holding:
+    token, decimals = held.token, held.decimals
+    accounts = sorted(held.accounts, key=lambda each: (-each.amount_raw, encode(each.address)))
+    withheld = [each.state.extensions.withheld_raw for each in accounts if each.state is not None]
     return {
         "mint": held.mint,
         "name": None if token is None else token.about["name"],
         "symbol": None if token is None else token.about["symbol"],
-        "decimals": first.decimals,
-        "program": "token-2022" if first.is_token_2022 else "token",
+        "decimals": decimals,
+        "program": "token-2022" if accounts[0].is_token_2022 else "token",
         "is_verified": held.is_verified,
         "amount_raw": str(held.amount_raw),
-        "amount": human(held.amount_raw, first.decimals),
-        "accounts": [
-            {
-                "account": account,
-                "amount_raw": str(-less),
-                "amount": human(-less, first.decimals),
-            }
-            for less, account in accounts
-        ],
+        "amount": human(held.amount_raw, decimals),
+        "shown_amount": wallet.shown(held.mint, held.amount_raw),
+        "withheld_raw": str(sum(withheld)) if withheld else None,
+        "accounts": [_account(each, decimals) for each in accounts],
+        "price_source": None if token is None or token.price is None else token.source,
         **priced_at(None if token is None else token.price, now_ms, held.worth),
+    }
+
+
+def _account(held: HeldAccount, decimals: int | None) -> TokenAccount:
+    state = held.state
+    return {
+        "account": encode(held.address),
+        "amount_raw": str(held.amount_raw),
+        "amount": human(held.amount_raw, decimals),
+        "is_frozen": None if state is None else state.is_frozen,
+        "delegate": encode(state.delegate) if state and state.delegate else None,
+        "delegated_raw": str(state.delegated_raw) if state and state.delegate else None,
     }

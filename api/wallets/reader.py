@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from api.accounts.following import MOST_MINTS, Following, Standing
+from api.accounts.mints import MintReader
+from api.accounts.wallets import WalletAccountsReader
+from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
+from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import SOL_MINT, TokenReader, Tokens
 from api.wallets.answers import (
     Batch,
@@ -27,12 +32,19 @@ from api.wallets.answers import (
     TopPositions,
 )
 from api.wallets.figures import OpenSum, compact_answer, position_answer, trading
+from api.wallets.held import (
+    HeldAccounts,
+    fill_in_decimals,
+    from_books,
+    held_accounts,
+    unknown_mints,
+)
 from api.wallets.holdings import (
     Beginning,
     Wanted,
+    backed_by_pools,
     holdings,
     holdings_totals,
-    mints_of,
     read_backed,
 )
 from api.wallets.known_position import KnownPosition
@@ -59,11 +71,13 @@ from api.wallets.positions import (
 )
 from api.wallets.state import IDLE, MOST_POSITIONS, Part, WalletReader, WalletState
 from schemas.positions import summary as sum_of
+from schemas.solana.base58 import decode
 from schemas.times import DAY_MS
 
 LISTED: Final = 50  # positions of a wallet in a batch
 TOP: Final = 20  # positions in a portfolio
 MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
+REMEMBERED: Final = 4_096  # wallets whose mints are asked for, of 100 at most each
 _LARGE_AT_ONCE: Final = 4  # queries
 _IDLE_TOLD: Final = trading(IDLE)
 
@@ -109,23 +123,43 @@ class Facts:
     book: Book
     tokens: Tokens
     backed: frozenset[str]
-    beginning: tuple[int, int] | None
+    pooled: Tokens  # those that accounts hold, priced by their pool where no market does
+    held: HeldAccounts | None  # where balances are asked for
     gaps: GapCounts | None
 
     def as_of(self) -> AsOf:
         """Return up to where the answer is complete, and what it lacks."""
-        return _as_of(self.state, self.gaps)
+        state, held = self.state, self.held
+        if held is not None and held.as_of_slot < state.as_of_slot:
+            return {
+                "as_of_slot": held.as_of_slot,
+                "as_of_ms": held.as_of_ms,
+                "gaps": self.gaps,
+            }
+        return _as_of(state, self.gaps)
+
+    @property
+    def balances(self) -> HeldAccounts:
+        """Return what the wallet's accounts hold."""
+        return self.held or from_books(self.state, None, Standing.NOT_FOLLOWED)
 
 
 class Wallets:
     """Answers about wallets. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, tokens: TokenReader, gaps: GapReader) -> None:
+    def __init__(
+        self, stores: Stores, tokens: TokenReader, gaps: GapReader, following: Following
+    ) -> None:
         self._stores = stores
         self._tokens = tokens
         self._gaps = gaps
+        self._following = following
         self._reader = WalletReader(stores)
+        self._accounts = WalletAccountsReader(stores)
+        self._mints = MintReader(stores)
+        self._pools = PoolPrices(stores)
         self._beginning = Beginning(stores)
+        self._unknown_mints: BoundedCache[str, tuple[str, ...]] = BoundedCache(REMEMBERED)
 
     async def page(
         self, wallet: str, limit: int, cursor: str | None, view: View = View.FULL
@@ -161,7 +195,7 @@ class Wallets:
         wanted = {mint for mint, _ in page.positions} | _held(book)
         tokens = await self._tokens.read(wanted)
         gaps = (await self._gaps.read()).of_wallet(page.state.wallet)
-        return Facts(page.state, book, tokens, frozenset(), None, gaps)
+        return Facts(page.state, book, tokens, frozenset(), tokens, None, gaps)
 
     async def position(self, wallet: str, mint: str) -> PositionAnswer:
         """Return a wallet's position in a token."""
@@ -189,15 +223,29 @@ class Wallets:
             **summary(state),
         }
 
-    async def holdings(self, wallet: str, wanted: Wanted) -> HoldingsAnswer:
-        """Return what a wallet holds."""
+    async def follow(self, wallet: str, holder: str, wait_s: float) -> Standing:
+        """Have a wallet followed for a key, and wait until all of its accounts are known."""
         (await self._gaps.read()).check_wallet(wallet)
-        (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS)
+        return await self._following.follow("wallet", decode(wallet), holder, wait_s)
+
+    async def holdings(self, wallet: str, wanted: Wanted, asked: Standing) -> HoldingsAnswer:
+        """Return what a wallet holds; `asked` is what `follow` returned."""
+        (await self._gaps.read()).check_wallet(wallet)
+        (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS, asked)
+        held = facts.balances
+        self._unknown_mints.put(wallet, tuple(unknown_mints(held)[:MOST_MINTS]))
         return {
-            **facts.as_of(),
+            "as_of_slot": held.as_of_slot,
+            "as_of_ms": held.as_of_ms,
+            "gaps": facts.gaps,
             "wallet": wallet,
-            **holdings(facts.state, facts.tokens, facts.backed, facts.beginning, wanted),
+            **holdings(held, facts.pooled, facts.backed, wanted),
         }
+
+    async def ask_mints(self, wallet: str, holder: str) -> None:
+        """Have the tokens followed, for a key, whose mints the last `holdings` did not know."""
+        mints = self._unknown_mints.kept.get(wallet, ())
+        await self._following.ask_mints(map(decode, mints), holder)
 
     async def portfolio(self, wallet: str) -> PortfolioAnswer:
         """Return a wallet at a glance."""
@@ -216,15 +264,15 @@ class Wallets:
         if not known:
             gaps.check_wallet(wallets[0])
         many = await self._facts(known, sections, MOST_IN_BATCH)
-        least = min((facts.state for facts in many), key=lambda state: state.as_of_slot)
+        least = min((facts.as_of() for facts in many), key=lambda each: each["as_of_slot"])
         left = iter(many)
         items: list[BatchItem] = []
         for wallet in wallets:
             if gaps.leaves_out_wallet(wallet):
                 items.append(
                     {
-                        "as_of_slot": least.as_of_slot,
-                        "as_of_ms": least.as_of_ms,
+                        "as_of_slot": least["as_of_slot"],
+                        "as_of_ms": least["as_of_ms"],
                         "gaps": gaps.of_wallet(wallet),
                         "wallet": wallet,
                     }
@@ -233,42 +281,79 @@ class Wallets:
                 items.append(_item(next(left), sections))
             await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
         return {
-            "as_of_slot": least.as_of_slot,
-            "as_of_ms": least.as_of_ms,
+            "as_of_slot": least["as_of_slot"],
+            "as_of_ms": least["as_of_ms"],
             "include": [section.value for section in sections],
             "wallets": items,
         }
 
     async def _facts(
-        self, wallets: Sequence[str], sections: Collection[Section], most: int
+        self,
+        wallets: Sequence[str],
+        sections: Collection[Section],
+        most: int,
+        asked: Standing | None = None,
     ) -> list[Facts]:
         parts = Part.TOTALS
         for section in sections:
             parts |= _PARTS[section]
         states = await self._reader.read(wallets, parts, most)
+        held: list[HeldAccounts] = []
+        if Part.BALANCES in parts:
+            beginning = await self._beginning.read()
+            accounts = await self._accounts.read(wallets)
+            for state, read in zip(states, accounts, strict=True):
+                held.append(held_accounts(state, read, beginning, asked))
+                await asyncio.sleep(0)
         books = [Book([], 0, is_complete=True) for _ in states]
         if Part.POSITIONS in parts:
             books = await self._books(states, most)
         mints: set[str] = set()
-        held: set[str] = set()
-        for state, book in zip(states, books, strict=True):
+        for book in books:
             mints |= _held(book)
             if Section.POSITIONS in sections:
                 mints.update(mint for mint, _ in book.positions[:LISTED])
-            held |= mints_of(state)
+        owned = {each.mint for wallet in held for each in wallet.tokens}
         tokens = Tokens({}, 0, 0, 0, None)
         backed: frozenset[str] = frozenset()
-        beginning = None
-        if mints or held or Part.BALANCES in parts:
-            tokens = await self._tokens.read([SOL_MINT, *(mints | held)])
-        if Part.BALANCES in parts:
-            beginning = await self._beginning.read()
-            backed = await read_backed(self._stores, tokens, held)
+        pooled = tokens
+        if mints or held:
+            tokens = await self._tokens.read([SOL_MINT, *(mints | owned)])
+        if held:
+            backed = await read_backed(self._stores, tokens, owned)
+            await self._fill_in_decimals(held, states, tokens)
+            pooled = replace(tokens, by_mint=tokens.by_mint.copy())
+            decimals = {each.mint: each.decimals for wallet in held for each in wallet.tokens}
+            await self._pools.price(pooled, decimals)
+            backed |= backed_by_pools(pooled, decimals)
         gaps = await self._gaps.read()
         return [
-            Facts(state, book, tokens, backed, beginning, gaps.of_wallet(state.wallet))
-            for state, book in zip(states, books, strict=True)
+            Facts(
+                state,
+                book,
+                tokens,
+                backed,
+                pooled,
+                held[at] if held else None,
+                gaps.of_wallet(state.wallet),
+            )
+            for at, (state, book) in enumerate(zip(states, books, strict=True))
         ]
+
+    async def _fill_in_decimals(
+        self, held: Sequence[HeldAccounts], states: Sequence[WalletState], tokens: Tokens
+    ) -> None:
+        """Fill in the decimals of what wallets hold on the chain: a token account has none."""
+        complete = [
+            (wallet, state)
+            for wallet, state in zip(held, states, strict=True)
+            if wallet.is_complete
+        ]
+        wanted = {each.mint for wallet, _ in complete for each in wallet.tokens}
+        mints = await self._mints.known(wanted)
+        for wallet, state in complete:
+            fill_in_decimals(wallet, state, mints, tokens)
+            await asyncio.sleep(0)
 
     async def _books(self, states: list[WalletState], most: int) -> list[Book]:
         """Return the books of wallets; the state of a large one becomes that of its book."""
@@ -370,7 +455,7 @@ def portfolio(facts: Facts) -> Portfolio:
         "top": _told(facts, top),
     }
     return {
-        "holdings": holdings_totals(state, facts.tokens, facts.backed, facts.beginning),
+        "holdings": holdings_totals(facts.balances, facts.pooled, facts.backed),
         "positions": positions,
         "pnl": {"days_7": summary(state), "all_time": trading(state.total)},
     }
@@ -378,9 +463,10 @@ def portfolio(facts: Facts) -> Portfolio:
 
 def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
     state = facts.state
+    as_of = facts.as_of()
     item: BatchItem = {
-        "as_of_slot": state.as_of_slot,
-        "as_of_ms": state.as_of_ms,
+        "as_of_slot": as_of["as_of_slot"],
+        "as_of_ms": as_of["as_of_ms"],
         "gaps": facts.gaps,
         "wallet": state.wallet,
     }
@@ -390,9 +476,7 @@ def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
                 listed = _told(facts, facts.book.positions[:LISTED])
                 item["positions"] = Positions(totals=totals(facts), positions=listed)
             case Section.HOLDINGS:
-                item["holdings"] = holdings(
-                    state, facts.tokens, facts.backed, facts.beginning, Wanted()
-                )
+                item["holdings"] = holdings(facts.balances, facts.pooled, facts.backed, Wanted())
             case Section.PNL:
                 item["pnl"] = summary(state)
             case Section.PORTFOLIO:

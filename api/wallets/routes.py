@@ -20,7 +20,7 @@ from api.http.errors import (
 )
 from api.http.parameters import Cursor, Mint, Wallet
 from api.http.replies import send
-from api.http.state import services
+from api.http.state import holder, services
 from api.wallets.answers import Batch, HoldingsAnswer, PortfolioAnswer
 from api.wallets.holdings import Wanted
 from api.wallets.position_answers import AllPositions, PositionAnswer, PositionList, SummaryAnswer
@@ -48,6 +48,17 @@ LeastUsd = Annotated[
 ]
 Unverified = Annotated[
     bool, Query(description="List tokens that are not verified as well; they count in the value")
+]
+
+
+WaitMs = Annotated[
+    int,
+    Query(
+        ge=0,
+        le=10_000,
+        description="How long the answer may wait until all of the wallet's accounts are known, in "
+        "milliseconds; 2 s less than the server's API_TIMEOUT_S at most. 0: it does not wait",
+    ),
 ]
 
 
@@ -165,14 +176,19 @@ async def holdings(
     wallet: Wallet,
     min_value_usd: LeastUsd = None,
     include_unverified: Unverified = False,
+    wait_ms: WaitMs = 1_500,
 ) -> Response:
     """SOL and verified tokens (Token and Token-2022) with their worth, most valuable first.
 
-    `coverage` says how complete that is: an account is known from the first change of its
-    balance that the tape saw.
+    A wallet that is asked for is followed: its accounts are fetched from the chain, and kept up to
+    date from then on. The first request waits for them, up to `wait_ms`; then
+    `coverage.is_complete` is true, and the answer has all of the wallet at `as_of_slot`. Until
+    then, and where accounts are not followed, it has what the tape saw, and `coverage.reason` says
+    why: an account is known from the first change of its balance there.
     """
     wanted = Wanted(min_value_usd, include_unverified)
-    return send(request, await services(request).wallets.holdings(wallet, wanted))
+    found = services(request).wallets.holdings(wallet, wanted, holder(request), wait_ms)
+    return send(request, await found)
 
 
 @router.get(

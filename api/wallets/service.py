@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from api.accounts.following import Following
 from api.http.encoding import Encoded
 from api.stores.caches import CachedAnswers, SingleFlight
 from api.stores.clients import Stores
@@ -20,8 +21,10 @@ FRESH_FOR_S: Final = 1.0  # a caller who wants a change sooner subscribes to the
 class WalletService:
     """Encoded answers; those about one wallet are cached. Every method raises Problem."""
 
-    def __init__(self, stores: Stores, tokens: TokenReader, gaps: GapReader) -> None:
-        self._wallets = Wallets(stores, tokens, gaps)
+    def __init__(
+        self, stores: Stores, tokens: TokenReader, gaps: GapReader, following: Following
+    ) -> None:
+        self._wallets = Wallets(stores, tokens, gaps, following)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 
@@ -43,9 +46,15 @@ class WalletService:
         """Return the last seven days of a wallet (`position_answers.SummaryAnswer`)."""
         return await self._cached.get(self._wallets.summary, wallet)
 
-    async def holdings(self, wallet: str, wanted: Wanted) -> Encoded:
-        """Return what a wallet holds (`answers.HoldingsAnswer`)."""
-        return await self._cached.get(self._wallets.holdings, wallet, wanted)
+    async def holdings(self, wallet: str, wanted: Wanted, holder: str, wait_ms: int) -> Encoded:
+        """Return what a wallet holds (`answers.HoldingsAnswer`), and have the wallet followed.
+
+        Waits up to `wait_ms` until all of it is known; `holder` is the fingerprint of the key.
+        """
+        asked = await self._wallets.follow(wallet, holder, wait_ms / 1000)
+        answer = await self._cached.get(self._wallets.holdings, wallet, wanted, asked)
+        await self._wallets.ask_mints(wallet, holder)  # of each key, though they share the answer
+        return answer
 
     async def portfolio(self, wallet: str) -> Encoded:
         """Return a wallet at a glance (`answers.PortfolioAnswer`)."""

@@ -90,15 +90,13 @@ def _started(
 
 
 @contextmanager
-def stack(folder: Path, *options: str) -> Iterator[Role]:
+def stack(folder: Path, *options: str, **env: str) -> Iterator[Role]:
     """Run `soltape up` on a simulated chain, with systems of its own in the folder."""
     log = folder / "up.log"
     command = [sys.executable, "-m", "infra.cli", "up", "--chain", "simulated"]
     command += ["--broker", "embedded", *options]
-    environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
-    for each in ("CLICKHOUSE_URL", "REDIS_URL", "ACCESS_REDIS_URL"):
-        environment.pop(each, None)
     with log.open("wb") as out:
+        environment = {**environment_of(folder), **env}
         child = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
         up = Role("up", child, log)
         try:
@@ -106,6 +104,14 @@ def stack(folder: Path, *options: str) -> Iterator[Role]:
             yield up
         finally:
             up.stop()
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """Return the environment of a command that belongs to the stack of a folder."""
+    environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
+    for each in ("CLICKHOUSE_URL", "REDIS_URL", "ACCESS_REDIS_URL"):
+        environment.pop(each, None)
+    return environment
 
 
 def wait_ready(role: Role, ready: Callable[[], Awaitable[None]]) -> None:
@@ -147,7 +153,7 @@ def part_of(words: Sequence[str]) -> str:
     for ours in ("infra.cli", "soltape"):
         if ours in names:
             rest = words[names.index(ours) + 1 :]
-            return " ".join(rest if rest[:1] == ["agents"] else rest[:1])
+            return " ".join(rest if rest[:1] in (["agents"], ["ingest"]) else rest[:1])
     return names[0] if names else "?"
 
 

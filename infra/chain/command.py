@@ -20,6 +20,9 @@ import structlog
 import uvloop
 
 from infra import settings as soltape_settings
+from infra.chain.account_faults import AccountFaults
+from infra.chain.account_filters import AccountLimits
+from infra.chain.account_truth import AccountTruth
 from infra.chain.faults import Faults
 from infra.chain.history import BrokenSource
 from infra.chain.market import Knobs, Market, Truth
@@ -36,6 +39,7 @@ from infra.chain.source import Source
 from infra.local.process import PortInUse
 from infra.settings import Settings
 from infra.telemetry import configure_logging, host_of, serve_metrics
+from schemas.solana import addresses
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +92,11 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     help="simulated: write what really happened, as JSON lines",
 )
 @click.option("--truth-flows", is_flag=True, help="simulated: into it, what every account did")
+@click.option(
+    "--truth-accounts",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="simulated: write what each slot left of every account that it wrote",
+)
 @click.option("--start-slot", type=click.IntRange(1), help="first slot  [about mainnet's now]")
 @click.option(
     "--start-time-ms",
@@ -207,6 +216,64 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     help='fault: a stream ends with "lagged" after about so many updates; 0 is never',
 )
 @click.option(
+    "--account-duplicates",
+    type=_SHARE,
+    default=0.0,
+    show_default=True,
+    help="fault: share of account updates sent twice",
+)
+@click.option(
+    "--account-late",
+    type=_SHARE,
+    default=0.0,
+    show_default=True,
+    help="fault: share of account updates that come after others of their slot",
+)
+@click.option(
+    "--account-reorder", is_flag=True, help="fault: account updates of a slot in any order"
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 8),
+    default=_OPTIONS.nodes,
+    show_default=True,
+    help="gRPC endpoints, at the ports from --port, with write versions of their own",
+)
+@click.option(
+    "--max-account-filters",
+    type=_COUNT,
+    default=0,
+    show_default=True,
+    help="account filters a subscription may have; 0 is any number",
+)
+@click.option(
+    "--max-filter-accounts",
+    type=_COUNT,
+    default=0,
+    show_default=True,
+    help="accounts an account filter may have; 0 is any number",
+)
+@click.option(
+    "--max-filter-owners",
+    type=_COUNT,
+    default=0,
+    show_default=True,
+    help="owners an account filter may have; 0 is any number",
+)
+@click.option(
+    "--refuse-owner",
+    "refused_owners",
+    multiple=True,
+    metavar="KEY",
+    help="owner that account filters may not have, as the System program; may be repeated",
+)
+@click.option(
+    "--accounts/--no-accounts",
+    default=True,
+    show_default=True,
+    help="simulated: what transactions wrote; it takes some 10 % of the market's CPU",
+)
+@click.option(
     "--replay-slots",
     type=click.IntRange(1, 100_000),
     default=_OPTIONS.replay_slots,
@@ -241,6 +308,12 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     show_default=True,
     help="seconds between the server's pings",
 )
+@click.option(
+    "--program-scans/--no-program-scans",
+    default=_OPTIONS.program_scans,
+    show_default=True,
+    help="getProgramAccounts: answered, or refused as some providers do",
+)
 @click.option("--gzip", is_flag=True, help="compress what is sent")
 def chain(source: str, file: Path | None, **options: Any) -> None:
     """Serve a chain on this machine: Yellowstone gRPC and JSON-RPC.
@@ -263,16 +336,15 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
         seed = options["seed"] = SystemRandom().randrange(1 << 32)
     try:
         with ExitStack() as closing:
-            chosen = _recorded(file, options) if file else _simulated(options, closing)
+            served = _server_options(settings, options, recorded=source == "recorded")
+            if file:
+                chosen = _recorded(file, options)
+            else:
+                chosen = _simulated(options, served.rpc_port, closing)
             serve_metrics(settings, "chain")
             log.info("starting", source=source, file=str(file) if file else None, seed=seed)
-            uvloop.run(
-                _until_signalled(
-                    _serve(
-                        chosen, _server_options(settings, options, recorded=source == "recorded")
-                    )
-                )
-            )
+            notes = _notes(options, closing)
+            uvloop.run(_until_signalled(_serve(chosen, served, notes)))
     except (PortInUse, UnreadableFile, BrokenSource, OSError) as error:
         click.echo(f"soltape chain: {error}", err=True)
         sys.exit(1)
@@ -339,7 +411,7 @@ def record(
     click.echo(f"{file}: {writer.updates} updates, {size_mb:.1f} MB", err=True)
 
 
-def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
+def _simulated(options: dict[str, Any], rpc_port: int, closing: ExitStack) -> Source:
     now_ms = time.time_ns() // 1_000_000
     start_time_ms = now_ms if options["start_time_ms"] is None else options["start_time_ms"]
     knobs = Knobs(
@@ -357,12 +429,19 @@ def _simulated(options: dict[str, Any], closing: ExitStack) -> Source:
         wallets=options["wallets"],
         tempo=options["tempo"],
         rhythm=options["rhythm"],
+        metadata_origin=f"http://{_OPTIONS.host}:{rpc_port}" if rpc_port else "",
     )
     truth = None
     if options["truth"] is not None:
         sink = closing.enter_context(options["truth"].open("wb"))
         truth = Truth(sink, flows=options["truth_flows"])
-    return Market(knobs, truth)
+    return Market(knobs, truth, accounts=options["accounts"])
+
+
+def _notes(options: dict[str, Any], closing: ExitStack) -> AccountTruth | None:
+    if options["truth_accounts"] is None:
+        return None
+    return AccountTruth(closing.enter_context(options["truth_accounts"].open("wb")))
 
 
 def _recorded(file: Path, options: dict[str, Any]) -> Source:
@@ -403,6 +482,7 @@ def _server_options(
         replay_slots=options["replay_slots"],
         history_slots=options["history_slots"],
         memory_bytes=options["memory_mb"] << 20,
+        program_scans=options["program_scans"],
         faults=Faults(
             duplicates=options["duplicates"],
             reorder_window=options["reorder"],
@@ -410,9 +490,28 @@ def _server_options(
             malformed=options["malformed"],
             disconnect_every=options["disconnect_every"],
             lag_every=options["lag_every"],
+            accounts=AccountFaults(
+                duplicates=options["account_duplicates"],
+                late=options["account_late"],
+                reorder=options["account_reorder"],
+            ),
             seed=options["seed"],
         ),
+        nodes=options["nodes"],
+        account_limits=AccountLimits(
+            max_filters=options["max_account_filters"],
+            max_accounts=options["max_filter_accounts"],
+            max_owners=options["max_filter_owners"],
+            refused_owners=_owners(options["refused_owners"]),
+        ),
     )
+
+
+def _owners(texts: tuple[str, ...]) -> frozenset[bytes]:
+    try:
+        return frozenset(addresses.key(addresses.check(text)) for text in texts)
+    except addresses.NoAddress as error:
+        raise click.UsageError(f"--refuse-owner {error}") from None
 
 
 def _port_here(endpoint: str | None, default: int) -> int:
@@ -421,10 +520,10 @@ def _port_here(endpoint: str | None, default: int) -> int:
     return parts.port or default if parts.hostname in _LOOPBACK else default
 
 
-async def _serve(source: Source, options: ServerOptions) -> None:
+async def _serve(source: Source, options: ServerOptions, notes: AccountTruth | None) -> None:
     gc.freeze()  # what was imported stays
     gc.set_threshold(*_GC_THRESHOLDS)
-    async with LocalChain(source, options) as local:
+    async with LocalChain(source, options, notes) as local:
         await local.run()
         # A source that ends leaves its last blocks to be asked for.
         await asyncio.Event().wait()

@@ -14,12 +14,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from infra.chain.account_faults import AccountFaults, disturb
 from infra.chain.source import ChainTransaction
-from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update
+from infra.chain.updates import (
+    AccountsUpdate,
+    BlockUpdate,
+    SlotUpdate,
+    TransactionUpdate,
+    Update,
+)
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 # A held update leaves when its slot is this many slots behind the newest one at the latest.
 _MAX_DELAY_SLOTS: Final = 2
+_SEALED: Final = (TransactionUpdate, AccountsUpdate)
+_NO_ACCOUNT_FAULTS: Final = AccountFaults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +41,18 @@ class Faults:
     malformed: float = 0.0  # share of transactions that a mangled copy accompanies
     disconnect_every: int = 0  # a stream ends with UNAVAILABLE after about so many updates
     lag_every: int = 0  # a stream ends with "lagged" after about so many updates
+    accounts: AccountFaults = _NO_ACCOUNT_FAULTS
     seed: int = 1
 
     @property
     def disturbs(self) -> bool:
         """Whether the sequence of updates is changed at all."""
         return bool(
-            self.duplicates or self.reorder_window or self.missing_statuses or self.malformed
+            self.duplicates
+            or self.reorder_window
+            or self.missing_statuses
+            or self.malformed
+            or self.accounts
         )
 
     def __post_init__(self) -> None:
@@ -46,20 +60,22 @@ class Faults:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share from 0 to 1, not {getattr(self, name)}")
         for item in fields(self):
-            if getattr(self, item.name) < 0:
+            value = getattr(self, item.name)
+            if isinstance(value, int | float) and value < 0:
                 raise ValueError(f"{item.name} is not below 0")
 
 
 class Disturbance:
     """Applies the faults to a sequence of updates; the same input and seed give the same output.
 
-    A block's own update never precedes the first copies of its transactions.
+    A block's own update never precedes the first copies of its transactions and accounts.
     """
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self._random = random.Random(faults.seed)  # noqa: S311 - reproducible, not secret
         self._held: list[Update] = []
+        self._late: dict[int, AccountsUpdate] = {}  # by slot
         self._newest_slot = 0
         self._counts: Counter[str] = Counter()
 
@@ -95,6 +111,11 @@ class Disturbance:
                 update = replace(update, silent=True)
             yield update
             return
+        if isinstance(update, AccountsUpdate):
+            yield self._with_faults(update)
+            return
+        if isinstance(update, BlockUpdate) and (late := self._late.pop(update.slot, None)):
+            yield late
         yield update
         if isinstance(update, TransactionUpdate):
             if draw() < self._faults.duplicates:
@@ -104,12 +125,21 @@ class Disturbance:
                 self._counts["malformed"] += 1
                 yield self._mangled(update)
 
+    def _with_faults(self, update: AccountsUpdate) -> AccountsUpdate:
+        at_once, late = disturb(update.written, self._faults.accounts, self._random)
+        self._counts["account_duplicate"] += len(at_once) + len(late) - len(update.written)
+        self._counts["account_late"] += len(late)
+        before = self._late.pop(update.slot, None)
+        if late:
+            self._late = {update.slot: replace(update, written=tuple(late))}
+        return replace(update, written=(*at_once, *(before.written if before else ())))
+
     def _take(self, index: int) -> Update:
         update = self._held[index]
         if isinstance(update, BlockUpdate):
-            # What the block seals goes first: its transactions, in the order they came.
+            # What the block seals goes first: transactions and accounts, in the order they came.
             for other_index, other in enumerate(self._held):
-                if isinstance(other, TransactionUpdate) and other.slot == update.slot:
+                if isinstance(other, _SEALED) and other.slot == update.slot:
                     index = other_index
                     break
         return self._held.pop(index)

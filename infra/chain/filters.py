@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from infra.chain.source import ChainTransaction
+from infra.chain.account_filters import (
+    AccountFilters,
+    AccountLimits,
+    DataSlices,
+    InvalidFilter,
+    parse_cuckoo,
+    parse_key,
+    parse_keys,
+)
+from infra.chain.cuckoo import CuckooFilter
+from infra.chain.source import AccountWrite, ChainTransaction
 from infra.chain.updates import SlotUpdate, labels_prefix
 from schemas.proto.geyser_pb2 import (
     BALANCE_CHANGED,
@@ -17,7 +26,6 @@ from schemas.proto.geyser_pb2 import (
     CommitmentLevel,
     SubscribeDeshredRequest,
     SubscribeRequest,
-    SubscribeRequestFilterAccounts,
     SubscribeRequestFilterBlocks,
     SubscribeRequestFilterDeshredTransactions,
     SubscribeRequestFilterSlots,
@@ -31,6 +39,7 @@ from schemas.solana import base58
 MAX_LABEL_BYTES: Final = 128
 MAX_LABELS_BYTES: Final = 4096
 
+_UNLIMITED: Final = AccountLimits()
 _COMMITMENT_OF_STATUS: Final = {
     SLOT_PROCESSED: CommitmentLevel.PROCESSED,
     SLOT_CONFIRMED: CommitmentLevel.CONFIRMED,
@@ -38,8 +47,22 @@ _COMMITMENT_OF_STATUS: Final = {
 }
 
 
-class InvalidFilter(ValueError):
-    """A request asks for what cannot be; the text is for the client."""
+@dataclass(frozen=True, slots=True)
+class Include:
+    """Accounts of which a transaction must name one: listed, compressed, or both."""
+
+    listed: frozenset[bytes] = frozenset()
+    compressed: CuckooFilter | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.listed) or self.compressed is not None
+
+    def has_any(self, accounts: frozenset[bytes]) -> bool:
+        """Return whether one of some accounts is included."""
+        if not self.listed.isdisjoint(accounts):
+            return True
+        compressed = self.compressed
+        return compressed is not None and any(address in compressed for address in accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +73,7 @@ class TransactionFilter:
     vote: bool | None
     failed: bool | None
     signature: bytes | None
-    include: frozenset[bytes]
+    include: Include
     exclude: frozenset[bytes]
     required: frozenset[bytes]
     expansion: TokenAccountExpansionControlFlag | None
@@ -66,7 +89,7 @@ class TransactionFilter:
         accounts = transaction.accounts
         if self.expansion is not None:
             accounts = accounts | token_owners(transaction, self.expansion)
-        if self.include and self.include.isdisjoint(accounts):
+        if self.include and not self.include.has_any(accounts):
             return False
         if self.exclude and not self.exclude.isdisjoint(accounts):
             return False
@@ -94,8 +117,9 @@ class BlockFilter:
     """Whole blocks, with the transactions that touch the keys (all where there are none)."""
 
     label: str
-    include: frozenset[bytes]
+    include: Include
     include_transactions: bool
+    include_entries: bool
 
     def chosen(self, transactions: Iterable[ChainTransaction]) -> list[ChainTransaction]:
         """Return the transactions that go with the block."""
@@ -104,14 +128,14 @@ class BlockFilter:
         return [
             transaction
             for transaction in transactions
-            if not self.include or not self.include.isdisjoint(transaction.accounts)
+            if not self.include or self.include.has_any(transaction.accounts)
         ]
 
 
 class Filters:
     """Everything one request asks for."""
 
-    def __init__(self, request: SubscribeRequest) -> None:
+    def __init__(self, request: SubscribeRequest, limits: AccountLimits = _UNLIMITED) -> None:
         """Read a request; raises InvalidFilter."""
         if request.commitment not in CommitmentLevel.values():
             raise InvalidFilter(f"failed to create filter: unknown commitment {request.commitment}")
@@ -127,11 +151,14 @@ class Filters:
         self.slots = _slot_filters(request.slots)
         self.blocks = [_block_filter(label, item) for label, item in sorted(request.blocks.items())]
         self.blocks_meta = labels_prefix(sorted(request.blocks_meta))
-        # No source has account writes or entries: their filters are checked and match nothing.
-        for label, accounts in request.accounts.items():
-            _check_accounts_filter(label, accounts)
-        _check_data_slices((item.offset, item.length) for item in request.accounts_data_slice)
+        self.entries = labels_prefix(sorted(request.entry))
+        self.accounts = AccountFilters(request.accounts, limits)
+        self.data_slices = DataSlices(request.accounts_data_slice)
         self._prefixes = _Prefixes()
+
+    def account_prefix(self, write: AccountWrite, *, has_signature: bool) -> bytes | None:
+        """Return the labels that ask for the account, encoded, or None."""
+        return self._prefixes.of(self.accounts.matching(write, has_signature=has_signature))
 
     def transaction_prefix(self, transaction: ChainTransaction) -> bytes | None:
         """Return the labels that ask for the transaction, encoded, or None."""
@@ -227,29 +254,12 @@ def _check_labels(name: str, filters: Iterable[str]) -> None:
         )
 
 
-def _keys(where: str, texts: Iterable[str]) -> frozenset[bytes]:
-    return frozenset(_key(where, text, 32) for text in texts)
-
-
-def _key(where: str, text: str, length: int) -> bytes:
-    try:
-        key = base58.decode(text)
-    except ValueError as error:
-        raise InvalidFilter(f"failed to create filter: {where}: {text[:100]!r}: {error}") from None
-    if len(key) != length:
-        raise InvalidFilter(
-            f"failed to create filter: {where}: {text!r} is {len(key)} bytes, {length} are expected"
-        )
-    return key
-
-
 def _transaction_filters(
     name: str, filters: Mapping[str, SubscribeRequestFilterTransactions]
 ) -> list[TransactionFilter]:
     out = []
     for label, item in sorted(filters.items()):
         where = f"{name} {label!r}"
-        _refuse_cuckoo(where, item.HasField("cuckoo_account_include"))
         if (
             item.HasField("token_accounts")
             and item.token_accounts not in TokenAccountExpansionControlFlag.values()
@@ -260,16 +270,25 @@ def _transaction_filters(
                 label=label,
                 vote=item.vote if item.HasField("vote") else None,
                 failed=item.failed if item.HasField("failed") else None,
-                signature=_key(f"{where} signature", item.signature, 64)
+                signature=parse_key(f"{where} signature", item.signature, 64)
                 if item.HasField("signature")
                 else None,
-                include=_keys(f"{where} account_include", item.account_include),
-                exclude=_keys(f"{where} account_exclude", item.account_exclude),
-                required=_keys(f"{where} account_required", item.account_required),
+                include=_include(where, item),
+                exclude=parse_keys(f"{where} account_exclude", item.account_exclude),
+                required=parse_keys(f"{where} account_required", item.account_required),
                 expansion=item.token_accounts if item.HasField("token_accounts") else None,
             )
         )
     return out
+
+
+def _include(
+    where: str, item: SubscribeRequestFilterTransactions | SubscribeRequestFilterBlocks
+) -> Include:
+    compressed = None
+    if item.HasField("cuckoo_account_include"):
+        compressed = parse_cuckoo(f"{where} cuckoo_account_include", item.cuckoo_account_include)
+    return Include(parse_keys(f"{where} account_include", item.account_include), compressed)
 
 
 def _deshred_filter(
@@ -281,9 +300,9 @@ def _deshred_filter(
         vote=item.vote if item.HasField("vote") else None,
         failed=None,
         signature=None,
-        include=_keys(f"{where} account_include", item.account_include),
-        exclude=_keys(f"{where} account_exclude", item.account_exclude),
-        required=_keys(f"{where} account_required", item.account_required),
+        include=Include(parse_keys(f"{where} account_include", item.account_include)),
+        exclude=parse_keys(f"{where} account_exclude", item.account_exclude),
+        required=parse_keys(f"{where} account_required", item.account_required),
         expansion=None,
     )
 
@@ -297,36 +316,11 @@ def _slot_filters(filters: Mapping[str, SubscribeRequestFilterSlots]) -> list[Sl
 
 def _block_filter(label: str, item: SubscribeRequestFilterBlocks) -> BlockFilter:
     where = f"blocks {label!r}"
-    _refuse_cuckoo(where, item.HasField("cuckoo_account_include"))
     return BlockFilter(
         label=label,
-        include=_keys(f"{where} account_include", item.account_include),
+        include=_include(where, item),
         include_transactions=item.include_transactions
         if item.HasField("include_transactions")
         else True,
+        include_entries=item.include_entries,
     )
-
-
-def _refuse_cuckoo(where: str, present: bool) -> None:
-    if present:
-        raise InvalidFilter(
-            f"failed to create filter: {where}: cuckoo filters are not served here; list the keys"
-        )
-
-
-def _check_accounts_filter(label: str, item: SubscribeRequestFilterAccounts) -> None:
-    where = f"accounts {label!r}"
-    _refuse_cuckoo(where, item.HasField("cuckoo_accounts_filter"))
-    _keys(f"{where} account", item.account)
-    _keys(f"{where} owner", item.owner)
-    for condition in item.filters:
-        if condition.WhichOneof("filter") is None:
-            raise InvalidFilter(f"failed to create filter: {where}: a filter without condition")
-
-
-def _check_data_slices(slices: Iterable[tuple[int, int]]) -> None:
-    for (offset, length), (next_offset, _) in itertools.pairwise(slices):
-        if next_offset < offset + length:
-            raise InvalidFilter(
-                "failed to create filter: accounts_data_slice must be sorted and not overlap"
-            )

@@ -18,6 +18,7 @@ from infra.chain.subscriber import (
     DeshredFeed,
     EndStream,
     Feed,
+    Node,
     StreamLimits,
     Subscriber,
     UpdateFeed,
@@ -56,10 +57,12 @@ class GeyserService:
         limits: StreamLimits,
         x_token: str | None,
         genesis_hash: str,
+        node: Node,
     ) -> None:
         self._history = history
         self._replay = replay
         self._limits = limits
+        self._node = node
         self._x_token = x_token
         said = {"version": _VERSION, "genesis_hash": genesis_hash}
         self._version_json = orjson.dumps(said).decode()
@@ -117,7 +120,7 @@ class GeyserService:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "No valid auth token")
 
     async def _subscribe(self, requests: AsyncIterable[bytes], context: Context) -> None:
-        await self._stream(UpdateFeed(self._history), requests, context)
+        await self._stream(UpdateFeed(self._history, self._node), requests, context)
 
     async def _subscribe_deshred(self, requests: AsyncIterable[bytes], context: Context) -> None:
         await self._stream(DeshredFeed(), requests, context)

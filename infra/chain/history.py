@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
 
 from infra.chain.source import (
+    AccountWrite,
     BlockHeader,
     ChainTransaction,
+    Reward,
     SlotCompleted,
     SlotConfirmed,
     SlotDead,
@@ -16,7 +20,10 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
 )
+from infra.chain.updates import WRITE_BYTES, Written
 from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED, CommitmentLevel
+
+_SETTLING_SLOTS: Final = 128  # a slot is final long before so many follow it
 
 
 class BrokenSource(Exception):
@@ -31,21 +38,29 @@ class SlotRecord:
     parent_slot: int
     transactions: list[ChainTransaction] = field(default_factory=list)
     header: BlockHeader | None = None
+    rewards: tuple[Reward, ...] = ()
+    has_entries: bool = False
     commitment: CommitmentLevel | None = None  # None until completed
     dead: bool = False
     pruned: bool = False  # its transactions were dropped to stay within the memory limit
     size_bytes: int = 0
+    # The last write of each account, in the order of the first ones; None once it is too old.
+    written: dict[bytes, Written] | None = field(default_factory=dict)
+    written_bytes: int = 0
 
 
 class History:
     """A bounded number of slots, oldest dropped first, and the tips of the chain.
 
+    What was written in a slot is kept for fewer: those behind which no stream can begin.
+
     Beyond `max_bytes` the oldest blocks lose their transactions and can no longer be fetched,
     but are still known, so that votes for them count.
     """
 
-    def __init__(self, max_slots: int, max_bytes: int) -> None:
+    def __init__(self, max_slots: int, max_bytes: int, written_slots: int = 150) -> None:
         self._max_slots = max_slots
+        self._written_slots = written_slots + _SETTLING_SLOTS
         self._max_bytes = max_bytes
         self._records: dict[int, SlotRecord] = {}
         self._places: dict[bytes, tuple[int, ChainTransaction]] = {}
@@ -60,7 +75,9 @@ class History:
             case SlotTransactions():
                 return self._extend(event)
             case SlotCompleted():
-                return self._complete(event.header)
+                record = self._complete(event)
+                self._write(record, ((write, None) for write in event.writes))
+                return record
             case SlotConfirmed():
                 return self._promote(event.slot, CONFIRMED)
             case SlotFinalized():
@@ -126,17 +143,45 @@ class History:
         record = self._record(event.slot)
         if record.commitment is not None:
             raise BrokenSource(f"slot {event.slot} got transactions after it was completed")
-        record.transactions += event.transactions
-        size = sum(len(transaction.info) for transaction in event.transactions)
-        record.size_bytes += size
-        self.size_bytes += size
+        for transaction in event.transactions:
+            if transaction.writes:
+                signature = transaction.signature
+                self._write(record, ((write, signature) for write in transaction.writes))
+                transaction = replace(transaction, writes=())
+            record.transactions.append(transaction)
+            record.size_bytes += len(transaction.info)
+            self.size_bytes += len(transaction.info)
         return record
 
-    def _complete(self, header: BlockHeader) -> SlotRecord:
+    def _write(
+        self, record: SlotRecord, writes: Iterable[tuple[AccountWrite, bytes | None]]
+    ) -> None:
+        written = record.written
+        if written is None:
+            return
+        size = 0
+        for write, signature in writes:
+            before = written.get(write.address)
+            if before is not None:
+                size -= len(before.write.data) + WRITE_BYTES
+            written[write.address] = Written(write, signature)
+            size += len(write.data) + WRITE_BYTES
+        record.written_bytes += size
+        self.size_bytes += size
+
+    def _forget_written(self, record: SlotRecord) -> None:
+        self.size_bytes -= record.written_bytes
+        record.written = None
+        record.written_bytes = 0
+
+    def _complete(self, event: SlotCompleted) -> SlotRecord:
+        header = event.header
         record = self._record(header.slot)
         if record.commitment is not None:
             raise BrokenSource(f"slot {header.slot} was completed twice")
         record.header = header
+        record.rewards = event.rewards
+        record.has_entries = event.has_entries
         record.commitment = PROCESSED
         self._advance(PROCESSED, record)
         return record
@@ -174,6 +219,10 @@ class History:
     def _drop_oldest(self) -> None:
         while len(self._records) > self._max_slots:
             self._prune(self._records.pop(next(iter(self._records))))
+        old = len(self._records) - self._written_slots
+        for record in islice(self._records.values(), max(old, 0)):
+            if record.written is not None:
+                self._forget_written(record)
         for record in self._records.values():
             if self.size_bytes <= self._max_bytes:
                 break
@@ -185,7 +234,9 @@ class History:
             place = self._places.get(transaction.signature)
             if place is not None and place[0] == record.slot:
                 del self._places[transaction.signature]
+        self._forget_written(record)
         self.size_bytes -= record.size_bytes
         record.transactions = []
+        record.rewards = ()
         record.size_bytes = 0
         record.pruned = True

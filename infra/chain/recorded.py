@@ -19,6 +19,7 @@ from typing import Final
 from infra.chain import metrics
 from infra.chain.source import (
     Account,
+    AccountWrite,
     BlockHeader,
     ChainTransaction,
     SlotCompleted,
@@ -28,6 +29,7 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
     TokenSupply,
+    VoteAccount,
 )
 from infra.chain.updates import varint
 from schemas.json_lines import numbered_lines, parse_line
@@ -35,6 +37,7 @@ from schemas.solana import base58, networks
 from schemas.solana.rpc_json import transaction_from_json
 
 SLOT_S: Final = 0.4
+MAINNET_SLOTS_PER_EPOCH: Final = 432_000
 # Empty, so that a follower knows the slots of the recording whole: it saw what came before.
 LEAD_IN_SLOTS: Final = 3
 CONFIRMED_AFTER_SLOTS: Final = 2
@@ -95,6 +98,7 @@ class RecordedTransactions:
     """Replays transactions once, or in a loop, between empty blocks before and after."""
 
     genesis_hash: Final = networks.RECORDED
+    slots_per_epoch: Final = MAINNET_SLOTS_PER_EPOCH
 
     def __init__(
         self,
@@ -148,6 +152,14 @@ class RecordedTransactions:
                 yield SlotConfirmed(slot - CONFIRMED_AFTER_SLOTS)
             if height >= FINALIZED_AFTER_SLOTS:
                 yield SlotFinalized(slot - FINALIZED_AFTER_SLOTS)
+
+    def genesis_accounts(self) -> tuple[AccountWrite, ...]:
+        """Return none: a recording has no accounts."""
+        return ()
+
+    def vote_accounts(self, _: int) -> tuple[VoteAccount, ...]:
+        """Return none: a recording has no validators."""
+        return ()
 
     def account(self, _: bytes) -> Account | None:
         """Return None: transactions alone do not tell accounts' data."""

@@ -19,9 +19,10 @@ import structlog
 import zstandard
 from google.protobuf.message import DecodeError
 
-from infra.chain.recorded import UnreadableFile
+from infra.chain.recorded import MAINNET_SLOTS_PER_EPOCH, UnreadableFile
 from infra.chain.source import (
     Account,
+    AccountWrite,
     BlockHeader,
     ChainTransaction,
     SlotCompleted,
@@ -32,6 +33,7 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
     TokenSupply,
+    VoteAccount,
 )
 from schemas.proto.geyser_pb2 import (
     SLOT_CONFIRMED,
@@ -138,6 +140,7 @@ class RecordedStream:
     """Replays a recording at its own pace (times `speed`), then stays as it is."""
 
     genesis_hash: Final = networks.RECORDED
+    slots_per_epoch: Final = MAINNET_SLOTS_PER_EPOCH
 
     def __init__(self, path: Path, *, speed: float = 1.0) -> None:
         """Check the file's head; raises UnreadableFile."""
@@ -161,6 +164,14 @@ class RecordedStream:
             for event in assembler.feed(data):
                 yield event
         log.info("recording replayed", file=str(self._path), left_out=assembler.left_out)
+
+    def genesis_accounts(self) -> tuple[AccountWrite, ...]:
+        """Return none: a recording has no accounts."""
+        return ()
+
+    def vote_accounts(self, _: int) -> tuple[VoteAccount, ...]:
+        """Return none: a recording has no validators."""
+        return ()
 
     def account(self, _: bytes) -> Account | None:
         """Return None: a recording has no account data."""

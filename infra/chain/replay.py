@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from infra.chain.updates import TransactionUpdate, Update
+from infra.chain.updates import WRITE_BYTES, AccountsUpdate, TransactionUpdate, Update
 
 
 class Reader(Protocol):
@@ -108,4 +108,8 @@ class ReplayLog:
 
 
 def _size_bytes(update: Update) -> int:
-    return len(update.transaction.info) if isinstance(update, TransactionUpdate) else 200
+    if isinstance(update, TransactionUpdate):
+        return len(update.transaction.info)
+    if isinstance(update, AccountsUpdate):
+        return sum(len(item.write.data) + WRITE_BYTES for item in update.written)
+    return 200

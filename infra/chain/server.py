@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +12,9 @@ import structlog
 from aiohttp import web
 
 from infra.chain import metrics
+from infra.chain.account_filters import AccountLimits
+from infra.chain.account_store import AccountStore
+from infra.chain.account_truth import AccountTruth
 from infra.chain.faults import Disturbance, Faults
 from infra.chain.geyser import GeyserService
 from infra.chain.history import History
@@ -26,8 +30,16 @@ from infra.chain.source import (
     SlotTransactions,
     Source,
 )
-from infra.chain.subscriber import StreamLimits
-from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update, created_now
+from infra.chain.subscriber import Node, StreamLimits
+from infra.chain.updates import (
+    AccountsUpdate,
+    BlockUpdate,
+    SlotUpdate,
+    TransactionUpdate,
+    Update,
+    Written,
+    created_now,
+)
 from infra.local.process import require_free_port
 from schemas.proto.geyser_pb2 import (
     SLOT_COMPLETED,
@@ -56,6 +68,11 @@ _GIVE_WAY_S: Final = 0.025
 _CLOSE_UPDATES: Final = 2_000
 
 
+def _accounts(slot: int, written: Iterable[Written], created_at: bytes) -> list[Update]:
+    found = tuple(written)
+    return [AccountsUpdate(slot, found, created_at)] if found else []
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How the endpoints behave."""
@@ -71,22 +88,38 @@ class ServerOptions:
     replay_slots: int = 150
     history_slots: int = 600
     memory_bytes: int = 256 << 20
+    program_scans: bool = True  # without, getProgramAccounts is refused as some providers do
     faults: Faults = field(default_factory=Faults)
+    nodes: int = 1  # gRPC endpoints of the same chain, at the ports from `grpc_port`
+    account_limits: AccountLimits = field(default_factory=AccountLimits)
 
 
 class LocalChain:
     """Runs a source and serves it; use as an async context manager."""
 
-    def __init__(self, source: Source, options: ServerOptions | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: ServerOptions | None = None,
+        notes: AccountTruth | None = None,
+    ) -> None:
         self._options = options = options or ServerOptions()
         self._source = source
-        self.history = History(options.history_slots, options.memory_bytes)
+        self._notes = notes  # of all accounts that the source writes
+        self.history = History(options.history_slots, options.memory_bytes, options.replay_slots)
         self.replay = ReplayLog(options.replay_slots, options.memory_bytes)
+        genesis = source.genesis_accounts()
+        self.accounts = AccountStore(notes.genesis(genesis) if notes else genesis)
         self._disturbance = Disturbance(options.faults) if options.faults.disturbs else None
-        self._grpc: grpc.aio.Server | None = None
+        self._grpc: list[grpc.aio.Server] = []
         self._rpc: web.AppRunner | None = None
-        self.grpc_port = 0
+        self.grpc_ports: list[int] = []
         self.rpc_port = 0
+
+    @property
+    def grpc_port(self) -> int:
+        """Port of the first node."""
+        return self.grpc_ports[0]
 
     async def __aenter__(self) -> LocalChain:
         try:
@@ -103,7 +136,8 @@ class LocalChain:
         """Follow the source to its end; raises BrokenSource."""
         if self._options.await_subscriber:
             await self.replay.followed.wait()
-        async for event in self._source.events():
+        events = self._source.events()
+        async for event in self._notes.events(events) if self._notes else events:
             self.publish(event)
             if isinstance(event, SlotTransactions):
                 await self._let_subscribers_send()
@@ -126,6 +160,7 @@ class LocalChain:
     def publish(self, event: SlotEvent) -> None:
         """Take in one event and let every subscriber know."""
         record = self.history.apply(event)
+        self.accounts.apply(event)
         if isinstance(event, SlotStarted):
             self.replay.start(event.slot)
         created_at = created_now()
@@ -138,10 +173,30 @@ class LocalChain:
             case SlotStarted():
                 updates = [status(SLOT_FIRST_SHRED_RECEIVED), status(SLOT_CREATED_BANK)]
             case SlotTransactions(slot, transactions):
-                updates = [TransactionUpdate(slot, item, created_at) for item in transactions]
-            case SlotCompleted(header):
-                block = BlockUpdate(record.slot, header, tuple(record.transactions), created_at)
-                updates = [status(SLOT_COMPLETED), block, status(SLOT_PROCESSED)]
+                updates = _accounts(
+                    slot,
+                    (
+                        Written(write, transaction.signature)
+                        for transaction in transactions
+                        for write in transaction.writes
+                    ),
+                    created_at,
+                )
+                kept = record.transactions[-len(transactions) :] if transactions else ()
+                updates += [TransactionUpdate(slot, item, created_at) for item in kept]
+            case SlotCompleted(header, writes):
+                updates = _accounts(
+                    header.slot, (Written(write, None) for write in writes), created_at
+                )
+                block = BlockUpdate(
+                    record.slot,
+                    header,
+                    tuple(record.transactions),
+                    created_at,
+                    record.rewards,
+                    record.has_entries,
+                )
+                updates += [status(SLOT_COMPLETED), block, status(SLOT_PROCESSED)]
             case SlotConfirmed():
                 updates = [status(SLOT_CONFIRMED)]
             case SlotFinalized():
@@ -157,38 +212,57 @@ class LocalChain:
 
     async def _start(self) -> None:
         options = self._options
-        for port, setting in ((options.grpc_port, "--port"), (options.rpc_port, "--rpc-port")):
+        ports = [options.grpc_port + number for number in range(options.nodes)]
+        if not options.grpc_port:
+            ports = [0] * options.nodes  # any free ones
+        settings = [(port, "--port") for port in ports] + [(options.rpc_port, "--rpc-port")]
+        for port, setting in settings:
             if port:
                 require_free_port(options.host, port, setting)
+        for number, port in enumerate(ports):
+            await self._start_node(number, port)
+        application = rpc_application(
+            self.history, self.accounts, self._source, program_scans=options.program_scans
+        )
+        self._rpc = web.AppRunner(application, access_log=None)
+        await self._rpc.setup()
+        site = web.TCPSite(self._rpc, options.host, options.rpc_port)
+        await site.start()
+        self.rpc_port = site.port
+        log.info(
+            "serving",
+            geyser_port=self.grpc_port,
+            geyser_ports=self.grpc_ports,
+            rpc_port=self.rpc_port,
+        )
+
+    async def _start_node(self, number: int, port: int) -> None:
+        options, faults = self._options, self._options.faults
         service = GeyserService(
             self.history,
             self.replay,
             StreamLimits(
                 ping_interval_s=options.ping_interval_s,
                 max_lag_updates=options.max_lag_updates,
-                disconnect_every=options.faults.disconnect_every,
-                lag_every=options.faults.lag_every,
-                seed=options.faults.seed,
+                disconnect_every=faults.disconnect_every,
+                lag_every=faults.lag_every,
+                seed=faults.seed,
             ),
             options.x_token,
             self._source.genesis_hash,
+            Node(number, options.nodes, options.account_limits, faults.accounts, faults.seed),
         )
-        self._grpc = grpc.aio.server(
+        server = grpc.aio.server(
             options=_GRPC_OPTIONS,
             compression=grpc.Compression.Gzip if options.compress else None,
         )
-        self._grpc.add_generic_rpc_handlers((service.handlers(),))
-        self.grpc_port = self._grpc.add_insecure_port(f"{options.host}:{options.grpc_port}")
-        await self._grpc.start()
-        self._rpc = web.AppRunner(rpc_application(self.history, self._source), access_log=None)
-        await self._rpc.setup()
-        site = web.TCPSite(self._rpc, options.host, options.rpc_port)
-        await site.start()
-        self.rpc_port = site.port
-        log.info("serving", geyser_port=self.grpc_port, rpc_port=self.rpc_port)
+        self._grpc.append(server)
+        server.add_generic_rpc_handlers((service.handlers(),))
+        self.grpc_ports.append(server.add_insecure_port(f"{options.host}:{port}"))
+        await server.start()
 
     async def _stop(self) -> None:
-        if self._grpc is not None:
-            await self._grpc.stop(grace=None)
+        for server in self._grpc:
+            await server.stop(grace=None)
         if self._rpc is not None:
             await self._rpc.cleanup()

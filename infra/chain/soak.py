@@ -46,6 +46,12 @@ _MIB: Final = 1 << 20
     help="transactions are serialized in one slot of so many",
 )
 @click.option(
+    "--accounts/--no-accounts",
+    default=True,
+    show_default=True,
+    help="what transactions wrote, where they are serialized",
+)
+@click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     help="append each seed's line; seeds it already has with the same options are left out",
@@ -58,6 +64,7 @@ def market(
     seeds: int,
     tempo: float,
     bytes_every: int,
+    accounts: bool,
     out: Path | None,
     quick: bool,
 ) -> None:
@@ -79,11 +86,12 @@ def market(
             "rate": rate,
             "tempo": tempo,
             "bytes_every": bytes_every,
+            "accounts": accounts,
         }
         found = _finished(out, asked) if out else None
         if found is None:
             try:
-                found = {**asked, **run(knobs, hours, bytes_every)}
+                found = {**asked, **run(knobs, hours, bytes_every, accounts=accounts)}
             except BrokenMarket as error:
                 click.echo(f"soltape bench market: seed {seed}: {error}", err=True)
                 sys.exit(1)
@@ -107,9 +115,9 @@ def _finished(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def run(knobs: Knobs, hours: float, bytes_every: int) -> dict[str, Any]:
+def run(knobs: Knobs, hours: float, bytes_every: int, *, accounts: bool = True) -> dict[str, Any]:
     """Run one market for so many simulated hours; raises BrokenMarket."""
-    chain = Market(knobs, bytes_every=bytes_every)
+    chain = Market(knobs, bytes_every=bytes_every, accounts=accounts)
     invariants, believable = Invariants(chain), Believable(chain.habits.curves)
     memory: list[tuple[float, float]] = []
     transactions = failed = 0

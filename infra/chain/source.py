@@ -7,11 +7,23 @@ source never delays, repeats or reorders on purpose.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWrite:
+    """An account as a transaction, or the bank itself, left it; closed where it has no lamports."""
+
+    address: bytes  # 32 bytes
+    owner: bytes  # program; that of a closed account is the System program
+    lamports: int
+    data: bytes
+    write_version: int  # ascends over the chain
+    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,7 @@ class ChainTransaction:
     accounts: frozenset[bytes]  # static and loaded keys, 32 bytes each
     is_vote: bool
     failed: bool
+    writes: tuple[AccountWrite, ...] = ()  # in the order written; empty: the source has none
 
     @classmethod
     def from_info(cls, info: SubscribeUpdateTransactionInfo) -> ChainTransaction:
@@ -77,10 +90,24 @@ class SlotTransactions:
 
 
 @dataclass(frozen=True, slots=True)
+class Reward:
+    """Lamports that the bank paid at the start of an epoch."""
+
+    address: bytes  # a stake or a vote account
+    lamports: int
+    post_lamports: int
+    kind: str  # "Staking" or "Voting", as the RPC says it
+    commission: int  # percent
+
+
+@dataclass(frozen=True, slots=True)
 class SlotCompleted:
     """The bank is frozen: the slot is processed and its block can be fetched."""
 
     header: BlockHeader
+    writes: tuple[AccountWrite, ...] = ()  # the bank's own: sysvars, rewards
+    rewards: tuple[Reward, ...] = ()  # in the first block of an epoch
+    has_entries: bool = False  # it is made here, and so are its entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +157,28 @@ class TokenSupply:
     decimals: int
 
 
+@dataclass(frozen=True, slots=True)
+class VoteAccount:
+    """A validator as the cluster counts it at a slot."""
+
+    address: bytes  # of the vote account
+    node: bytes  # identity of its validator
+    activated_stake_lamports: int  # effective in the slot's epoch
+    commission_pct: int
+    last_vote_slot: int
+    root_slot: int
+    epoch_credits: tuple[tuple[int, int, int], ...]  # (epoch, credits, those before), ascending
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A source that knows what its coins are called; the server then serves their metadata."""
+
+    def described(self, mint: bytes) -> tuple[str, str] | None:
+        """Return a coin's name and symbol, None where there is none of that address."""
+        ...
+
+
 class Source(Protocol):
     """A chain as seen by the server; one consumer, read once."""
 
@@ -138,8 +187,25 @@ class Source(Protocol):
         """Return what identifies the chain: that of `schemas.solana.networks`."""
         ...
 
+    @property
+    def slots_per_epoch(self) -> int:
+        """Return the length of every epoch; epoch 0 begins at slot 0."""
+        ...
+
     def events(self) -> AsyncIterator[SlotEvent]:
         """Yield the slots' events, paced in real time; ends when the source has no more."""
+        ...
+
+    def genesis_accounts(self) -> Iterable[AccountWrite]:
+        """Return all accounts as they are before the first event; none: the source has none.
+
+        To be asked before the events are. Programs, and accounts whose data the source does not
+        keep, are left out, as they are from the writes.
+        """
+        ...
+
+    def vote_accounts(self, slot: int) -> Sequence[VoteAccount]:
+        """Return the validators at the end of a slot; none where the source has none."""
         ...
 
     def account(self, address: bytes) -> Account | None:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from infra.chain import metrics, updates
-from infra.chain.filters import DeshredFilters, Filters, InvalidFilter
+from infra.chain.account_faults import AccountFaults, disturb
+from infra.chain.account_filters import AccountLimits, InvalidFilter
+from infra.chain.filters import DeshredFilters, Filters
 from infra.chain.history import History
 from infra.chain.replay import ReplayLog
-from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update
+from infra.chain.updates import (
+    AccountsUpdate,
+    BlockUpdate,
+    SlotUpdate,
+    TransactionUpdate,
+    Update,
+    Written,
+)
+from infra.chain.write_versions import write_version
 from schemas.proto.geyser_pb2 import (
     PROCESSED,
     SLOT_CONFIRMED,
@@ -75,11 +85,27 @@ class Feed(Protocol):
         """Return the answer to the client's ping."""
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What makes one node of the chain another than the next: its limits, faults and numbers."""
+
+    number: int = 0
+    nodes: int = 1
+    limits: AccountLimits = field(default_factory=AccountLimits)
+    account_faults: AccountFaults = field(default_factory=AccountFaults)
+    seed: int = 1
+
+    def write_version(self, version: int) -> int:
+        """Return this node's number for a write of the chain."""
+        return write_version(version, self.number, self.nodes)
+
+
 class UpdateFeed:
     """`Subscribe`: updates at the commitment that was asked for."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, node: Node | None = None) -> None:
         self._history = history
+        self._node = node or Node()
         self._filters = Filters(SubscribeRequest())
 
     def parse(self, data: bytes) -> SubscribeRequest:
@@ -88,7 +114,7 @@ class UpdateFeed:
 
     def apply(self, request: SubscribeRequest) -> None:
         """Replace the filters; raises InvalidFilter."""
-        self._filters = Filters(request)
+        self._filters = Filters(request, self._node.limits)
 
     def ping(self) -> bytes:
         """Return the server's keepalive."""
@@ -112,8 +138,24 @@ class UpdateFeed:
         elif filters.commitment == PROCESSED:
             if isinstance(update, TransactionUpdate):
                 yield from self._transaction(update)
+            elif isinstance(update, AccountsUpdate):
+                yield from self._accounts(update.slot, update.written, update.created_at)
             else:
                 yield from self._block(update)
+
+    def _accounts(
+        self, slot: int, written: Iterable[Written], created_at: bytes
+    ) -> Iterator[bytes]:
+        filters = self._filters
+        if not filters.accounts:
+            return
+        for item in written:
+            write, signature = item
+            prefix = filters.account_prefix(write, has_signature=signature is not None)
+            if prefix is not None:
+                data = filters.data_slices.of(write.data)
+                version = self._node.write_version(write.write_version)
+                yield updates.account_update(prefix, slot, item, data, version, created_at)
 
     def _transaction(self, update: TransactionUpdate) -> Iterator[bytes]:
         filters = self._filters
@@ -125,11 +167,15 @@ class UpdateFeed:
             yield updates.transaction_status_update(prefix, update)
 
     def _block(self, update: BlockUpdate) -> Iterator[bytes]:
+        if self._filters.entries:
+            for entry in update.entries():
+                yield updates.entry_update(self._filters.entries, entry, update.created_at)
         if self._filters.blocks_meta:
             yield updates.block_meta_update(self._filters.blocks_meta, update)
         for item in self._filters.blocks:
             prefix = updates.labels_prefix([item.label])
-            yield updates.block_update(prefix, update, item.chosen(update.transactions))
+            chosen = item.chosen(update.transactions)
+            yield updates.block_update(prefix, update, chosen, with_entries=item.include_entries)
 
     def _release(self, update: SlotUpdate) -> Iterator[bytes]:
         record = self._history.record(update.slot)
@@ -137,12 +183,25 @@ class UpdateFeed:
             return
         if record.pruned:
             raise EndStream(grpc.StatusCode.INTERNAL, "lagged to send an update")
+        if record.written is None and self._filters.accounts:
+            raise EndStream(grpc.StatusCode.INTERNAL, "lagged to send an update")
+        node, created_at = self._node, update.created_at
+        chance = random.Random(f"{node.seed}/{node.number}/{update.slot}")  # noqa: S311 - reproducible
+        written = (record.written or {}).values() if self._filters.accounts else ()
+        at_once, late = disturb(written, node.account_faults, chance)
+        yield from self._accounts(update.slot, at_once, created_at)
         for transaction in record.transactions:
-            yield from self._transaction(
-                TransactionUpdate(update.slot, transaction, update.created_at)
-            )
+            yield from self._transaction(TransactionUpdate(update.slot, transaction, created_at))
+        yield from self._accounts(update.slot, late, created_at)
         yield from self._block(
-            BlockUpdate(update.slot, record.header, tuple(record.transactions), update.created_at)
+            BlockUpdate(
+                update.slot,
+                record.header,
+                tuple(record.transactions),
+                update.created_at,
+                record.rewards,
+                record.has_entries,
+            )
         )
 
 

@@ -7,21 +7,26 @@ protobuf message a transaction and subscriber costs more than all the rest of se
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from infra.chain.source import BlockHeader, ChainTransaction
+from infra.chain.entries import TICKS, entries
+from infra.chain.source import AccountWrite, BlockHeader, ChainTransaction, Reward
+from schemas.proto import solana_storage_pb2
 from schemas.proto.geyser_pb2 import (
     SlotStatus,
     SubscribeUpdateBlock,
     SubscribeUpdateBlockMeta,
     SubscribeUpdateDeshredTransaction,
+    SubscribeUpdateEntry,
     SubscribeUpdatePong,
     SubscribeUpdateSlot,
     SubscribeUpdateTransactionInfo,
     SubscribeUpdateTransactionStatus,
 )
+from schemas.solana import base58
+from schemas.solana.addresses import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +66,68 @@ class BlockUpdate:
     header: BlockHeader
     transactions: tuple[ChainTransaction, ...]
     created_at: bytes
+    rewards: tuple[Reward, ...] = ()
+    has_entries: bool = False
+
+    def entries(self) -> Iterator[SubscribeUpdateEntry]:
+        """Yield the entries; none where the source has none."""
+        if self.has_entries:
+            for entry in entries(base58.decode(self.header.blockhash), len(self.transactions)):
+                yield SubscribeUpdateEntry(
+                    slot=self.slot,
+                    index=entry.number,
+                    num_hashes=entry.num_hashes,
+                    hash=entry.hash,
+                    executed_transaction_count=entry.transactions,
+                    starting_transaction_index=entry.first_transaction,
+                )
+
+    def entries_count(self) -> int:
+        """Return how many entries there are."""
+        if not self.has_entries:
+            return 0
+        return TICKS + min(len(self.transactions), TICKS)
 
 
-Update = TransactionUpdate | SlotUpdate | BlockUpdate
+WRITE_BYTES: Final = 250  # what a kept write takes beside its data
+
+
+class Written(NamedTuple):
+    """An account write, and the signature of the transaction that made it; none: the bank."""
+
+    write: AccountWrite
+    signature: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsUpdate:
+    """Accounts were written, in this order; some time before the transactions that did it."""
+
+    slot: int
+    written: tuple[Written, ...]
+    created_at: bytes
+
+
+Update = TransactionUpdate | SlotUpdate | BlockUpdate | AccountsUpdate
 
 
 # Tags are `number << 3 | 2`: every field spliced here is length-delimited.
 _FILTERS: Final = b"\x0a"
+_ACCOUNT: Final = b"\x12"
 _SLOT: Final = b"\x1a"
 _TRANSACTION: Final = b"\x22"
 _BLOCK: Final = b"\x2a"
 _PING: Final = b"\x32"
 _BLOCK_META: Final = b"\x3a"
+_ENTRY: Final = b"\x42"
 _PONG: Final = b"\x4a"
 _TRANSACTION_STATUS: Final = b"\x52"
 _CREATED_AT: Final = b"\x5a"
 _INFO: Final = b"\x0a"  # in SubscribeUpdateTransaction
 _INFO_SLOT: Final = b"\x10"
 _BLOCK_TRANSACTION: Final = b"\x32"  # in SubscribeUpdateBlock
+
+_RENT_EPOCH: Final = b"\x28" + b"\xff" * 9 + b"\x01"  # exempt: the greatest 64-bit number
 
 _DESHRED_TRANSACTION: Final = b"\x12"
 _DESHRED_PING: Final = b"\x1a"
@@ -139,6 +188,29 @@ def transaction_update(prefix: bytes, update: TransactionUpdate) -> bytes:
     return out[: -update.cut_bytes] if update.cut_bytes else out
 
 
+def account_update(
+    prefix: bytes, slot: int, written: Written, data: bytes, write_version: int, created_at: bytes
+) -> bytes:
+    """Return the bytes of a SubscribeUpdate with an account; `data` is what of it was asked."""
+    write, signature = written
+    info = b"".join(
+        (
+            b"\x0a\x20",
+            write.address,
+            b"\x10" + varint(write.lamports) if write.lamports else b"",
+            b"\x1a\x20",
+            write.owner,
+            b"\x20\x01" if write.executable else b"",
+            _RENT_EPOCH,
+            b"\x32" + varint(len(data)) + data if data else b"",
+            b"\x38" + varint(write_version) if write_version else b"",
+            b"\x42\x40" + signature if signature else b"",
+        )
+    )
+    body = _INFO + varint(len(info)) + info + _INFO_SLOT + varint(slot)
+    return _spliced(prefix, _ACCOUNT, body, _CREATED_AT, created_at)
+
+
 def transaction_status_update(prefix: bytes, update: TransactionUpdate) -> bytes:
     """Return the bytes of a SubscribeUpdate with a transaction's status alone."""
     transaction = update.transaction
@@ -170,15 +242,37 @@ def block_meta_update(prefix: bytes, update: BlockUpdate) -> bytes:
         parent_slot=header.parent_slot,
         parent_blockhash=header.parent_blockhash,
         executed_transaction_count=len(update.transactions),
+        entries_count=update.entries_count(),
     )
     meta.rewards.SetInParent()
+    meta.rewards.rewards.extend(map(reward_message, update.rewards))
     meta.block_time.timestamp = header.block_time
     meta.block_height.block_height = header.block_height
     return _spliced(prefix, _BLOCK_META, meta.SerializeToString(), _CREATED_AT, update.created_at)
 
 
+def entry_update(prefix: bytes, entry: SubscribeUpdateEntry, created_at: bytes) -> bytes:
+    """Return the bytes of a SubscribeUpdate with an entry."""
+    return _spliced(prefix, _ENTRY, entry.SerializeToString(), _CREATED_AT, created_at)
+
+
+def reward_message(reward: Reward) -> solana_storage_pb2.Reward:
+    """Return a reward as blocks carry it."""
+    return solana_storage_pb2.Reward(
+        pubkey=text(reward.address),
+        lamports=reward.lamports,
+        post_balance=reward.post_lamports,
+        reward_type=reward.kind,
+        commission=str(reward.commission),
+    )
+
+
 def block_update(
-    prefix: bytes, update: BlockUpdate, transactions: Iterable[ChainTransaction]
+    prefix: bytes,
+    update: BlockUpdate,
+    transactions: Iterable[ChainTransaction],
+    *,
+    with_entries: bool = False,
 ) -> bytes:
     """Return the bytes of a SubscribeUpdate with a block and those of its transactions."""
     header = update.header
@@ -188,8 +282,11 @@ def block_update(
         parent_slot=header.parent_slot,
         parent_blockhash=header.parent_blockhash,
         executed_transaction_count=len(update.transactions),
+        entries_count=update.entries_count(),
+        entries=update.entries() if with_entries else (),
     )
     block.rewards.SetInParent()
+    block.rewards.rewards.extend(map(reward_message, update.rewards))
     block.block_time.timestamp = header.block_time
     block.block_height.block_height = header.block_height
     parts = [block.SerializeToString()]

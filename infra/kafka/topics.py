@@ -171,6 +171,16 @@ async def first_from(settings: Settings, place: TopicPartition, offset: int) -> 
     return int(record.offset)
 
 
+async def begins_at(settings: Settings, place: TopicPartition) -> int:
+    """Return the offset from which the log has all of a partition: what was before it is deleted.
+
+    Raises aiokafka's KafkaError.
+    """
+    async with reader(settings) as consumer:
+        found: int = (await consumer.beginning_offsets([place]))[place]
+        return found
+
+
 async def has_none_between(
     settings: Settings, place: TopicPartition, first: int, offset: int
 ) -> bool:

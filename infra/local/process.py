@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
@@ -61,12 +63,39 @@ def require_free_port(host: str, port: int, setting: str) -> None:
             raise PortInUse(host, port, setting) from error
 
 
+# Below the ports that systems give to outgoing connections: one of those would take a port that
+# was found free before its server listens. Above the defaults of all settings.
+_FREE_PORTS: Final = range(15_000, 32_000)
+
+
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is free now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that is free now, another one each time, whichever process of a user asks."""
+    for _ in _FREE_PORTS:
+        port = _next_port()
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port
+    raise OSError(f"no port from {_FREE_PORTS[0]} to {_FREE_PORTS[-1]} is free on {host}")
+
+
+def _next_port() -> int:
+    """Return the port after the last one given out; any where the file of that is not to be had."""
+    path = Path(gettempdir()) / f"soltape-{os.getuid()}.ports"
+    try:
+        last = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return secrets.choice(_FREE_PORTS)
+    try:
+        fcntl.flock(last, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        number = int.from_bytes(os.pread(last, 2, 0), "little") + 1
+        if number not in _FREE_PORTS:
+            number = _FREE_PORTS[0]
+        os.pwrite(last, number.to_bytes(2, "little"), 0)
+        return number
+    except OSError:  # another process has it at this moment
+        return secrets.choice(_FREE_PORTS)
+    finally:
+        os.close(last)
 
 
 _RESERVED: Final[dict[int, int]] = {}  # port -> descriptor of its lock

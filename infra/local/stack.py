@@ -122,6 +122,7 @@ class Stack:
             "REDIS_URL": settings.redis_url,
             "ACCESS_REDIS_URL": settings.access_redis_url or "",
             "METRICS_PORT_INGEST": str(settings.metrics_port_ingest),
+            "METRICS_PORT_INGEST_ACCOUNTS": str(settings.metrics_port_ingest_accounts),
             "METRICS_PORT_AGENTS": str(settings.metrics_port_agents),
             "METRICS_PORT_BOOKS": str(settings.metrics_port_books),
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
@@ -130,6 +131,7 @@ class Stack:
             "API_PORT": str(settings.api_port),
             "GATEWAY_PORT": str(settings.gateway_port),
             "GATEWAY_URL": settings.gateway_url or "",
+            "METADATA_TRUSTED_ORIGIN": settings.metadata_trusted_origin or "",
         }
         values |= {name.upper(): getattr(settings, name) for name in self.logins}
         return {
@@ -155,7 +157,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _clickhouse(stack, wishes)
     _redis(stack, wishes)
     _chain(stack, wishes)
-    _roles(stack)
+    _roles(stack, wishes)
     _gateway(stack)  # before the API, which tells where it is
     _api(stack)
     if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):
@@ -249,6 +251,10 @@ def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
     return wishes.chain is None and _is_set(stack, "geyser_endpoint")
 
 
+def _is_simulated(stack: Stack, wishes: Wishes) -> bool:
+    return not _chain_is_elsewhere(stack, wishes) and wishes.chain in (None, "simulated")
+
+
 def _chain(stack: Stack, wishes: Wishes) -> None:
     if _chain_is_elsewhere(stack, wishes):
         stack.elsewhere["chain"] = host_of(stack.settings.geyser_endpoint)
@@ -262,6 +268,9 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
         rpc_endpoint=f"http://{HOST}:{rpc_port}",
         metrics_port_chain=metrics_port,
     )
+    if _is_simulated(stack, wishes) and not _is_set(stack, "metadata_trusted_origin"):
+        # Its coins' URIs lead to the chain's own server, whose address is private.
+        _change(stack, metadata_trusted_origin=f"http://{HOST}:{rpc_port}")
     source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
     if wishes.loop:
         source.append("--loop")
@@ -287,15 +296,19 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
 # Roles in starting order: name, command, which systems serve before it.
 _ROLES: Final = (
     ("ingest", ("ingest",), ("kafka", "chain")),
+    ("ingest_accounts", ("ingest", "accounts"), ("kafka", "redis", "chain")),
     ("agents", ("agents", "live"), ("kafka", "redis")),
     # In a process of their own: what they do in slices would delay what is live.
-    ("books", ("agents", "pnl", "market", "store"), ("kafka", "clickhouse", "redis")),
+    ("books", ("agents", "pnl", "market", "store", "accounts"), ("kafka", "clickhouse", "redis")),
 )
 
 
-def _roles(stack: Stack) -> None:
+def _roles(stack: Stack, wishes: Wishes) -> None:
     here = {part.process.name for part in stack.parts}
     for name, command, needs in _ROLES:
+        # A recording has no accounts, and what a provider's filters cost is for its user to decide.
+        if name == "ingest_accounts" and not _is_simulated(stack, wishes):
+            continue
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)
         _change(stack, **{setting: port})

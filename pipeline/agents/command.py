@@ -22,6 +22,7 @@ from infra.redis.client import RedisError
 from infra.settings import Settings, load
 from infra.telemetry import configure_logging, serve_metrics
 from pipeline.agents import library_logs, store, worker
+from pipeline.agents.accounts import agent as accounts
 from pipeline.agents.context import Attach
 from pipeline.agents.live import agent as live
 from pipeline.agents.market import agent as market
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 GC_THRESHOLDS: Final = (20_000, 10, 100)
 
 GROUPS: Final[dict[str, Attach]] = {
-    module.GROUP: module.attach for module in (live, pnl, market, store)
+    module.GROUP: module.attach for module in (live, pnl, market, store, accounts)
 }
 
 
@@ -61,6 +62,8 @@ def agents(groups: tuple[str, ...]) -> None:
       pnl    tape-settled-by-wallet -> FIFO lots, realized PnL, days and leaderboards
       market tape-settled-by-mint -> candles, 24 h figures, trending, holders, tokens
       store  tape-settled-by-mint, tape-gaps -> the rows of the tape in ClickHouse
+      accounts
+             tape-settled-accounts -> the last version of each account, what finds it
 
     A message of a lane that cannot be read goes to tape-undecoded with the reason, and the rest
     goes on. `live` delivers at least once: after a crash events may come again, none is lost; a

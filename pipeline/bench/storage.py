@@ -26,7 +26,7 @@ from infra.clickhouse.migrations import migrate
 from infra.local.process import free_port
 from infra.settings import Settings, load_own
 from pipeline.agents.store import TapeBooks
-from pipeline.bench import storage_tokens, storage_wallets
+from pipeline.bench import storage_accounts, storage_tokens, storage_wallets
 from pipeline.decoding.decode import decode_update
 from pipeline.domain.launchpad import Launchpad
 from pipeline.domain.quote_book import QuoteBook
@@ -181,6 +181,13 @@ def _tokens(tokens: int, days: int) -> None:
     report("storage", value, "Redis bytes/token at rest", **figures)
 
 
+def _accounts(accounts: int) -> None:
+    """Measure what accounts of the chain take in Redis."""
+    with embedded_stores() as settings:
+        figures = storage_accounts.measure(settings, accounts)
+    report("storage", figures.pop("gb_a_million"), "Redis GB/million accounts", **figures)
+
+
 @click.command()
 @click.option("--quick", is_flag=True, help="100,000 swaps: rougher figures within a minute.")
 @click.option("--swaps", type=click.IntRange(1_000), help="How many.  [default: 1000000]")
@@ -196,14 +203,24 @@ def _tokens(tokens: int, days: int) -> None:
     type=click.IntRange(1_000),
     help="Instead of swaps in ClickHouse: what so many tokens leave in Redis.",
 )
+@click.option(
+    "--accounts",
+    type=click.IntRange(1_000),
+    help="Instead of swaps in ClickHouse: what so many accounts take in Redis, by kind.",
+)
 @click.option("--days", type=click.IntRange(1), default=30, help="Of chain time.  [default: 30]")
 def storage(
-    quick: bool, swaps: int | None, seen: int | None, launched: int | None, days: int
+    quick: bool,
+    swaps: int | None,
+    seen: int | None,
+    launched: int | None,
+    accounts: int | None,
+    days: int,
 ) -> None:
     """Measure storage: bytes a swap takes in ClickHouse, merged, and queries in every order.
 
     With `--wallets` or `--tokens` it measures Redis instead: what those that were seen leave there,
-    day by day, when all of them are at rest.
+    day by day, when all of them are at rest. With `--accounts`: what each kind of account takes.
 
     Swaps of a simulated market, some twenty a wallet, are written to an embedded ClickHouse as the
     agents do it. `columns` has the bytes a swap of each column, compressed and plain.
@@ -213,6 +230,9 @@ def storage(
         return
     if launched is not None:
         _tokens(launched, days)
+        return
+    if accounts is not None:
+        _accounts(accounts)
         return
     wanted = swaps or (100_000 if quick else 1_000_000)
     with tempfile.TemporaryDirectory(prefix="soltape-") as name:

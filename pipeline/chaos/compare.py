@@ -43,13 +43,11 @@ class Oracle:
         self.books.finish()
 
 
-def compare(oracle: Oracle, stored: Stored) -> Differences:
-    """Return all differences."""
-    found = Differences()
+def compare(oracle: Oracle, stored: Stored, found: Differences) -> None:
+    """Note all differences."""
     tape(oracle, stored, found)
     books(oracle.books, stored, found)
     markets(oracle.markets, stored, found)
-    return found
 
 
 # The tape.

@@ -25,6 +25,9 @@ from schemas.times import DAY_MS
 
 HOST: Final = "127.0.0.1"
 GROUPS: Final = ("live", "store", "pnl", "market")
+# The lane of accounts, from the chain to Redis.
+ACCOUNTS: Final = ("ingest-accounts", "accounts")
+NODES: Final = 2  # of the chain, that number their writes differently
 # Those that keep what they know on disk: killing them must lose nothing for good.
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
 READY_S: Final = 300.0  # on a busy machine Apache Kafka takes over a minute after a SIGKILL
@@ -48,6 +51,8 @@ class Plan:
 
     settings: Settings
     truth: Path
+    accounts: Path | None  # notes of all accounts; None: the lane of accounts does not run
+    nodes: tuple[int, ...]  # ports of the chain's nodes, behind the one of GEYSER_ENDPOINT
     processes: dict[str, Process] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
     workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
@@ -64,13 +69,13 @@ class Chain:
     forgets: bool = False  # keeps so few slots that an outage loses some
     rolled_back: float = 0.0  # share of forks that are confirmed before they are left
 
-    def command(self, truth: Path) -> list[str]:
+    def command(self, planned: Plan) -> list[str]:
         """Return the command, with forks and what providers do to a stream.
 
         Midnight (UTC) falls into the middle of the run, so that days end in it.
         """
         midnight_ms = int(time.time() * 1000) // DAY_MS * DAY_MS
-        options = {
+        options: dict[str, object] = {
             "seed": self.seed,
             "rate": self.rate,
             "start-time-ms": midnight_ms - int(self.minutes * 30_000),
@@ -89,19 +94,31 @@ class Chain:
             "memory-mb": 1_024,
             "wallets": 300,
         }
-        command = [*_SOLTAPE, "chain", "simulated", "--truth", str(truth), "--truth-flows"]
+        command = [*_SOLTAPE, "chain", "simulated", "--truth", str(planned.truth), "--truth-flows"]
+        if planned.accounts:
+            options |= {"truth-accounts": planned.accounts, "nodes": len(planned.nodes)}
+            options |= {"account-duplicates": 0.02, "account-late": 0.001}
+            command.append("--account-reorder")
+        else:
+            command.append("--no-accounts")
         for name, value in options.items():
             command += [f"--{name}", str(value)]
         return command
 
 
 def plan(
-    folder: Path, chain: Chain, broker: Broker, workers: int = 1, *, standby: bool = False
+    folder: Path,
+    chain: Chain,
+    broker: Broker,
+    workers: int = 1,
+    *,
+    standby: bool = False,
+    accounts: bool = False,
 ) -> Plan:
     """Decide what is run where: everything on this machine, at ports that are free now.
 
     So many processes share the partitions of each group that keeps books. With `standby` there is
-    a second ingest.
+    a second ingest, with `accounts` the lane of accounts and a chain of several nodes.
 
     Raises ApacheUnavailable.
     """
@@ -116,7 +133,12 @@ def plan(
         rpc_endpoint=f"http://{HOST}:{ports['rpc']}",
         geyser_backoff_max_s=2.0,
     )
-    planned = Plan(settings, folder / "truth.jsonl")
+    planned = Plan(
+        settings,
+        folder / "truth.jsonl",
+        folder / "accounts.truth" if accounts else None,
+        free_ports(NODES) if accounts else (ports["geyser"],),
+    )
     processes = planned.processes
     processes["kafka"] = _BROKERS[broker].process(settings)
     processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
@@ -127,13 +149,21 @@ def plan(
             planned.workers |= {f"{group}-{n}": group for n in range(2, workers + 1)}
     planned.ingests = ("ingest", "ingest-2") if standby else ("ingest",)
     roles: dict[str, Sequence[str]] = {
-        "chain": chain.command(planned.truth),
+        "chain": chain.command(planned),
         **dict.fromkeys(planned.ingests, (*_SOLTAPE, "ingest")),
         **{name: (*_SOLTAPE, "agents", group) for name, group in planned.workers.items()},
     }
+    if accounts:
+        roles["ingest-accounts"] = (*_SOLTAPE, "ingest", "accounts")
+        roles["accounts"] = (*_SOLTAPE, "agents", "accounts")
     for name, command in roles.items():
         port = free_port()
-        known = {"chain": "CHAIN", "live": "AGENTS", **dict.fromkeys(planned.ingests, "INGEST")}
+        known = {
+            "chain": "CHAIN",
+            "live": "AGENTS",
+            "ingest-accounts": "INGEST_ACCOUNTS",
+            **dict.fromkeys(planned.ingests, "INGEST"),
+        }
         variable = known.get(name, "BOOKS")
         planned.metrics[name] = f"http://{HOST}:{port}/metrics"
         processes[name] = Process(
@@ -157,7 +187,18 @@ def plan(
     }
     for name, process in processes.items():
         processes[name] = replace(process, env={**shared, **process.env})
+    chain_at = {"GEYSER_ENDPOINT": f"http://{HOST}:{planned.nodes[0]}"}
+    processes["chain"] = replace(processes["chain"], env={**processes["chain"].env, **chain_at})
     return planned
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """Return so many ports in a row that are free now."""
+    for _ in range(100):
+        ports = tuple(free_port() for _ in range(count))
+        if ports == tuple(range(ports[0], ports[0] + count)):
+            return ports
+    raise RoleFailed(f"no {count} ports in a row are free")
 
 
 class Fleet:

@@ -36,8 +36,13 @@ Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers 
 
 # What may differ between two computations of the same slots: it is of the writer, of the live
 # lane, which is told at least once, or of when the RPC was asked.
-_NOT_OF_THE_LOG: Final = ("wm:", "changed:", "{live}:", "metadata:")
-_NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name,)
+_NOT_OF_THE_LOG: Final = (
+    *("wm:", "changed:", "{live}:", "metadata:"),
+    # Of the lane of accounts.
+    *("acct:", "own:", "pools:", "cover:", "accts:", "tracked:", "bootstrap:", "ask:"),
+    "rewards:",
+)
+_NOT_OF_THE_LOG_TABLES: Final = (rows.TOKEN_METADATA.name, "accounts")
 _SCAN: Final = 2_000
 _ADDRESS_BYTES: Final = 32  # a field of ACCOUNTS that is longer has a balance of its owner
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+_NEWEST_BYTES: Final = 1 << 18
 
 
 @dataclass(slots=True)
@@ -86,6 +89,16 @@ def read(path: Path) -> list[Slot]:
     return sorted(slots.values(), key=lambda slot: slot.slot)
 
 
+def newest_swaps(file: Path, most: int) -> list[dict[str, Any]]:
+    """Return some of the last swaps of a market that goes on, of whatever fork."""
+    with file.open("rb") as source:
+        source.seek(max(file.stat().st_size - _NEWEST_BYTES, 0))
+        lines = source.read().splitlines()[1:-1]
+    rows = (orjson.loads(line) for line in reversed(lines) if b'"swap"' in line)
+    swaps = (row for row in rows if row["kind"] == "swap")
+    return list(itertools.islice(swaps, most))
+
+
 def without(
     slots: Iterable[Slot], gaps: Collection[tuple[int, int]], had: Collection[int]
 ) -> list[Slot]:
@@ -99,6 +112,25 @@ def without(
         if slot.slot in had
         or not (slot.rolled_back or any(first <= slot.slot <= last for first, last in gaps))
     ]
+
+
+def named_in(slot: Slot) -> set[str]:
+    """Return the addresses that a slot's events and flows name."""
+    found: set[str] = set()
+    waiting: list[Any] = [
+        row
+        for tx in slot.transactions
+        for row in (*tx.swaps, *tx.creations, *tx.migrations, tx.flow)
+    ]
+    while waiting:
+        match waiting.pop():
+            case str(value) if 32 <= len(value) <= 44:
+                found.add(value)
+            case dict(row):
+                waiting += [*row.keys(), *row.values()]
+            case list(values):
+                waiting += values
+    return found
 
 
 def unnamed(slots: Iterable[Slot], gaps: Iterable[tuple[int, int, Collection[str]]]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from redis.exceptions import RedisError
@@ -12,14 +13,20 @@ from redis.exceptions import RedisError
 from infra.bench.roles import scrape, value
 from infra.kafka import topics
 from infra.redis.client import connect
-from pipeline.chaos.fleet import GROUPS, SYSTEMS, Plan
+from infra.settings import Settings
+from pipeline.chaos.fleet import ACCOUNTS, GROUPS, SYSTEMS, Plan
 from schemas.proto.tape_pb2 import SlotBatch
-from schemas.redis_keys import WATERMARK, mint_tags, wallet_tags
-from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET
+from schemas.redis_keys import WATERMARK, account_tags, mint_tags, wallet_tags
+from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 LOOK_EVERY_S: Final = 0.2
 SETTLED_GROUPS: Final = tuple(group for group in GROUPS if group != "live")
-_TAGS: Final = {"pnl": wallet_tags, "store": mint_tags, "market": mint_tags}
+_TAGS: Final = {
+    "pnl": wallet_tags,
+    "store": mint_tags,
+    "market": mint_tags,
+    "accounts": account_tags,
+}
 
 
 class Watch:
@@ -51,6 +58,8 @@ class Watch:
 
     async def progress(self, role: str) -> int | None:
         """Return how far a role has come: a slot that only rises."""
+        if role == "ingest-accounts":
+            return await self.metric(role, "soltape_ingest_published_slot")
         if role == "ingest":
             name = "soltape_ingest_published_slot"
             found = [await self.metric(each, name) for each in self._plan.ingests]
@@ -61,10 +70,11 @@ class Watch:
 
     def movers(self, role: str) -> tuple[str, ...]:
         """Return the roles that must move again after one was killed."""
+        accounts = ACCOUNTS if self._plan.accounts else ()
         if role == "kafka":
-            return ("ingest", *GROUPS)
+            return ("ingest", *GROUPS, *accounts)
         if role in SYSTEMS:
-            return SETTLED_GROUPS
+            return (*SETTLED_GROUPS, *accounts)
         if role in self._plan.ingests:
             return ("ingest",)
         return (self._plan.workers.get(role, role),)
@@ -101,10 +111,27 @@ class Watch:
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def last_settled(planned: Plan) -> int:
-    """Return the last slot that all partitions of both settled lanes have."""
-    slots = []
+async def torn_slots(settings: Settings, slots: Collection[int]) -> set[int]:
+    """Return which of these slots some partitions of the settled lanes have, and others not.
+
+    So a slot is left by a process that was killed while it wrote it, where nobody has it any more.
+    """
+    if not slots:
+        return set()
+    places: Counter[int] = Counter()
     for topic in (SETTLED_BY_MINT, SETTLED_BY_WALLET):
+        async for record in topics.records_so_far(settings, topic):
+            slot = SlotBatch.FromString(record.value).slot
+            if slot in slots:
+                places[slot] += 1
+    partitions = SETTLED_BY_MINT.partitions + SETTLED_BY_WALLET.partitions
+    return {slot for slot, count in places.items() if count < partitions}
+
+
+async def last_settled(planned: Plan, *lanes: Topic) -> int:
+    """Return the last slot that all partitions of lanes have, which are else those of swaps."""
+    slots = []
+    for topic in lanes or (SETTLED_BY_MINT, SETTLED_BY_WALLET):
         records = await topics.last_records(planned.settings, topic)
         if len(records) < topic.partitions:
             return 0

@@ -159,5 +159,6 @@ def _read_instruction(
 
 def _undecoded(tx: Transaction, position: int, dex: str, reason: Reason, detail: str) -> Undecoded:
     program = tx.programs[position]
-    program_id = text(tx.keys[program]) if program < len(tx.keys) else ""
+    key = tx.keys[program] if program < len(tx.keys) else b""
+    program_id = text(key) if len(key) == 32 else ""  # a mangled key has no text
     return Undecoded(reason, program_id, dex, position, detail, tx.data[position])

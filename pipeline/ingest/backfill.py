@@ -33,6 +33,7 @@ MAX_REQUESTS_PER_S: Final = 20.0
 BACKOFF_S: Final = (0.25, 10.0)
 NOT_YET_TRIES: Final = 6  # about ten seconds: a node that far behind does not have the block
 TRANSACTIONS_BEFORE_YIELD: Final = 32
+DETAIL_MOST: Final = 200  # characters that the log has of what cannot be read
 
 # JSON-RPC error codes, as in Agave's rpc-client-api custom_error.rs.
 _CLEANED_UP: Final = -32001
@@ -55,7 +56,7 @@ class Block:
 
 
 class Unavailable(Exception):
-    """The block can not be had; the text says why."""
+    """The block can not be had; the text says why, and users see it: none of it is a provider's."""
 
 
 class Receiver(Protocol):
@@ -74,7 +75,10 @@ class Receiver(Protocol):
 class Backfill:
     """Answers the ledger's `Missing`, one range after the other."""
 
-    def __init__(self, settings: Settings, receiver: Receiver) -> None:
+    def __init__(
+        self, settings: Settings, receiver: Receiver, programs: frozenset[str] = _PROGRAMS
+    ) -> None:
+        self._programs = programs
         self._endpoint = settings.rpc_endpoint
         self._receiver = receiver
         self._ranges: asyncio.Queue[Missing] = asyncio.Queue()
@@ -93,7 +97,7 @@ class Backfill:
         if self._endpoint is None:
             return
         async with rpc.session() as session:
-            client = RpcClient(session, self._endpoint, self._pace)
+            client = RpcClient(session, self._endpoint, self._pace, self._programs)
             while True:
                 missing = await self._ranges.get()
                 log.info("backfill", first_slot=missing.first, last_slot=missing.last)
@@ -132,7 +136,7 @@ class Backfill:
                 return answer
             except NotNow as failure:
                 if not self._receiver.is_wanted(slot):
-                    return Unavailable(str(failure))
+                    return Unavailable("RPC did not answer in time")
                 pause_s = backoff.next_s()
                 log.warning(
                     "RPC failed, will ask again",
@@ -146,7 +150,14 @@ class Backfill:
 class RpcClient:
     """The two JSON-RPC methods that backfill needs."""
 
-    def __init__(self, session: aiohttp.ClientSession, endpoint: str, pace: rpc.Pace) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        endpoint: str,
+        pace: rpc.Pace,
+        programs: frozenset[str] = _PROGRAMS,
+    ) -> None:
+        self._programs = programs
         self._session = session
         self._endpoint = endpoint
         self._pace = pace
@@ -169,7 +180,7 @@ class RpcClient:
                 continue
             if answer is None:
                 raise Unavailable("RPC has no confirmed block")
-            return await _read_block(slot, answer)
+            return await _read_block(slot, answer, self._programs)
         raise Unavailable("RPC says the block is not available")
 
     async def call(self, method: str, parameters: list[Any]) -> Any:
@@ -192,16 +203,17 @@ def _raise_rpc_error(method: str, refusal: rpc.RpcRefused) -> NoReturn:
     if code == _NOT_AVAILABLE:
         raise _NotYet(refusal.text)
     if code == _CLEANED_UP or code in _REFUSED:
-        raise Unavailable(f"RPC {method}: {refusal}")
+        log.warning("RPC refuses", method=method, code=code, detail=refusal.text)
+        raise Unavailable(f"RPC {method}: error {code}")
     raise NotNow(f"RPC {method}: {refusal}")
 
 
-async def _read_block(slot: int, answer: Any) -> Block:
+async def _read_block(slot: int, answer: Any, programs: frozenset[str]) -> Block:
     """Read a `getBlock` answer, in slices: a block takes longer than the live lane should wait."""
     try:
         infos = []
         for index, item in enumerate(answer["transactions"]):
-            if _concerns_us(item):
+            if _concerns_us(item, programs):
                 infos.append(transaction_info_from_json(item, index))
                 if len(infos) % TRANSACTIONS_BEFORE_YIELD == 0:
                     await asyncio.sleep(0)
@@ -213,21 +225,22 @@ async def _read_block(slot: int, answer: Any) -> Block:
             transactions=infos,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unavailable(f"RPC's block can not be read: {error!r}") from None
+        log.error("RPC's block can not be read", slot=slot, detail=repr(error)[:DETAIL_MOST])
+        raise Unavailable(f"RPC's block can not be read ({type(error).__name__})") from None
 
 
-def _concerns_us(item: dict[str, Any]) -> bool:
+def _concerns_us(item: dict[str, Any], programs: frozenset[str]) -> bool:
     """Say whether the subscription's filter would have let a transaction through."""
     meta = item.get("meta") or {}
     if meta.get("err") is not None:
         return False
     keys = item["transaction"]["message"]["accountKeys"]
-    if not _PROGRAMS.isdisjoint(keys):
+    if not programs.isdisjoint(keys):
         return True
     loaded = meta.get("loadedAddresses") or {}
     return not (
-        _PROGRAMS.isdisjoint(loaded.get("readonly", ()))
-        and _PROGRAMS.isdisjoint(loaded.get("writable", ()))
+        programs.isdisjoint(loaded.get("readonly", ()))
+        and programs.isdisjoint(loaded.get("writable", ()))
     )
 
 

@@ -4,19 +4,23 @@ A slot is settled when it is confirmed, and seldom a confirmed slot is rolled ba
 a final slot says nothing of the slots below it: a settled slot is final when the node says so of
 it, or of a slot whose ancestor it is by the parents we know. A settled slot between two slots of
 that ancestry is of another fork: it was rolled back. Where a parent is not known, as below a gap,
-nothing is concluded, and the slot waits for a word of its own. Nor is anything concluded from the
+nothing is concluded, and the slot waits for a word of its own. A node names final slots ascending:
+once it is far above, there will be none, and the slot is a gap, for it may have been rolled back.
+Nor is anything concluded from the
 word on a slot that was not settled, until a final slot that was settled descends from it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 ROLLED_BACK: Final = "rolled back after it was settled"
 NOT_SETTLED: Final = "final, and a slot of another fork was settled in its place"
+NOT_KNOWN: Final = "not known to be final: the slots after it were lost"
+AWAITED: Final = 64  # slots; a slot is final 32 blocks later
 
 
 @dataclass(slots=True, frozen=True)
@@ -169,7 +173,17 @@ class Finality:
                 conclusions.append(final)
             else:
                 conclusions.append(RolledBack(each.slot, each.parent, each.counts, each.wallets))
+        conclusions += self._give_up(min(floor, slot - AWAITED))
         return conclusions
+
+    def _give_up(self, below: int) -> Iterator[Gap]:
+        """Name the slots below one of which the node will say nothing more."""
+        slots = []
+        while self._unfinal and next(iter(self._unfinal)) < below:
+            slots.append(self._unfinal.popitem(last=False)[0])
+            self._know(slots[-1])
+        if unnamed := [s for s in slots if not any(g.first <= s <= g.last for g in self._gaps)]:
+            yield Gap(unnamed[0], unnamed[-1], NOT_KNOWN)
 
     def _parent(self, slot: int) -> int | None:
         held = self._unfinal.get(slot)

@@ -28,6 +28,7 @@ from pipeline.ingest.subscription import ping_request, subscribe_request
 from schemas.proto.geyser_pb2 import (
     SubscribeReplayInfoRequest,
     SubscribeReplayInfoResponse,
+    SubscribeRequest,
     SubscribeUpdate,
 )
 
@@ -97,6 +98,7 @@ class GeyserClient:
 
     `resume` names the first slot that is still wanted, None while there is none yet. `identified`
     gets the genesis hash of the chain whenever a stream has begun, None while nobody says it.
+    `request` makes the subscription from a slot on, and `explain` puts a refusal into words.
     """
 
     def __init__(
@@ -105,7 +107,11 @@ class GeyserClient:
         intake: Intake,
         resume: Callable[[], int | None],
         identified: Callable[[str | None], None],
+        request: Callable[[int | None], SubscribeRequest] = subscribe_request,
+        explain: Callable[[str], str] = str,
     ):
+        self._request = request
+        self._explain = explain
         self._identified = identified
         self._rpc_endpoint = settings.rpc_endpoint
         self._endpoint = settings.geyser_endpoint
@@ -155,7 +161,7 @@ class GeyserClient:
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.OUT_OF_RANGE and from_slot is not None:
                     await self._raise_floor(channel, from_slot)
-                raise _ended(error) from None
+                raise self._ended(error) from None
             finally:
                 identifying.cancel()
                 await asyncio.gather(identifying, return_exceptions=True)
@@ -173,7 +179,7 @@ class GeyserClient:
     async def _converse(self, call: Any, from_slot: int | None) -> None:
         self._silent = False
         self._last_update = time.monotonic()
-        await call.write(subscribe_request(from_slot).SerializeToString())
+        await call.write(self._request(from_slot).SerializeToString())
         beside = [
             asyncio.create_task(self._keep_alive(call)),
             asyncio.create_task(self._watch(call)),
@@ -262,6 +268,13 @@ class GeyserClient:
         if answer.HasField("first_available") and answer.first_available > from_slot:
             self._checkpoint.floor = answer.first_available + REPLAY_MARGIN_SLOTS
 
+    def _ended(self, error: grpc.aio.AioRpcError) -> StreamEnded:
+        code = error.code()
+        text = self._explain(error.details() or code.name)
+        if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+            text = f"{text}: the endpoint refused GEYSER_X_TOKEN"
+        return StreamEnded(code.name.lower(), text)
+
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (("x-token", self._token.get_secret_value()),) if self._token else ()
 
@@ -290,18 +303,13 @@ class GeyserClient:
             yield channel
 
 
-def _ended(error: grpc.aio.AioRpcError) -> StreamEnded:
-    code = error.code()
-    text = error.details() or code.name
-    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        text = f"{text}: the endpoint refused GEYSER_X_TOKEN"
-    return StreamEnded(code.name.lower(), text)
-
-
 def _slot_of(raw: bytes) -> int | None:
     try:
         update = SubscribeUpdate.FromString(raw)
     except DecodeError:
         return None
     kind = update.WhichOneof("update_oneof")
-    return getattr(update, kind).slot if kind in ("transaction", "slot", "block_meta") else None
+    if kind not in ("transaction", "account", "slot", "block_meta"):
+        return None
+    slot: int = getattr(update, kind).slot
+    return slot

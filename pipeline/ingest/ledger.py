@@ -206,6 +206,11 @@ class Ledger:
         self._connection += 1
         self._from_slot = from_slot
 
+    def whole_on(self, slot: int) -> int | None:
+        """Return which connection, counted from 1, carried a slot whole; None: none did."""
+        held = self._known(slot)
+        return None if held is None else held.whole_connection
+
     def novelty(self, slot: int, signature: bytes) -> Novelty:
         """Say whether a transaction is worth decoding."""
         held = self._slots.get(slot)

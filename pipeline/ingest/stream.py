@@ -8,20 +8,30 @@ from collections.abc import Callable
 from infra.settings import Settings
 from pipeline.ingest.geyser import GeyserClient
 from pipeline.ingest.intake import Intake
+from pipeline.ingest.subscription import subscribe_request
+from schemas.proto.geyser_pb2 import SubscribeRequest
 
 
 class Stream:
     """Fills `intake` once started.
 
-    `resume` and `identified` are GeyserClient's; until `attach` it resumes nowhere.
+    `resume`, `identified`, `request` and `explain` are GeyserClient's; until `attach` it resumes
+    nowhere.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        request: Callable[[int | None], SubscribeRequest] = subscribe_request,
+        explain: Callable[[str], str] = str,
+    ) -> None:
         self.intake = Intake(settings.geyser_queue_size)
         self._genesis_hash: str | None = None
         self._resume: Callable[[], int | None] = lambda: None
         self._identified: Callable[[str | None], None] = lambda _: None
-        self._client = GeyserClient(settings, self.intake, lambda: self._resume(), self._identify)
+        self._client = GeyserClient(
+            settings, self.intake, lambda: self._resume(), self._identify, request, explain
+        )
         self._task: asyncio.Task[None] | None = None
 
     def attach(

@@ -38,9 +38,12 @@ from schemas import redis_keys
 from schemas.away import BITS
 from schemas.redis_keys import AWAY, MARKETS_AWAY, SETTLED_PARTITIONS
 from schemas.rows import BOOK_CHECKPOINTS, COLD_POSITIONS, Row
-from schemas.topics import Topic, count_of_place, use_settled_partitions
+from schemas.topics import SETTLED, Topic, count_of_place, use_settled_partitions
 
 ALL_GROUPS: Final = ("live", *GROUPS)
+RAISED: Final = {group: lane for group, lane in GROUPS.items() if lane in SETTLED}
+"""Groups whose lanes get more partitions: that of accounts has its own number."""
+_RAISED: Final = f"agent_group IN {tuple(RAISED)}"
 ROWS_AT_ONCE: Final = 50_000
 KEYS_AT_ONCE: Final = 500
 _TAG: Final = re.compile(rb"\{([mw])(\d+)\}")
@@ -120,9 +123,9 @@ async def _split_books(
         _delete,
         stores.client,
         BOOK_CHECKPOINTS.name,
-        f"partition >= {count} AND partition < {2 * count}",
+        f"partition >= {count} AND partition < {2 * count} AND {_RAISED}",
     )
-    for group, lane in GROUPS.items():
+    for group, lane in RAISED.items():
         progress(f"writing the books of {group} to ClickHouse")
         for partition in range(old_count):
             old, new = lane.with_partitions(old_count), lane.with_partitions(count)
@@ -140,17 +143,20 @@ async def complete(stores: Stores, count: int, progress: Progress) -> None:
     await asyncio.to_thread(_move_cold, stores.client, count)
     progress("removing the former partitions from Redis")
     await _clear(stores.redis, count)
-    for group, lane in GROUPS.items():
+    for group, lane in RAISED.items():
         progress(f"filling Redis with the books of {group}")
         for partition in range(count):
             await _fill(stores, Books.of(group, lane, partition))
     progress("removing the former partitions from ClickHouse")
     await asyncio.to_thread(
-        _delete, stores.client, BOOK_CHECKPOINTS.name, f"partition < {count} AND kind != 'begun'"
+        _delete,
+        stores.client,
+        BOOK_CHECKPOINTS.name,
+        f"partition < {count} AND kind != 'begun' AND {_RAISED}",
     )
     begun: list[Row] = [
         (group, lane.place(partition), b"", "begun", b"", b"", 0, 0)
-        for group, lane in GROUPS.items()
+        for group, lane in RAISED.items()
         for partition in range(count)
     ]
     await stores.sink.insert(BOOK_CHECKPOINTS.name, begun, uuid.uuid4().hex)
@@ -200,7 +206,7 @@ async def _require_room(redis: Redis, more: int) -> None:
 async def _read_marks(redis: Redis, count: int, slot: int) -> dict[str, list[Any]]:
     """Return the watermarks of all books; raises CannotRaise where one is not at the slot."""
     found: dict[str, list[Any]] = {}
-    for group, lane in GROUPS.items():
+    for group, lane in RAISED.items():
         old = lane.with_partitions(count)
         for partition in range(count):
             books = Books.of(group, old, partition)

@@ -346,7 +346,7 @@ class QuotePrice(_message.Message):
     def __init__(self, mint: _Optional[str] = ..., lamports: _Optional[int] = ..., amount_raw: _Optional[int] = ...) -> None: ...
 
 class SlotBatch(_message.Message):
-    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes", "venues")
+    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes", "venues", "accounts", "covered")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     BLOCKHASH_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +360,8 @@ class SlotBatch(_message.Message):
     MOVEMENTS_FIELD_NUMBER: _ClassVar[int]
     QUOTES_FIELD_NUMBER: _ClassVar[int]
     VENUES_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
     slot: int
     parent: int
     blockhash: str
@@ -373,7 +375,57 @@ class SlotBatch(_message.Message):
     movements: _containers.RepeatedCompositeFieldContainer[Movement]
     quotes: _containers.RepeatedCompositeFieldContainer[QuotePrice]
     venues: _containers.RepeatedCompositeFieldContainer[VenueOutcomes]
-    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ..., venues: _Optional[_Iterable[_Union[VenueOutcomes, _Mapping]]] = ...) -> None: ...
+    accounts: _containers.RepeatedCompositeFieldContainer[AccountVersion]
+    covered: _containers.RepeatedCompositeFieldContainer[Covered]
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ..., venues: _Optional[_Iterable[_Union[VenueOutcomes, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[AccountVersion, _Mapping]]] = ..., covered: _Optional[_Iterable[_Union[Covered, _Mapping]]] = ...) -> None: ...
+
+class AccountVersion(_message.Message):
+    __slots__ = ("address", "program", "lamports", "size", "data", "found_by", "closed", "asked_slot")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    LAMPORTS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    FOUND_BY_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    ASKED_SLOT_FIELD_NUMBER: _ClassVar[int]
+    address: bytes
+    program: bytes
+    lamports: int
+    size: int
+    data: bytes
+    found_by: _containers.RepeatedScalarFieldContainer[bytes]
+    closed: bool
+    asked_slot: int
+    def __init__(self, address: _Optional[bytes] = ..., program: _Optional[bytes] = ..., lamports: _Optional[int] = ..., size: _Optional[int] = ..., data: _Optional[bytes] = ..., found_by: _Optional[_Iterable[bytes]] = ..., closed: _Optional[bool] = ..., asked_slot: _Optional[int] = ...) -> None: ...
+
+class Covered(_message.Message):
+    __slots__ = ("kind", "address", "slot", "reason", "accounts", "least_raw")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PROGRAM: _ClassVar[Covered.Kind]
+        WALLET: _ClassVar[Covered.Kind]
+        MINT: _ClassVar[Covered.Kind]
+        HOLDERS: _ClassVar[Covered.Kind]
+        ALL: _ClassVar[Covered.Kind]
+    PROGRAM: Covered.Kind
+    WALLET: Covered.Kind
+    MINT: Covered.Kind
+    HOLDERS: Covered.Kind
+    ALL: Covered.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    LEAST_RAW_FIELD_NUMBER: _ClassVar[int]
+    kind: Covered.Kind
+    address: bytes
+    slot: int
+    reason: str
+    accounts: _containers.RepeatedScalarFieldContainer[bytes]
+    least_raw: int
+    def __init__(self, kind: _Optional[_Union[Covered.Kind, str]] = ..., address: _Optional[bytes] = ..., slot: _Optional[int] = ..., reason: _Optional[str] = ..., accounts: _Optional[_Iterable[bytes]] = ..., least_raw: _Optional[int] = ...) -> None: ...
 
 class Undecoded(_message.Message):
     __slots__ = ("slot", "signature", "program_id", "dex", "event_index", "reason", "detail", "data")

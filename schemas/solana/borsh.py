@@ -13,9 +13,11 @@ from typing import Final
 from schemas.solana.addresses import text
 
 _U16: Final = Struct("<H").unpack_from
+_I16: Final = Struct("<h").unpack_from
 _U32: Final = Struct("<I").unpack_from
 _U64: Final = Struct("<Q").unpack_from
 _I64: Final = Struct("<q").unpack_from
+_F64: Final = Struct("<d").unpack_from
 _U128: Final = Struct("<QQ").unpack_from
 _KEY: Final = Struct("32s").unpack_from
 
@@ -23,6 +25,12 @@ _KEY: Final = Struct("32s").unpack_from
 def u16(data: bytes, offset: int) -> int:
     """Read an unsigned 16-bit integer."""
     value: int = _U16(data, offset)[0]
+    return value
+
+
+def i16(data: bytes, offset: int) -> int:
+    """Read a signed 16-bit integer."""
+    value: int = _I16(data, offset)[0]
     return value
 
 
@@ -38,10 +46,28 @@ def u64(data: bytes, offset: int) -> int:
     return value
 
 
+def i64(data: bytes, offset: int) -> int:
+    """Read a signed 64-bit integer."""
+    value: int = _I64(data, offset)[0]
+    return value
+
+
+def f64(data: bytes, offset: int) -> float:
+    """Read a 64-bit float."""
+    value: float = _F64(data, offset)[0]
+    return value
+
+
 def u128(data: bytes, offset: int) -> int:
     """Read an unsigned 128-bit integer."""
     low, high = _U128(data, offset)
     return int(low | high << 64)
+
+
+def raw_pubkey(data: bytes, offset: int) -> bytes:
+    """Read a 32-byte key."""
+    value: bytes = _KEY(data, offset)[0]
+    return value
 
 
 def pubkey(data: bytes, offset: int) -> str:
@@ -95,8 +121,7 @@ class Reader:
     def i64(self) -> int:
         """Read a signed 64-bit integer."""
         self.offset += 8
-        value: int = _I64(self.data, self.offset - 8)[0]
-        return value
+        return i64(self.data, self.offset - 8)
 
     def u128(self) -> int:
         """Read an unsigned 128-bit integer."""
@@ -107,6 +132,11 @@ class Reader:
         """Read a 32-byte key as base58 text."""
         self.offset += 32
         return pubkey(self.data, self.offset - 32)
+
+    def raw_pubkey(self) -> bytes:
+        """Read a 32-byte key."""
+        self.offset += 32
+        return raw_pubkey(self.data, self.offset - 32)
 
     def string(self) -> str:
         """Read a length-prefixed text; bytes that are no UTF-8 become U+FFFD."""

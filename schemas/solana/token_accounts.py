@@ -1,8 +1,8 @@
-"""Mint accounts and token metadata, as account data has them.
+"""Token accounts, mint accounts and token metadata, as account data has them.
 
-Sources: SPL Token `state::Mint` (82 bytes); Token-2022's extensions, which follow the length of a
-token account and a type byte (`extension/mod.rs`), the metadata one of them; Metaplex Token
-Metadata `Metadata` (key 4, update authority, mint, then three texts padded with NUL).
+Sources: SPL Token `state::Account` (165 bytes) and `state::Mint` (82 bytes), which Token-2022 has
+too, with its extensions behind (`schemas.solana.token_extensions`); Metaplex Token Metadata
+`Metadata` (key 4, update authority, mint, three texts padded with NUL, then what they are sold by).
 """
 
 from __future__ import annotations
@@ -14,31 +14,56 @@ from typing import Final
 from solders.pubkey import Pubkey
 
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
-from schemas.solana.borsh import Reader, u16, u64
+from schemas.solana.borsh import Reader, raw_pubkey, u32, u64
+from schemas.solana.token_extensions import (
+    AccountExtensions,
+    BadAccount,
+    Metadata,
+    MintExtensions,
+    account_extensions,
+    mint_extensions,
+    read_texts,
+)
 
-_MINT_SIZE: Final = 82
+__all__ = ["BadAccount", "Metadata"]  # and all that is defined here
+
+MINT_SIZE: Final = 82
 _SUPPLY_AT: Final = 36
 _DECIMALS_AT: Final = 44
 _INITIALIZED_AT: Final = 45
-_TYPE_AT: Final = 165
-_MINT_TYPE: Final = 1
-_TOKEN_METADATA: Final = 19
+_FREEZE_AUTHORITY_AT: Final = 46
+
+ACCOUNT_SIZE: Final = 165
+_OWNER_AT: Final = 32
+_AMOUNT_AT: Final = 64
+_DELEGATE_AT: Final = 72
+_STATE_AT: Final = 108
+_NATIVE_AT: Final = 109
+_DELEGATED_AT: Final = 121
+_CLOSE_AUTHORITY_AT: Final = 129
+_STATES: Final = (1, 2)
+_FROZEN: Final = 2
+
 _METADATA_V1: Final = 4
+_UPDATE_AUTHORITY_AT: Final = 1
+_MINT_AT: Final = 33
 _TEXT_AT: Final = 1 + 32 + 32
 _METAPLEX: Final = Pubkey(METAPLEX_PROGRAM)
 
 
-class BadAccount(ValueError):
-    """An account's data is not what its owner and address say; the text tells what is wrong."""
-
-
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a token is called."""
+class TokenAccountState:
+    """What a token account holds, for whom, and who else may move it."""
 
-    name: str
-    symbol: str
-    uri: str
+    mint: bytes
+    owner: bytes
+    amount_raw: int
+    is_frozen: bool
+    delegate: bytes | None
+    delegated_raw: int  # how much of the amount the delegate may move
+    native_reserve_lamports: int | None  # of wrapped SOL; None: it is of another mint
+    close_authority: bytes | None  # None: its owner
+    extensions: AccountExtensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +73,31 @@ class MintAccount:
     decimals: int
     supply_raw: int
     metadata: Metadata | None
+    mint_authority: bytes | None = None  # None: the supply is fixed
+    freeze_authority: bytes | None = None  # None: no account can be frozen
+    extensions: MintExtensions | None = None  # None: a mint without
+
+
+@dataclass(frozen=True, slots=True)
+class Creator:
+    """Whom Metaplex metadata names as a creator."""
+
+    address: bytes
+    is_verified: bool  # the creator has signed
+    share_percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetaplexMetadata:
+    """A Metaplex metadata account."""
+
+    update_authority: bytes
+    mint: bytes
+    texts: Metadata
+    seller_fee_bps: int
+    creators: tuple[Creator, ...]
+    is_primary_sale_over: bool
+    is_mutable: bool
 
 
 def metadata_address(mint: bytes) -> bytes:
@@ -56,49 +106,90 @@ def metadata_address(mint: bytes) -> bytes:
     return bytes(Pubkey.find_program_address(seeds, _METAPLEX)[0])
 
 
+def read_token_account(owner: bytes, data: bytes) -> TokenAccountState:
+    """Return the token account in an account of a token program; raises BadAccount."""
+    _check_program(owner)
+    if len(data) == ACCOUNT_SIZE:
+        extensions = AccountExtensions()
+    elif owner == TOKEN_PROGRAM:
+        raise BadAccount(f"{len(data)} bytes are no account")
+    else:
+        extensions = account_extensions(data)
+    if data[_STATE_AT] not in _STATES:
+        raise BadAccount(f"state is {data[_STATE_AT]}, 1 is initialized and 2 frozen")
+    return TokenAccountState(
+        mint=raw_pubkey(data, 0),
+        owner=raw_pubkey(data, _OWNER_AT),
+        amount_raw=u64(data, _AMOUNT_AT),
+        is_frozen=data[_STATE_AT] == _FROZEN,
+        delegate=_optional_key(data, _DELEGATE_AT),
+        delegated_raw=u64(data, _DELEGATED_AT),
+        native_reserve_lamports=u64(data, _NATIVE_AT + 4) if _is_some(data, _NATIVE_AT) else None,
+        close_authority=_optional_key(data, _CLOSE_AUTHORITY_AT),
+        extensions=extensions,
+    )
+
+
 def read_mint(owner: bytes, data: bytes) -> MintAccount:
     """Return the mint in an account of a token program; raises BadAccount."""
-    if owner not in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM):
-        raise BadAccount("its owner is no token program")
-    is_plain = len(data) == _MINT_SIZE
-    if not is_plain and (len(data) <= _TYPE_AT or data[_TYPE_AT] != _MINT_TYPE):
-        raise BadAccount(f"{len(data)} bytes are no mint")
+    _check_program(owner)
+    extensions = None if len(data) == MINT_SIZE else mint_extensions(data)
     if not data[_INITIALIZED_AT]:
         raise BadAccount("the mint is not initialized")
-    metadata = None if is_plain else _own_metadata(data)
-    return MintAccount(data[_DECIMALS_AT], u64(data, _SUPPLY_AT), metadata)
+    own = extensions.metadata if extensions else None
+    return MintAccount(
+        decimals=data[_DECIMALS_AT],
+        supply_raw=u64(data, _SUPPLY_AT),
+        metadata=own.texts if own else None,
+        mint_authority=_optional_key(data, 0),
+        freeze_authority=_optional_key(data, _FREEZE_AUTHORITY_AT),
+        extensions=extensions,
+    )
 
 
-def read_metadata(mint: bytes, owner: bytes, data: bytes) -> Metadata:
-    """Return the metadata in a Metaplex account of a mint; raises BadAccount."""
+def read_metaplex(owner: bytes, data: bytes) -> MetaplexMetadata:
+    """Return the metadata in a Metaplex account; raises BadAccount."""
     if owner != METAPLEX_PROGRAM:
         raise BadAccount("its owner is not Metaplex Token Metadata")
     if not data or data[0] != _METADATA_V1:
         raise BadAccount("no metadata account, by its key")
-    if data[33:65] != mint:
-        raise BadAccount("metadata of another mint")
-    return _texts(data, _TEXT_AT)
-
-
-def _own_metadata(data: bytes) -> Metadata | None:
-    at = _TYPE_AT + 1
-    while at + 4 <= len(data):
-        kind, size = u16(data, at), u16(data, at + 2)
-        at += 4
-        if kind == 0:  # nothing follows
-            return None
-        if at + size > len(data):
-            raise BadAccount(f"extension {kind} ends behind the data")
-        if kind == _TOKEN_METADATA:
-            return _texts(data[at : at + size], 32 + 32)
-        at += size
-    return None
-
-
-def _texts(data: bytes, at: int) -> Metadata:
-    reader = Reader(data, at)
+    reader = Reader(data, _TEXT_AT)
     try:
-        name, symbol, uri = (reader.string().rstrip("\0").strip() for _ in range(3))
+        return MetaplexMetadata(
+            update_authority=raw_pubkey(data, _UPDATE_AUTHORITY_AT),
+            mint=raw_pubkey(data, _MINT_AT),
+            texts=read_texts(reader),
+            seller_fee_bps=reader.u16(),
+            creators=_creators(reader) if reader.flag() else (),
+            is_primary_sale_over=reader.flag(),
+            is_mutable=reader.flag(),
+        )
     except struct.error as error:
         raise BadAccount(f"metadata is cut short: {error}") from None
-    return Metadata(name, symbol, uri)
+
+
+def read_metadata(mint: bytes, owner: bytes, data: bytes) -> Metadata:
+    """Return what a Metaplex account calls its mint; raises BadAccount."""
+    found = read_metaplex(owner, data)
+    if found.mint != mint:
+        raise BadAccount("metadata of another mint")
+    return found.texts
+
+
+def _check_program(owner: bytes) -> None:
+    if owner not in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM):
+        raise BadAccount("its owner is no token program")
+
+
+def _is_some(data: bytes, at: int) -> bool:
+    return u32(data, at) == 1
+
+
+def _optional_key(data: bytes, at: int) -> bytes | None:
+    return raw_pubkey(data, at + 4) if _is_some(data, at) else None
+
+
+def _creators(reader: Reader) -> tuple[Creator, ...]:
+    return tuple(
+        Creator(reader.raw_pubkey(), reader.flag(), reader.u8()) for _ in range(reader.u32())
+    )

@@ -15,6 +15,7 @@ INFRA = Path(infra.__file__).parent
 # What each role works with, of the settings that are or may hold a secret.
 SECRETS = {
     "ingest": {"GEYSER_X_TOKEN", "RPC_ENDPOINT", "KAFKA_PASSWORD"},
+    "accounts": {"GEYSER_X_TOKEN", "RPC_ENDPOINT", "KAFKA_PASSWORD"},
     "live": {"KAFKA_PASSWORD"},
     "books": {
         *("RPC_ENDPOINT", "KAFKA_PASSWORD"),
@@ -33,13 +34,13 @@ def services():
 
 def test_compose_sets_nothing_but_settings_and_runs_nothing_but_commands(services):
     ours = {name: each for name, each in services.items() if each["image"] == "soltape"}
-    assert ours.keys() == {"ingest", "live", "books", "api", "gateway", "keys"}
+    assert ours.keys() == {*SECRETS}
     for name, service in ours.items():
         assert {each.lower() for each in service["environment"]} <= {*Settings.model_fields}, name
         command = [*service.get("entrypoint", ["soltape"])[1:], service["command"][0], "--help"]
         assert CliRunner().invoke(cli, command).exit_code == 0, name
     groups = {each for name in ("live", "books") for each in ours[name]["command"][1:]}
-    assert groups == {"live", "pnl", "market", "store"}
+    assert groups == {"live", "pnl", "market", "store", "accounts"}
 
 
 def test_compose_names_versions_and_says_what_it_needs(services):
@@ -69,13 +70,13 @@ def test_prometheus_asks_each_role_at_its_port(services):
     config = yaml.safe_load((INFRA / "prometheus.yaml").read_text())
     [job] = config["scrape_configs"]
     asked = {each["names"][0]: each["port"] for each in job["dns_sd_configs"]}
-    ports = {"live": "agents"}
+    ports = {"live": "agents", "accounts": "ingest_accounts"}
     assert asked == {
         name: Settings.model_fields[f"metrics_port_{ports.get(name, name)}"].default
         for name in asked
     }
     assert asked.keys() <= services.keys()
-    assert asked.keys() == {"ingest", "live", "books", "api", "gateway"}
+    assert asked.keys() == {*SECRETS} - {"keys"}
 
 
 def test_each_role_has_the_secrets_it_works_with_and_no_others(services):
@@ -122,6 +123,7 @@ def test_the_proxy_s_network_is_the_one_that_is_trusted(services):
 
 def test_health_is_asked_where_a_role_serves_it(services):
     ports = {"ingest": "metrics_port_ingest", "live": "metrics_port_agents"}
+    ports |= {"accounts": "metrics_port_ingest_accounts"}
     ports |= {"books": "metrics_port_books", "api": "api_port", "gateway": "gateway_port"}
     for name, setting in ports.items():
         command = services[name]["healthcheck"]["test"][-1]

@@ -205,3 +205,20 @@ def test_the_example_with_everything_set_gives_the_defaults(empty_folder):
 def test_the_example_as_it_is_sets_nothing(empty_folder):
     (empty_folder / ".env").write_text(EXAMPLE.read_text())
     assert load().model_fields_set == set()
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:8899", "https://metadata.example.com"])
+def test_a_trusted_origin_is_one(monkeypatch, origin):
+    monkeypatch.setenv("METADATA_TRUSTED_ORIGIN", origin)
+    assert load_own().metadata_trusted_origin == origin
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["127.0.0.1:8899", "http://127.0.0.1:8899/", "http://127.0.0.1/x", "http://a@127.0.0.1", "*",
+     "ftp://127.0.0.1", "http://127.0.0.1:8899?x"],
+)  # fmt: skip
+def test_a_trusted_origin_is_nothing_else(monkeypatch, origin):
+    monkeypatch.setenv("METADATA_TRUSTED_ORIGIN", origin)
+    with pytest.raises(SettingsError, match="METADATA_TRUSTED_ORIGIN"):
+        load_own()

@@ -29,6 +29,7 @@ class Knobs:
     rhythm: float = 0.0  # share by which the rate rises and falls over a day
     curves_kept: int = 4_000  # launched coins on their curves, at most; the oldest are forgotten
     pools_kept: int = 400  # pools that launched coins moved to, at most
+    metadata_origin: str = ""  # where coins' metadata is served; empty: at places that are nowhere
 
     def __post_init__(self) -> None:
         for name in (

@@ -19,15 +19,20 @@ from solders.signature import Signature
 
 from infra.chain.market.knobs import Knobs
 from infra.chain.market.runtime import accounts
+from infra.chain.market.runtime.bank import Bank
 from infra.chain.market.runtime.damage import damage
 from infra.chain.market.runtime.execution import Changes, Execution, Intent
 from infra.chain.market.runtime.programs import derived
+from infra.chain.market.runtime.stake import EPOCH_SLOTS
 from infra.chain.market.runtime.truth import Truth
 from infra.chain.market.runtime.wire import LookupTable, encode
+from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
+from infra.chain.market.traders.staking import STAKING
 from infra.chain.market.world.genesis import World
 from infra.chain.source import (
     Account,
+    AccountWrite,
     BlockHeader,
     ChainTransaction,
     SlotCompleted,
@@ -38,6 +43,7 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
     TokenSupply,
+    VoteAccount,
 )
 from schemas.solana import base58
 from schemas.solana.networks import SIMULATED
@@ -58,24 +64,37 @@ class Market:
     """A chain source made up from a seed; see `Knobs`.
 
     With `bytes_every` above 1 a transaction has its bytes and accounts in one slot of so many,
-    and none in the others: enough to watch the market, not to serve it.
+    and none in the others: enough to watch the market, not to serve it. Without `accounts` nothing
+    tells what transactions wrote, which takes less of a CPU.
     """
 
     genesis_hash: Final = SIMULATED
+    slots_per_epoch: Final = EPOCH_SLOTS
 
     def __init__(
-        self, knobs: Knobs | None = None, truth: Truth | None = None, *, bytes_every: int = 1
+        self,
+        knobs: Knobs | None = None,
+        truth: Truth | None = None,
+        *,
+        bytes_every: int = 1,
+        accounts: bool = True,
     ) -> None:
         self.knobs = knobs or Knobs()
         self._truth = truth
         self._bytes_every = bytes_every
         self._random = Random(self.knobs.seed)  # noqa: S311 - reproducible, not secret
-        self.world = World(self.knobs.seed, self._random, self.knobs.wallets)
+        self.world = World(
+            self.knobs.seed, self._random, self.knobs.wallets, self.knobs.metadata_origin
+        )
         self.habits = Habits(self.world, self._random, self.knobs)
         self._ahead = 0  # transactions of the desk that the rate did not ask for
         self._relanding: list[Intent] = []
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
+        start = self.knobs.start_slot
+        self._bank = Bank(self.world.ledger, start - 1, lambda slot: self._time_ms(slot) // 1_000)
+        self._writer = Writer(self.world.ledger) if accounts else None
+        self.world.ledger.endowed.clear()  # they are among `genesis_accounts`
 
     def _lookup_table(self) -> LookupTable:
         entries: dict[bytes, None] = dict.fromkeys(self.world.ledger.mints)
@@ -93,6 +112,14 @@ class Market:
             await asyncio.sleep(max(pause, 0))
             yield event
 
+    def genesis_accounts(self) -> Iterator[AccountWrite]:
+        """Yield all accounts as they are before the first event; none without `accounts`."""
+        return self._writer.genesis() if self._writer else iter(())
+
+    def vote_accounts(self, slot: int) -> list[VoteAccount]:
+        """Return the validators, with their stake in the epoch of a slot."""
+        return self._bank.vote_accounts(slot)
+
     def account(self, address: bytes) -> Account | None:
         """Return a mint, metadata, token or system account as it is now."""
         return accounts.account(self.world.ledger, address)
@@ -101,6 +128,11 @@ class Market:
         """Return a mint's supply as it is now."""
         found = self.world.ledger.mints.get(mint)
         return TokenSupply(found.supply_raw, found.decimals) if found else None
+
+    def described(self, mint: bytes) -> tuple[str, str] | None:
+        """Return a coin's name and symbol, None where there is none of that address."""
+        found = self.world.ledger.mints.get(mint)
+        return (found.name, found.symbol) if found and found.name else None
 
     def generate(self, slots: int) -> Iterator[SlotEvent]:
         """Yield the events of the next `slots` slot numbers as fast as they can be made."""
@@ -135,7 +167,8 @@ class Market:
             dies = on_branch and branch_left == 1 and not branch and random.random() < knobs.dead
             block = _Block(slot, self._block_hash(slot), parent.height + 1)
             yield due, SlotStarted(slot, parent.slot)
-            journal: list[Changes] = []
+            changes, rewards = self._bank.begin(slot, parent.slot)
+            journal: list[Changes] = [changes]
             intents: list[Intent] = []
             self.habits.signer.recent_blockhash = parent.hash
             self.habits.begin_slot(slot, due)
@@ -146,10 +179,22 @@ class Market:
                     moment = due + number * knobs.slot_ms / BATCHES_PER_SLOT
                     yield moment, SlotTransactions(slot, batch)
             end = due + float(knobs.slot_ms)
+            by_bank = changes.contents | self.world.ledger.endowed
+            if not on_branch:
+                self.world.ledger.endowed.clear()  # a branch leaves them, so they are written again
+                if slot % RETIRE_EVERY_SLOTS == 0:
+                    by_bank |= self.habits.retire()
+                    self.world.ledger.forget_encoded()
             if dies:
                 yield end, SlotDead(slot, "block was abandoned by its leader")
             else:
-                yield end, SlotCompleted(self._header(block, parent))
+                writes = self._writer.now(sorted(by_bank)) if self._writer else ()
+                yield (
+                    end,
+                    SlotCompleted(
+                        self._header(block, parent), writes, tuple(rewards), has_entries=True
+                    ),
+                )
             if self._truth:
                 is_rolled_back = on_branch and is_confirmed and not dies
                 header = self._header(block, parent)
@@ -167,9 +212,6 @@ class Market:
                     branch.clear()
                 continue
             canonical.append(block)
-            if slot % RETIRE_EVERY_SLOTS == 0:
-                self.habits.retire()
-                self.world.ledger.forget_encoded()
             certain = canonical[max(len(canonical) - 1 - knobs.confirm_after, 0)].slot
             for settled in canonical:
                 if confirmed < settled.slot <= certain:
@@ -196,10 +238,12 @@ class Market:
         for number in range(BATCHES_PER_SLOT):
             share = count * (number + 1) // BATCHES_PER_SLOT - count * number // BATCHES_PER_SLOT
             votes = knobs.votes if number == 0 else 0
+            staking = self.habits.staking.turn(slot) if number == 1 else iter(())
             chosen: Iterator[Intent] = (
                 self._next_intent(canonical) if position < share else self.habits.vote()
                 for position in range(share + votes)
             )
+            chosen = chain(staking, chosen)
             batch: list[ChainTransaction] = []
             if number == BATCHES_PER_SLOT - 1 and knobs.rate:
                 chosen = chain(chosen, self._desk_turn())
@@ -209,7 +253,7 @@ class Market:
                 index += 1
                 if not canonical:
                     journal.append(changes)
-                    if not intent.is_vote:
+                    if not intent.is_vote and intent.tag != STAKING:
                         intents.append(intent)
             yield tuple(batch)
 
@@ -249,7 +293,8 @@ class Market:
             nothing = frozenset[bytes]()
             transaction = ChainTransaction(signature, index, b"", nothing, intent.is_vote, failed)
             return transaction, tx.changes
-        transaction = encode(tx, signature, index, self._table)
+        writes = self._writer.of(tx.changes) if self._writer else ()
+        transaction = encode(tx, signature, index, self._table, writes)
         if self._truth:
             text, time_ms = str(Signature(signature)), time_s * 1_000
             self._truth.transaction(tx, text, index, canonical, time_ms, transaction.accounts)

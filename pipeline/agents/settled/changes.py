@@ -21,6 +21,7 @@ _GONE, _TRIMMED = b"g", b"t"
 # Arguments of a command after its key: (letter, first field, every how many).
 _FIELDS: Final = {
     "HSET": (_HASH, 2),
+    "HSETNX": (_HASH, 2),
     "HDEL": (_HASH, 1),
     "ZADD": (_ZSET, 2),
     "ZREM": (_ZSET, 1),

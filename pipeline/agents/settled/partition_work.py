@@ -402,4 +402,5 @@ class PartitionWork:
 
 def size_of(batch: SlotBatch) -> int:
     """Return about how much work a batch is, in events."""
-    return 1 + len(batch.events) + (len(batch.balances) + len(batch.movements)) // 4
+    moved = (len(batch.balances) + len(batch.movements)) // 4
+    return 1 + len(batch.events) + moved + len(batch.accounts)

@@ -1,4 +1,4 @@
-"""Wallets and mints with a stored value that cannot be read: a group goes on without them.
+"""Wallets, mints or accounts with a stored value that cannot be read: a group leaves them out.
 
 What such a wallet or mint does is not applied from then on, as it would be applied to a wrong
 state; all others go on exactly. The record is written in the MULTI that moves the watermark past
@@ -94,7 +94,7 @@ class Quarantine:
         return [("HSET", self._key, *parts)]
 
     def _tell(self) -> None:
-        metrics.QUARANTINED.labels(self._group, self._tag.strip("{mw}")).set(len(self._names))
+        metrics.QUARANTINED.labels(self._group, self._tag.strip("{amw}")).set(len(self._names))
 
 
 async def read_quarantine(redis: Redis, group: str, tag: str) -> Quarantine:

@@ -10,6 +10,7 @@ import orjson
 from pipeline.agents.settled.quarantine import UNREADABLE
 from pipeline.domain.market import Token
 from pipeline.domain.price import MintPrice
+from schemas import accounts
 from schemas.markets import (
     check_series,
     unpack_account,
@@ -82,6 +83,10 @@ def _market(field: bytes, value: bytes) -> None:
         check(value)
 
 
+def _stored(_: bytes, value: bytes) -> None:
+    accounts.unpack(value).data()
+
+
 _BY_WALLET: Final = frozenset({b"wallets", b"days"})  # a field is a raw wallet
 _CHECKS: Final[dict[bytes, Callable[[bytes, bytes], None]]] = {
     b"pos": _position,
@@ -91,4 +96,5 @@ _CHECKS: Final[dict[bytes, Callable[[bytes, bytes], None]]] = {
     b"days": _day,
     b"market": _market,
     b"accounts": _account,
+    b"acct": _stored,
 }

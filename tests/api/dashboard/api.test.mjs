@@ -48,6 +48,19 @@ test("a get sends the key and the query, lists repeated, what is null left out",
   assert.equal(requests[0].headers["x-api-key"], "soltape_k");
 });
 
+test("bytes come as they are, and what goes wrong with them in words", async () => {
+  const image = new Uint8Array([0x89, 0x50, 0xff, 0x00]);
+  const { result, requests } = await asking(
+    (response) => response.end(image),
+    (api) => api.blob("/api/tokens/x/image"),
+  );
+  assert.deepEqual(new Uint8Array(await result.arrayBuffer()), image);
+  assert.equal(requests[0].headers["x-api-key"], "soltape_k");
+  const { result: failure } = await asking(problem(404, "no_image"), (api) => api.blob("/x"));
+  assert.ok(failure instanceof Failure);
+  assert.equal(failure.code, "no_image");
+});
+
 test("the session of the browser goes along where no key is sent", async () => {
   const sent = [];
   for (const key of ["soltape_k", null]) {

@@ -42,7 +42,9 @@ def test_codes_are_unique_and_told_in_lower_case():
 
 def test_a_kind_stands_for_itself_and_a_status_for_all_that_have_it():
     assert codes(problems(errors.UNKNOWN_TOKEN))[404] == {"unknown_token"}
-    assert codes(problems(404))[404] == {"not_found", "unknown_token", "no_position"}
+    assert codes(problems(404))[404] == {
+        *("not_found", "unknown_token", "no_image", "no_position"),
+    }
 
 
 def test_what_may_happen_to_any_request_need_not_be_named():

@@ -10,11 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
+from api.accounts import mints as mint_accounts
+from api.accounts.mints import MintReader
 from api.tokens.answers import TokenThen
 from api.tokens.batches import TokenBatches
 from api.tokens.facts import facts
 from api.tokens.figures import percent, token_facts, token_now
 from api.tokens.leaderboards import _Board
+from api.tokens.mint_accounts import SuppliedTokens
+from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import Token, TokenReader, Tokens
 from api.tokens.trending import overlay
 from pipeline.agents.market.registry import Known
@@ -222,7 +226,10 @@ async def test_partitions_that_are_not_equally_far() -> None:
     assert (found.now_ms, found.sol_usd) == (2000, 200.0)
 
 
-async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
+async def test_a_batch_reads_only_what_it_does_not_stand_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mint_accounts, "NO_LANE_FOR_S", 1e9)
     first, second, unknown = (
         next(mint for mint in map(encode, (bytes([n]) * 32 for n in range(at, 250)))
              if SETTLED_BY_MINT.partition(mint) == 3)
@@ -230,17 +237,21 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for() -> None:
     )  # fmt: skip
     price = [*PRICE, None]
     nothing = [[None] * 2, [None] * 6]
+    no_account: list[Any] = [[None, None], None, [None] * 3, None, None]
 
     def said(slot: int) -> list[Any]:
         return [b"%d" % slot, b"%d" % (NOW_MS + slot), b"100/1"]
 
     stores = Answers(
         [said(7), [None], [HEAD, told(name="A")], list(price)],
+        no_account,  # nor is there a lane of accounts: that is known for a while
         [said(8), [None, None], [HEAD, told(name="B")], list(price), *nothing],
         [said(8), 0],  # nor is it cold
         [said(9), [None], [HEAD, told(name="C")], list(price)],
     )
-    batches = TokenBatches(TokenReader(stores), no_gaps())  # type: ignore[arg-type]
+    of: Any = stores
+    reader = SuppliedTokens(TokenReader(of), MintReader(of), PoolPrices(of))
+    batches = TokenBatches(reader, no_gaps())
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert [token["name"] for token in found["tokens"]] == ["A"]
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))

@@ -19,6 +19,9 @@ EVERYTHING = Faults(duplicates=0.2, reorder_window=120, missing_statuses=0.2, ma
 class _NoSource:
     """A source for a chain that is fed by hand."""
 
+    def genesis_accounts(self) -> tuple[()]:
+        return ()
+
     def __getattr__(self, name: str) -> object:
         raise AssertionError(name)
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.chain.filters import DeshredFilters, Filters, InvalidFilter, token_owners
+from infra.chain.account_filters import InvalidFilter
+from infra.chain.filters import DeshredFilters, Filters, token_owners
 from infra.chain.source import ChainTransaction
 from infra.chain.updates import SlotUpdate, labels_prefix
 from schemas.proto.geyser_pb2 import (
@@ -181,7 +182,7 @@ def _unknown_commitment(request: SubscribeRequest) -> None:
         (_empty_account_condition, "a filter without condition"),
         (_long_label, "slots: name of 129 bytes"),
         (_many_labels, "slots: names of 5120 bytes"),
-        (_cuckoo, "cuckoo filters are not served"),
+        (_cuckoo, "transactions 'x' cuckoo_account_include: entries_per_bucket is 0, not 4"),
         (_overlapping_slices, "sorted and not overlap"),
         (_unknown_commitment, "unknown commitment 9"),
     ],

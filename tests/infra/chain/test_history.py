@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from infra.chain.history import BrokenSource, History
 from infra.chain.source import (
+    AccountWrite,
     BlockHeader,
     ChainTransaction,
     SlotCompleted,
@@ -14,6 +17,7 @@ from infra.chain.source import (
     SlotStarted,
     SlotTransactions,
 )
+from infra.chain.updates import WRITE_BYTES
 from schemas.proto.geyser_pb2 import CONFIRMED, FINALIZED, PROCESSED
 
 
@@ -113,3 +117,46 @@ def test_beyond_the_memory_limit_blocks_lose_their_transactions_but_not_their_vo
 def test_a_source_that_tells_nonsense_is_stopped(events: list[SlotEvent], message: str) -> None:
     with pytest.raises(BrokenSource, match=message):
         history(*events)
+
+
+def written(number: int, *addresses: int, size: int = 1_000) -> ChainTransaction:
+    writes = tuple(
+        AccountWrite(bytes([address]) * 32, bytes(32), 1, bytes(size), number * 100 + place)
+        for place, address in enumerate(addresses)
+    )
+    return replace(transaction(number), writes=writes)
+
+
+def test_the_last_write_of_each_account_is_kept_and_counted() -> None:
+    bank = AccountWrite(b"\2" * 32, bytes(32), 5, bytes(500), 900)
+    one, other = written(1, 1, 2), written(2, 1, 3)
+    events = block(10, 9, one, other)
+    kept = history(*events[:-1], replace(events[-1], writes=(bank,)))
+    record = kept.record(10)
+    assert record is not None
+    assert record.written is not None
+    assert {key[0]: item.write.write_version for key, item in record.written.items()} == {
+        1: 200,
+        2: 900,
+        3: 201,
+    }
+    assert record.written[b"\2" * 32].signature is None
+    assert record.written[b"\3" * 32].signature == other.signature
+    assert all(not each.writes for each in record.transactions)  # their bytes are not kept twice
+    assert kept.size_bytes == 2 * 100 + 2 * 1_000 + 500 + 3 * WRITE_BYTES
+
+
+def test_writes_of_old_slots_are_forgotten_and_of_many_bounded() -> None:
+    kept = History(1_000, 1 << 30, written_slots=20)
+    for slot in range(10, 300):
+        for event in block(slot, slot - 1, written(slot, 1, 2)):
+            kept.apply(event)
+    with_writes = [record for slot in range(10, 300) if (record := kept.record(slot)).written]
+    assert [record.slot for record in with_writes] == list(range(300 - 148, 300))
+    assert kept.size_bytes == 290 * 100 + 148 * 2 * (1_000 + WRITE_BYTES)
+    small = History(1_000, 50_000, written_slots=1_000)
+    for slot in range(10, 300):
+        for event in block(slot, slot - 1, written(slot, 1, 2)):
+            small.apply(event)
+        assert small.size_bytes <= 50_000 + 2_600
+    assert small.size_bytes > 40_000

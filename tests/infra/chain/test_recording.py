@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,15 @@ from infra.chain.recording import (
     read_recording,
 )
 from infra.chain.server import LocalChain
-from infra.chain.source import SlotConfirmed, SlotEvent, SlotTransactions
-from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate, Update
+from infra.chain.source import SlotCompleted, SlotConfirmed, SlotEvent, SlotTransactions
+from infra.chain.updates import AccountsUpdate, BlockUpdate, SlotUpdate, TransactionUpdate, Update
 
 
 class _NoSource:
     """A source for a chain that is fed by hand."""
+
+    def genesis_accounts(self) -> tuple[()]:
+        return ()
 
 
 def rendered(update: Update) -> bytes | None:
@@ -33,6 +37,8 @@ def rendered(update: Update) -> bytes | None:
             return None if update.silent else updates.slot_update(b"", update)
         case BlockUpdate():
             return updates.block_meta_update(b"", update)
+        case AccountsUpdate():
+            return None  # a recording has no accounts
 
 
 def sequence(events: list[SlotEvent]) -> list[Update]:
@@ -49,6 +55,8 @@ def merged(events: list[SlotEvent]) -> list[SlotEvent | tuple[object, ...]]:
     for event in events:
         if isinstance(event, SlotTransactions):
             batches.setdefault(event.slot, []).extend(t.info for t in event.transactions)
+        elif isinstance(event, SlotCompleted):
+            out.append(replace(event, writes=(), rewards=(), has_entries=False))
         else:
             out.append(event)
     return [*out, *((slot, *infos) for slot, infos in sorted(batches.items()))]

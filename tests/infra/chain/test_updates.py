@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.chain import updates
-from infra.chain.source import BlockHeader, ChainTransaction
+from infra.chain.source import BlockHeader, ChainTransaction, Reward
 from infra.chain.updates import BlockUpdate, SlotUpdate, TransactionUpdate
 from schemas.proto.geyser_pb2 import (
     SLOT_DEAD,
@@ -15,6 +17,8 @@ from schemas.proto.geyser_pb2 import (
     SubscribeUpdateDeshred,
     SubscribeUpdateTransactionInfo,
 )
+from schemas.solana import base58
+from schemas.solana.rpc_json import reward_to_json
 
 SLOT = 527_251_336
 LABELS = ["a", "ünï", "b" * 200]
@@ -84,6 +88,7 @@ def test_slots() -> None:
 def test_blocks(transactions: list[ChainTransaction]) -> None:
     header = BlockHeader(SLOT, SLOT - 2, "hash", "parent", 1_795_233_522, 100_000_021)
     update = BlockUpdate(SLOT, header, tuple(transactions[:5]), updates.created_now())
+    update = replace(update, rewards=(Reward(b"\1" * 32, 7, 107, "Staking", 5),))
     meta = _parsed(updates.block_meta_update(b"", update)).block_meta
     block = _parsed(updates.block_update(b"", update, transactions[1:3])).block
     for part in (meta, block):
@@ -92,6 +97,14 @@ def test_blocks(transactions: list[ChainTransaction]) -> None:
         assert part.block_time.timestamp == 1_795_233_522
         assert part.block_height.block_height == 100_000_021
         assert part.executed_transaction_count == 5
+        (reward,) = part.rewards.rewards
+        assert reward_to_json(reward) == {
+            "pubkey": base58.encode(b"\1" * 32),
+            "lamports": 7,
+            "postBalance": 107,
+            "rewardType": "Staking",
+            "commission": 5,
+        }
     assert [item.SerializeToString() for item in block.transactions] == [
         transaction.info for transaction in transactions[1:3]
     ]

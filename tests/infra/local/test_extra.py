@@ -78,7 +78,7 @@ def test_every_command_is_listed_and_imported_without_the_extra(production):
 
 
 @pytest.mark.parametrize(
-    "command", [["ingest"], ["agents", "live"], ["agents", "pnl", "market", "store"]]
+    "command", [["ingest"], ["agents", "live"], ["agents", "pnl", "market", "store", "accounts"]]
 )
 def test_a_role_of_the_pipeline_comes_as_far_as_kafka(production, command):
     answer = soltape(production, *command)

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -47,8 +48,9 @@ def test_everything_is_started_here_by_default():
     planned = plan(load_own(), Wishes())
     assert names(planned) == [
         *("kafka", "clickhouse", "redis", "chain"),
-        *("ingest", "agents", "books", "gateway", "api"),
+        *("ingest", "ingest_accounts", "agents", "books", "gateway", "api"),
     ]
+    assert after(planned, "ingest_accounts") == ("kafka", "redis", "chain")
     assert after(planned, "api") == ("clickhouse", "redis")
     assert after(planned, "gateway") == ("redis",)
     assert planned.settings.api_url == "http://127.0.0.1:" + planned.environment()["API_PORT"]
@@ -58,6 +60,19 @@ def test_everything_is_started_here_by_default():
     assert environment["KAFKA_BOOTSTRAP"].startswith("127.0.0.1:")
     assert environment["RPC_ENDPOINT"].startswith("http://127.0.0.1:")
     assert planned.published() == environment
+
+
+def test_the_chain_s_own_server_alone_may_be_fetched_from(monkeypatch):
+    environment = plan(load_own(), Wishes()).environment()
+    assert environment["METADATA_TRUSTED_ORIGIN"] == environment["RPC_ENDPOINT"]
+    recorded = plan(load_own(), Wishes(chain="recorded", recording=Path("x"))).environment()
+    assert "METADATA_TRUSTED_ORIGIN" not in recorded
+    monkeypatch.setenv("METADATA_TRUSTED_ORIGIN", "http://10.0.0.1:8080")
+    environment = plan(load_own(), Wishes()).environment()
+    assert environment["METADATA_TRUSTED_ORIGIN"] == "http://10.0.0.1:8080"
+    monkeypatch.delenv("METADATA_TRUSTED_ORIGIN")
+    monkeypatch.setenv("GEYSER_ENDPOINT", "https://geyser.example.com")
+    assert "METADATA_TRUSTED_ORIGIN" not in plan(load_own(), Wishes()).environment()
 
 
 PLANNER = """

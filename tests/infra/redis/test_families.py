@@ -15,12 +15,14 @@ MINT = "So11111111111111111111111111111111111111112"
 PARTS = {
     "tag": "{m3}",
     "mint": MINT,
+    "address": MINT,
     "wallet": "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin",
     "group": "pnl",
     "day": 20_500,
     "chunk": 0,
     "writer": "live-7",
     "hash": "0f" * 32,
+    "program": MINT,
 }
 
 

@@ -35,8 +35,12 @@ def serve(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Serve:
 
     def start(**changed: object) -> AbstractContextManager[Served]:
         folder = tmp_path_factory.mktemp("api")
-        # How full the disk of this machine is, is not what is tested.
-        usual = {"api_timeout_s": PATIENT_S, "health_disk_free_pct": 0.0}
+        # How full the disk of this machine is, is not what is tested; nor are strangers' servers.
+        usual = {
+            "api_timeout_s": PATIENT_S,
+            "health_disk_free_pct": 0.0,
+            "metadata_fetch": False,
+        }
         return served(stores.model_copy(update={**usual, **changed}), folder)
 
     return start
@@ -54,7 +58,7 @@ def demo(stores: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """An API with a demo key, as `soltape up` runs it; its keys are in a database of their own."""
     folder = tmp_path_factory.mktemp("demo")
     keys_url = f"{stores.redis_url.rpartition('/')[0]}/5"
-    settings = stores.model_copy(update={"access_redis_url": keys_url})
+    settings = stores.model_copy(update={"access_redis_url": keys_url, "metadata_fetch": False})
     with served(settings, folder, "--demo-key", str(folder / "demo-key")) as running:
         yield running
 
@@ -83,7 +87,7 @@ def serve_simulation(
 
     def start(**changed: object) -> AbstractContextManager[Served]:
         folder = tmp_path_factory.mktemp("api")
-        patient = {"api_timeout_s": PATIENT_S, **changed}
+        patient = {"api_timeout_s": PATIENT_S, "metadata_fetch": False, **changed}
         return served(simulation.settings.model_copy(update=patient), folder)
 
     return start

@@ -15,11 +15,24 @@ import redis as sync_redis
 from pipeline.agents.settled.lane import LOST
 from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
-from schemas.redis_keys import CHAIN, QUARANTINE, WATERMARK, tag_of_mints, tag_of_wallets
+from schemas.redis_keys import (
+    CHAIN,
+    QUARANTINE,
+    WATERMARK,
+    tag_of_mints,
+    tag_of_partition,
+    tag_of_wallets,
+)
 from schemas.solana import networks
+from schemas.topics import SETTLED_ACCOUNTS
 
 PARTITIONS = 8
-GROUPS = {"pnl": tag_of_wallets, "market": tag_of_mints, "store": tag_of_mints}
+GROUPS = {
+    "pnl": tag_of_wallets,
+    "market": tag_of_mints,
+    "store": tag_of_mints,
+    "accounts": lambda partition: tag_of_partition(SETTLED_ACCOUNTS, partition),
+}
 
 
 @pytest.fixture

@@ -65,6 +65,9 @@ READS = frozenset(
         *(b"SISMEMBER", b"SMISMEMBER", b"XREVRANGE", b"ZSCORE", b"ZMSCORE", b"ZREVRANGE"),
         *(
             b"HKEYS",
+            b"EXISTS",
+            b"SCARD",
+            b"BITFIELD_RO",
             b"GETBIT",
             b"HSCAN",
             b"HSTRLEN",

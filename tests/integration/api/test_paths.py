@@ -17,6 +17,7 @@ OPERATIONS = {
     "get /api/wallets/{wallet}/all-dex",
     "get /api/wallets/{wallet}/portfolio",
     "get /api/wallets/{wallet}/holdings",
+    "get /api/wallets/{wallet}/staking/native",
     "post /api/wallets/batch",
     "get /api/tokens/{mint}",
     "get /api/tokens/{mint}/price",
@@ -28,6 +29,7 @@ OPERATIONS = {
 }
 BEYOND = {
     "get /api/tokens/{mint}/candles",
+    "get /api/tokens/{mint}/image",
     "get /api/tokens/{mint}/swaps",
     "get /api/wallets/{wallet}/swaps",
     "get /api/tokens/trending",
@@ -37,7 +39,7 @@ BEYOND = {
 }
 TO_COME = (
     *("analyze", "all-lending", "all-perps", "all-staking", "all-governance", "all-lp"),
-    *("all-yield", "all-rewards", "staking/native", "p01/lending", "p08/positions", "p09/pnl"),
+    *("all-yield", "all-rewards", "p01/lending", "p08/positions", "p09/pnl"),
     *("p17/liquidity", "p14/v2/liquidity", "p30/s2e/staking", "p32/deposits", "p02/rewards"),
 )
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"

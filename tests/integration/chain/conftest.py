@@ -10,7 +10,7 @@ import pytest
 
 from infra.chain.market import Knobs, Market
 from infra.chain.server import LocalChain, ServerOptions
-from infra.chain.source import Account, SlotEvent, TokenSupply
+from infra.chain.source import Account, AccountWrite, SlotEvent, TokenSupply, VoteAccount
 from schemas.proto.geyser_pb2 import SubscribeRequest, SubscribeUpdate
 from schemas.proto.geyser_pb2_grpc import GeyserStub
 from schemas.solana import networks
@@ -22,9 +22,16 @@ class HandFed:
     """A source whose events the test publishes, and one account."""
 
     genesis_hash = networks.SIMULATED
+    slots_per_epoch = 100
 
     def events(self) -> AsyncIterator[SlotEvent]:
         raise AssertionError("this chain is fed by hand")
+
+    def genesis_accounts(self) -> tuple[AccountWrite, ...]:
+        return ()
+
+    def vote_accounts(self, slot: int) -> tuple[VoteAccount, ...]:
+        return ()
 
     def account(self, address: bytes) -> Account | None:
         return Account(bytes(32), 5, b"hello world") if address == b"\1" * 32 else None

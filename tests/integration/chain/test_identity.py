@@ -25,6 +25,9 @@ class Named:
 
     genesis_hash = MAINNET
 
+    def genesis_accounts(self) -> tuple[()]:
+        return ()
+
 
 def test_sources_say_what_they_are() -> None:
     assert Market.genesis_hash == SIMULATED

@@ -91,6 +91,20 @@ async def test_a_block_comes_whole(rpc: Rpc, market_events: list[SlotEvent]) -> 
     ]
 
 
+async def test_the_first_block_of_an_epoch_names_its_rewards(
+    rpc: Rpc, market_events: list[SlotEvent]
+) -> None:
+    first = next(e for e in market_events if isinstance(e, SlotCompleted))
+    block = await rpc.call("getBlock", first.header.slot, CONFIRMED)
+    assert len(block["rewards"]) == len(first.rewards) > 20
+    assert {reward["rewardType"] for reward in block["rewards"]} == {"Staking", "Voting"}
+    paid = {(each.lamports, each.post_lamports, each.commission) for each in first.rewards}
+    assert paid == {
+        (reward["lamports"], reward["postBalance"], reward["commission"] or 0)
+        for reward in block["rewards"]
+    }
+
+
 async def test_blocks_in_other_forms(rpc: Rpc, market_events: list[SlotEvent]) -> None:
     slot = slots(market_events, SlotConfirmed)[5]
     expected = infos(market_events, slot)
@@ -213,7 +227,10 @@ async def test_accounts_and_supplies(rpc: Rpc) -> None:
     cut = {"encoding": "base64", "dataSlice": {"offset": 6, "length": 2}}
     answer = await rpc.call("getAccountInfo", known, cut)
     assert answer["value"]["data"] == ["d28=", "base64"]
-    assert (await rpc.call("getAccountInfo", known))["value"]["data"][1] == "base58"
+    plain = base58.encode(b"hello world")
+    assert (await rpc.call("getAccountInfo", known))["value"]["data"] == plain
+    answer = await rpc.call("getAccountInfo", known, {"encoding": "base58"})
+    assert answer["value"]["data"] == [plain, "base58"]
     supply = (await rpc.call("getTokenSupply", mint))["value"]
     assert supply == {
         "amount": "1234500",

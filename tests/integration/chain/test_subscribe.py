@@ -384,6 +384,9 @@ class Breathless:
     def __init__(self, transactions: list[ChainTransaction]) -> None:
         self._batch = tuple(transactions[:100])
 
+    def genesis_accounts(self) -> tuple[()]:
+        return ()
+
     async def events(self) -> AsyncIterator[SlotEvent]:
         for slot in itertools.count(10):
             yield SlotStarted(slot, slot - 1)

@@ -17,6 +17,7 @@ from infra.kafka.client import confluent_producer
 from infra.redis.client import connect as connect_redis
 from pipeline.chaos import stores, truth
 from pipeline.chaos.compare import Oracle, compare
+from pipeline.chaos.differences import Differences
 from pipeline.chaos.fleet import Chain, Fleet, Plan, plan
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled
 from schemas.proto.tape_pb2 import SlotGap
@@ -150,7 +151,8 @@ async def test_clickhouse_from_a_backup_and_keys_from_an_export_are_as_they_were
         stored = await stores.read(settings)
         first = min(row["slot"] for row in stored.rows["slots"])
         slots = [slot for slot in truth.read(planned.truth) if first <= slot.slot <= last]
-        found = compare(Oracle(slots), stored)
+        found = Differences()
+        compare(Oracle(slots), stored, found)
         assert not found.total, [str(each) for each in found.examples[:10]]
         assert found.compared["swap"] > 200
         assert not fleet.crashes, fleet.crashes

@@ -16,11 +16,11 @@ from playwright.sync_api import Browser, StorageState, expect, sync_playwright
 from infra.bench.roles import stack
 from infra.local.running import addresses
 from tests.support import npm
-from tests.support.dashboard import STRANGER, Up, Visit
+from tests.support.dashboard import SEED, STRANGER, Up, Visit
 from tests.support.waiting import eventually
 
 ACCESSIBILITY = Path(__file__).parent / "accessibility"
-RATE = 60  # transactions a second: two test processes and a browser share the machine
+RATE = 30  # transactions a second: two test processes and a browser share the machine
 STARTS_WITHIN_S = 400  # on a busy machine
 WIDE = {"width": 1440, "height": 900}
 
@@ -62,7 +62,7 @@ def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     Not for the session: other tests would share the machine with it until their end.
     """
     folder = tmp_path_factory.mktemp("up")
-    with stack(folder, "--rate", str(RATE)) as role:
+    with stack(folder, "--rate", str(RATE), "--seed", str(SEED)) as role:
         running = Up(role.child.pid, folder)
 
         def has_something() -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.dashboard import Up, ask, rows
 
@@ -135,3 +135,32 @@ def test_the_maker_of_the_charts_is_named(page: Page) -> None:
     notice = page.get_by_role("link", name="notice").get_attribute("href")
     answer = page.request.get(page.url.split("#")[0] + str(notice))
     assert "TradingView Lightweight Charts" in answer.text()
+
+
+def test_who_may_mint_and_freeze_is_shown(page: Page, token: Any) -> None:
+    authority = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
+
+    def with_account(route: Route) -> None:
+        answer = route.fetch()
+        account = {
+            "changed_slot": 4_321,
+            "mint_authority": None,
+            "freeze_authority": authority,
+            "close_authority": None,
+            "permanent_delegate": authority,
+            "transfer_hook": None,
+            "transfer_fee_bps": 250,
+            "extensions": ["transfer_fee", "permanent_delegate"],
+        }
+        told = {"supply_source": "account", "supply_slot": 4_321, "mint_account": account}
+        route.fulfill(response=answer, json=answer.json() | told)
+
+    page.route(f"**/api/tokens/{token['mint']}", with_account)
+    page.reload()
+    facts = page.get_by_role("region", name="Token", exact=True)
+    expect(facts.get_by_text("nobody", exact=True)).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    expect(facts.get_by_text("2.5%", exact=True)).to_be_visible()
+    expect(facts.get_by_text("transfer fee, permanent delegate")).to_be_visible()
+    expect(facts.locator(f"a[title='{authority}']")).to_have_count(2)
+    source = facts.locator("[title^='Of the mint']")
+    expect(source).to_have_attribute("title", re.compile("last changed in slot 4,321"))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.support.dashboard import Up, ask, focused, rows
+from infra.chain.market.runtime.programs import derived
+from schemas.solana import base58
+from tests.support.dashboard import SEED, Up, ask, focused, rows
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -117,6 +120,67 @@ def test_the_week_is_seven_days(page: Page) -> None:
     part.get_by_text("As a table").click()
     expect(rows(page, "The last seven days, UTC")).to_have_count(7)
     expect(part.get_by_role("img", name=re.compile("realized in seven days"))).to_be_visible()
+
+
+def test_holdings_say_how_complete_they_are(page: Page, up: Up, trader: tuple[str, str]) -> None:
+    part = page.get_by_role("region", name="Holdings", exact=True)
+    expect(part.get_by_text(re.compile(r" together\. .*as of slot [\d,]+"))).to_be_visible()
+    coverage = ask(up, f"/api/wallets/{trader[0]}/holdings")["coverage"]
+    if not coverage["is_complete"]:
+        expect(part.get_by_text("not complete", exact=True)).to_be_visible()
+
+    def complete(route: Route) -> None:
+        answer = route.fetch()
+        told = {"is_complete": True, "reason": None, "since_slot": 1_234_567}
+        holdings = answer.json()
+        holdings["coverage"] |= told
+        for token in holdings["tokens"][:1]:
+            token["accounts"][0] |= {"is_frozen": True}
+        route.fulfill(response=answer, json=holdings)
+
+    page.route("**/holdings", complete)
+    page.reload()
+    followed = page.get_by_text(re.compile("Followed since slot 1,234,567"))
+    expect(followed).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    expect(part.get_by_text("complete", exact=True)).to_be_visible()
+
+
+def test_stake_and_a_share_of_a_stake_pool(look: Any, up: Up) -> None:
+    mint = base58.encode(derived(SEED, "pooled-sol"))
+    seen: list[Any] = []
+
+    def asked(path: str) -> Any:
+        try:
+            seen[:] = [ask(up, path)]
+        except HTTPError as error:
+            seen[:] = [error.code]
+            return {}
+        return seen[0]
+
+    def largest() -> list[Any]:
+        told = asked(f"/api/tokens/{mint}/holders")
+        return told["holders"] if told and told["coverage"]["is_seeded"] else []
+
+    holders = eventually(largest, lambda: seen)
+    assert len(holders) >= 20
+    assert all(each["supply_pct"] for each in holders), "the mint is followed, too"
+
+    def staked() -> str | None:
+        for holder in holders:
+            told = asked(f"/api/wallets/{holder['address']}/staking/native")
+            for position in told["positions"] if told else ():
+                rewards = position["stake"]["rewards"] or ()
+                if any(int(each["lamports"] or 0) for each in rewards):
+                    return str(holder["address"])
+        return None
+
+    wallet = eventually(staked, lambda: seen)
+    page = look(f"wallet/{wallet}").page
+    part = page.get_by_role("region", name="Holdings", exact=True)
+    expect(part.get_by_text("by pool")).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    stakes = rows(page, "Stake accounts, most valuable first")
+    expect(stakes.first).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    expect(stakes.first).to_contain_text("SOL")
 
 
 def test_gaps_behind_the_figures_are_named(page: Page) -> None:

@@ -31,7 +31,7 @@ from pipeline.ingest.log_tail import read_log_tail
 from pipeline.ingest.publisher import LANE
 from pipeline.ingest.valuation import Valuation
 from pipeline.partitions.lanes import part_of
-from pipeline.status import GROUPS
+from pipeline.partitions.raising import RAISED
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import METADATA, PRICE, mint_tag
 from schemas.rows import COLD_POSITIONS
@@ -178,13 +178,13 @@ class Machine:
     async def apply(self, slot: int, count: int) -> None:
         """Run the agents until all books are at a slot, and stop them."""
         use_settled_partitions(count)
-        child, said = self.started("agents", *GROUPS, count=count)
+        child, said = self.started("agents", *RAISED, count=count)
         async with opened(self.settings) as redis:
 
             async def applied() -> bool:
                 assert child.is_alive(), said.read_text()
                 pipe = redis.pipeline(transaction=False)
-                for group, lane in GROUPS.items():
+                for group, lane in RAISED.items():
                     for partition in range(count):
                         letter, place = lane.key[0], lane.place(partition)
                         pipe.hget(f"wm:{{{letter}{place}}}:{group}", "slot")

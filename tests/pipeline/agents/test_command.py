@@ -8,7 +8,7 @@ from pipeline.agents.command import agents
 def test_an_unknown_group_is_refused_with_the_names_there_are():
     result = CliRunner().invoke(agents, ["nosuch"])
     assert result.exit_code == 2
-    assert "no group is called nosuch; there are: live" in result.output
+    assert "no group is called nosuch; there are: accounts, live" in result.output
 
 
 def test_help_tells_what_goes_where_and_how_to_scale():

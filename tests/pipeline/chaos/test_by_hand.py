@@ -9,9 +9,10 @@ import pytest
 
 from pipeline.chaos.books import Books, held, net_trades, piece
 from pipeline.chaos.compare import launchpads
+from pipeline.chaos.differences import Differences
 from pipeline.chaos.markets import Markets, weight
 from pipeline.chaos.movements import Movement, balances, movements
-from pipeline.chaos.truth import Slot, Tx, without
+from pipeline.chaos.truth import Slot, Tx, named_in, without
 from pipeline.chaos.values import DOLLARS, SOL, Valuer, reference, rounded
 
 USDC = DOLLARS[0]
@@ -248,3 +249,18 @@ def test_pieces_add_up():
 def test_lost_slots_are_left_out():
     left = without([slot(number) for number in range(1, 6)], [(2, 4)], had={3})
     assert [each.slot for each in left] == [1, 3, 5]
+
+
+def test_what_rests_on_a_torn_slot_is_excused_and_counted():
+    wallet, coin, owner = "w" * 32, "c" * 44, "o" * 43
+    torn = slot(3)
+    flow = {"seen": True, "accounts": [{"owner": owner, "mint": SOL}]}
+    torn.transactions = [Tx("s", 0, [swap(wallet, "buy", 1, 2, mint=coin)], flow=flow)]
+    assert named_in(torn) == {wallet, coin, owner, SOL}
+
+    found = Differences(unknowable=frozenset({3, *named_in(torn)}))
+    found.maps("position", {(wallet, "b"): 1, ("a", coin): 1, ("a", "b"): 1}, {})
+    found.maps("wallet", {owner: 1, "a": 1}, {"a": 1})
+    found.maps("slot", {3: 1}, {3: 2})
+    assert found.excused == 4
+    assert found.counts == {"position": 1}

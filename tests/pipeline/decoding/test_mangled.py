@@ -188,6 +188,16 @@ def test_recorded(at: int, seed: int, manglers: list[Callable[[Info, Random], No
     check(recorded()[at % len(recorded())], seed, manglers)
 
 
+def test_a_key_that_is_cut_is_reported_wherever_it_is() -> None:
+    reported = 0
+    for data in simulated()[::4]:
+        for at in range(len(Info.FromString(data).transaction.message.account_keys)):
+            info = Info.FromString(data)
+            info.transaction.message.account_keys[at] = b"\xa9*Z\x8bO)Y"
+            reported += any(not miss.program_id for miss in decode_update(info, 1, 0).undecoded)
+    assert reported
+
+
 @MANY
 @given(st.integers(0, 599), st.integers(0, 2**32))
 def test_cut_or_flipped_update_bytes(at: int, seed: int) -> None:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ingest.finality import (
+    AWAITED,
+    NOT_KNOWN,
     NOT_SETTLED,
     ROLLED_BACK,
     Counts,
@@ -73,6 +75,31 @@ def test_a_number_says_nothing_of_what_is_below_an_unknown_parent() -> None:
     assert kinds(finality.final(10, 9, 15)) == [("Finalized", 10)]
     assert kinds(finality.final(11, 10, 15)) == [("Finalized", 11)]
     assert finality.final(11, 10, 15) == []
+
+
+def test_slots_before_a_hole_are_a_gap_once_the_node_is_far_above() -> None:
+    """Found by chaos: a slot that was rolled back while ingest was down was never named."""
+    last = 12 + AWAITED + 1
+    above = [(20, None), *((slot, slot - 1) for slot in range(21, last + 1))]
+    finality = settled((9, 8), (10, 9), (11, 10), (12, 11), *above)
+    assert kinds(finality.final(10, 9, last)) == [("Finalized", 9), ("Finalized", 10)]
+    said = {slot: finality.final(slot, parent, last) for slot, parent in above}
+    gaps = {
+        slot: [each for each in conclusions if isinstance(each, Gap)]
+        for slot, conclusions in said.items()
+    }
+    assert {slot: found for slot, found in gaps.items() if found} == {
+        last - 1: [Gap(11, 11, NOT_KNOWN)],
+        last: [Gap(12, 12, NOT_KNOWN)],
+    }
+    assert finality.final(12, 11, last) == []
+    assert len(finality) == 0
+
+
+def test_slots_of_a_gap_are_not_named_again_while_their_end_is_unknown() -> None:
+    finality = settled((11, 10), (12, 11), (100, None))
+    finality.gap(Gap(11, 40, "no RPC"))
+    assert kinds(finality.final(100, None, 100)) == [("Finalized", 100)]
 
 
 def test_a_final_slot_that_another_took_the_place_of_is_a_gap() -> None:

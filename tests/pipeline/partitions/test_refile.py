@@ -4,8 +4,8 @@ import pytest
 
 from infra.redis.families import FAMILIES
 from pipeline.partitions.lanes import part_of
+from pipeline.partitions.raising import RAISED
 from pipeline.partitions.refile import SPLIT, CannotSplit, parts, refiled
-from pipeline.status import GROUPS
 from schemas.positions import COLD_MARK
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.solana.addresses import key
@@ -30,7 +30,7 @@ def made(rows, wallet=WALLETS[0]):
 
 
 def test_there_is_a_rule_for_every_key_of_the_books():
-    books = {family for family in FAMILIES if family.owner in GROUPS and family.ttl_s is None}
+    books = {family for family in FAMILIES if family.owner in RAISED and family.ttl_s is None}
     tagged = {family for family in books if "{tag}" in family.pattern}
     assert SPLIT.keys() == tagged
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from struct import pack
 
 import pytest
 
@@ -16,7 +17,9 @@ from schemas.solana.token_accounts import (
     metadata_address,
     read_metadata,
     read_mint,
+    read_token_account,
 )
+from schemas.solana.token_extensions import Extension
 
 ADDRESS = bytes(range(32))
 
@@ -63,6 +66,7 @@ def test_damaged_bytes_are_bad_accounts_and_nothing_else() -> None:
         mint_data(mint_of(TOKEN)),
         mint_data(mint_of(TOKEN_2022)),
         metadata_data(mint_of(TOKEN)),
+        token_account_data(TokenAccount(ADDRESS, mint_of(TOKEN_2022), ADDRESS, rent_lamports=0)),
     ]
     refused = 0
     for _ in range(4000):
@@ -73,9 +77,39 @@ def test_damaged_bytes_are_bad_accounts_and_nothing_else() -> None:
         for read in (
             lambda raw: read_mint(TOKEN_2022.address, raw),
             lambda raw: read_metadata(ADDRESS, METADATA.address, raw),
+            lambda raw: read_token_account(TOKEN_2022.address, raw),
         ):
             try:
                 read(bytes(data))
             except BadAccount:
                 refused += 1
     assert refused > 1000
+
+
+def test_unknown_extensions_are_skipped_by_their_length() -> None:
+    account = TokenAccount(ADDRESS, mint_of(TOKEN_2022), ADDRESS, rent_lamports=0)
+    base = token_account_data(account)[:165]
+    unknown = pack("<HH", 999, 3) + b"abc"
+    withheld = pack("<HHQ", Extension.TRANSFER_FEE_AMOUNT, 8, 77)
+    read = read_token_account(TOKEN_2022.address, base + b"\2" + unknown + withheld + bytes(9))
+    assert read.extensions.kinds == (999, Extension.TRANSFER_FEE_AMOUNT)
+    assert read.extensions.withheld_raw == 77
+
+
+def test_what_is_no_token_account_is_named() -> None:
+    account = TokenAccount(ADDRESS, mint_of(TOKEN), ADDRESS, rent_lamports=0)
+    data = token_account_data(account)
+    assert read_token_account(TOKEN.address, data).amount_raw == account.amount_raw
+    with pytest.raises(BadAccount, match="no token program"):
+        read_token_account(METADATA.address, data)
+    with pytest.raises(BadAccount, match="82 bytes are no account"):
+        read_token_account(TOKEN.address, bytes(82))
+    with pytest.raises(BadAccount, match="state is 0"):
+        read_token_account(TOKEN.address, bytes(165))
+    multisig = bytearray(355)
+    multisig[165] = 2
+    with pytest.raises(BadAccount, match="355 bytes are no account"):
+        read_token_account(TOKEN_2022.address, bytes(multisig))
+    short = data[:165].ljust(165, b"\0") + b"\2" + pack("<HHI", Extension.TRANSFER_FEE_AMOUNT, 4, 1)
+    with pytest.raises(BadAccount, match="extension 2 of 4 bytes"):
+        read_token_account(TOKEN_2022.address, short)

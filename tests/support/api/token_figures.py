@@ -30,9 +30,10 @@ OTHER_SIDE = {"buys": "sells", "buy_volume_usd_micros": "sell_volume_usd_micros"
 OTHER_SIDE |= {sell: buy for buy, sell in OTHER_SIDE.items()}
 
 
-def coins_of(seed: int, wallets: int) -> dict[str, Coin]:
+def coins_of(seed: int, wallets: int, metadata_origin: str) -> dict[str, Coin]:
     """Return the mints that exist when the chain starts."""
-    world = Market(Knobs(seed=seed, wallets=wallets)).world
+    knobs = Knobs(seed=seed, wallets=wallets, metadata_origin=metadata_origin)
+    world = Market(knobs).world
     return {
         mint.text: Coin(mint.name, mint.symbol, mint.uri, mint.supply_raw)
         for mint in world.ledger.mints.values()
@@ -86,6 +87,7 @@ class TokenFigures:
             "supply_raw": str(token["supply_raw"]),
             "supply_source": "creation",
             "supply_time_ms": token["created_at"],
+            "supply_slot": token["created_slot"],
         }
 
     def wrong_supply(self, mint: str, told: Figures) -> list[Any]:

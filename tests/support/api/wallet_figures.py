@@ -235,7 +235,7 @@ class WalletFigures:
         lamports = self.native_lamports(wallet)
         if lamports is None:
             return None
-        return {**self.priced(SOL, lamports, 9), "lamports": str(lamports)}
+        return {**self.priced(SOL, lamports, 9), "lamports": str(lamports), "as_of_slot": None}
 
 
 _UNITS = (("lamports", "price_sol", 10**9), ("usd_micros", "price_usd", 10**6))

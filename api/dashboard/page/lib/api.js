@@ -27,13 +27,13 @@ export function isAbort(error) {
 }
 
 /**
- * Return `{get, post}`. `key()` gives the key of now, or null; `onKeyRefused(failure)` hears when it
+ * Return `{get, blob, post}`. `key()` gives the key of now, or null; `onKeyRefused(failure)` hears when it
  * was not taken.
  */
 export function createApi({ key, onKeyRefused = () => {}, fetcher = (...all) => fetch(...all) }) {
-  async function ask(path, { query, signal, withKey = key(), ...init }) {
+  async function ask(path, { query, signal, withKey = key(), asBlob = false, ...init }) {
     const timeout = AbortSignal.timeout(LONGEST_MS);
-    const headers = { accept: "application/json", ...init.headers };
+    const headers = { accept: asBlob ? "*/*" : "application/json", ...init.headers };
     if (withKey) headers["x-api-key"] = withKey;
     let response;
     let body;
@@ -45,6 +45,7 @@ export function createApi({ key, onKeyRefused = () => {}, fetcher = (...all) => 
         credentials: withKey ? "omit" : "same-origin",
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       });
+      if (asBlob && response.ok) return await response.blob();
       body = await response.text();
     } catch (error) {
       if (signal?.aborted) throw new DOMException("The page has moved on", "AbortError");
@@ -61,6 +62,8 @@ export function createApi({ key, onKeyRefused = () => {}, fetcher = (...all) => 
   return {
     /** Return the JSON of a GET; throws Failure, or AbortError when `signal` ended it. */
     get: (path, options = {}) => ask(path, { ...options, method: "GET" }),
+    /** Return the bytes of a GET as a Blob; throws likewise. */
+    blob: (path, options = {}) => ask(path, { ...options, method: "GET", asBlob: true }),
     /** Return the JSON of a POST of JSON; throws likewise. */
     post: (path, body, options = {}) =>
       ask(path, {

@@ -45,7 +45,7 @@ export function link(path, text, attributes = {}) {
 export function outward(url, text, attributes = {}) {
   return element(
     "a",
-    { href: url, target: "_blank", rel: "noopener noreferrer", ...attributes },
+    { href: url, target: "_blank", rel: "noopener noreferrer nofollow", ...attributes },
     text,
   );
 }

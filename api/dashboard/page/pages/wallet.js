@@ -7,8 +7,10 @@ import { short } from "../lib/format.js";
 import { failureWords, noAddress } from "../lib/panel.js";
 import { refresh } from "../lib/refresh.js";
 import { createDaily } from "./wallet/daily.js";
+import { createHoldings } from "./wallet/holdings.js";
 import { createLots } from "./wallet/lots.js";
 import { createPositions, named } from "./wallet/positions.js";
+import { createStake } from "./wallet/stake.js";
 import { createTotals, createWeek } from "./wallet/totals.js";
 import { createTrades } from "./wallet/trades.js";
 
@@ -65,6 +67,8 @@ export function mount(root, { api, socket, params, query, announce }) {
     const totals = createTotals({ address });
     const week = createWeek();
     const daily = createDaily({ api, path });
+    const holdings = createHoldings({ api, path });
+    const stake = createStake({ api, path });
     const trades = createTrades({ api, path, announce });
     const lots = createLots({ api, path, onClose: () => remember(null) });
     const positions = createPositions({
@@ -77,28 +81,31 @@ export function mount(root, { api, socket, params, query, announce }) {
       onTrades: (row) => trades.choose(row.mint, named(row)),
       onRead: (read) => trades.learn(read),
     });
-    parts.push(week, daily, trades, lots, positions);
+    parts.push(week, daily, holdings, stake, trades, lots, positions);
     content.hidden = false;
     fill(
       content,
       totals.element,
       element("div", { class: "columns" }, week.element, daily.element),
+      holdings.element,
+      stake.element,
       positions.element,
       lots.element,
       trades.element,
     );
-    follow(trades, positions);
+    follow(trades, holdings, positions);
     if (query.get("lots")) lots.choose(query.get("lots"), { isQuiet: true });
     return [totals, week];
   }
 
   /** Live swaps of the wallet, where the plan of the key has them; without, all is asked for. */
-  function follow(trades, positions) {
+  function follow(trades, holdings, positions) {
     let settling = null;
     let status = null;
     const settle = () => {
       settling = null;
       asking.now();
+      holdings.reload();
       positions.reload();
     };
     const becomes = ({ slot, status: state }) => trades.become(slot, state);

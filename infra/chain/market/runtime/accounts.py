@@ -5,15 +5,17 @@ Layouts: SPL Token and Token-2022 account formats, Metaplex MetadataV1.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
-from infra.chain.market.runtime.ledger import Ledger, Mint, TokenAccount, metadata_address
+from infra.chain.market.runtime.ledger import Ledger, Mint, TokenAccount
 from infra.chain.market.runtime.programs import METADATA, NO_ADDRESS, SYSTEM, TOKEN, WSOL
 from infra.chain.source import Account
 
 _U64: Final = Struct("<Q").pack
 _TRANSFER_FEE: Final = Struct("<QQH").pack
+MULTISIG_LENGTH: Final = 355
 BASE_LENGTH: Final = 165  # extensions follow a token account's length, in mints too
 MINT_TYPE, ACCOUNT_TYPE = b"\x01", b"\x02"
 TRANSFER_FEE_CONFIG, TRANSFER_FEE_AMOUNT = 1, 2
@@ -21,23 +23,23 @@ IMMUTABLE_OWNER, METADATA_POINTER, TOKEN_METADATA = 7, 18, 19
 
 
 def account(ledger: Ledger, address: bytes) -> Account | None:
-    """Return what is stored at an address."""
-    lamports = ledger.lamports.get(address, 0)
-    if mint := ledger.mints.get(address):
-        return Account(mint.program.address, lamports, mint_data(mint))
-    if token := ledger.tokens.get(address):
-        return Account(token.mint.program.address, lamports, token_account_data(token))
-    if metadata := metadata_of(ledger, address):
-        return Account(METADATA.address, lamports, metadata_data(metadata))
-    return Account(SYSTEM.address, lamports, b"") if lamports else None
+    """Return what is stored at an address; None for accounts of venues, which have no bytes."""
+    lamports = ledger.lamports.get(address)
+    content = contents(ledger, address) if lamports else None
+    return Account(content[0], lamports or 0, content[1]) if content else None
 
 
-def metadata_of(ledger: Ledger, address: bytes) -> Mint | None:
-    """Return the mint that a metadata account describes."""
-    for mint in reversed(ledger.mints.values()):
-        if mint.program is TOKEN and mint.name and metadata_address(mint) == address:
-            return mint
-    return None
+def contents(ledger: Ledger, address: bytes) -> tuple[bytes, bytes] | None:
+    """Return owner and data of an account that has lamports; None for accounts of venues."""
+    if (token := ledger.tokens.get(address)) is not None:
+        return token.mint.program.address, token_account_data(token)
+    if (mint := ledger.mints.get(address)) is not None:
+        return mint.program.address, mint_data(mint)
+    if (described := ledger.metadata.get(address)) is not None:
+        return METADATA.address, metadata_data(described)
+    if (native := ledger.natives.get(address)) is not None:
+        return native.owner, native.data()
+    return None if address in ledger.opaque else (SYSTEM.address, b"")
 
 
 def mint_data(mint: Mint) -> bytes:
@@ -66,35 +68,48 @@ def mint_data(mint: Mint) -> bytes:
             + _text(mint.uri)
             + bytes(4),
         )
-    return data.ljust(BASE_LENGTH, b"\0") + MINT_TYPE + extensions
+    data = data.ljust(BASE_LENGTH, b"\0") + MINT_TYPE + extensions
+    # The program makes an account of just this size longer: by its size it would be a multisig.
+    return data + bytes(2) if len(data) == MULTISIG_LENGTH else data
 
 
 def token_account_data(token: TokenAccount) -> bytes:
     """Return a token account's data."""
-    native = token.mint.address == WSOL
-    data = (
-        token.mint.address
-        + token.owner
-        + _U64(token.amount_raw)
-        + _optional(None)
-        + b"\x01"
-        + (b"\x01\0\0\0" + _U64(token.rent_lamports) if native else bytes(12))
-        + bytes(8)
-        + _optional(None)
+    mint = token.mint
+    native = token.rent_lamports if mint.address == WSOL else None
+    data = b"%b%b%b%b" % (
+        mint.address,
+        token.owner,
+        _U64(token.amount_raw),
+        _after_amount(native, mint.program is TOKEN),
     )
-    if token.mint.program is TOKEN:
-        return data
-    extensions = _entry(IMMUTABLE_OWNER, b"")
-    if token.mint.transfer_fee_bps:
-        extensions += _entry(TRANSFER_FEE_AMOUNT, _U64(token.withheld_raw))
-    return data + ACCOUNT_TYPE + extensions
+    if mint.transfer_fee_bps:
+        data += _entry(TRANSFER_FEE_AMOUNT, _U64(token.withheld_raw))
+    return data
+
+
+@lru_cache(maxsize=64)
+def _after_amount(native_rent_lamports: int | None, legacy: bool) -> bytes:
+    """Return what follows the amount: the same for nearly all accounts."""
+    data = (
+        _optional(None)  # delegate
+        + b"\x01"  # initialized
+        + (
+            bytes(12)
+            if native_rent_lamports is None
+            else b"\x01\0\0\0" + _U64(native_rent_lamports)
+        )
+        + bytes(8)  # delegated amount
+        + _optional(None)  # close authority
+    )
+    return data if legacy else data + ACCOUNT_TYPE + _entry(IMMUTABLE_OWNER, b"")
 
 
 def metadata_data(mint: Mint) -> bytes:
     """Return a Metaplex metadata account's data, texts padded as the program pads them."""
     return (
         b"\x04"
-        + (mint.authority or NO_ADDRESS)
+        + (mint.described_by or NO_ADDRESS)
         + mint.address
         + _text(mint.name.ljust(32, "\0"))
         + _text(mint.symbol.ljust(10, "\0"))

@@ -98,6 +98,7 @@ class Changes:
 
     lamports: dict[bytes, int | None] = field(default_factory=dict)
     tokens: dict[bytes, tuple[TokenAccount, int] | None] = field(default_factory=dict)
+    contents: set[bytes] = field(default_factory=set)  # of mints and native accounts
     states: dict[Stateful, tuple[Any, ...]] = field(default_factory=dict)
     undo: list[Callable[[], object]] = field(default_factory=list)
 

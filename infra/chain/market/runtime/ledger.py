@@ -6,6 +6,7 @@ so that a failed transaction or an abandoned fork can be taken back exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,12 +18,14 @@ from infra.chain.market.runtime.programs import (
     Program,
     pda,
 )
+from infra.chain.market.runtime.stake import Native
 from schemas.solana import base58
 from schemas.solana.addresses import text
 
 TOKEN_ACCOUNT_RENT_LAMPORTS: Final = 2_039_280  # 165 bytes
 TOKEN_2022_ACCOUNT_RENT_LAMPORTS: Final = 2_074_080  # 170 bytes: immutable owner
 FEE_TOKEN_ACCOUNT_RENT_LAMPORTS: Final = 2_157_600  # 182 bytes: immutable owner, withheld amount
+METADATA_LAMPORTS: Final = 15_616_720  # rent of a metadata account, with what Metaplex takes
 _NOTHING: Final[dict[bytes, bytes]] = {}
 _NOT_ENCODED: Final = (-1, b"")
 
@@ -45,10 +48,12 @@ class Mint:
     withheld_raw: int = 0  # Token-2022 transfer fees collected in the mint
     text: str = field(init=False)
     unit: int = field(init=False)
+    described_by: bytes | None = field(init=False)  # update authority of its Metaplex metadata
 
     def __post_init__(self) -> None:
         self.text = base58.encode(self.address)
         self.unit = 10**self.decimals
+        self.described_by = self.authority  # stays when nobody can mint any more
 
     def transfer_fee(self, amount_raw: int) -> int:
         """Return what a transfer of `amount_raw` withholds from its recipient."""
@@ -104,6 +109,22 @@ def metadata_address(mint: Mint) -> bytes:
     return pda(METADATA, b"metadata", METADATA.address, mint.address)
 
 
+class Natives(dict[bytes, Native]):
+    """Stake accounts, vote accounts and sysvars by address; their lamports are with all others."""
+
+    def put(self, address: bytes, native: Native | None) -> None:
+        """Put an account, or remove it."""
+        if native is None:
+            self.pop(address, None)
+        else:
+            self[address] = native
+
+    def undo(self, address: bytes) -> Callable[[], None]:
+        """Return what puts back the account as it is now."""
+        before = self.get(address)
+        return lambda: self.put(address, before)
+
+
 class Ledger:
     """Lamports by address, token accounts by address, mints by address."""
 
@@ -112,12 +133,20 @@ class Ledger:
         self.tokens: dict[bytes, TokenAccount] = {}
         self.mints: dict[bytes, Mint] = {}
         self.vaults: dict[bytes, bytes] = {}  # what pools and curves hold, by account: whose it is
+        self.metadata: dict[bytes, Mint] = {}  # Metaplex accounts, by address: whom they describe
+        self.endowed: set[bytes] = set()  # token accounts that no transaction made, not written yet
+        self.natives = Natives()
+        self.opaque: set[bytes] = set()  # accounts of venues, whose bytes nothing here keeps
         self._associated: dict[bytes, dict[bytes, bytes]] = {}  # mint -> owner -> address
 
     def add_mint(self, mint: Mint, lamports: int = 1_461_600) -> Mint:
         """Put a mint on the chain."""
         self.mints[mint.address] = mint
         self.lamports[mint.address] = lamports
+        if mint.name and mint.program is TOKEN:
+            address = metadata_address(mint)
+            self.metadata[address] = mint
+            self.lamports[address] = METADATA_LAMPORTS
         return mint
 
     def associated(self, owner: bytes, mint: Mint) -> bytes:
@@ -144,13 +173,14 @@ class Ledger:
         return self.balance(address) if address else 0
 
     def endow(self, address: bytes, mint: Mint, owner: bytes, amount_raw: int) -> TokenAccount:
-        """Create a token account before the chain starts, outside any transaction."""
+        """Create a token account outside any transaction: there to start with, or a venue's own."""
         account = TokenAccount(address, mint, owner, mint.account_rent_lamports)
         account.amount_raw = amount_raw
         self.tokens[address] = account
         native = amount_raw if mint.address == WSOL else 0
         self.lamports[address] = account.rent_lamports + native
         mint.supply_raw += amount_raw
+        self.endowed.add(address)
         return account
 
     def forget_encoded(self) -> None:
@@ -158,12 +188,13 @@ class Ledger:
         for account in self.tokens.values():
             account.encoded = _NOT_ENCODED
 
-    def forget(self, *addresses: bytes) -> None:
+    def forget(self, *addresses: bytes) -> set[bytes]:
         """Drop dead mints with all their accounts, and what dead pools owned.
 
         Nothing may refer to any of them any more. What a pool held of a living mint leaves its
-        supply.
+        supply. Returns the addresses of all accounts that are gone or changed.
         """
+        changed: set[bytes] = set()
         for address in addresses:
             accounts = [*self._associated.pop(address, {}).values(), address]
             accounts += [
@@ -172,6 +203,11 @@ class Ledger:
             for account in accounts:
                 if (token := self.tokens.pop(account, None)) is not None:
                     token.mint.supply_raw -= token.amount_raw + token.withheld_raw
-                self.lamports.pop(account, None)
+                    changed.add(token.mint.address)
+                if self.lamports.pop(account, None) is not None and account not in self.opaque:
+                    changed.add(account)
                 self.vaults.pop(account, None)
             self.mints.pop(address, None)
+            self.metadata.pop(address, None)
+            self.opaque.discard(address)
+        return changed

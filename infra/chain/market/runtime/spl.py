@@ -57,13 +57,23 @@ def create_account(
     if tx.ledger.lamports.get(address):
         raise InstructionError(0, f"Create Account: account {address.hex()} already in use")
     tx.move_lamports(payer, address, lamports)
+    if owner not in (TOKEN, TOKEN_2022):
+        opaque = tx.ledger.opaque
+        opaque.add(address)
+        tx.changes.undo.append(lambda: opaque.discard(address))
     tx.leave_builtin()
 
 
 def create_account_with_seed(
-    tx: Execution, payer: bytes, address: bytes, seed: str, lamports: int, space: int
+    tx: Execution,
+    payer: bytes,
+    address: bytes,
+    seed: str,
+    lamports: int,
+    space: int,
+    owner: Program = TOKEN,
 ) -> None:
-    """System createAccountWithSeed for a token account (base is the payer)."""
+    """System createAccountWithSeed (base is the payer)."""
     text = seed.encode()
     data = (
         b"\x03\x00\x00\x00"
@@ -71,7 +81,7 @@ def create_account_with_seed(
         + _U64(len(text))
         + text
         + Struct("<QQ").pack(lamports, space)
-        + TOKEN.address
+        + owner.address
     )
     tx.enter(SYSTEM, (payer, address, payer), data, mask("ww-"))
     if tx.ledger.lamports.get(address):
@@ -275,6 +285,7 @@ def mint_to(tx: Execution, mint: Mint, destination: bytes, authority: bytes, amo
     tx.note_token(account)
     account.amount_raw += amount
     mint.supply_raw += amount
+    tx.changes.contents.add(mint.address)
     tx.changes.undo.append(lambda: _change_supply(mint, -amount))
     tx.leave(4_492 if mint.program is TOKEN else 1_714)
 
@@ -289,6 +300,7 @@ def burn(tx: Execution, source: bytes, mint: Mint, authority: bytes, amount_raw:
     tx.note_token(account)
     account.amount_raw -= amount_raw
     mint.supply_raw -= amount_raw
+    tx.changes.contents.add(mint.address)
     tx.burns.append((account, amount_raw))
     tx.changes.undo.append(lambda: _change_supply(mint, amount_raw))
     tx.leave(4_700 if mint.program is TOKEN else 1_295)
@@ -304,6 +316,7 @@ def revoke_mint_authority(tx: Execution, mint: Mint, authority: bytes) -> None:
     tx.logs.append("Program log: Instruction: SetAuthority")
     before = mint.authority
     mint.authority = None
+    tx.changes.contents.add(mint.address)
     tx.changes.undo.append(lambda: _set_authority(mint, before))
     tx.leave(2_911 if mint.program is TOKEN else 1_044)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.ledger import TokenAccount
-from infra.chain.source import ChainTransaction
+from infra.chain.source import AccountWrite, ChainTransaction
 from schemas.proto import geyser_pb2, solana_storage_pb2
 
 if TYPE_CHECKING:
@@ -65,7 +65,11 @@ def truncated(logs: list[str]) -> list[str]:
 
 
 def encode(
-    tx: Execution, signature: bytes, index: int, table: LookupTable | None
+    tx: Execution,
+    signature: bytes,
+    index: int,
+    table: LookupTable | None,
+    writes: tuple[AccountWrite, ...] = (),
 ) -> ChainTransaction:
     """Assemble and serialize a transaction that has run."""
     intent = tx.intent
@@ -88,6 +92,7 @@ def encode(
         accounts=frozenset(keys),
         is_vote=intent.is_vote,
         failed=tx.err_code is not None,
+        writes=writes,
     )
 
 

@@ -103,19 +103,21 @@ class Curves:
         """Return the coins that left their curve and are alive."""
         return self._graduates
 
-    def retire(self, curves_kept: int, pools_kept: int) -> None:
-        """Forget coins that died some time ago, and the oldest beyond these numbers."""
+    def retire(self, curves_kept: int, pools_kept: int) -> set[bytes]:
+        """Forget coins that died some time ago, and the oldest beyond these numbers.
+
+        Returns the addresses of all accounts that are gone or changed.
+        """
         lives = self.lives.values()
         long_ago = self._time_ms - LINGER_MS / self._tempo
         gone = {life: None for life in lives if life.over(long_ago)}
         on_curve = [life for life in lives if life.curve.alive and life not in gone]
         moved = [life for life in lives if not life.curve.alive and life not in gone]
         gone.update(dict.fromkeys((*on_curve[:-curves_kept], *moved[:-pools_kept])))
-        for life in gone:
-            self._forget(life)
+        return {address for life in gone for address in self._forget(life)}
 
-    def _forget(self, life: Life) -> None:
-        """Drop a coin with its curve, pools and accounts."""
+    def _forget(self, life: Life) -> set[bytes]:
+        """Drop a coin with its curve, pools and accounts; returns the accounts."""
         directory, coin = self._world.directory, life.coin
         owned = [metadata_address(coin)]
         shares: list[bytes] = []
@@ -126,7 +128,7 @@ class Curves:
             if isinstance(pool, CpmmPool | PumpSwapPool):
                 shares.append(pool.lp_mint)
         del self.lives[coin.address], self._world.launched[coin.address]
-        self._world.ledger.forget(coin.address, *shares, *owned)
+        return self._world.ledger.forget(coin.address, *shares, *owned)
 
     # Trading.
 

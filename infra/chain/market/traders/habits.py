@@ -17,6 +17,7 @@ from infra.chain.market.traders.desk import Desk
 from infra.chain.market.traders.holding import Holding
 from infra.chain.market.traders.ordering import Ordering
 from infra.chain.market.traders.routing import Routing
+from infra.chain.market.traders.staking import SHARE, Staking
 from infra.chain.market.traders.trading import Habit, Trading
 from infra.chain.market.world.genesis import World
 
@@ -34,6 +35,8 @@ class Habits:
         self.curves = Curves(trading, knobs.slot_ms, knobs.tempo)
         self._crowd = crowd = Crowd(trading, self.desk, knobs.slot_ms)
         routing, holding = Routing(trading, crowd), Holding(trading, crowd)
+        per_slot = knobs.rate * knobs.slot_ms / 1_000 * SHARE
+        self.staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._urgent: deque[Habit] = deque()
         shares: tuple[tuple[float, Habit], ...] = (
             (0.08, crowd.keep_reference),
@@ -75,9 +78,9 @@ class Habits:
         """Yield what the desk does; each transaction must have run before the next."""
         return self.desk.turn()
 
-    def retire(self) -> None:
-        """Forget dead coins, and the oldest where there are too many."""
-        self.curves.retire(self._knobs.curves_kept, self._knobs.pools_kept)
+    def retire(self) -> set[bytes]:
+        """Forget dead coins, and the oldest where there are too many; returns their accounts."""
+        return self.curves.retire(self._knobs.curves_kept, self._knobs.pools_kept)
 
     def vote(self) -> Intent:
         """Return a validator's vote."""

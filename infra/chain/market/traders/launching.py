@@ -46,8 +46,8 @@ class Launching:
             return self._trading.refill(creator)
         self._launched += 1
         number = self._launched
-        texts = (*world.names.draw(), f"https://ipfs.example/{number}")
         address = world.address("launch", number)
+        texts = (*world.names.draw(), world.uri(address, f"https://ipfs.example/{number}"))
         roll = random.random()
         if roll < PUMP_SHARE:
             return self._launch_pump(creator, address, texts)

@@ -33,7 +33,7 @@ class Signer:
     ) -> Intent:
         """Return the signed transaction; `hurry` is how likely it pays for priority and a tip."""
         random = self._random
-        self._serial += 1
+        serial = self.next_serial()
         all_steps: list[Step] = []
         price = 0
         if random.random() < 0.9:
@@ -47,7 +47,7 @@ class Signer:
         if random.random() < hurry * 0.4:
             all_steps.append(tip_step(wallet.address, random))
         return Intent(
-            serial=self._serial,
+            serial=serial,
             payer=wallet.address,
             steps=all_steps,
             recent_blockhash=self.recent_blockhash,
@@ -59,10 +59,14 @@ class Signer:
             tag=tag,
         )
 
+    def next_serial(self) -> int:
+        """Return the serial number of a transaction that is signed elsewhere."""
+        self._serial += 1
+        return self._serial
+
     def vote(self, validator: bytes, step: Step) -> Intent:
         """Return a signed vote."""
-        self._serial += 1
-        return Intent(self._serial, validator, [step], self.recent_blockhash, is_vote=True)
+        return Intent(self.next_serial(), validator, [step], self.recent_blockhash, is_vote=True)
 
 
 def tip_step(payer: bytes, random: Random) -> Step:

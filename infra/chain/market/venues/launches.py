@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.chain.market.runtime import spl
 from infra.chain.market.runtime.execution import Execution, InstructionError
-from infra.chain.market.runtime.ledger import Mint, metadata_address
+from infra.chain.market.runtime.ledger import METADATA_LAMPORTS, Mint, metadata_address
 from infra.chain.market.runtime.programs import METADATA, NO_ADDRESS, SYSTEM, TOKEN, Program
 from infra.chain.market.venues.venue import pack_u64
 
@@ -59,7 +59,10 @@ def describe_with_metaplex(tx: Execution, coin: Mint, authority: bytes, payer: b
     data = b"\x21" + borsh_texts(coin.name, coin.symbol, coin.uri) + bytes(7)
     tx.enter(METADATA, accounts, data)
     tx.log("Program log: IX: Create Metadata Accounts v3")
-    spl.transfer_lamports(tx, payer, address, 15_616_720)
+    spl.transfer_lamports(tx, payer, address, METADATA_LAMPORTS)
+    described = tx.ledger.metadata
+    described[address] = coin
+    tx.changes.undo.append(lambda: described.pop(address, None))
     tx.log("Program log: Allocate space for the account")
     tx.enter(SYSTEM, (address,), b"\x08\x00\x00\x00" + pack_u64(679))
     tx.leave_builtin()

@@ -17,6 +17,8 @@ from infra.chain.market.runtime.programs import (
     WSOL,
     derived,
 )
+from infra.chain.market.runtime.stake import STAKE_RENT_LAMPORTS, Stake, Vote
+from infra.chain.market.runtime.stake_pool import STAKE_POOL_RENT_LAMPORTS, StakePool
 from infra.chain.market.venues.directory import Directory
 from infra.chain.market.venues.meteora_damm_v2 import DammV2Pool
 from infra.chain.market.venues.meteora_dlmm import DlmmPool
@@ -29,12 +31,15 @@ from infra.chain.market.venues.venue import Pool
 from infra.chain.market.world.names import Names
 from infra.chain.market.world.wallets import Validator, Wallet
 from schemas.amounts import LAMPORTS
+from schemas.solana.base58 import encode
 
 SOL_PRICE_USDC: Final = 150
 STAKED_SOL_PERCENT: Final = 118  # of SOL
+POOLED_SOL_PERCENT: Final = 104
 OLD_COINS: Final = 24
 EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 MAKERS: Final = 3
+COMMISSIONS: Final = (0, 5, 7, 10)  # percent, of validators
 EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools
 DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 
@@ -42,8 +47,9 @@ DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 class World:
     """What exists when the chain starts."""
 
-    def __init__(self, seed: int, random: Random, wallets: int) -> None:
+    def __init__(self, seed: int, random: Random, wallets: int, metadata_origin: str = "") -> None:
         self.seed = seed
+        self._metadata_origin = metadata_origin
         self.random = random
         self.ledger = Ledger()
         self.directory = Directory()
@@ -72,6 +78,11 @@ class World:
         ]
         self.makers = [self._wallet(f"maker-{n}", 200_000 * LAMPORTS, True) for n in range(MAKERS)]
         self.validators = [self._validator(number) for number in range(8)]
+        self.stakers = [
+            self._bare_wallet(f"staker-{n}", 50 * LAMPORTS) for n in range(max(wallets // 20, 4))
+        ]
+        self._stake()
+        self.pooled_sol = self._stake_pool()
         self.worth: dict[bytes, float] = {  # lamports a raw unit
             WSOL: 1.0,
             USDC: 1_000 / SOL_PRICE_USDC,
@@ -88,6 +99,12 @@ class World:
         """Return an address of this world."""
         return derived(self.seed, *labels)
 
+    def uri(self, mint: bytes, nowhere: str) -> str:
+        """Return where a coin's metadata is: at the origin, else `nowhere`."""
+        if not self._metadata_origin:
+            return nowhere
+        return f"{self._metadata_origin}/metadata/{encode(mint)}.json"
+
     def _wallet(self, name: str, lamports: int, keeps_wsol: bool = False) -> Wallet:
         wallet = Wallet(self.address("wallet", name), keeps_wsol)
         self.ledger.lamports[wallet.address] = lamports
@@ -100,10 +117,48 @@ class World:
             self.ledger.endow(account, mint, wallet.address, amount)
         return wallet
 
+    def _bare_wallet(self, name: str, lamports: int) -> Wallet:
+        wallet = Wallet(self.address("wallet", name))
+        self.ledger.lamports[wallet.address] = lamports
+        return wallet
+
+    def _stake(self) -> None:
+        """Give validators stakes of their own, and some wallets one that has long been active."""
+        owners = [each.address for each in self.validators]
+        owners += [each.address for each in (*self.stakers, *self.holders[::10])]
+        for number, owner in enumerate(owners):
+            own = number < len(self.validators)
+            validator = self.validators[number % len(self.validators)]
+            lamports = (2_000 if own else 5 + number % 40) * LAMPORTS
+            address = self.address("stake", number)
+            self.ledger.lamports[address] = lamports + STAKE_RENT_LAMPORTS
+            self.ledger.natives[address] = Stake(
+                owner, owner, validator.vote_account, lamports, activation_epoch=0
+            )
+
+    def _stake_pool(self) -> Mint:
+        """Return the token of a stake pool that no market trades; some wallets hold it."""
+        mint = self.ledger.add_mint(
+            Mint(self.address("pooled-sol"), 9, 0, name="Pooled SOL", symbol="poolSOL")
+        )
+        for number, wallet in enumerate((*self.stakers, *self.holders[::5])):
+            account = self.ledger.associated(wallet.address, mint)
+            self.ledger.endow(account, mint, wallet.address, (1 + number % 30) * LAMPORTS)
+        address = self.address("stake-pool")
+        lamports = mint.supply_raw * POOLED_SOL_PERCENT // 100
+        self.ledger.lamports[address] = STAKE_POOL_RENT_LAMPORTS
+        self.ledger.natives[address] = StakePool(
+            self.exchange.address, mint.address, lamports, mint.supply_raw
+        )
+        return mint
+
     def _validator(self, number: int) -> Validator:
         validator = Validator(self.address("validator", number), self.address("vote", number))
         self.ledger.lamports[validator.address] = 1_000 * LAMPORTS
         self.ledger.lamports[validator.vote_account] = 27_074_400
+        self.ledger.natives[validator.vote_account] = Vote(
+            validator.address, COMMISSIONS[number % len(COMMISSIONS)]
+        )
         return validator
 
     def _reference_pools(self) -> list[Pool]:
@@ -148,9 +203,10 @@ class World:
     def _coin(self, number: int) -> Mint:
         taxed = number % 8 == 7
         name, symbol = self.names.draw()
+        address = self.address("coin", number)
         return self.ledger.add_mint(
             Mint(
-                self.address("coin", number),
+                address,
                 6 if number % 3 else 9,
                 0,
                 TOKEN_2022 if taxed or number % 4 == 2 else TOKEN,
@@ -158,7 +214,7 @@ class World:
                 transfer_fee_max_raw=10**15 if taxed else 0,
                 name=name,
                 symbol=symbol,
-                uri=f"https://coins.example/{number}.json",
+                uri=self.uri(address, f"https://coins.example/{number}.json"),
             )
         )
 

@@ -125,10 +125,10 @@ class Lane:
 
 @pytest.fixture
 async def lane(stores, monkeypatch):
-    async def whole_log(settings, place, offset):
-        return offset
+    async def whole_log(settings, place):
+        return 0
 
-    monkeypatch.setattr(rebuild, "first_from", whole_log)
+    monkeypatch.setattr(rebuild, "begins_at", whole_log)
     made = Lane(stores)
     await made.begin()
     yield made
@@ -247,10 +247,10 @@ async def test_rebuild_refuses_to_lose_slots_of_all_others_for_one(lane, monkeyp
     await lane.play(log)
     await lane.rest()
 
-    async def shorter_log(settings, place, offset):
-        return offset + 7
+    async def shorter_log(settings, place):
+        return 10_000
 
-    monkeypatch.setattr(rebuild, "first_from", shorter_log)
+    monkeypatch.setattr(rebuild, "begins_at", shorter_log)
     mend = Rebuild(lane.settings, lane.redis, lane.client, lane.place, lane.work.tp)
     with pytest.raises(CannotRebuild, match="would lose those slots"):
         await mend.run()

@@ -89,7 +89,7 @@ async def test_nobody_holds_or_leads_money(chain: Any, client: httpx.AsyncClient
     for money in (WSOL, USDC):
         holders = await told(client, f"{money}/holders")
         assert (holders["holders"], holders["holder_count"]) == ([], None)
-        assert holders["coverage"] == "Holders of SOL and of dollar coins are not followed."
+        assert holders["coverage"]["note"] == "Holders of SOL and of dollar coins are not followed."
         board = await told(client, f"{money}/leaderboard")
         assert board["traders"] == []
         assert board["note"].startswith("SOL and dollar coins are money")

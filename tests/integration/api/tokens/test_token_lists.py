@@ -73,7 +73,7 @@ async def test_holders_by_balance_over_all_their_accounts(
     first = answer["holders"][0]
     assert first["supply_pct"] == pytest.approx(int(first["balance_raw"]) / 10**13)
     assert first["balance"] == int(first["balance_raw"]) / 10**6
-    assert "unseen" in answer["coverage"]
+    assert "unseen" in answer["coverage"]["note"]
     for limit in (1, 7, 100):
         answer = await told(client, f"/api/tokens/{mint}/holders?limit={limit}")
         assert pairs(answer["holders"]) == expected[:limit]
@@ -105,7 +105,7 @@ async def test_of_money_nobody_follows_the_holders(chain: Any, client: httpx.Asy
     for mint in (WSOL, USDC):
         answer = await told(client, f"/api/tokens/{mint}/holders")
         assert (answer["holders"], answer["holder_count"]) == ([], None)
-        assert "not followed" in answer["coverage"]
+        assert "not followed" in answer["coverage"]["note"]
 
 
 # Leaderboards.

@@ -54,7 +54,9 @@ def wallets(truth: Known, prices: dict[str, Figures]) -> WalletFigures:
 
 @pytest.fixture(scope="module")
 def tokens(truth: Known) -> TokenFigures:
-    return TokenFigures(truth, coins_of(SEED, WALLETS) | truth.unseen)
+    uris = (token.get("uri") for token in truth.markets.tokens.values())
+    origin = next(filter(None, uris)).partition("/metadata/")[0]  # the chain serves all of it
+    return TokenFigures(truth, coins_of(SEED, WALLETS, origin) | truth.unseen)
 
 
 @pytest.fixture

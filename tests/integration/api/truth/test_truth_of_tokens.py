@@ -20,6 +20,8 @@ from tests.support.api.token_figures import TokenFigures
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+SUPPLY = ("supply_raw", "supply_source", "supply_time_ms", "supply_slot")
+
 
 # Tokens.
 
@@ -32,10 +34,14 @@ def test_what_a_token_is(ask, truth, tokens, found):
             wrong = tokens.wrong_supply(mint, told)
             if wrong:
                 found.add("supply", mint, wrong, told)
-            expected |= {
-                name: told[name] for name in ("supply_raw", "supply_source", "supply_time_ms")
-            }
+            expected |= {name: told[name] for name in SUPPLY}
         expected |= tokens.market(mint, expected["supply_raw"]) | ask.as_of
+        expected |= {"mint_account": None, "mint_account_reason": "not_ingested"}
+        expected |= {
+            "metadata": None,
+            "metadata_reason": "off" if told["uri"] else "no_uri",
+            "metadata_detail": told["metadata_detail"],
+        }
         liquidity = tokens.liquidity_lamports(mint)
         for name in ("liquidity_lamports", "liquidity_usd"):
             expected[name] = told[name]
@@ -195,8 +201,9 @@ def test_health_says_how_far_it_is(ask, truth):
     assert told["status"] in ("ok", "degraded")
     assert (told["status"] == "degraded") == bool(told["reasons"])
     assert {each["status"] for each in told["dependencies"].values()} == {"ok"}
-    groups = told["pipeline"]["groups"].values()
-    assert {group["slot"] for group in groups} == {truth.last_slot}
+    groups = {name: group["slot"] for name, group in told["pipeline"]["groups"].items()}
+    assert groups.pop("accounts") is None  # does not run here
+    assert set(groups.values()) == {truth.last_slot}
     assert told["gaps"]["count"] == 0
     reduced = httpx.get(f"{ask.client.base_url}/api/health").json()
     assert reduced.keys() == {"status", "timestamp", "chain"}
@@ -230,4 +237,10 @@ def test_every_operation_is_asked_here(ask):
     assert [path for path in sorted(paths) if f'"{path}"' not in sources] == []
 
 
-TOLD_ELSEWHERE = ("/api/health/live", "/api/usage")  # of a process, of a key
+# Of a process, of a key, and of the lane of accounts, which does not run here.
+TOLD_ELSEWHERE = (
+    "/api/tokens/{mint}/image",  # of a stranger's server
+    "/api/health/live",
+    "/api/usage",
+    "/api/wallets/{wallet}/staking/native",
+)

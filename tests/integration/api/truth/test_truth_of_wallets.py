@@ -19,6 +19,9 @@ from tests.support.api.wallet_figures import Figures
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+# Of a token account, what only the lane of accounts knows: it does not run here.
+OF_THE_LANE = ("is_frozen", "delegate", "delegated_raw")
+
 # Positions.
 
 
@@ -114,6 +117,12 @@ def test_holdings_are_the_balances(ask, truth, wallets, found):
             wanted = expected[token["mint"]]
             for account in token["accounts"]:
                 account.pop("amount")  # compared with amount_raw already
+                assert [account.pop(name) for name in OF_THE_LANE] == [None] * len(OF_THE_LANE)
+            assert token.pop("withheld_raw") is None
+            assert token.pop("shown_amount") is None
+            source = token.pop("price_source")
+            assert source in (None, "live", "settled", "reference", "par")
+            assert (source is None) == (token["price_time_ms"] is None)
             is_verified = {"is_verified": token["is_verified"]}
             compare(found, "holding", (wallet, token["mint"]), wanted | is_verified, token)
             worth.append(token["value_usd_micros"])

@@ -10,6 +10,11 @@ raw = st.binary(max_size=40)  # raw addresses hold zero bytes
 keys = st.sampled_from(["pos:{w3}:abc", "bal:{w3}:abc", "top:{w3}"])
 
 
+def test_a_field_that_is_set_once_is_named_and_its_value_is_not():
+    found = parse(members([("HSETNX", "cover:{a1}:floor", "hole", 143)]))
+    assert found.hashes == {b"cover:{a1}:floor": [b"hole"]}
+
+
 @given(
     hashes=st.dictionaries(keys, st.lists(raw, min_size=1, unique=True)),
     removed=st.dictionaries(keys, st.lists(raw, min_size=1, unique=True)),

@@ -1,22 +1,52 @@
 // What a token is and what it costs: name, price with its age, market, curve, where it comes from.
 
-import { element, fill, link, outward, setText } from "../../lib/dom.js";
+import { element, fill, foreign, link, outward, setText } from "../../lib/dom.js";
 import { ago, amount, count, dateTime, exact, harmless, money, percent, price, short, slug } from "../../lib/format.js";
 import { gapWords } from "../../lib/gaps.js";
 import { gain } from "../../lib/table.js";
+import { createImage } from "./image.js";
 
 const SOURCES = {
   settled: "as its market was left: not published for three days",
   reference: "SOL, as swaps are valued with it",
   par: "taken for one dollar: it has no price of its own",
+  pool: "its pool's own rate: no market prices it",
 };
+const MINT_REASONS = {
+  pending: "It was asked for and is not here yet",
+  withdrawn: "It was known, and is asked for again",
+  not_found: "There is no such account",
+  key_limit: "This key has asked for too many new accounts within this minute",
+  limit: "Too many new accounts were asked for within this minute",
+  not_asked: "It could not be asked for",
+  lane_stalled: "The accounts are behind the chain",
+  not_ingested: "No accounts are taken in here",
+  unreadable: "It cannot be read",
+};
+const METADATA_REASONS = {
+  pending: "is being fetched",
+  refused: "is at a place that is not asked",
+  unreachable: "cannot be reached",
+  timeout: "takes too long to come",
+  http_error: "is not served where it should be",
+  redirects: "is led from place to place",
+  too_large: "is too large",
+  bad_encoding: "cannot be unpacked",
+  not_json: "is not in the form it should have",
+  not_an_image: "is no picture",
+  too_many_pixels: "has too many pixels",
+  off: "is not fetched here",
+};
+const LINKS = { website: "Website", twitter: "X", telegram: "Telegram", discord: "Discord" };
 const TICK_MS = 1_000;
 
 /** Make the head and the facts of a token. `isLive()` tells whether live prices come. */
-export function createFacts({ mint, isLive }) {
+export function createFacts({ api, mint, isLive }) {
   let token = null; // the API's answer
   let live = null; // the last live price
 
+  const image = createImage({ api });
+  const about = element("div", { class: "token-about" });
   const name = element("bdi", {}, short(mint));
   const symbol = element("span", { class: "muted" });
   const badges = element("span", { class: "row" });
@@ -39,13 +69,19 @@ export function createFacts({ mint, isLive }) {
       { class: "row apart" },
       element(
         "div",
-        {},
-        element("h1", {}, name, " ", symbol),
-        element("p", { class: "address hint" }, mint),
-        badges,
+        { class: "row token-head" },
+        image.element,
+        element(
+          "div",
+          {},
+          element("h1", {}, name, " ", symbol),
+          element("p", { class: "address hint" }, mint),
+          badges,
+        ),
       ),
       element("div", { class: "priced" }, priceText, " ", change, element("p", { class: "row" }, age, stale)),
     ),
+    about,
     curve,
     facts,
     notes,
@@ -83,7 +119,8 @@ export function createFacts({ mint, isLive }) {
     const { timeMs } = now();
     const source = SOURCES[token.price_source];
     const about = source && live === null ? ` (${source})` : "";
-    const words = timeMs === null ? "never traded" : `last trade ${ago(timeMs)}${about}`;
+    const traded = token.price_source === "pool" ? SOURCES.pool : `last trade ${ago(timeMs)}${about}`;
+    const words = timeMs === null ? "never traded" : traded;
     setText(age, isLive() ? `Live, ${words}` : words);
     age.title = dateTime(timeMs);
     stale.hidden = !(token.is_price_stale && (live === null || live.slot < (token.price_slot ?? 0)));
@@ -99,6 +136,8 @@ export function createFacts({ mint, isLive }) {
       token.platform && element("span", { class: "badge" }, slug(token.platform)),
       token.is_migrated && element("span", { class: "badge good" }, `left its curve for ${slug(token.migrated_dex)}`),
     ]);
+    image.show(token.metadata?.image ?? null, harmless(token.name, 60) ?? short(mint));
+    fill(about, told());
     drawCurve();
     const { day } = token;
     fill(
@@ -115,6 +154,7 @@ export function createFacts({ mint, isLive }) {
       fact("Creator holds", percent(token.creator_pct), "In per cent of the supply"),
       fact("Created", token.created_ms ? `${ago(token.created_ms)}` : "–", dateTime(token.created_ms)),
       fact("Metadata", metadata()),
+      ...authorities(),
     );
     fill(notes, gapWords(token.gaps).map((words) => element("p", { class: "hint" }, words)));
     drawPrice();
@@ -137,6 +177,41 @@ export function createFacts({ mint, isLive }) {
     return link(`#/wallet/${token.creator}`, short(token.creator), { class: "mono", title: token.creator });
   }
 
+  /** Who may mint, freeze or take: what the mint's account says, or why it is not known. */
+  function authorities() {
+    const account = token.mint_account;
+    if (!account) return [fact("Mint account", "not known", MINT_REASONS[token.mint_account_reason] ?? "")];
+    const some = [
+      ["Permanent delegate", account.permanent_delegate, "May move or burn everybody's tokens"],
+      ["Transfer hook", account.transfer_hook, "A program that every transfer calls"],
+    ];
+    return [
+      fact("May mint", authority(account.mint_authority), "Mint authority; nobody: the supply is fixed"),
+      fact("May freeze", authority(account.freeze_authority), "Freeze authority: may freeze accounts of the token"),
+      ...some.filter(([, address]) => address).map(([word, address, title]) => fact(word, authority(address), title)),
+      account.transfer_fee_bps !== null && fact("Transfer fee", percent(account.transfer_fee_bps / 100), "As last set"),
+      account.extensions.length > 0 && fact("Extensions", account.extensions.map((each) => each.replaceAll("_", " ")).join(", ")),
+    ].filter(Boolean);
+  }
+
+  /** What the token's maker says of it, elsewhere: words and links, or why there are none. */
+  function told() {
+    const { metadata: said, metadata_reason: reason } = token;
+    if (!said) {
+      const words = METADATA_REASONS[reason];
+      return words && element("p", { class: "hint", title: token.metadata_detail }, `What its maker says of it ${words}`);
+    }
+    const links = Object.entries(LINKS)
+      .filter(([field]) => said[field])
+      .map(([field, word]) => outward(said[field], word, { title: harmless(said[field], 300) }));
+    const without = METADATA_REASONS[said.image_reason];
+    return [
+      said.description && element("p", { class: "hint" }, foreign(said.description, { longest: 500 })),
+      links.length > 0 && element("p", { class: "row", "aria-label": "Links of its maker" }, links),
+      without && element("p", { class: "hint", title: said.image_detail }, `Its image ${without}`),
+    ];
+  }
+
   function metadata() {
     const { uri } = token;
     if (!uri) return "–";
@@ -145,7 +220,8 @@ export function createFacts({ mint, isLive }) {
   }
 
   function supplyTitle() {
-    const sources = { creation: "As created", rpc: "As the chain's node told" };
+    if (token.supply_source === "account") return `Of the mint's account, which last changed in slot ${count(token.supply_slot)}`;
+    const sources = { creation: "As created: what was minted or burned since is not seen", rpc: "As an RPC node said" };
     return [sources[token.supply_source], dateTime(token.supply_time_ms)].filter(Boolean).join(", ");
   }
 
@@ -165,8 +241,15 @@ export function createFacts({ mint, isLive }) {
     get token() {
       return token;
     },
-    stop: () => clearInterval(ticking),
+    stop() {
+      clearInterval(ticking);
+      image.stop();
+    },
   };
+}
+
+function authority(address) {
+  return address === null ? "nobody" : link(`#/wallet/${address}`, short(address), { class: "mono", title: address });
 }
 
 function volumesTitle(day) {

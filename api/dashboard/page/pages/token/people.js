@@ -52,7 +52,7 @@ export function createHolders({ api, mint }) {
     show(answer) {
       creator = answer.creator;
       table.update(answer.holders);
-      coverage.textContent = answer.coverage;
+      coverage.textContent = answer.coverage.note;
       const share = answer.holders.reduce((sum, row) => sum + (row.supply_pct ?? 0), 0);
       total.textContent =
         answer.holders.length === 0

@@ -24,7 +24,7 @@ export function createTotals({ address }) {
       const { all_time: all, days_7: week } = pnl;
       fill(
         facts,
-        fact("Balances, verified", money(holdings.value_usd), "SOL and verified tokens, as far as the tape saw them"),
+        fact("Balances, verified", money(holdings.value_usd), "SOL and verified tokens, the sum of Holdings, below"),
         fact("SOL", amount(holdings.native?.sol)),
         fact("Positions hold", money(positions.value_usd), openWords(positions)),
         fact("Unrealized", gained(positions.unrealized_usd, positions.unrealized_pct)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from infra.chain.market import Knobs, Market
@@ -11,7 +13,7 @@ from infra.chain.market.runtime import wire
 from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.ledger import Ledger, TokenAccount
 from infra.chain.market.runtime.wire import LookupTable, truncated, ui_amount
-from infra.chain.source import ChainTransaction, SlotCompleted, SlotTransactions
+from infra.chain.source import AccountWrite, ChainTransaction, SlotCompleted, SlotTransactions
 from schemas.proto import geyser_pb2, solana_storage_pb2
 
 _INSTRUCTION_ERROR = b"\x08\x00\x00\x00"
@@ -24,10 +26,14 @@ def test_every_transaction_has_the_bytes_of_one_whole_message(
     seen = {"failed": 0, "looked up": 0, "vote": 0, "first": 0}
 
     def compared(
-        tx: Execution, signature: bytes, index: int, table: LookupTable | None
+        tx: Execution,
+        signature: bytes,
+        index: int,
+        table: LookupTable | None,
+        writes: tuple[AccountWrite, ...],
     ) -> ChainTransaction:
-        made = wire.encode(tx, signature, index, table)
-        assert made == encode(tx, signature, index, table)
+        made = wire.encode(tx, signature, index, table, writes)
+        assert made == replace(encode(tx, signature, index, table), writes=writes)
         seen["failed"] += made.failed
         seen["looked up"] += tx.intent.lookup
         seen["vote"] += made.is_vote

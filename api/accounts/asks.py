@@ -1,0 +1,93 @@
+"""Asks: the wallets and tokens that requests want `ingest accounts` to follow.
+
+An ask is an entry of the Redis stream ASKED_ACCOUNTS. This process asks once a minute at most for
+the same address, and for a bounded number of new addresses a minute: wallets of each key, tokens of
+each key, and in all. An address is new where ingest does not follow it, or no more; one that is
+followed is never refused.
+
+Ingest lets the least recently asked go where ACCOUNT_TRACKED_MAX are followed, and does not know
+keys. So it is this limit that bounds what a key can push out: of what was asked for within the last
+ACCOUNT_TRACKED_MAX / API_NEW_ACCOUNTS_PER_KEY minutes, by the defaults 14 hours, one key alone
+pushes out nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Final, Literal
+
+from api.http.errors import Problem
+from api.stores.caches import BoundedCache, now_s
+from api.stores.clients import Stores
+from infra.settings import Settings
+from schemas.redis_keys import ASKED_ACCOUNTS
+
+Kind = Literal["wallet", "mint", "holders", "rewards"]
+Asked = tuple[Kind, bytes]
+
+RENEWED_AFTER_S: Final = 60.0
+MAX_ENTRIES: Final = 10_000  # of the stream
+_WINDOW_S: Final = 60.0
+_REMEMBERED: Final = 1 << 16
+
+
+class Refused(StrEnum):
+    """Why an address was not asked for."""
+
+    KEY_LIMIT = "key_limit"
+    LIMIT = "limit"
+    STORE = "store"
+
+
+class Asks:
+    """What this process has asked for."""
+
+    def __init__(self, stores: Stores, settings: Settings) -> None:
+        self._stores = stores
+        self._most_of_key = settings.api_new_accounts_per_key
+        self._most = settings.api_new_accounts
+        self._asked: BoundedCache[Asked, float] = BoundedCache(_REMEMBERED)
+        self._window = 0
+        # By key, and whether it is a wallet, within the window.
+        self._new: Counter[tuple[str, bool]] = Counter()
+
+    def is_recent(self, kind: Kind, address: bytes) -> bool:
+        """Return whether a raw address was asked for within the last minute."""
+        last = self._asked.kept.get((kind, address))
+        return last is not None and now_s() - last < RENEWED_AFTER_S
+
+    async def ask(
+        self, kind: Kind, address: bytes, holder: str, *, is_followed: bool
+    ) -> Refused | None:
+        """Ask for a raw address, or renew the ask; return why not, None where it is asked for.
+
+        Of `holders` it is the mint's address. `holder` is the fingerprint of the key that wants it;
+        `is_followed`: ingest follows the address already.
+        """
+        if self.is_recent(kind, address):
+            return None
+        now = now_s()
+        if not is_followed and (refused := self._count((holder, kind == "wallet"), now)):
+            return refused
+        self._asked.put((kind, address), now)  # before the trip: others that ask meanwhile need not
+        entry = (ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", kind, address)
+        try:
+            await self._stores.ask([("XADD", *entry)])
+        except Problem:  # it is logged and counted; the answer itself may still be had
+            self._asked.kept.pop((kind, address), None)
+            return Refused.STORE
+        return None
+
+    def _count(self, of: tuple[str, bool], now: float) -> Refused | None:
+        """Count a new address in, unless there were too many within this minute."""
+        window = int(now // _WINDOW_S)
+        if window != self._window:
+            self._window = window
+            self._new.clear()
+        if self._new[of] >= self._most_of_key:
+            return Refused.KEY_LIMIT
+        if self._new.total() >= self._most:
+            return Refused.LIMIT
+        self._new[of] += 1
+        return None

@@ -1,0 +1,153 @@
+"""Following: an address that is asked for gets complete, and the request may wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from api.accounts.asks import Asked, Asks, Kind, Refused
+from api.accounts.coverage import CompleteLook, read_coverage
+from api.accounts.waiting import Waited, Waiting
+from api.http.errors import Problem
+from api.stores.caches import BoundedCache, now_s
+from api.stores.clients import Stores
+from infra.settings import Settings
+from schemas.accounts import TOO_MANY_ACCOUNTS, largest_of
+from schemas.redis_keys import TRACKED_MINTS
+
+ALIVE_WITHIN_MS: Final = 15_000  # since the lane last moved
+CERTAIN_FOR_S: Final = 1.0  # after it was seen to be complete
+MOST_MINTS: Final = 100
+KEYS_THAT_WAIT: Final = 8  # one key has that part of the places at most
+_SPARE_S: Final = 2.0  # of API_TIMEOUT_S, for the answer after the wait
+_REMEMBERED: Final = 1 << 14
+
+
+class Standing(StrEnum):
+    """How far the lane has an address; all but COMPLETE say why it is not complete."""
+
+    COMPLETE = "complete"
+    NOT_INGESTED = "not_ingested"
+    LANE_STALLED = "lane_stalled"
+    PENDING = "pending"
+    WITHDRAWN = "withdrawn"
+    KEY_LIMIT = "key_limit"
+    LIMIT = "limit"
+    TOO_MANY_WAIT = "too_many_wait"
+    NOT_ASKED = "not_asked"
+    NOT_FOLLOWED = "not_followed"
+    NOT_FOUND = "not_found"
+    UNREADABLE = "unreadable"
+    TOO_MANY_ACCOUNTS = "too_many_accounts"
+
+
+_OF_REFUSED: Final = {
+    Refused.KEY_LIMIT: Standing.KEY_LIMIT,
+    Refused.LIMIT: Standing.LIMIT,
+    Refused.STORE: Standing.NOT_ASKED,
+}
+
+
+_REFUSALS: Final = frozenset(_OF_REFUSED.values())
+
+
+class Following:
+    """Asks for addresses and waits for them, for all requests of a process."""
+
+    def __init__(self, stores: Stores, settings: Settings) -> None:
+        self._stores = stores
+        self._asks = Asks(stores, settings)
+        # Who waits holds a place among the requests of the process: half of them stay free.
+        places = max(1, settings.api_max_concurrent // 2)
+        self._waiting = Waiting(CompleteLook(stores), places, max(1, places // KEYS_THAT_WAIT))
+        self._longest_s = max(0.0, settings.api_timeout_s - _SPARE_S)
+        self._no_lane_until = 0.0
+        self._complete: BoundedCache[Asked, float] = BoundedCache(_REMEMBERED)
+
+    async def follow(self, kind: Kind, address: bytes, holder: str, wait_s: float) -> Standing:
+        """Have a raw address followed; wait up to `wait_s` until it is complete.
+
+        `holder` is the fingerprint of the key that asks. Raises Problem.
+        """
+        since = self._complete.kept.get((kind, address))
+        if since is not None and now_s() - since < CERTAIN_FOR_S:
+            return Standing.COMPLETE
+        if now_s() < self._no_lane_until:
+            return Standing.NOT_INGESTED
+        coverage = await read_coverage(self._stores, kind, address)
+        if coverage.written_ms is None:
+            self._no_lane_until = now_s() + CERTAIN_FOR_S
+            return Standing.NOT_INGESTED
+        refused = await self._asks.ask(
+            kind, address, holder, is_followed=coverage.is_followed or coverage.is_complete
+        )
+        if coverage.is_complete:
+            self._complete.put((kind, address), now_s())
+            return Standing.COMPLETE
+        if coverage.withdrawn == TOO_MANY_ACCOUNTS:
+            return Standing.TOO_MANY_ACCOUNTS  # it will not change while one waits
+        if refused is not None:
+            return _OF_REFUSED[refused]
+        if time.time() * 1000 - coverage.written_ms > ALIVE_WITHIN_MS:
+            return Standing.LANE_STALLED
+        wait_s = min(wait_s, self._longest_s)
+        unmet = Standing.WITHDRAWN if coverage.withdrawn else Standing.PENDING
+        if not wait_s:
+            return unmet
+        match await self._waiting.until_complete(
+            largest_of(address) if kind == "holders" else address, wait_s, holder
+        ):
+            case Waited.COMPLETE:
+                self._complete.put((kind, address), now_s())
+                return Standing.COMPLETE
+            case Waited.NO_ROOM:
+                return Standing.TOO_MANY_WAIT
+            case Waited.TIMED_OUT:
+                return unmet
+
+    async def want(self, kind: Kind, address: bytes, holder: str) -> Standing | None:
+        """Have a raw address followed; return why it is not asked for, None where it is.
+
+        It costs a trip where this process has not asked within the last minute. Raises Problem.
+        """
+        if self._asks.is_recent(kind, address):
+            return None
+        standing = await self.follow(kind, address, holder, 0)
+        return standing if standing in _REFUSALS else None
+
+    async def ask_mints(self, mints: Iterable[bytes], holder: str) -> None:
+        """Ask for raw mints that an answer for a key needs; nobody waits for them.
+
+        Of MOST_MINTS at most, and until the key has asked for too many.
+        """
+        wanted = [
+            mint for mint in islice(mints, MOST_MINTS) if not self._asks.is_recent("mint", mint)
+        ]
+        if not wanted:
+            return
+        name = TRACKED_MINTS.make()
+        with suppress(Problem):  # it has been counted
+            scores = await self._stores.ask([("ZSCORE", name, mint) for mint in wanted])
+            for mint, score in zip(wanted, scores, strict=True):
+                followed = score is not None
+                if await self._asks.ask("mint", mint, holder, is_followed=followed):
+                    break
+
+    async def ask_rewards(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
+        """Ask what epochs paid to raw stake accounts; return why not, None where all are asked.
+
+        `holder` is the fingerprint of the key that wants it.
+        """
+        refused = None
+        for account in accounts:
+            why = await self._asks.ask("rewards", account, holder, is_followed=False)
+            refused = why or refused
+        return None if refused is None else _OF_REFUSED[refused]
+
+    async def aclose(self) -> None:
+        """End what runs for those who wait."""
+        await self._waiting.aclose()

@@ -1,0 +1,145 @@
+"""Mint accounts, where the lane of accounts covers them: supply, decimals, authorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from api.accounts.following import Standing
+from api.stores.caches import BoundedCache, now_s
+from api.stores.clients import Stores
+from schemas import account_reading
+from schemas.accounts import BadAccount as BadStored
+from schemas.accounts import unpack
+from schemas.redis_keys import ACCOUNT, COVERED, WATERMARK, account_tag
+from schemas.solana.base58 import decode, encode
+from schemas.solana.token_accounts import (
+    BadAccount,
+    Metadata,
+    MintAccount,
+    metadata_address,
+    read_metadata,
+    read_mint,
+)
+
+NO_LANE_FOR_S: Final = 1.0  # after it was seen that there is none
+_REMEMBERED: Final = 1 << 14
+_ANSWERS: Final = 5  # of Redis, to what is asked of a mint
+
+
+@dataclass(frozen=True, slots=True)
+class Mint:
+    """A mint's account, as the chain has it at `as_of_slot`."""
+
+    account: MintAccount
+    program: bytes
+    slot: int  # of its last change that is known
+    as_of_slot: int
+    as_of_ms: int
+    texts: Metadata | None = None  # its own, else those of its Metaplex account
+
+
+@dataclass(frozen=True, slots=True)
+class NoMint:
+    """Why a mint's account cannot be had from the lane."""
+
+    standing: Standing
+    withdrawn: str = ""
+
+
+class MintReader:
+    """Reads mint accounts, for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._cache: BoundedCache[bytes, tuple[MintAccount, bytes, int]] = BoundedCache(_REMEMBERED)
+        self._texts: BoundedCache[bytes, Metadata] = BoundedCache(_REMEMBERED)
+        self._no_lane_until = 0.0  # by the loop's clock
+
+    async def known(self, mints: Iterable[str]) -> dict[str, Mint]:
+        """Return the mints whose accounts are covered; raises Problem."""
+        read = await self.read(mints)
+        return {mint: found for mint, found in read.items() if isinstance(found, Mint)}
+
+    async def read(self, mints: Iterable[str]) -> Mapping[str, Mint | NoMint]:
+        """Return mints, each with its account or why it has none; raises Problem."""
+        wanted = list(dict.fromkeys(mints))
+        if now_s() < self._no_lane_until:
+            return dict.fromkeys(wanted, NoMint(Standing.NOT_INGESTED))
+        commands: list[tuple[Any, ...]] = []
+        for mint in wanted:
+            tag = account_tag(mint)
+            watermark = WATERMARK.make(tag=tag, group=account_reading.GROUP)
+            covered = COVERED.make(tag=tag, address=mint)
+            commands += (
+                ("HMGET", watermark, "slot", "time_ms"),
+                account_reading.floor_question(tag),
+                ("HMGET", covered, "slot", "given", "reason"),
+                ("GET", ACCOUNT.make(tag=tag, address=mint)),
+                ("GET", _metaplex_key(mint)),
+            )
+        answers = await self._stores.ask(commands) if commands else []
+        if wanted and all(slot is None for slot, _ in answers[::_ANSWERS]):
+            self._no_lane_until = now_s() + NO_LANE_FOR_S
+        return {
+            mint: self._mint(mint, *answers[_ANSWERS * at : _ANSWERS * (at + 1)])
+            for at, mint in enumerate(wanted)
+        }
+
+    def _mint(
+        self,
+        mint: str,
+        watermark: list[bytes | None],
+        floor: list[bytes | None],
+        record: list[bytes | None],
+        packed: bytes | None,
+        metaplex: bytes | None,
+    ) -> Mint | NoMint:
+        slot, time_ms = watermark
+        if slot is None:
+            return NoMint(Standing.NOT_INGESTED)
+        coverage = account_reading.coverage(record, floor)
+        if coverage.slot is None:
+            known = Standing.WITHDRAWN if coverage.reason else Standing.PENDING
+            return NoMint(known, coverage.reason)
+        if packed is None:
+            return NoMint(Standing.NOT_FOUND)
+        kept = self._cache.kept.get(packed)
+        if kept is None:
+            try:
+                stored = unpack(packed)
+                if stored.closed:
+                    return NoMint(Standing.NOT_FOUND)
+                kept = read_mint(stored.program, stored.data()), stored.program, stored.slot
+            except (BadStored, BadAccount) as error:
+                return NoMint(Standing.UNREADABLE, str(error))
+            self._cache.put(packed, kept)
+        account, program, changed_slot = kept
+        if changed_slot < coverage.slot:
+            return NoMint(Standing.NOT_FOUND)
+        texts = account.metadata
+        if texts is None and metaplex is not None:
+            texts = self._metaplex(decode(mint), metaplex)
+        return Mint(account, program, changed_slot, int(slot), int(time_ms or 0), texts)
+
+    def _metaplex(self, mint: bytes, packed: bytes) -> Metadata | None:
+        """Return what a mint's Metaplex account calls it; None where it is closed or unreadable."""
+        kept = self._texts.kept.get(packed)
+        if kept is None:
+            try:
+                stored = unpack(packed)
+                if stored.closed:
+                    return None
+                kept = read_metadata(mint, stored.program, stored.data())
+            except (BadStored, BadAccount):
+                return None
+            self._texts.put(packed, kept)
+        return kept
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _metaplex_key(mint: str) -> str:
+    address = encode(metadata_address(decode(mint)))
+    return ACCOUNT.make(tag=account_tag(address), address=address)

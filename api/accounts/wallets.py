@@ -1,0 +1,184 @@
+"""Token accounts and lamports of wallets, where the lane of accounts covers them.
+
+Every partition of the lane has some of a wallet's accounts and is at a slot of its own. An account
+that is newer than the partition furthest behind may have been given what another one still has in
+this reading: then it is read again, a few times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api.accounts.following import Standing
+from api.stores.clients import Stores
+from schemas import account_reading
+from schemas.account_reading import PartitionState
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, unpack
+from schemas.accounts import BadAccount as BadStored
+from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
+from schemas.solana.token_accounts import BadAccount, TokenAccountState, read_token_account
+
+MOST_AT_ONCE: Final = 5_000  # accounts, of all wallets of a batch
+ATTEMPTS: Final = 5
+PAUSE_S: Final = 0.02
+_TAGS: Final = tuple(account_tags())
+_PROGRAMS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
+
+Command = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WalletAccounts:
+    """All that a wallet's accounts hold at the end of a slot."""
+
+    as_of_slot: int
+    as_of_ms: int  # of that block
+    since_slot: int  # from which all of them are known
+    lamports: int  # the wallet's own, at `lamports_slot`: they are asked for, not streamed
+    lamports_slot: int
+    tokens: Sequence[tuple[bytes, bytes, TokenAccountState]]  # address, program
+
+
+@dataclass(frozen=True, slots=True)
+class NotCovered:
+    """Why a wallet's accounts cannot be had from the lane."""
+
+    standing: Standing
+    withdrawn: str = ""
+
+
+class WalletAccountsReader:
+    """Reads the accounts of wallets, for all requests of a process."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def read(self, wallets: Sequence[str]) -> list[WalletAccounts | NotCovered]:
+        """Return the accounts of wallets, in their order; raises Problem.
+
+        One that does not fit into what those before it leave of MOST_AT_ONCE is not read.
+        """
+        found = await self._doubts(wallets)
+        sound = [wallet for wallet, doubt in zip(wallets, found, strict=True) if doubt is None]
+        read = iter(await asyncio.gather(*map(self._read_one, sound)))
+        return [next(read) if doubt is None else doubt for doubt in found]
+
+    async def _doubts(self, wallets: Sequence[str]) -> list[NotCovered | None]:
+        """Return why wallets need not be read: one partition says so of nearly all of them."""
+        first = _TAGS[0]
+        commands: list[Command] = [_watermark(first)]
+        for wallet in wallets:
+            name = COVERED.make(tag=first, address=wallet)
+            commands.append(("HMGET", name, "slot", "reason"))
+            commands += (("SCARD", FOUND_BY.make(tag=tag, address=wallet)) for tag in _TAGS)
+        (begun, _), *answers = await self._stores.ask(commands)
+        if begun is None:
+            return [NotCovered(Standing.NOT_INGESTED)] * len(wallets)
+        size = 1 + len(_TAGS)
+        doubts: list[NotCovered | None] = []
+        room = MOST_AT_ONCE
+        for at in range(0, len(answers), size):
+            (slot, reason), *counts = answers[at : at + size]
+            if slot is None:
+                doubts.append(_not_covered((reason or b"").decode()))
+            elif sum(counts) > min(room, MOST_OF_WALLET):
+                doubts.append(NotCovered(Standing.TOO_MANY_ACCOUNTS))
+            else:
+                room -= sum(counts)
+                doubts.append(None)
+        return doubts
+
+    async def _read_one(self, wallet: str) -> WalletAccounts | NotCovered:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(PAUSE_S)
+            found, is_even = await self._try(wallet)
+            if is_even:
+                break
+        return found
+
+    async def _try(self, wallet: str) -> tuple[WalletAccounts | NotCovered, bool]:
+        """Return a reading, and whether no account is newer than its slot."""
+        raw = key(wallet)
+        asked = [[_watermark(tag), *account_reading.questions(tag, raw)] for tag in _TAGS]
+        answers = iter(await self._stores.ask([each for commands in asked for each in commands]))
+        marks: list[tuple[int, int]] = []
+        states: list[PartitionState] = []
+        for commands in asked:
+            (slot, time_ms), *said = (next(answers) for _ in commands)
+            marks.append((int(slot or 0), int(time_ms or 0)))
+            states.append(account_reading.partition_state(raw, (), said))
+        since = account_reading.covered_since(states, raw)
+        if since.slot is None:
+            return _not_covered(since.reason), True
+        as_of_slot, as_of_ms = min(marks)
+        own_tag = account_tag(wallet)
+        lamports, lamports_slot, newest = 0, since.slot, 0
+        tokens: list[tuple[bytes, bytes, TokenAccountState]] = []
+        addresses = [
+            [*state.found] + ([raw] if tag == own_tag else [])
+            for tag, state in zip(_TAGS, states, strict=True)
+        ]
+        stored = await self._stored(wallet, addresses)
+        if stored is None:  # let go in between
+            return NotCovered(Standing.NOT_FOLLOWED), True
+        for state, packed in zip(states, stored, strict=True):
+            await asyncio.sleep(0)  # a partition at a time: others come in between
+            try:
+                versions = {a: unpack(value) for a, value in packed.items() if value is not None}
+                newest = max((newest, *(each.slot for each in versions.values())))
+                own = versions.get(raw)
+                if own and account_reading.is_alive(raw, state, own):
+                    lamports = 0 if own.closed else own.lamports
+                    lamports_slot = own.slot
+                living = account_reading.living(raw, state, packed)
+                if living.unreadable:
+                    return NotCovered(Standing.UNREADABLE), True
+                for address, (_, account, data) in living.accounts.items():
+                    if account.program in _PROGRAMS:
+                        held = read_token_account(account.program, data)
+                        tokens.append((address, account.program, held))
+            except (BadStored, BadAccount):
+                return NotCovered(Standing.UNREADABLE), True
+        found = WalletAccounts(as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens)
+        return found, newest <= as_of_slot
+
+    async def _stored(
+        self, wallet: str, addresses: Sequence[Sequence[bytes]]
+    ) -> list[dict[bytes, bytes | None]] | None:
+        """Return the stored accounts of each partition; None where one covers them no longer.
+
+        An account goes in the MULTI that takes its coverage away, so what is covered behind the
+        reading was covered within it.
+        """
+        commands: list[Command] = []
+        for tag, of_tag in zip(_TAGS, addresses, strict=True):
+            if of_tag:
+                commands.append(("MGET", *(_account(tag, each) for each in of_tag)))
+            commands.append(("HEXISTS", COVERED.make(tag=tag, address=wallet), "slot"))
+        answers = iter(await self._stores.ask(commands))
+        found: list[dict[bytes, bytes | None]] = []
+        for of_tag in addresses:
+            packed = next(answers) if of_tag else []
+            found.append(dict(zip(of_tag, packed, strict=True)))
+            if not next(answers):
+                return None
+        return found
+
+
+def _account(tag: str, address: bytes) -> str:
+    return ACCOUNT.make(tag=tag, address=text(address))
+
+
+def _watermark(tag: str) -> Command:
+    return ("HMGET", WATERMARK.make(tag=tag, group=account_reading.GROUP), "slot", "time_ms")
+
+
+def _not_covered(reason: str) -> NotCovered:
+    if reason == TOO_MANY_ACCOUNTS:
+        return NotCovered(Standing.TOO_MANY_ACCOUNTS, reason)
+    return NotCovered(Standing.WITHDRAWN if reason else Standing.NOT_FOLLOWED, reason)

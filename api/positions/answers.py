@@ -1,0 +1,208 @@
+"""The shapes of positions: what a wallet has of a protocol, and how complete that is.
+
+Raw integers are text, with numbers for people beside them. What is not known is null and never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict
+
+from api.docs.words import IN_MICROS, IN_SOL, IN_USD, IN_WHOLE
+from api.http.addresses import EXAMPLE_WALLET
+from api.wallets.position_answers import UpTo, about
+
+_SOL = "So11111111111111111111111111111111111111112"
+_STAKE = "3BxzV3jkjTDpHgVvBmzcTpYJdWmbVs7pQQMxq7XKkqVv"
+_VOTE = "CertusDeBmqN8ZawdkxK5kFGMwBXdudvWHYwtNgNhvLu"
+
+
+class AssetAnswer(TypedDict):
+    """One line of a position."""
+
+    role: Annotated[
+        Literal["supply", "borrow", "reward", "locked", "pending"],
+        about(
+            "`supply`: at the wallet's disposal; `borrow`: owed; `reward`: not claimed; `locked`: "
+            "not to be withdrawn now; `pending`: on its way out",
+            "locked",
+        ),
+    ]
+    mint: Annotated[str, about("address of the token", _SOL)]
+    symbol: Annotated[str | None, about("its symbol; null while not known", "SOL")]
+    amount_raw: Annotated[str, about("in the smallest unit", "25000000000")]
+    amount: Annotated[float | None, about(IN_WHOLE, 25.0)]
+    price_usd: Annotated[float | None, about("dollars for a whole token; null: no price", 150.0)]
+    price_source: Annotated[
+        Literal["market", "protocol"] | None,
+        about("our price, as in holdings, or the one that the protocol last saw", "market"),
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
+    value_usd: Annotated[float | None, about(IN_USD, 3750.0)]
+
+
+RewardsReason = Literal["pending", "limit", "not_asked", "too_many"]
+
+
+class StakeRewardAnswer(TypedDict):
+    """What an epoch paid to a stake account."""
+
+    epoch: Annotated[int, about("the epoch it was earned in", 811)]
+    lamports: Annotated[
+        str | None, about("what was paid; null: nothing, or not known, see `reason`", "12500000")
+    ]
+    sol: Annotated[float | None, about(IN_SOL, 0.0125)]
+    balance_lamports: Annotated[str | None, about("of the account with it", "25012500000")]
+    balance_sol: Annotated[float | None, about(IN_SOL, 25.0125)]
+    commission_pct: Annotated[
+        int | None, about("what the validator kept, in per cent; null: the node does not say", 5)
+    ]
+    slot: Annotated[int | None, about("of the block that paid it", 350_784_000)]
+    reason: Annotated[
+        str | None,
+        about("`not_paid`: the epoch paid nothing; else why the node does not say, in its words"),
+    ]
+
+
+class StakeAnswer(TypedDict):
+    """A stake account."""
+
+    validator: Annotated[
+        str | None, about("vote account that it is delegated to; null: none", _VOTE)
+    ]
+    status: Annotated[
+        Literal["inactive", "activating", "active", "deactivating"],
+        about("of the delegation, in the epoch of the answer", "active"),
+    ]
+    effective_lamports: Annotated[
+        str | None,
+        about(
+            "what counts for the validator in this epoch, by the cluster's stake history; null: "
+            "that is not known",
+            "25000000000",
+        ),
+    ]
+    effective_sol: Annotated[float | None, about(IN_SOL, 25.0)]
+    activation_epoch: Annotated[
+        int | None, about("from which it activates; null: not delegated, or since genesis", 812)
+    ]
+    deactivation_epoch: Annotated[
+        int | None, about("from which it deactivates; null: it does not", None)
+    ]
+    authority: Annotated[
+        Literal["withdrawer", "staker"],
+        about(
+            "the wallet's. A withdrawer owns the lamports; a staker only says what is delegated, "
+            "and the position has no assets",
+            "withdrawer",
+        ),
+    ]
+    locked_until_ms: Annotated[
+        int | None, about("nothing may be withdrawn until then; null: no lockup in force", None)
+    ]
+    locked_until_epoch: Annotated[int | None, about("nor until this epoch", None)]
+    rewards: Annotated[
+        list[StakeRewardAnswer] | None,
+        about("of the last five complete epochs, newest first; null: see `rewards_reason`"),
+    ]
+    rewards_reason: Annotated[
+        RewardsReason | None,
+        about(
+            "null: they are known. `pending`: asked for, ask again; `limit`: too many new asks in "
+            "this minute; `not_asked`: the store took no ask; `too_many`: rewards of a hundred "
+            "accounts of a wallet are told",
+            None,
+        ),
+    ]
+
+
+class PositionRecord(TypedDict):
+    """One position."""
+
+    position_id: Annotated[str, about("its account", _STAKE)]
+    protocol: Annotated[str, about("slug of the protocol", "staking")]
+    route: Annotated[str, about("path below the slug", "native")]
+    market: Annotated[str | None, about("the market, pool or group it is in; null: none", None)]
+    slot: Annotated[int, about("of the account's last version", 341_200_007)]
+    reference_slot: Annotated[
+        int | None, about("the oldest of the other accounts it was computed from", 341_204_117)
+    ]
+    assets: Annotated[list[AssetAnswer], about("what it is made of")]
+    supplied_usd_micros: Annotated[
+        str | None,
+        about(
+            "millionths of a dollar: all but debts and rewards; null: nothing of it has a price",
+            "3750000000",
+        ),
+    ]
+    supplied_usd: Annotated[float | None, about(IN_USD, 3750.0)]
+    borrowed_usd_micros: Annotated[str | None, about("debts, likewise", None)]
+    borrowed_usd: Annotated[float | None, about(IN_USD, None)]
+    rewards_usd_micros: Annotated[
+        str | None, about("rewards that were not claimed, likewise", None)
+    ]
+    rewards_usd: Annotated[float | None, about(IN_USD, None)]
+    value_usd_micros: Annotated[
+        str | None,
+        about("supplied and rewards without borrowed; null: nothing has a price", "3750000000"),
+    ]
+    value_usd: Annotated[float | None, about(IN_USD, 3750.0)]
+    stake: Annotated[StakeAnswer | None, about("of a stake account; null: it is none")]
+
+
+class PositionError(TypedDict):
+    """What could not be read."""
+
+    protocol: Annotated[
+        str | None, about("slug of the protocol; null: the account cannot be told", "staking")
+    ]
+    account: Annotated[str | None, about("account or program; null: none of its own", _STAKE)]
+    code: Annotated[
+        Literal["not_covered", "unreadable", "reference_missing", "not_supported"],
+        about(
+            "`not_covered`: not all accounts of the program are known; `unreadable`: bytes are not "
+            "what they should be; `reference_missing`: an account that is needed is not known; "
+            "`not_supported`: this is not computed",
+            "not_covered",
+        ),
+    ]
+    detail: Annotated[str, about("what is wrong, in words", "bootstrap has not ended")]
+
+
+class AccountsRead(TypedDict):
+    """Which accounts the answer rests on."""
+
+    since_slot: Annotated[
+        int | None,
+        about("slot from which all accounts of the programs are known; null: not all are", 341_000),
+    ]
+    known_accounts: Annotated[int, about("accounts that name the wallet, of all programs", 12)]
+    read_accounts: Annotated[
+        int, about("of these read: 1,000 at most. Where they are fewer, sums are null", 12)
+    ]
+
+
+class ProtocolPositions(UpTo):
+    """What a wallet has of a protocol."""
+
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    protocol: Annotated[str, about("slug of the protocol", "staking")]
+    name: Annotated[str, about("what the protocol is called", "native_stake")]
+    identified: Annotated[
+        Literal["certain", "likely", "guess"],
+        about("how sure it is that the slug means this protocol", "certain"),
+    ]
+    positions: Annotated[list[PositionRecord], about("most valuable first")]
+    value_usd: Annotated[
+        float | None,
+        about("of the positions; null: nothing has a price, or not all could be read", 3750.0),
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
+    unpriced: Annotated[int, about("assets without a price, which no sum has", 0)]
+    is_complete: Annotated[bool, about("all positions are here, and nothing went wrong", True)]
+    coverage: Annotated[AccountsRead, about("which accounts this rests on")]
+    errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+    unsupported_fields: Annotated[
+        list[str], about("what the protocol has and this does not tell", [])
+    ]

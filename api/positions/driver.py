@@ -1,0 +1,159 @@
+"""Runs the readings of all protocols of a request in step: one trip a round for all of them.
+
+A reading yields the addresses it needs next, and is sent those that exist. Each is run by itself:
+one that fails becomes errors, and the others are answered. An account that is unreadable is left
+out and its protocol read again, from what was fetched already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Final, Literal, NamedTuple
+
+import structlog
+from prometheus_client import Counter, Histogram
+
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Position,
+    Protocol,
+    Reading,
+    Unreadable,
+    World,
+)
+
+log = structlog.get_logger(__name__)
+
+MOST_ROUNDS: Final = 8  # of one reading
+MOST_LEFT_OUT: Final = 20  # unreadable accounts of one reading; with more it fails
+
+READINGS: Final = Counter(
+    "soltape_api_readings_total", "Readings of a protocol's accounts.", ["protocol", "outcome"]
+)
+READING_MS: Final = Histogram(
+    "soltape_api_reading_ms",
+    "Time that a reading computes; what it waits for is not in it.",
+    ["protocol"],
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250),
+)
+
+Code = Literal["not_covered", "unreadable", "reference_missing", "not_supported"]
+Fetch = Callable[[Sequence[bytes]], Awaitable[Mapping[bytes, Account]]]
+
+
+class Failure(NamedTuple):
+    """What could not be read of a protocol."""
+
+    account: bytes | None  # or program
+    code: Code
+    detail: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a reading found, and what it could not."""
+
+    positions: list[Position] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    epoch: int | None = None  # by the chain's clock; None: that is not known
+
+
+async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
+    """Return what each protocol's reading found, in their order; raises what `fetch` raises."""
+    runs = [_Run(protocol, held, world) for protocol, held in asked]
+    known: dict[bytes, Account | None] = {}
+    for each in runs:
+        each.begin()
+    while waiting := [each for each in runs if each.wanted]:
+        wanted = {address for each in waiting for address in each.wanted if address not in known}
+        if wanted:
+            found = await fetch(sorted(wanted))
+            known.update((address, found.get(address)) for address in wanted)
+        for each in waiting:
+            each.go_on(known)
+    return [each.close() for each in runs]
+
+
+class _Run:
+    """One reading on its way."""
+
+    def __init__(self, protocol: Protocol, held: Held, world: World) -> None:
+        self._protocol = protocol
+        self._held = held
+        self._world = world
+        self._reading: Reading | None = None
+        self._outcome = Outcome()
+        self._rounds = 0
+        self._is_again = False  # it is to be read again, without an account
+        self._took_s = 0.0
+        self.wanted: Sequence[bytes] = ()  # nothing: the reading is over
+
+    def begin(self) -> None:
+        """Start the reading, until it wants accounts."""
+        if self._protocol.read is None:
+            self._fail(None, "not_supported", f"{self._protocol.name} has no reading")
+            return
+        self._is_again = True
+        while self._is_again:
+            self._is_again = False
+            self._rounds = 0
+            self._reading = self._protocol.read(self._held, self._world)
+            self._advance(None)
+
+    def go_on(self, known: Mapping[bytes, Account | None]) -> None:
+        """Send the reading those of its wanted accounts that exist."""
+        sent = {each: found for each in self.wanted if (found := known.get(each)) is not None}
+        self._advance(sent)
+        if self._is_again:
+            self.begin()
+
+    def close(self) -> Outcome:
+        """Return what was found, with an error for each account that was missing."""
+        positions = self._outcome.positions
+        for address in dict.fromkeys(each for one in positions for each in one.missing):
+            self._fail(address, "reference_missing", "the account is not known")
+        name = self._protocol.name
+        READING_MS.labels(name).observe(self._took_s * 1000)
+        READINGS.labels(name, "partial" if self._outcome.failures else "whole").inc()
+        return self._outcome
+
+    def _advance(self, sent: Mapping[bytes, Account] | None) -> None:
+        """Go on to where accounts are wanted, or to the end."""
+        began = perf_counter()
+        self.wanted = ()
+        try:
+            self.wanted = self._next(sent)
+        except StopIteration as end:
+            self._outcome.positions = end.value
+        except Unreadable as error:
+            self._fail(error.account, "unreadable", str(error))
+            self._is_again = self._leaves_out(error.account)
+        except Exception as error:
+            log.exception("reading failed", protocol=self._protocol.name)
+            self._fail(None, "unreadable", f"its reading failed ({type(error).__name__})")
+        self._took_s += perf_counter() - began
+
+    def _next(self, sent: Mapping[bytes, Account] | None) -> Sequence[bytes]:
+        assert self._reading is not None
+        wanted = next(self._reading) if sent is None else self._reading.send(sent)
+        self._rounds += 1
+        while not wanted and self._rounds <= MOST_ROUNDS:  # nothing is to be fetched for it
+            wanted = self._reading.send({})
+            self._rounds += 1
+        if self._rounds > MOST_ROUNDS:
+            raise Unreadable(f"its reading wanted more than {MOST_ROUNDS} rounds")
+        return wanted
+
+    def _leaves_out(self, address: bytes | None) -> bool:
+        """Take an account out of what the reading has; return whether it was there."""
+        kept = [each for each in self._held.accounts if each.address != address]
+        if len(kept) == len(self._held.accounts) or len(self._outcome.failures) > MOST_LEFT_OUT:
+            return False
+        self._held = replace(self._held, accounts=kept)
+        return True
+
+    def _fail(self, account: bytes | None, code: Code, detail: str) -> None:
+        self._outcome.failures.append(Failure(account, code, detail))

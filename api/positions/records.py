@@ -1,0 +1,121 @@
+"""From what a reading returns to what is answered: prices, worths and sums.
+
+An asset is worth our price, the same as in holdings, so that a deposit does not change what a
+wallet is worth. Where there is none it is worth what the protocol last saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal
+
+from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
+from api.positions.rewards import Rewards
+from api.tokens.reader import Token, Tokens
+from api.wallets.figures import worth
+from schemas.amounts import MICROS, human, sol, text, usd
+from schemas.protocols.contract import Asset, Position, Role, Stake
+from schemas.solana.addresses import text as address_text
+
+_PriceSource = Literal["market", "protocol"]
+
+
+def mints_of(positions: Iterable[Position]) -> set[str]:
+    """Return the mints whose prices are needed."""
+    return {address_text(asset.mint) for position in positions for asset in position.assets}
+
+
+def record(
+    slug: str, position: Position, tokens: Tokens, paid: Rewards = (None, "not_asked")
+) -> PositionRecord:
+    """Return a position as it is answered; `paid` are the rewards of a stake account."""
+    assets = [_asset(asset, tokens) for asset in position.assets]
+    borrowed, rewards = (
+        sum_micros(each for each in assets if each["role"] == role)
+        for role in (Role.BORROW, Role.REWARD)
+    )
+    supplied = sum_micros(each for each in assets if each["role"] not in (Role.BORROW, Role.REWARD))
+    value = None
+    if any(each is not None for each in (supplied, borrowed, rewards)):
+        value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
+    return {
+        "position_id": address_text(position.account.address),
+        "protocol": slug,
+        "route": position.route,
+        "market": _text(position.market),
+        "slot": position.account.slot,
+        "reference_slot": position.reference_slot,
+        "assets": assets,
+        "supplied_usd_micros": text(supplied),
+        "supplied_usd": usd(supplied),
+        "borrowed_usd_micros": text(borrowed),
+        "borrowed_usd": usd(borrowed),
+        "rewards_usd_micros": text(rewards),
+        "rewards_usd": usd(rewards),
+        "value_usd_micros": text(value),
+        "value_usd": usd(value),
+        "stake": None if position.stake is None else _stake(position.stake, paid),
+    }
+
+
+def sum_micros(assets: Iterable[AssetAnswer]) -> int | None:
+    """Return what assets are worth together; None where none has a price."""
+    values = [int(micros) for each in assets if (micros := each["value_usd_micros"]) is not None]
+    return sum(values) if values else None
+
+
+def _asset(asset: Asset, tokens: Tokens) -> AssetAnswer:
+    mint = address_text(asset.mint)
+    token = tokens.get(mint)
+    decimals = asset.decimals
+    if decimals is None and token is not None:
+        decimals = token.decimals
+    price_usd, source, micros = _priced(asset, token, decimals)
+    return {
+        "role": asset.role.value,
+        "mint": mint,
+        "symbol": None if token is None else token.about["symbol"],
+        "amount_raw": str(asset.amount_raw),
+        "amount": human(asset.amount_raw, decimals),
+        "price_usd": price_usd,
+        "price_source": source,
+        "value_usd_micros": text(micros),
+        "value_usd": usd(micros),
+    }
+
+
+def _priced(
+    asset: Asset, token: Token | None, decimals: int | None
+) -> tuple[float | None, _PriceSource | None, int | None]:
+    """Return the price, where it comes from, and the worth in millionths of a dollar."""
+    if token is not None and token.price is not None and token.price.price_usd:
+        micros = worth(asset.amount_raw, decimals, token.price)[1]
+        return token.price.price_usd, "market", micros
+    if asset.oracle_usd is None:
+        return None, None, None
+    price = float(asset.oracle_usd)
+    if decimals is None:
+        return price, "protocol", None
+    value = Fraction(asset.amount_raw * MICROS, 10**decimals) * asset.oracle_usd
+    return price, "protocol", int(value)
+
+
+def _stake(stake: Stake, rewards: Rewards) -> StakeAnswer:
+    return {
+        "validator": _text(stake.validator),
+        "status": stake.status,
+        "effective_lamports": text(stake.effective_lamports),
+        "effective_sol": sol(stake.effective_lamports),
+        "activation_epoch": stake.activation_epoch,
+        "deactivation_epoch": stake.deactivation_epoch,
+        "authority": stake.authority,
+        "locked_until_ms": stake.locked_until_ms,
+        "locked_until_epoch": stake.locked_until_epoch,
+        "rewards": rewards[0],
+        "rewards_reason": rewards[1],
+    }
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else address_text(key)

@@ -1,0 +1,260 @@
+"""Asks RPC for what a wallet holds, a mint, or any accounts, and puts the answers into the lane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
+from typing import Final, TypeVar
+
+import structlog
+from solders.pubkey import Pubkey
+
+from infra.solana_rpc.client import AnswerTooLarge, NotNow, RpcRefused
+from pipeline.ingest.accounts import metrics
+from pipeline.ingest.accounts.asked import Answer, AnswerQueue
+from pipeline.ingest.accounts.rpc import (
+    MOST_A_CALL,
+    WALLET_ANSWER_BYTES,
+    AccountsRpc,
+    BadAnswer,
+    Found,
+)
+from pipeline.ingest.accounts.tracked import LARGEST, Tracked
+from schemas.accounts import MOST_OF_WALLET, largest_of
+from schemas.proto.tape_pb2 import Covered
+from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
+
+log = structlog.get_logger(__name__)
+
+CONCURRENCY: Final = 64  # wallets and mints that are asked at a time
+SLOW: Final = 16  # of those that the node did not answer at once
+MENDING: Final = 32  # calls for what a hole or a difference needs
+FIRST_TRIES, SLOW_TRIES = 1, 2
+TOKEN_PROGRAMS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
+
+T = TypeVar("T")
+
+
+class Ended(Enum):
+    """How asking for a wallet or mint ended."""
+
+    ANSWERED = auto()
+    TOO_LARGE = auto()  # asked again it would be as large
+    FAILED = auto()  # the node refuses, or does not answer: it is asked again later
+
+
+class Asking:
+    """Answers rest on a slot at or above the last one that was settled when they were asked.
+
+    `settled` waits for the first settled slot and returns the last: from it on, the stream brings
+    what an answer does not have. `is_streamed`: token accounts are among what it brings.
+
+    A wallet or mint has a place for one call of each method, then one of the few for the slow: a
+    node that does not answer for some of them keeps nobody else waiting. What is not answered then
+    is withdrawn, with the reason. Holes are mended apart, for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        rpc: AccountsRpc,
+        answers: AnswerQueue,
+        settled: Callable[[], Awaitable[int]],
+        tracked: Tracked,
+        *,
+        is_streamed: bool = True,
+    ) -> None:
+        self._rpc = rpc
+        self._answers = answers
+        self._settled = settled
+        self._tracked = tracked
+        self._is_streamed = is_streamed
+        self._places = asyncio.Semaphore(CONCURRENCY)
+        self._slow_places = asyncio.Semaphore(SLOW)
+        self._mending_places = asyncio.Semaphore(MENDING)
+        self._first = rpc.bounded(FIRST_TRIES)
+        self._later = rpc.bounded(SLOW_TRIES)
+
+    async def wallet(self, wallet: bytes) -> Ended:
+        """Ask for all token accounts and the lamports of a wallet.
+
+        Of one with too many token accounts nothing goes into the lane: the caller lets go of it.
+        """
+        least = await self._settled()
+        return await self._put(
+            wallet,
+            Covered.WALLET,
+            lambda rpc: _of_wallet(rpc, wallet, least),
+            "getTokenAccountsByOwner",
+        )
+
+    async def lamports(self, wallet: bytes) -> None:
+        """Ask for a wallet's own account alone."""
+        least = await self._settled()
+        try:
+            slot, found = await self._bounded(lambda rpc: rpc.multiple([wallet], least))
+        except (NotNow, RpcRefused, BadAnswer) as error:
+            log.warning("lamports could not be asked for", of=text(wallet), why=str(error))
+            return
+        self._answers.put(Answer.of((slot, update) for update in found))
+        metrics.ASKED.labels("account").inc()
+
+    async def mint(self, mint: bytes) -> Ended:
+        """Ask for a mint and its Metaplex metadata."""
+        least = await self._settled()
+        asked = [mint, metadata_address(mint)]
+
+        async def ask(rpc: AccountsRpc) -> list[Found]:
+            return [await rpc.multiple(asked, least)]
+
+        return await self._put(mint, Covered.MINT, ask, "getMultipleAccounts")
+
+    async def holders(self, mint: bytes) -> Ended:
+        """Ask for the largest token accounts of a mint.
+
+        They are covered as of the slot of the list, and followed from then on. Where the node
+        refuses the list, or no stream brings token accounts, they are not covered: the lane says
+        why.
+        """
+        least = await self._settled()
+        subject = largest_of(mint)
+        method = "getTokenLargestAccounts"
+        if not self._is_streamed:
+            reason = f"{method}: ACCOUNT_GROUPS lacks `tokens`, which would follow them"
+            self._answers.withdraw(Covered(kind=Covered.HOLDERS, address=subject, reason=reason))
+            return Ended.ANSWERED
+
+        async def ask(rpc: AccountsRpc) -> tuple[int, list[tuple[bytes, int]], Found]:
+            slot, listed = await rpc.largest_accounts(mint, least)
+            accounts = [address for address, _ in listed]
+            # From now on: an account that changes often would outdate every answer.
+            self._tracked.follow_largest(subject, accounts)
+            found = await rpc.multiple(accounts, slot) if accounts else (slot, [])
+            return slot, listed, found
+
+        try:
+            slot, listed, (ready, found) = await self._bounded(ask)
+        except RpcRefused as error:
+            self._failed(Covered.HOLDERS, subject, method, error)
+            return Ended.ANSWERED  # it refuses for good: the next request asks again
+        except (NotNow, BadAnswer) as error:
+            self._failed(Covered.HOLDERS, subject, method, error)
+            return Ended.FAILED
+        accounts = [address for address, _ in listed]
+        covered = Covered(kind=Covered.HOLDERS, address=subject, slot=slot, accounts=accounts)
+        if len(listed) >= LARGEST:
+            covered.least_raw = min(amount_raw for _, amount_raw in listed)
+        answer = ((ready, update) for update in found)
+        self._answers.put(Answer.of(answer, [covered], subject, ready))
+        metrics.ASKED.labels("holders").inc()
+        return Ended.ANSWERED
+
+    async def accounts(self, addresses: Iterable[bytes], least_slot: int) -> int | None:
+        """Ask for accounts as they are at or after a slot.
+
+        Return the slot with which all of them are in the lane, None where RPC refuses some.
+        """
+        wanted = sorted(set(addresses))
+        parts = [wanted[at : at + MOST_A_CALL] for at in range(0, len(wanted), MOST_A_CALL)]
+        slots = await asyncio.gather(*(self._some(part, least_slot) for part in parts))
+        known = [slot for slot in slots if slot is not None]
+        return max(known, default=least_slot) if len(known) == len(slots) else None
+
+    async def _some(self, addresses: list[bytes], least_slot: int) -> int | None:
+        try:
+            async with self._mending_places:
+                slot, found = await self._rpc.multiple(addresses, least_slot)
+        except (RpcRefused, BadAnswer) as error:
+            log.error("accounts could not be asked for", accounts=len(addresses), why=str(error))
+            metrics.REFUSED.inc()
+            return None
+        self._answers.put(Answer.of((slot, update) for update in found))
+        metrics.ASKED.labels("account").inc(len(addresses))
+        return slot
+
+    async def _bounded(self, ask: Callable[[AccountsRpc], Awaitable[T]]) -> T:
+        """Ask for a subject; raises NotNow, RpcRefused and BadAnswer."""
+        try:
+            async with self._places:
+                return await ask(self._first)
+        except NotNow:
+            async with self._slow_places:
+                return await ask(self._later)
+
+    def _failed(
+        self,
+        kind: Covered.Kind,
+        subject: bytes,
+        method: str,
+        error: NotNow | RpcRefused | BadAnswer,
+    ) -> None:
+        log.error("RPC does not answer", of=text(subject), method=method, why=str(error))
+        metrics.REFUSED.inc()
+        reason = f"{method}: {_reason(error)}"
+        self._answers.withdraw(Covered(kind=kind, address=subject, reason=reason))
+
+    async def _put(
+        self,
+        subject: bytes,
+        kind: Covered.Kind,
+        ask: Callable[[AccountsRpc], Awaitable[list[Found]]],
+        method: str,
+    ) -> Ended:
+        try:
+            found = await self._bounded(ask)
+        except AnswerTooLarge:
+            return Ended.TOO_LARGE
+        except (NotNow, RpcRefused, BadAnswer) as error:
+            self._failed(kind, subject, method, error)
+            return Ended.FAILED
+        covered = Covered(kind=kind, address=subject, slot=min(slot for slot, _ in found))
+        self._answers.put(
+            Answer.of(
+                ((slot, update) for slot, updates in found for update in updates),
+                [covered],
+                subject,
+                max(slot for slot, _ in found),
+            )
+        )
+        metrics.ASKED.labels(Covered.Kind.Name(kind).lower()).inc()
+        return Ended.ANSWERED
+
+
+def metadata_address(mint: bytes) -> bytes:
+    """Return the address of a mint's Metaplex metadata."""
+    seeds = [b"metadata", METAPLEX_PROGRAM, mint]
+    found, _ = Pubkey.find_program_address(seeds, Pubkey(METAPLEX_PROGRAM))
+    return bytes(found)
+
+
+async def _of_wallet(rpc: AccountsRpc, wallet: bytes, least: int) -> list[Found]:
+    """Return a wallet's own account and its token accounts; where a call fails, the others end.
+
+    Raises AnswerTooLarge also where these are too many.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            calls = [
+                group.create_task(rpc.multiple([wallet], least)),
+                *(
+                    group.create_task(rpc.token_accounts(wallet, each, least))
+                    for each in TOKEN_PROGRAMS
+                ),
+            ]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    found = [call.result() for call in calls]
+    if sum(len(updates) for _, updates in found) > 1 + MOST_OF_WALLET:  # its own is one
+        raise AnswerTooLarge(WALLET_ANSWER_BYTES)
+    return found
+
+
+def _reason(error: NotNow | RpcRefused | BadAnswer) -> str:
+    """Return why something is not covered, in words of which none is the provider's."""
+    match error:
+        case RpcRefused():
+            return f"RPC refuses it (error {error.code})"
+        case NotNow():
+            return "RPC does not answer; it is asked again"
+        case _:
+            return "RPC's answer cannot be read; it is asked again"

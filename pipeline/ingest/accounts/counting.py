@@ -1,0 +1,98 @@
+"""How many account updates come, by kind: what a subscription would cost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from infra.settings import Settings
+from pipeline.ingest.accounts.subscription import Subscription, wanted_kinds
+from pipeline.ingest.intake import Connected
+from pipeline.ingest.stream import Stream
+from schemas.proto.geyser_pb2 import SubscribeUpdate
+from schemas.protocols.registry import KINDS, kind_of
+
+CLOSED: Final = "closed"
+UNWANTED: Final = "of no kind"
+
+
+class Counted:
+    """Updates and their bytes on the wire, by kind."""
+
+    def __init__(self) -> None:
+        self.updates: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.slots = 0
+        self.began_s: float | None = None
+
+    def take(self, raw: bytes) -> None:
+        """Count a message; raises DecodeError."""
+        update = SubscribeUpdate.FromString(raw)
+        if update.HasField("block_meta"):
+            self.slots += 1
+        if not update.HasField("account"):
+            return
+        account = update.account.account
+        if not account.lamports:
+            name = CLOSED
+        else:
+            kind = kind_of(account.pubkey, account.owner, account.data)
+            name = UNWANTED if kind is None else kind.name
+        self.updates[name] += 1
+        self.bytes[name] += len(raw)
+
+    @property
+    def seconds(self) -> float:
+        """How long updates were counted."""
+        return 0.0 if self.began_s is None else time.monotonic() - self.began_s
+
+    def table(self) -> list[str]:
+        """Return a line a kind, most updates first, and the sum."""
+        seconds = max(self.seconds, 0.001)
+        lines = [f"{'kind':<24}{'updates/s':>12}{'MB/s':>10}{'bytes each':>12}"]
+        rows = [(name, count, self.bytes[name]) for name, count in self.updates.most_common()]
+        rows.append(("all", self.updates.total(), self.bytes.total()))
+        for name, count, size in rows:
+            each = size / count if count else 0
+            lines.append(
+                f"{name:<24}{count / seconds:>12.1f}{size / seconds / 1e6:>10.3f}{each:>12.0f}"
+            )
+        lines.append(f"{self.slots} slots in {seconds:.1f} s")
+        return lines
+
+
+async def count(settings: Settings, counted: Counted) -> None:
+    """Count what comes until cancelled; the time runs from the first update."""
+    kinds = wanted_kinds(
+        (kind for of_program in KINDS.values() for kind in of_program),
+        settings.account_groups.split(","),
+    )
+    subscription = Subscription(kinds, settings.account_filters, settings.account_streams)
+    streams = [
+        Stream(settings, partial(subscription.request, number), subscription.explain)
+        for number in range(subscription.streams)
+    ]
+    works = [stream.start() for stream in streams]
+    works += [asyncio.create_task(_take(stream, counted)) for stream in streams]
+    try:
+        done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in works:
+            task.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+
+async def _take(stream: Stream, counted: Counted) -> None:
+    while True:
+        for item in await stream.intake.take(100):
+            if isinstance(item, Connected):
+                if counted.began_s is None:
+                    counted.began_s = time.monotonic()
+            else:
+                counted.take(item)
+        await asyncio.sleep(0)

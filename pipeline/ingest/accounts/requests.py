@@ -1,0 +1,427 @@
+"""What users ask for: read from Redis, tracked there, asked of RPC.
+
+Only requests of the last moments are read after a start: who asked before has been answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from redis.asyncio import Redis
+
+from infra.backoff import Backoff
+from infra.redis.client import RedisError, ask, connect
+from infra.settings import Settings
+from pipeline.ingest.accounts import metrics
+from pipeline.ingest.accounts.asked import AnswerQueue
+from pipeline.ingest.accounts.asking import CONCURRENCY, Asking, Ended
+from pipeline.ingest.accounts.tracked import Asked, Tracked
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, largest_of
+from schemas.proto.tape_pb2 import Covered
+from schemas.redis_keys import (
+    ASKED_ACCOUNTS,
+    COVERED,
+    FOUND_BY,
+    TRACKED_HOLDERS,
+    TRACKED_MINTS,
+    TRACKED_WALLETS,
+    Key,
+    account_tags,
+)
+from schemas.solana.addresses import text
+
+log = structlog.get_logger(__name__)
+
+WALLETS_AT_ONCE: Final = 500
+ACCOUNTS_AT_ONCE: Final = 20_000
+BLOCK_MS: Final = 500
+MOST_A_READ: Final = 500
+LOOK_BACK_MS: Final = 10_000
+BACKOFF_S: Final = (0.1, 5.0)
+LAMPORTS_AFTER_S: Final = 1.0  # no filter brings a wallet's own lamports: they are asked again
+ALL_AFTER_S: Final = 60.0  # without token accounts from a stream
+MOST_UNDER_WAY: Final = 2_000
+FAILED_PAUSE_S: Final = (5.0, 900.0)  # until what RPC did not answer is asked again; it doubles
+AGAIN_AT_ONCE: Final = 2 * CONCURRENCY  # of what is asked again: the rest is for new asks
+LOOK_S: Final = 0.5
+TOO_LARGE_FOR_S: Final = 3_600.0  # a wallet is not asked again
+MOST_TOO_LARGE: Final = 50_000
+
+_KINDS: Final = {
+    b"wallet": Covered.WALLET,
+    b"mint": Covered.MINT,
+    b"holders": Covered.HOLDERS,
+}
+_KEYS: Final[tuple[tuple[Covered.Kind, Key], ...]] = (
+    (Covered.WALLET, TRACKED_WALLETS),
+    (Covered.MINT, TRACKED_MINTS),
+    (Covered.HOLDERS, TRACKED_HOLDERS),
+)
+
+
+async def read_tracked(settings: Settings) -> Tracked:
+    """Return what Redis says is tracked, and the token accounts of it; raises RedisError."""
+    client = connect(settings)
+    try:
+        wallets: Any = await client.zrange(TRACKED_WALLETS.make(), 0, -1, withscores=True)
+        mints: Any = await client.zrange(TRACKED_MINTS.make(), 0, -1, withscores=True)
+        holders: Any = await client.zrange(TRACKED_HOLDERS.make(), 0, -1, withscores=True)
+        tracked = Tracked(
+            settings.account_tracked_max,
+            ((address, int(at_ms)) for address, at_ms in wallets),
+            ((address, int(at_ms)) for address, at_ms in mints),
+            ((address, int(at_ms)) for address, at_ms in holders),
+        )
+        subjects = [largest_of(mint) for mint in tracked.holders]
+        listed = await ask(client, [("HGET", _largest(each), "accounts") for each in subjects])
+        for subject, packed in zip(subjects, listed, strict=True):
+            accounts = packed or b""
+            tracked.follow_largest(
+                subject, (accounts[at : at + 32] for at in range(0, len(accounts), 32))
+            )
+        kept = [*tracked.wallets]
+        for at in range(0, len(kept), WALLETS_AT_ONCE):
+            some = kept[at : at + WALLETS_AT_ONCE]
+            names = [
+                (FOUND_BY.make(tag=tag, address=text(wallet)), wallet)
+                for wallet in some
+                for tag in account_tags()
+            ]
+            counts = await ask(client, [("SCARD", name) for name, _ in names])
+            of_wallet: Counter[bytes] = Counter()
+            for (_, wallet), count in zip(names, counts, strict=True):
+                of_wallet[wallet] += count
+            wanted: list[tuple[str, bytes]] = []
+            expected = 0
+            for (name, wallet), count in zip(names, counts, strict=True):
+                if of_wallet[wallet] > MOST_OF_WALLET:
+                    tracked.outgrew(wallet)
+                    continue
+                if expected + count > ACCOUNTS_AT_ONCE:
+                    await _follow(client, tracked, wanted)
+                    wanted, expected = [], 0
+                if count:
+                    wanted.append((name, wallet))
+                    expected += count
+            await _follow(client, tracked, wanted)
+        return tracked
+    finally:
+        await client.aclose()
+
+
+async def _follow(client: Redis, tracked: Tracked, wanted: list[tuple[str, bytes]]) -> None:
+    """Follow the accounts in the sets of wallets: `wanted` are keys and wallets."""
+    if not wanted:
+        return
+    found = await ask(client, [("SMEMBERS", name) for name, _ in wanted])
+    for (_, wallet), accounts in zip(wanted, found, strict=True):
+        for account in accounts:
+            tracked.follow(account, [wallet])
+
+
+def _largest(subject: bytes) -> str:
+    """Return a key that lists a mint's largest accounts: all partitions have the same list."""
+    return COVERED.make(tag=account_tags()[0], address=text(subject))
+
+
+@dataclass(slots=True)
+class _Failed:
+    """When a subject that RPC did not answer for is asked again."""
+
+    due_s: float
+    pause_s: float  # before that
+    is_queued: bool = False
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it is due and nobody has asked again; once."""
+        is_due = not self.is_queued and now >= self.due_s
+        self.is_queued |= is_due
+        return is_due
+
+
+class Requests:
+    """Reads requests until cancelled.
+
+    A wallet is asked in whole the first time in this process's life, and its lamports from then on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tracked: Tracked,
+        answers: AnswerQueue,
+        asking: Asking,
+        bootstrap: Callable[[bytes], bool],
+        load: Callable[[str], None],
+        rewards: Callable[[bytes], None],
+    ) -> None:
+        self._rewards = rewards
+        self._bootstrap = bootstrap
+        self._load = load
+        self._reader = connect(settings)  # of its own: it blocks
+        self._writer = connect(settings)
+        self._tracked = tracked
+        self._answers = answers
+        self._asking = asking
+        self._is_streamed = "tokens" in settings.account_groups.split(",")
+        self._asked_s: dict[bytes, float] = {}  # when all of it was asked, of what is tracked
+        self._lamports_s: dict[bytes, float] = {}
+        self._holders_left: dict[bytes, bytes] = {}  # mints, until the lane says so
+        self._under_way: dict[bytes, asyncio.Task[None]] = {}
+        self._finished = asyncio.Event()
+        self._failed: dict[bytes, _Failed] = {}
+        self._too_large: dict[bytes, float] = {}  # wallets, until when; the first ends first
+        self._again: asyncio.Queue[bytes] = asyncio.Queue()
+        self._began = (0, 0)  # the newest entry as this process began to read
+        self._again_under_way: set[bytes] = set()
+
+    async def run(self) -> None:
+        """Read and ask."""
+        others = [asyncio.create_task(self._ask_again()), asyncio.create_task(self._watch())]
+        try:
+            await self._read()
+        finally:
+            tasks = [*others, *self._under_way.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._reader.aclose()
+            await self._writer.aclose()
+
+    def again(self, subjects: Iterable[bytes]) -> None:
+        """Ask for all of some tracked subjects again; for those that failed, when they are due."""
+        for subject in subjects:
+            self._asked_s.pop(subject, None)
+            self._again.put_nowait(subject)
+
+    @property
+    def under_way(self) -> frozenset[bytes]:
+        """Return the subjects that are asked for now."""
+        return frozenset(self._under_way)
+
+    async def withdrawn(self, covered: Iterable[Covered]) -> None:
+        """Forget in Redis what left, once the lane says so."""
+        for kind, key in _KEYS:
+            gone = [
+                address
+                for each in covered
+                if each.kind == kind and not each.HasField("slot")
+                if (address := self._left(each)) is not None
+            ]
+            if gone:
+                await self._until_done(self._writer.zrem, key.make(), *gone)
+
+    def _of(self, kind: Covered.Kind) -> Asked:
+        if kind == Covered.HOLDERS:
+            return self._tracked.holders
+        return self._tracked.wallets if kind == Covered.WALLET else self._tracked.mints
+
+    def _left(self, covered: Covered) -> bytes | None:
+        """Return the wallet or mint that something withdrawn was kept for, None while it is."""
+        address: bytes | None = covered.address
+        if covered.kind == Covered.HOLDERS:
+            address = self._holders_left.pop(covered.address, None)
+        return None if address is None or address in self._of(covered.kind) else address
+
+    async def _read(self) -> None:
+        name = ASKED_ACCOUNTS.make()
+        last = await self._until_done(self._reader.xrevrange, name, count=1)
+        self._began = _place(last[0][0]) if last else (0, 0)
+        at: Any = f"{max(0, self._began[0] - LOOK_BACK_MS)}-0"
+        while True:
+            found = await self._until_done(
+                self._reader.xread, {name: at}, count=MOST_A_READ, block=BLOCK_MS
+            )
+            for _, entries in found or ():
+                await self._take(entries)
+                at = entries[-1][0]
+            while len(self._under_way) > MOST_UNDER_WAY:
+                await self._one_finished()
+
+    def _take_file(self, number: bytes, name: bytes) -> None:
+        """Have a recording loaded, unless an earlier process has been asked for it already."""
+        if _place(number) > self._began:
+            self._load(name.decode(errors="replace"))
+
+    async def _take(self, entries: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        asked: dict[tuple[Covered.Kind, bytes], int] = {}
+        for number, fields in entries:
+            for field, address in fields.items():
+                if field == b"program" and len(address) == 32:
+                    if not self._bootstrap(address):
+                        log.warning("not bootstrapped: not subscribed", program=text(address))
+                    continue
+                if field == b"rewards" and len(address) == 32:
+                    self._rewards(address)
+                    continue
+                if field == b"file":
+                    self._take_file(number, address)
+                    continue
+                of = _KINDS.get(field)
+                if of is None or len(address) != 32:
+                    log.warning("a request is no address", field=field, bytes=len(address))
+                    continue
+                if of == Covered.WALLET and address in self._too_large:
+                    continue
+                asked[of, address] = int(number.split(b"-")[0])
+        for kind, key in _KEYS:
+            scores = {address: ms for (each, address), ms in asked.items() if each == kind}
+            if not scores:
+                continue
+            # Before anything is covered: a process that takes over must know what is kept.
+            await self._until_done(self._writer.zadd, key.make(), scores)
+            self._track(kind, scores)
+        for subject in asked:
+            self._start(*subject)
+        metrics.TRACKED.labels("wallet").set(len(self._tracked.wallets))
+        metrics.TRACKED.labels("mint").set(len(self._tracked.mints))
+        metrics.TRACKED.labels("holders").set(len(self._tracked.holders))
+
+    def _track(self, kind: Covered.Kind, scores: dict[bytes, int]) -> None:
+        ask = self._of(kind).ask if kind != Covered.HOLDERS else self._tracked.ask_holders
+        for address, at_ms in scores.items():
+            for left in ask(address, at_ms):
+                self._leave(kind, left)
+
+    def _leave(self, kind: Covered.Kind, address: bytes) -> None:
+        if kind == Covered.WALLET:
+            self._tracked.forget_wallet(address)
+        elif kind == Covered.HOLDERS:
+            for account in self._tracked.forget_holders(address):
+                self._answers.withdraw(Covered(kind=kind, address=account))
+            mint, address = address, largest_of(address)
+            self._holders_left[address] = mint
+        self._asked_s.pop(address, None)
+        self._lamports_s.pop(address, None)
+        self._failed.pop(address, None)
+        if (task := self._under_way.pop(address, None)) is not None:
+            task.cancel()
+        # No reason: it is let go, and what is kept for it alone goes.
+        self._answers.withdraw(Covered(kind=kind, address=address))
+
+    def _start(self, kind: Covered.Kind, address: bytes) -> None:
+        """Ask for a wallet or mint, if it is due; a mint's holders are, every ALL_AFTER_S."""
+        mint = address
+        if kind == Covered.HOLDERS:
+            address = largest_of(mint)
+        if address in self._under_way:
+            return
+        now = time.monotonic()
+        if address in self._failed and now < self._failed[address].due_s:
+            return
+        asked_s = self._asked_s.get(address)
+        is_kept = self._is_streamed and kind != Covered.HOLDERS
+        is_due = asked_s is None or (not is_kept and now - asked_s > ALL_AFTER_S)
+        if kind == Covered.HOLDERS:
+            if not is_due:
+                return
+            work = self._all(address, self._asking.holders(mint))
+        elif kind == Covered.MINT:
+            if not is_due:
+                return
+            work = self._all(address, self._asking.mint(address))
+        elif is_due:
+            work = self._all(address, self._asking.wallet(address))
+        elif now - self._lamports_s.get(address, 0.0) > LAMPORTS_AFTER_S:
+            self._lamports_s[address] = now
+            work = self._only(self._asking.lamports(address))
+        else:
+            return
+        task = asyncio.create_task(work)
+        self._under_way[address] = task
+        task.add_done_callback(lambda task: self._done(address, task))
+
+    async def _all(self, address: bytes, asking: Awaitable[Ended]) -> None:
+        ended = await asking
+        now = time.monotonic()
+        if ended is Ended.TOO_LARGE:
+            self._under_way.pop(address, None)
+            self._let_go_of(address)
+            return
+        if ended is Ended.FAILED:
+            before = self._failed.get(address)
+            first_s, most_s = FAILED_PAUSE_S
+            pause_s = first_s if before is None else min(2 * before.pause_s, most_s)
+            self._failed[address] = _Failed(now + pause_s, pause_s)
+            return
+        self._failed.pop(address, None)
+        self._asked_s[address] = self._lamports_s[address] = now
+
+    async def _watch(self) -> None:
+        """Ask again for what failed, when it is due; let go of wallets that grow too large."""
+        while True:
+            for wallet in self._tracked.take_overgrown():
+                self._let_go_of(wallet)
+            now = time.monotonic()
+            self._forget_too_large(now)
+            self.again([each for each, failed in self._failed.items() if failed.is_due(now)])
+            await asyncio.sleep(LOOK_S)
+
+    def _let_go_of(self, wallet: bytes) -> None:
+        """Follow a wallet with too many accounts no more; the lane says why for an hour."""
+        log.warning("a wallet has too many accounts: it is not followed", wallet=text(wallet))
+        metrics.TOO_LARGE.inc()
+        self._tracked.wallets.discard(wallet)
+        self._leave(Covered.WALLET, wallet)  # what is stored of it goes
+        reason = TOO_MANY_ACCOUNTS
+        self._answers.withdraw(Covered(kind=Covered.WALLET, address=wallet, reason=reason))
+        self._too_large.pop(wallet, None)
+        self._too_large[wallet] = time.monotonic() + TOO_LARGE_FOR_S
+
+    def _forget_too_large(self, now: float) -> None:
+        """Withdraw the reason too, where a wallet may be asked for again."""
+        for wallet, until_s in [*self._too_large.items()]:
+            if until_s > now and len(self._too_large) <= MOST_TOO_LARGE:
+                break
+            del self._too_large[wallet]
+            self._answers.withdraw(Covered(kind=Covered.WALLET, address=wallet))
+
+    @staticmethod
+    async def _only(asking: Any) -> None:
+        await asking
+
+    def _done(self, address: bytes, task: asyncio.Task[None]) -> None:
+        self._finished.set()
+        self._again_under_way.discard(address)
+        if self._under_way.get(address) is task:
+            del self._under_way[address]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request failed", of=text(address), error=repr(error))
+
+    async def _one_finished(self) -> None:
+        self._finished.clear()
+        await self._finished.wait()
+
+    async def _ask_again(self) -> None:
+        while True:
+            address = await self._again.get()
+            while len(self._again_under_way) >= AGAIN_AT_ONCE or address in self._under_way:
+                await self._one_finished()
+            if address in self._tracked.wallets:
+                self._start(Covered.WALLET, address)
+            elif address in self._tracked.mints:
+                self._start(Covered.MINT, address)
+            elif (mint := self._tracked.mint_of(address)) is not None:
+                self._start(Covered.HOLDERS, mint)
+            if address in self._under_way:
+                self._again_under_way.add(address)
+
+    async def _until_done(self, command: Any, *args: Any, **options: Any) -> Any:
+        backoff = Backoff(*BACKOFF_S)
+        while True:
+            try:
+                return await command(*args, **options)
+            except RedisError as error:
+                log.warning("Redis does not answer: requests wait", detail=str(error))
+                await backoff.wait()
+
+
+def _place(entry_id: bytes) -> tuple[int, int]:
+    ms, _, number = entry_id.partition(b"-")
+    return int(ms), int(number)

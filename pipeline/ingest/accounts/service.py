@@ -1,0 +1,602 @@
+"""The lane of accounts put together: streams -> ledger -> selection -> batches.
+
+Each stream fills an intake of its own. The settler carries out the ledger's decisions in order and
+takes the RPC answers that are ready with each slot; requests, holes, bootstrap and audit put theirs
+into one queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from typing import Any, Final
+
+import aiohttp
+import structlog
+from google.protobuf.message import DecodeError
+
+from infra.backoff import Backoff
+from infra.kafka import topics
+from infra.redis.client import RedisError
+from infra.settings import Settings
+from infra.solana_rpc import client as solana_rpc
+from pipeline.ingest import metrics as ingest_metrics
+from pipeline.ingest.accounts import metrics
+from pipeline.ingest.accounts.asked import Answer, AnswerQueue
+from pipeline.ingest.accounts.asking import Asking
+from pipeline.ingest.accounts.audit import Audit
+from pipeline.ingest.accounts.batches import compose
+from pipeline.ingest.accounts.bootstrap import MAX_WAITING_BYTES, Bootstrap
+from pipeline.ingest.accounts.coverage import Coverage, read_covered
+from pipeline.ingest.accounts.holes import keys_to_ask
+from pipeline.ingest.accounts.ledger import (
+    AccountDecision,
+    AccountLedger,
+    Hole,
+    Late,
+    SettledAccounts,
+    Undone,
+    Wanted,
+)
+from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
+from pipeline.ingest.accounts.recorded import (
+    BadRecording,
+    file_of,
+    read_recording,
+    updates_of,
+)
+from pipeline.ingest.accounts.requests import Requests, read_tracked
+from pipeline.ingest.accounts.rewards import Rewards
+from pipeline.ingest.accounts.rpc import AccountsRpc
+from pipeline.ingest.accounts.selection import Selection
+from pipeline.ingest.accounts.subscription import Subscription, wanted_kinds
+from pipeline.ingest.accounts.tail import AccountTail, read_account_tail
+from pipeline.ingest.accounts.tracked import Tracked
+from pipeline.ingest.accounts.updates import closed_by, update_of
+from pipeline.ingest.backfill import Backfill, Block, RpcClient, Unavailable
+from pipeline.ingest.intake import Connected
+from pipeline.ingest.lane_producer import LaneLost
+from pipeline.ingest.ledger import Missing, Status
+from pipeline.ingest.standby import Standby
+from pipeline.ingest.stream import Stream
+from schemas.accounts import largest_of
+from schemas.proto import geyser_pb2
+from schemas.proto.tape_pb2 import Covered
+from schemas.protocols.registry import KINDS
+from schemas.solana.addresses import text
+from schemas.topics import SETTLED_ACCOUNTS
+
+log = structlog.get_logger(__name__)
+
+SLICE_UPDATES: Final = 100
+MAX_WAITING_DECISIONS: Final = 256
+MAX_ANSWER_BYTES: Final = 8 << 20  # of RPC answers that go with a slot, before compression
+CLOSE_TIMEOUT_S: Final = 4.0
+REPORT_S: Final = 0.5
+REDIS_BACKOFF_S: Final = (0.2, 5.0)
+
+_STATUSES: Final = {
+    geyser_pb2.SLOT_PROCESSED: Status.PROCESSED,
+    geyser_pb2.SLOT_CONFIRMED: Status.CONFIRMED,
+    geyser_pb2.SLOT_FINALIZED: Status.FINALIZED,
+    geyser_pb2.SLOT_DEAD: Status.DEAD,
+}
+
+
+async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) -> None:
+    """Write the lane until `stop` is set; a standby while another process does.
+
+    Raises KafkaUnreachable, TopicsWrong, LogUnreadable or PublishFailed.
+    """
+    if created := await topics.create(settings):
+        log.info("topics created", topics=created)
+    stopped = asyncio.create_task(stop.wait())
+    was_fenced = False
+    while not stop.is_set():
+        taking = asyncio.create_task(_take_over(settings, lacking, was_fenced=was_fenced))
+        await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            break
+        try:
+            await taking.result().run(stop)
+        except LaneLost as lost:
+            was_fenced = True
+            ingest_metrics.LANES_LOST.inc()
+            log.warning("the lane is lost: standby", lane=LANE, reason=str(lost))
+    stopped.cancel()
+
+
+def _streams(settings: Settings, subscription: Subscription) -> list[Stream]:
+    return [
+        Stream(settings, partial(subscription.request, number), subscription.explain)
+        for number in range(subscription.streams)
+    ]
+
+
+async def _take_over(
+    settings: Settings, lacking: dict[str, str], *, was_fenced: bool
+) -> AccountIngest:
+    """Wait while another process has the lane; return what continues it."""
+    kinds = wanted_kinds(
+        (kind for of_program in KINDS.values() for kind in of_program),
+        settings.account_groups.split(","),
+    )
+    subscription = Subscription(kinds, settings.account_filters, settings.account_streams)
+    streams = _streams(settings, subscription)
+    publisher: AccountPublisher | None = None
+    try:
+        standbys = [Standby(settings, SETTLED_ACCOUNTS, stream.intake) for stream in streams]
+        if was_fenced or not await standbys[0].is_idle():
+            for standby in standbys[1:]:
+                await standby.is_idle()
+            lacking[LANE] = "standby: another process has the lane of accounts"
+            log.info(lacking[LANE], takeover_after_s=settings.ingest_takeover_s)
+            await _first(
+                standby.run(stream.start())
+                for standby, stream in zip(standbys, streams, strict=True)
+            )
+            log.warning("the other process is silent: taking over", lane=LANE)
+        publisher = AccountPublisher(settings)
+        await publisher.take_over()
+        tail = await read_account_tail(settings)  # final: the older producer is fenced
+        publisher.continue_from(tail)
+        tracked = await _from_redis(partial(read_tracked, settings))
+        covered = await _from_redis(partial(read_covered, settings))
+        for number, standby in enumerate(standbys):
+            if not standby.hand_over(tail.settled):
+                await streams[number].close()
+                streams[number] = Stream(
+                    settings, partial(subscription.request, number), subscription.explain
+                )
+        ingest_metrics.TAKEOVERS.inc()
+        lacking.pop(LANE, None)
+        log.info("active", lane=LANE, settled_slot=tail.settled, tracked=len(tracked.wallets))
+        coverage = Coverage(kinds, [*covered, *_asked_for(tracked)], tail)
+        return AccountIngest(settings, publisher, tail, streams, subscription, tracked, coverage)
+    except BaseException:
+        for stream in streams:
+            await stream.close()
+        if publisher is not None:
+            await publisher.close(0.0)
+        raise
+
+
+def _asked_for(tracked: Tracked) -> list[Covered]:
+    """Return what an earlier process may have covered."""
+    return [
+        *(Covered(kind=Covered.WALLET, address=each) for each in tracked.wallets),
+        *(Covered(kind=Covered.MINT, address=each) for each in tracked.mints),
+        *(Covered(kind=Covered.HOLDERS, address=largest_of(each)) for each in tracked.holders),
+    ]
+
+
+def _withdrawal(covered: Covered, reason: str) -> Covered:
+    return Covered(kind=covered.kind, address=covered.address, reason=reason)
+
+
+async def _first(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Return when the first is done, and end the others."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _from_redis(read: Any) -> Any:
+    backoff = Backoff(*REDIS_BACKOFF_S)
+    while True:
+        try:
+            return await read()
+        except RedisError as error:
+            log.warning("waiting for Redis, which says what is tracked", detail=str(error))
+            await backoff.wait()
+
+
+class AccountIngest:
+    """The streams of one process being turned into the lane."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        publisher: AccountPublisher,
+        tail: AccountTail,
+        streams: list[Stream],
+        subscription: Subscription,
+        tracked: Tracked,
+        coverage: Coverage,
+    ) -> None:
+        self._settings = settings
+        self._publisher = publisher
+        self._streams = streams
+        self._subscription = subscription
+        self._tracked = tracked
+        self._coverage = coverage
+        self._tail = tail
+        self._ledger = AccountLedger(
+            len(streams),
+            settled=tail.settled,
+            block_time_ms=tail.block_time_ms,
+            max_slots=settings.ledger_max_slots,
+            unfinal=tail.unfinal,
+            written=(
+                (slot, [version.address for version in versions])
+                for slot, versions in sorted(tail.versions.items())
+                if slot not in tail.incomplete
+            ),
+        )
+        for _, versions in sorted(tail.versions.items()):  # the agent may be behind
+            for version in versions:
+                tracked.follow(version.address, version.found_by)
+        for covered in tail.covered:
+            is_kept = tracked.mint_of(covered.address) is not None and covered.HasField("slot")
+            if covered.kind == Covered.HOLDERS and is_kept:
+                tracked.keep_largest(covered.address, covered.accounts)
+        self._selection = Selection(tracked, settings.account_groups.split(","))
+        self._answers = AnswerQueue()
+        self._decisions: asyncio.Queue[AccountDecision] = asyncio.Queue()
+        self._has_settled = asyncio.Event()
+        self._began_slot = -1  # from which on this process has the lane
+        self._settled_slot = -1
+        self._lost_to = -1  # the last slot that is lost
+        self._mending = 0  # holes that are asked for
+        self._mended_at = -1  # the slot with which the last of them is in the lane
+        self._tasks: set[asyncio.Task[None]] = set()
+        for number, stream in enumerate(streams):
+            stream.attach(partial(self._ledger.resume, number), lambda _: None)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run all parts until one fails or `stop` is set."""
+        async with solana_rpc.session() as session:
+            parts = self._parts(session)
+            stopped = asyncio.create_task(stop.wait())
+            try:
+                pending: set[asyncio.Task[Any]] = parts | {stopped}
+                while not stopped.done():
+                    done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+            finally:
+                for task in (*parts, *self._tasks):
+                    task.cancel()
+                stopped.cancel()
+                await asyncio.gather(*parts, *self._tasks, return_exceptions=True)
+                for stream in self._streams:
+                    await stream.close()
+                left = await self._publisher.close(CLOSE_TIMEOUT_S)
+                log.info("stopped", published=self._publisher.published, unacknowledged=left)
+
+    def _parts(self, session: aiohttp.ClientSession) -> set[asyncio.Task[Any]]:
+        settings = self._settings
+        parts: list[Coroutine[Any, Any, None]] = [
+            self._publisher.run(),
+            self._settle(),
+            self._report(),
+            *(self._take(number) for number in range(len(self._streams))),
+        ]
+        programs = frozenset(text(program) for program in self._coverage.programs)
+        self._backfills = [
+            Backfill(settings, _Receiver(self, number), programs)
+            for number in range(len(self._streams))
+        ]
+        parts += [each.run() for each in self._backfills]
+        self._requests: Requests | None = None
+        self._asking: Asking | None = None
+        self._blocks: RpcClient | None = None
+        if settings.rpc_endpoint is None:
+            log.warning("no RPC_ENDPOINT: nothing can be asked for, no coverage is given")
+        else:
+            pace = solana_rpc.Pace(settings.account_rpc_per_s)
+            rpc = AccountsRpc(session, settings.rpc_endpoint, pace)
+            self._blocks = RpcClient(session, settings.rpc_endpoint, pace, programs)
+            self._asking = Asking(
+                rpc,
+                self._answers,
+                self._settled,
+                self._tracked,
+                is_streamed="tokens" in settings.account_groups.split(","),
+            )
+            rewards = Rewards(settings, rpc)
+            self._requests = Requests(
+                settings,
+                self._tracked,
+                self._answers,
+                self._asking,
+                self._coverage.bootstrap_again,
+                lambda name: self._spawn(self._load(name)),
+                rewards.ask,
+            )
+            bootstrap = Bootstrap(
+                settings,
+                rpc,
+                self._answers,
+                self._coverage,
+                self._settled,
+                self._publisher.acknowledged,
+            )
+            audit = Audit(settings, rpc, self._asking, self._tracked)
+            parts += [self._requests.run(), bootstrap.run(), audit.run(), rewards.run()]
+            self._begin()
+        return {asyncio.create_task(part) for part in parts} | {
+            stream.start() for stream in self._streams
+        }
+
+    def _begin(self) -> None:
+        """Withdraw what the lane says and that is not so, as its process was killed amid a slot."""
+        assert self._requests is not None
+        if self._tail.settled is None:
+            self._withdraw(-1, "a new lane of accounts begins")
+            return
+        if any(covered.kind == Covered.ALL for covered in self._tail.broken):
+            self._withdraw(self._tail.settled, "slots were lost")
+        for covered in self._tail.broken:
+            if covered.HasField("slot"):
+                self._answers.withdraw(_withdrawal(covered, "its accounts were not all written"))
+                self._requests.again([covered.address])
+
+    async def _settled(self) -> int:
+        await self._has_settled.wait()
+        return max(self._settled_slot, self._lost_to)
+
+    # Streams.
+
+    async def _take(self, number: int) -> None:
+        intake = self._streams[number].intake
+        while True:
+            for item in await intake.take(SLICE_UPDATES):
+                if isinstance(item, Connected):
+                    self._ledger.connected(number, item.from_slot)
+                else:
+                    self._update(number, item)
+            if self._decisions.qsize() > MAX_WAITING_DECISIONS:
+                await self._decisions.join()
+            await asyncio.sleep(0)
+
+    def _update(self, number: int, raw: bytes) -> None:
+        try:
+            update = geyser_pb2.SubscribeUpdate.FromString(raw)
+        except DecodeError as error:
+            ingest_metrics.MALFORMED_UPDATES.inc()
+            log.error("an update is no protobuf of Yellowstone's", bytes=len(raw), why=str(error))
+            return
+        ledger = self._ledger
+        kind = update.WhichOneof("update_oneof")
+        if kind == "account":
+            metrics.UPDATES.inc()
+            account = update.account
+            self._decide(ledger.account(number, account.slot, update_of(account.account)))
+        elif kind == "transaction":
+            transaction = update.transaction
+            for closing in closed_by(transaction.transaction):
+                metrics.CLOSINGS.inc()
+                self._decide(ledger.account(number, transaction.slot, closing))
+        elif kind == "slot":
+            status = _STATUSES.get(update.slot.status)
+            if status is not None:
+                parent = update.slot.parent if update.slot.HasField("parent") else None
+                self._decide(ledger.status(number, update.slot.slot, parent, status))
+        elif kind == "block_meta":
+            meta = update.block_meta
+            time_ms = meta.block_time.timestamp * 1000
+            self._decide(
+                ledger.block_meta(number, meta.slot, meta.parent_slot, meta.blockhash, time_ms)
+            )
+
+    def _decide(self, decisions: Iterable[AccountDecision]) -> None:
+        for decision in decisions:
+            self._decisions.put_nowait(decision)
+
+    # Settling.
+
+    async def _settle(self) -> None:
+        while True:
+            await self._carry_out(await self._decisions.get())
+            self._decisions.task_done()
+
+    async def _carry_out(self, decision: AccountDecision) -> None:
+        match decision:
+            case SettledAccounts():
+                await self._write(decision)
+            case Wanted(stream, first, last):
+                self._backfills[stream].ask(Missing(first, last))
+            case Hole(first, last, reason, is_lost):
+                log.warning("hole", first_slot=first, last_slot=last, reason=reason, lost=is_lost)
+                if is_lost:
+                    metrics.HOLES.labels("lost").inc(last - first + 1)
+                    self._withdraw(last, f"slots {first} to {last} are lost: {reason}")
+                else:
+                    self._spawn(self._fetch(first, last))
+            case Late(slot, address):
+                metrics.LATE.inc()
+                log.warning("account after its slot was settled", slot=slot, account=text(address))
+                self._spawn(self._mend({address}, slot))
+            case Undone(slot, addresses):
+                log.error("a settled slot was rolled back", slot=slot, accounts=len(addresses))
+                self._spawn(self._mend(set(addresses), self._settled_slot))
+
+    async def _write(self, settled: SettledAccounts) -> None:
+        answers = self._answers.take(settled.slot, MAX_ANSWER_BYTES)
+        is_mended = not self._mending and settled.slot >= self._mended_at
+        composed = await compose(
+            settled,
+            self._selection,
+            answers,
+            self._answers.withdrawn,
+            lost_to=self._lost_to,
+            complete=settled.complete and is_mended,
+        )
+        await self._publisher.settle(settled.slot, composed.batches)
+        if self._began_slot < 0:
+            self._began_slot = settled.slot
+        self._settled_slot = settled.slot
+        self._has_settled.set()
+        metrics.VERSIONS.inc(composed.versions)
+        for answer in answers:
+            if answer.taken is not None and not answer.taken.done():
+                answer.taken.set_result(settled.slot)
+        if self._requests is not None:
+            if composed.again:
+                self._requests.again(composed.again)
+            self._coverage.note(composed.covered)
+            if any(not each.HasField("slot") for each in composed.covered):
+                self._spawn(self._forget(settled.slot, composed.covered))
+
+    async def _forget(self, slot: int, covered: list[Covered]) -> None:
+        assert self._requests is not None
+        await self._publisher.acknowledged(slot)
+        await self._requests.withdrawn(covered)
+
+    async def _load(self, name: str) -> None:
+        """Put a recording of accounts into the lane."""
+        await self._has_settled.wait()
+        least = max(self._began_slot, self._lost_to)
+        ready = 0
+        try:
+            file = file_of(self._settings, name)
+            log.info("loading a recording", file=str(file))
+            parts = read_recording(file)
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                if part.slot < least and not part.covered:
+                    raise BadRecording(
+                        f"{file} is of slot {part.slot}; this process has the lane from slot "
+                        f"{least} on, and what changed before is not known. Record again"
+                    )
+                ready = max(ready, part.slot)
+                self._answers.put(
+                    Answer.of(updates_of(part), part.covered, ready_slot=ready), bulk=True
+                )
+                while self._answers.bytes > MAX_WAITING_BYTES:
+                    self._answers.drained.clear()
+                    await self._answers.drained.wait()
+        except (BadRecording, OSError) as error:
+            log.error("a recording is refused", why=str(error))
+
+    # Holes.
+
+    async def fetched(self, stream: int, block: Block) -> None:
+        """Take a block of a slot that a stream lacks."""
+        metrics.HOLES.labels("mended").inc()
+        self._mending += 1
+        self._spawn(self._mend_block(block))
+        self._decide(
+            self._ledger.fetched(
+                stream, block.slot, block.parent, block.blockhash, block.block_time_ms
+            )
+        )
+
+    def unavailable(self, stream: int, first: int, last: int, reason: str) -> None:
+        """Take the answer that blocks can not be had."""
+        self._decide(self._ledger.unavailable(stream, first, last, reason))
+
+    def is_wanted(self, stream: int, slot: int) -> bool:
+        """Return whether a stream's ledger waits for a slot."""
+        return self._ledger.is_wanted(stream, slot)
+
+    async def _mend_block(self, block: Block) -> None:
+        try:
+            programs = self._coverage.programs
+            wanted = keys_to_ask(block.transactions, programs, self._tracked)
+            await self._ask(wanted, block.slot)
+        finally:
+            self._mending -= 1
+
+    async def _mend(self, addresses: set[bytes], least_slot: int) -> None:
+        self._mending += 1
+        try:
+            await self._ask(addresses, least_slot)
+        finally:
+            self._mending -= 1
+
+    async def _ask(self, addresses: set[bytes], least_slot: int) -> None:
+        at = None
+        if self._asking is not None:
+            at = await self._asking.accounts(addresses, least_slot)
+        if at is None:
+            reason = f"what changed in slot {least_slot} could not be asked for"
+            self._withdraw(least_slot, reason)
+        else:
+            self._mended_at = max(self._mended_at, at)
+
+    async def _fetch(self, first: int, last: int) -> None:
+        """Mend a hole whose blocks RPC should have."""
+        for slot in range(first, last + 1):
+            if self._blocks is None:
+                self._withdraw(last, "a stream lacks slots, and no RPC_ENDPOINT is set")
+                return
+            backoff = Backoff(*REDIS_BACKOFF_S)
+            while True:
+                try:
+                    block = await self._blocks.block(slot)
+                except Unavailable as reason:
+                    self._withdraw(slot, f"slot {slot}: {reason}")
+                    break
+                except solana_rpc.NotNow:
+                    await backoff.wait()
+                else:
+                    metrics.HOLES.labels("mended").inc()
+                    self._mending += 1
+                    await self._mend_block(block)
+                    break
+
+    def _withdraw(self, lost_to: int, reason: str) -> None:
+        """Withdraw all coverage: what is stored may be outdated. Everything is asked again."""
+        metrics.WITHDRAWN.inc()
+        self._lost_to = max(self._lost_to, lost_to)
+        log.error("coverage is withdrawn", reason=reason)
+        if self._coverage.withdraw():
+            self._answers.withdraw(Covered(kind=Covered.ALL, reason="slots were lost"))
+        if self._requests is not None:
+            largest = map(largest_of, self._tracked.holders)
+            self._requests.again((*self._tracked.wallets, *self._tracked.mints, *largest))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("mending failed", error=repr(error))
+            reason = f"what changed could not be asked for ({type(error).__name__})"
+            self._withdraw(self._settled_slot, reason)
+
+    async def _report(self) -> None:
+        ledger = self._ledger
+        while True:
+            ingest_metrics.TIP_SLOT.set(ledger.tip)
+            ingest_metrics.HELD_SLOTS.set(len(ledger))
+            ingest_metrics.QUEUE_DEPTH.set(sum(len(each.intake) for each in self._streams))
+            ingest_metrics.QUEUE_BYTES.set(sum(each.intake.bytes for each in self._streams))
+            ingest_metrics.QUEUE_STALLS.set(sum(each.intake.stalls for each in self._streams))
+            metrics.WAITING.set(len(self._answers))
+            metrics.DUPLICATES.set(ledger.duplicates)
+            if ledger.settled is not None:
+                ingest_metrics.SETTLED_SLOT.set(ledger.settled)
+            if self._publisher.published is not None:
+                ingest_metrics.LAG_SLOTS.set(ledger.tip - self._publisher.published)
+            await asyncio.sleep(REPORT_S)
+
+
+class _Receiver:
+    """Takes the blocks that a stream's ledger wants."""
+
+    def __init__(self, ingest: AccountIngest, stream: int) -> None:
+        self._ingest = ingest
+        self._stream = stream
+
+    def is_wanted(self, slot: int) -> bool:
+        return self._ingest.is_wanted(self._stream, slot)
+
+    async def fetched(self, block: Block) -> None:
+        await self._ingest.fetched(self._stream, block)
+
+    def unavailable(self, first: int, last: int, reason: str) -> None:
+        self._ingest.unavailable(self._stream, first, last, reason)

@@ -1,0 +1,157 @@
+"""What a reader makes of stored accounts: which of a wallet's are alive, and as of which slot.
+
+All partitions of the lane of accounts have a part of what a wallet has, and each is at a slot of
+its own. A reader asks each partition for `questions`, then for the accounts that its answer names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from schemas import redis_keys
+from schemas.accounts import BadAccount, StoredAccount, unpack
+from schemas.away import bit
+from schemas.protocols.contract import Kind
+from schemas.protocols.registry import KINDS, kind_of
+from schemas.solana.addresses import SYSTEM_PROGRAM, text
+
+GROUP: Final = "accounts"
+TRACKED_PROGRAMS: Final = frozenset(
+    {
+        SYSTEM_PROGRAM,
+        *(program for program, kinds in KINDS.items() for kind in kinds if kind.group == "tokens"),
+    }
+)
+"""Programs whose accounts are kept for tracked wallets and mints alone, and covered by those."""
+
+
+class Coverage(NamedTuple):
+    """What one partition says of a program, wallet or mint."""
+
+    slot: int | None  # from which it has all of it
+    reason: str = ""  # why it has not
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What one partition says of a wallet or mint."""
+
+    slot: int | None  # its watermark; None: it has not begun
+    coverage: Mapping[bytes, Coverage]  # of the wallet or mint, and of programs
+    found: frozenset[bytes]  # raw addresses of accounts
+    may_be_away: bool  # ClickHouse may have some
+
+
+@dataclass(slots=True)
+class Living:
+    """The accounts of a wallet or mint that are alive."""
+
+    accounts: dict[bytes, tuple[Kind, StoredAccount, bytes]] = field(default_factory=dict)
+    """Raw address -> kind, header, data."""
+    unreadable: dict[bytes, str] = field(default_factory=dict)  # raw address -> what is wrong
+
+
+def questions(tag: str, finder: bytes, programs: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
+    """Return what to ask the partition of a tag about a wallet or mint, in one pipeline."""
+    return [
+        ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot"),
+        floor_question(tag),
+        ("SMEMBERS", redis_keys.FOUND_BY.make(tag=tag, address=text(finder))),
+        ("BITFIELD_RO", redis_keys.ACCOUNTS_AWAY.make(tag=tag), "GET", "u1", bit(finder)),
+        *(
+            (
+                "HMGET",
+                redis_keys.COVERED.make(tag=tag, address=text(address)),
+                *("slot", "given", "reason"),
+            )
+            for address in (finder, *programs)
+        ),
+    ]
+
+
+def partition_state(
+    finder: bytes, programs: Sequence[bytes], answers: Sequence[Any]
+) -> PartitionState:
+    """Return what the answers to `questions` say."""
+    slot, floor, found, away, *covered = answers
+    return PartitionState(
+        None if slot is None else int(slot),
+        {
+            address: coverage(values, floor)
+            for address, values in zip((finder, *programs), covered, strict=True)
+        },
+        frozenset(found),
+        bool(away[0]),
+    )
+
+
+def floor_question(tag: str) -> tuple[Any, ...]:
+    """Return what to ask for the `floor` of `coverage`."""
+    return "HMGET", redis_keys.COVERAGE_FLOOR.make(tag=tag), "slot", "hole"
+
+
+def coverage(values: Sequence[bytes | None], floor: Sequence[bytes | None]) -> Coverage:
+    """Return what a partition's slot, given and reason say; `floor` answers `floor_question`."""
+    slot, given, reason = values
+    lost, hole = floor
+    if slot is None or given is None:
+        return Coverage(None, reason.decode() if reason else "")
+    if int(given) < int(lost or 0):
+        return Coverage(None, f"slots before {int(lost or 0)} were lost")
+    if hole is not None:
+        return Coverage(None, f"what changed since slot {int(hole)} is being asked for")
+    return Coverage(int(slot))
+
+
+def covered_since(states: Iterable[PartitionState], address: bytes) -> Coverage:
+    """Return the slot from which all partitions have all of it, or why one has not."""
+    since = 0
+    for state in states:
+        found = state.coverage.get(address, Coverage(None))
+        if found.slot is None:
+            return found
+        since = max(since, found.slot)
+    return Coverage(since)
+
+
+def as_of_slot(states: Iterable[PartitionState]) -> int | None:
+    """Return the last slot that all partitions have, None while one has not begun."""
+    slots = [state.slot for state in states]
+    known = [slot for slot in slots if slot is not None]
+    return min(known) if known and len(known) == len(slots) else None
+
+
+def living(finder: bytes, state: PartitionState, stored: Mapping[bytes, bytes | None]) -> Living:
+    """Return which of one partition's stored accounts, by raw address, are a wallet's or mint's.
+
+    Left out are closed ones, those whose bytes do not name it, and those below their coverage.
+    """
+    found = Living()
+    for address, packed in stored.items():
+        if packed is None:
+            continue
+        try:
+            account = unpack(packed)
+            if account.closed or not is_alive(finder, state, account):
+                continue
+            data = account.data()
+        except BadAccount as error:
+            found.unreadable[address] = str(error)
+            continue
+        kind = kind_of(address, account.program, data)
+        if kind is not None and finder in kind.found_by(data):
+            found.accounts[address] = kind, account, data
+    return found
+
+
+def is_alive(finder: bytes, state: PartitionState, account: StoredAccount) -> bool:
+    """Return whether an account's slot is not below its coverage.
+
+    That is the coverage of the wallet or mint where the account is kept for it alone, else of the
+    account's program, which must have been asked for.
+    """
+    of = finder if account.program in TRACKED_PROGRAMS else account.program
+    since = state.coverage.get(of, Coverage(None)).slot
+    return since is None or account.slot >= since

@@ -1,0 +1,195 @@
+"""What a protocol's file contains: its kinds of accounts, its routes, and what the bytes mean.
+
+A reading computes positions from stored bytes when a wallet is asked for. It is a generator: it
+yields the addresses it needs next, and is sent those of them that exist. Whoever drives it
+decides how they are fetched; a test uses a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+Group = Literal["positions", "arrays", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of account: how to recognize it, and the offsets of the addresses that find it."""
+
+    name: str
+    program: bytes  # its owner, 32 bytes
+    tag: bytes = b""  # bytes at `tag_at`; without a tag, size or address alone identify the kind
+    tag_at: int = 0
+    size: int | None = None  # of its data, where all accounts of the kind have the same
+    not_size: int | None = None  # of another kind's data, whose bytes may be the tag by chance
+    addresses: tuple[bytes, ...] = ()  # a kind of a few accounts with fixed addresses
+    wallets: tuple[int, ...] = ()  # offsets of the wallets it belongs to
+    mints: tuple[int, ...] = ()  # offsets of mints that represent it: NFT, LP or share token
+    group: Group = "positions"
+    """`arrays`: large and often written; `tokens`: kept for tracked wallets and mints only."""
+
+    def matches(self, address: bytes, program: bytes, data: bytes) -> bool:
+        """Return whether an account is of this kind."""
+        return (
+            program == self.program
+            and (self.size is None or len(data) == self.size)
+            and len(data) != self.not_size
+            and data[self.tag_at : self.tag_at + len(self.tag)] == self.tag
+            and (not self.addresses or address in self.addresses)
+        )
+
+    def found_by(self, data: bytes) -> list[bytes]:
+        """Return the wallets and mints that an account's data names, ascending, each once."""
+        offsets = (*self.wallets, *self.mints)
+        return sorted({data[at : at + 32] for at in offsets if len(data) >= at + 32} - {bytes(32)})
+
+
+class Account(NamedTuple):
+    """An account at the end of a slot."""
+
+    address: bytes
+    kind: Kind
+    lamports: int
+    data: bytes
+    slot: int
+
+
+class World(NamedTuple):
+    """When the question is asked, by the chain."""
+
+    slot: int
+    time_s: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a wallet has of a protocol: its accounts, and all of its tokens."""
+
+    wallet: bytes
+    accounts: Sequence[Account]
+    tokens: Mapping[bytes, int] = field(default_factory=dict)  # mint -> raw amount
+
+    def of(self, kind: Kind) -> Iterator[Account]:
+        """Yield the accounts of a kind."""
+        return (account for account in self.accounts if account.kind is kind)
+
+
+class Role(StrEnum):
+    """What a line of a position is to its wallet."""
+
+    SUPPLY = "supply"
+    BORROW = "borrow"
+    REWARD = "reward"
+    LOCKED = "locked"
+    PENDING = "pending"
+
+
+@dataclass(slots=True)
+class Asset:
+    """One line of a position."""
+
+    role: Role
+    mint: bytes
+    amount_raw: int
+    decimals: int | None = None
+    oracle_usd: Fraction | None = None  # of a whole token, as the protocol last saw it
+    weight: Fraction | None = None  # in its health: of a supply below 1, of a borrow above
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What a stake account is delegated to, and how much of it is effective."""
+
+    validator: bytes | None  # its vote account; None: delegated to none
+    status: Literal["inactive", "activating", "active", "deactivating"]
+    effective_lamports: int | None  # None: the stake history that it needs is not there
+    activation_epoch: int | None
+    deactivation_epoch: int | None  # None: it is not deactivated
+    authority: Literal["withdrawer", "staker"]  # the wallet's; a staker owns nothing of it
+    locked_until_ms: int | None = None
+    locked_until_epoch: int | None = None
+
+
+@dataclass(slots=True)
+class Position:
+    """One position; each fact of the chain is in one position only."""
+
+    route: str
+    account: Account
+    market: bytes | None = None
+    assets: list[Asset] = field(default_factory=list)
+    stands_for: dict[bytes, int] = field(default_factory=dict)
+    """Tokens of the wallet that the position is the meaning of: mint -> raw amount."""
+    missing: list[bytes] = field(default_factory=list)  # accounts it needs that do not exist
+    reference_slot: int | None = None  # the oldest of the other accounts it was computed from
+    stake: Stake | None = None
+
+
+Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolShare:
+    """What a token that is a share of a pool of SOL stands for, as the pool says."""
+
+    mint: bytes
+    lamports: int  # of the whole pool
+    supply_raw: int  # of the token, as the pool counts it
+    epoch: int | None  # in which the pool last counted both; None: with each change
+
+    def worth(self, amount_raw: int) -> Fraction | None:
+        """Return what an amount is worth in lamports; None for a pool without tokens."""
+        if not self.supply_raw or not self.lamports:
+            return None
+        return Fraction(amount_raw * self.lamports, self.supply_raw)
+
+
+class Shape(StrEnum):
+    """Which block a route's positions have beside their assets."""
+
+    LENDING = "lending"
+    PERPS = "perps"
+    YIELD = "yield"
+    LIQUIDITY = "liquidity"
+    STAKING = "staking"
+    GOVERNANCE = "governance"
+    REWARDS = "rewards"
+
+
+class Unreadable(ValueError):
+    """An account's bytes are not what its kind says; the text names the offset or field.
+
+    Where it names the account, the others of the wallet are read without it.
+    """
+
+    def __init__(self, detail: str, account: bytes | None = None) -> None:
+        super().__init__(detail)
+        self.account = account
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path below a protocol's slug."""
+
+    path: str
+    shape: Shape
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A protocol: everything that ingest and the API derive from."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+    routes: tuple[Route, ...] = ()
+    read: Callable[[Held, World], Reading] | None = None  # raises Unreadable
+    identified: Literal["certain", "likely", "guess"] = "certain"
+    unsupported_fields: tuple[str, ...] = ()
+    share: Callable[[Account], PoolShare] | None = None
+    """Of a pool of SOL: what its token stands for; raises Unreadable. The token finds it."""

@@ -1,0 +1,151 @@
+"""Readings of many protocols in step: trips, isolation, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from api.positions.driver import MOST_LEFT_OUT, MOST_ROUNDS, Outcome, run
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Position,
+    Protocol,
+    Reading,
+    Unreadable,
+    World,
+)
+
+WORLD = World(10, 20, 30)
+KIND = Kind("thing", b"p" * 32, size=1)
+
+
+def account(name: str) -> Account:
+    return Account(name.encode().ljust(32), KIND, 1, b"", 5)
+
+
+CHAIN = {each.address: each for each in map(account, "abcdefgh")}
+HELD = Held(b"w" * 32, [account("x"), account("y"), account("z")])
+
+
+class Trips:
+    def __init__(self) -> None:
+        self.made: list[set[str]] = []
+
+    async def fetch(self, wanted: Sequence[bytes]) -> Mapping[bytes, Account]:
+        self.made.append({each.decode().strip() for each in wanted})
+        return {each: CHAIN[each] for each in wanted if each in CHAIN}
+
+
+def protocol(name: str, read: Any) -> Protocol:
+    return Protocol(name, (KIND,), read=read)
+
+
+def wanting(*rounds: str) -> Any:
+    """A reading that wants accounts by their letters, round by round, and returns what it got."""
+
+    def read(held: Held, world: World) -> Reading:
+        got: list[bytes] = []
+        for letters in rounds:
+            found = yield [account(each).address for each in letters]
+            got += found
+        return [Position("route", CHAIN[each]) for each in got]
+
+    return read
+
+
+async def outcomes(*reads: Any) -> tuple[list[Outcome], list[set[str]]]:
+    trips = Trips()
+    asked = [(protocol(f"p{n}", read), HELD) for n, read in enumerate(reads)]
+    return await run(asked, WORLD, trips.fetch), trips.made
+
+
+def names(outcome: Outcome) -> str:
+    return "".join(each.account.address.decode().strip() for each in outcome.positions)
+
+
+async def test_one_trip_a_round_for_all_and_none_for_what_is_known() -> None:
+    found, trips = await outcomes(
+        wanting("ab", "c"), wanting("bc", "a", "d"), wanting(), wanting("")
+    )
+    assert trips == [{"a", "b", "c"}, {"d"}]
+    assert [names(each) for each in found] == ["abc", "bcad", "", ""]
+    assert all(not each.failures for each in found)
+
+
+async def test_a_reading_gets_what_exists() -> None:
+    [found], trips = await outcomes(wanting("aq", "q"))
+    assert (names(found), trips) == ("a", [{"a", "q"}])
+
+
+async def test_one_that_fails_fails_alone() -> None:
+    def broken(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        raise KeyError("of no account")
+
+    def unreadable(held: Held, world: World) -> Reading:
+        raise Unreadable("byte 7 is 3")
+        yield
+
+    found, trips = await outcomes(broken, wanting("ab", "c"), unreadable)
+    assert trips == [{"a", "b"}, {"c"}]
+    assert names(found[1]) == "abc"
+    assert [each.code for each in found[0].failures] == ["unreadable"]
+    assert found[0].failures[0].detail == "its reading failed (KeyError)"
+    assert found[2].failures == [(None, "unreadable", "byte 7 is 3")]
+
+
+async def test_an_unreadable_account_is_left_out_and_the_others_read() -> None:
+    def read(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        for each in held.accounts:
+            if each.address == account("y").address:
+                raise Unreadable("no", each.address)
+        return [Position("route", each) for each in held.accounts]
+
+    [found], trips = await outcomes(read)
+    assert trips == [{"a"}]  # read again from what is known
+    assert names(found) == "xz"
+    assert found.failures == [(account("y").address, "unreadable", "no")]
+
+
+async def test_of_too_many_unreadable_accounts_a_reading_fails() -> None:
+    def read(held: Held, world: World) -> Reading:
+        for each in held.accounts:
+            raise Unreadable("no", each.address)
+        yield []
+        return []
+
+    accounts = [Account(bytes([n]) * 32, KIND, 1, b"", 1) for n in range(100)]
+    [found] = await run([(protocol("p", read), Held(b"", accounts))], WORLD, Trips().fetch)
+    assert len(found.failures) == MOST_LEFT_OUT + 1
+
+
+@pytest.mark.parametrize("letters", ["a", ""])
+async def test_rounds_are_bounded(letters: str) -> None:
+    def endless(held: Held, world: World) -> Reading:
+        while True:
+            yield [account(each).address for each in letters]
+
+    [found], _ = await outcomes(endless)
+    assert found.failures[0].detail == f"its reading wanted more than {MOST_ROUNDS} rounds"
+
+
+async def test_what_a_position_lacks_is_an_error() -> None:
+    lacked = account("q").address
+
+    def read(held: Held, world: World) -> Reading:
+        yield [lacked]
+        return [Position("route", each, missing=[lacked]) for each in held.accounts]
+
+    [found], _ = await outcomes(read)
+    assert len(found.positions) == 3
+    assert [(each.account, each.code) for each in found.failures] == [(lacked, "reference_missing")]
+
+
+async def test_a_protocol_without_a_reading_is_not_supported() -> None:
+    [found], trips = await outcomes(None)
+    assert ([each.code for each in found.failures], trips) == (["not_supported"], [])

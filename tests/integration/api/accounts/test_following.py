@@ -1,0 +1,234 @@
+"""Wallets that are asked for: asked of ingest, waited for, refused, complete, withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from api.accounts import asks
+from api.accounts.following import Following, Standing
+from schemas.accounts import TOO_MANY_ACCOUNTS
+from schemas.redis_keys import TRACKED_MINTS
+from tests.support.api.accounts_lane import TAGS, AccountsLane
+from tests.support.waiting import eventually_async
+
+Follow = Callable[..., Following]
+LONG_S = 200.0
+KEY = "k"
+WALLET = b"w" * 32
+
+
+def wallets(count: int) -> list[bytes]:
+    return [bytes([n]) * 32 for n in range(1, count + 1)]
+
+
+async def test_without_a_lane_nothing_is_asked_or_waited_for(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    began = time.monotonic()
+    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is Standing.NOT_INGESTED
+    assert time.monotonic() - began < LONG_S / 2
+    assert await lane.asked() == []
+
+
+async def test_a_lane_that_stalled_is_asked_and_not_waited_for(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance(at_ms=int(time.time() * 1000) - 60_000)
+    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is Standing.LANE_STALLED
+    assert await lane.asked() == [(b"wallet", WALLET)]
+
+
+async def test_the_first_request_waits_until_the_coverage_is_everywhere(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_timeout_s=300.0)
+    waiting = asyncio.create_task(following.follow("wallet", WALLET, KEY, LONG_S))
+    await eventually_async(lane.asked)
+    await lane.cover(WALLET, tags=TAGS[:-1])
+    await asyncio.sleep(0.2)
+    assert not waiting.done(), "one partition does not have it yet"
+    await lane.cover(WALLET, tags=TAGS[-1:])
+    assert await waiting is Standing.COMPLETE
+    assert await lane.asked() == [(b"wallet", WALLET)]
+
+
+async def test_a_wait_ends_when_its_time_is_up(lane: AccountsLane, follow: Follow) -> None:
+    await lane.advance()
+    following = follow()
+    assert await following.follow("wallet", WALLET, KEY, 0.1) is Standing.PENDING
+    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING
+    assert await lane.asked() == [(b"wallet", WALLET)], "renewed once a minute at most"
+
+
+async def test_no_wait_is_longer_than_a_request_may_take(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_timeout_s=2.1)
+    assert await following.follow("wallet", WALLET, KEY, LONG_S) is Standing.PENDING
+
+
+async def test_new_wallets_are_bounded_by_key_and_in_all(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_new_accounts=3, api_new_accounts_per_key=2)
+    *new, tracked, covered = wallets(7)
+    ended = [
+        await following.follow("wallet", wallet, key, 0)
+        for wallet, key in zip(new, ("a", "a", "a", "b", "c"), strict=True)
+    ]
+    assert ended == [
+        Standing.PENDING,
+        Standing.PENDING,
+        Standing.KEY_LIMIT,
+        Standing.PENDING,
+        Standing.LIMIT,
+    ]
+    await lane.track(tracked)
+    await lane.cover(covered)
+    assert await following.follow("wallet", tracked, "a", 0) is Standing.PENDING
+    assert await following.follow("wallet", covered, "c", 0) is Standing.COMPLETE
+    asked = [address for _, address in await lane.asked()]
+    assert asked == [new[0], new[1], new[3], tracked, covered]
+    assert await following.follow("wallet", new[0], "c", 0) is Standing.PENDING, "it is no new one"
+
+
+async def test_the_next_minute_has_room_again(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lane.advance()
+    following = follow(api_new_accounts=1)
+    first, second = wallets(2)
+    assert await following.follow("wallet", first, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", second, KEY, 0) is Standing.LIMIT
+    later = asks.now_s() + 61
+    monkeypatch.setattr(asks, "now_s", lambda: later)
+    assert await following.follow("wallet", second, KEY, 0) is Standing.PENDING
+    await lane.track(first)
+    assert await following.follow("wallet", first, KEY, 0) is Standing.PENDING
+    assert [address for _, address in await lane.asked()] == [first, second, first]
+
+
+async def test_a_wallet_that_is_followed_no_more_counts_as_a_new_one(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lane.advance()
+    following = follow(api_new_accounts_per_key=1)
+    gone, other = wallets(2)
+    assert await following.follow("wallet", gone, KEY, 0) is Standing.PENDING
+    later = asks.now_s() + 61  # it was followed meanwhile, and let go
+    monkeypatch.setattr(asks, "now_s", lambda: later)
+    assert await following.follow("wallet", gone, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", other, KEY, 0) is Standing.KEY_LIMIT
+
+
+async def test_tokens_that_an_answer_needs_are_charged_to_the_key_that_asked(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_new_accounts_per_key=2)
+    *mints, followed, wallet = wallets(7)
+    await lane.redis.zadd(TRACKED_MINTS.make(), {followed: 1})
+    await following.ask_mints([followed, *mints], "a")
+    asked = [address for _, address in await lane.asked()]
+    assert asked == [followed, *mints[:2]], "what is followed costs nothing"
+    assert await following.follow("wallet", wallet, "a", 0) is Standing.PENDING
+    await following.ask_mints(mints, "b")
+    asked = [address for _, address in await lane.asked()]
+    assert asked == [followed, *mints[:2], wallet, *mints[2:4]], "one key does not use up another's"
+
+
+async def test_a_wallet_that_is_too_large_is_not_waited_for(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    await lane.withdraw(WALLET, TOO_MANY_ACCOUNTS)
+    began = time.monotonic()
+    following = follow(api_timeout_s=300.0)
+    asked = await following.follow("wallet", WALLET, KEY, LONG_S)
+    assert asked is Standing.TOO_MANY_ACCOUNTS
+    assert time.monotonic() - began < LONG_S / 2
+
+
+async def test_the_stream_of_asks_is_bounded(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asks, "MAX_ENTRIES", 4)
+    await lane.advance()
+    following = follow()
+    for wallet in wallets(9):
+        await following.follow("wallet", wallet, KEY, 0)
+    assert [address for _, address in await lane.asked()] == wallets(9)[-4:]
+
+
+async def test_a_store_that_takes_no_ask_is_no_error(lane: AccountsLane, follow: Follow) -> None:
+    await lane.advance()
+    await lane.redis.set("ask:accounts", "not a stream")
+    following = follow()
+    assert await following.follow("wallet", WALLET, KEY, LONG_S) is Standing.NOT_ASKED
+    await lane.redis.delete("ask:accounts")
+    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING
+
+
+async def test_coverage_that_is_withdrawn_or_void_is_none(
+    lane: AccountsLane, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lane.advance()
+    await lane.cover(WALLET)
+    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.COMPLETE
+    await lane.lose(lane.slot + 1)
+    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.WITHDRAWN
+    await lane.lose(lane.slot)
+    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.COMPLETE
+    await lane.withdraw(WALLET, "slots 7 to 9 are lost")
+    assert await follow().follow("wallet", WALLET, KEY, 0.1) is Standing.WITHDRAWN
+
+
+async def test_two_hundred_waiters_cost_one_look_at_a_time(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_max_concurrent=400, api_timeout_s=300.0)
+    many = wallets(200)
+    waiting = [
+        asyncio.create_task(following.follow("wallet", each, f"key {n % 8}", LONG_S))
+        for n, each in enumerate(many)
+    ]
+
+    async def all_asked() -> bool:
+        return len(await lane.asked()) == len(many)
+
+    await eventually_async(all_asked)
+    before = await hashes_read(lane)
+    await asyncio.sleep(0.5)
+    read = await hashes_read(lane) - before
+    a_look = 1 + len(many)  # one partition's floor, and its record of each
+    assert a_look <= read <= (0.5 / 0.03 + 1) * a_look, "one look at a time, however many wait"
+    for each in many:
+        await lane.cover(each)
+    assert {*await asyncio.gather(*waiting)} == {Standing.COMPLETE}
+
+
+async def hashes_read(lane: AccountsLane) -> int:
+    """How many HMGETs the server has answered: nothing else here uses any."""
+    stats = await lane.redis.info("commandstats")
+    return int(stats["cmdstat_hmget"]["calls"])
+
+
+async def test_who_finds_no_room_to_wait_is_answered_at_once(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_max_concurrent=2, api_timeout_s=300.0)
+    first, second = wallets(2)
+    waiting = asyncio.create_task(following.follow("wallet", first, KEY, LONG_S))
+    await eventually_async(lane.asked)
+    assert await following.follow("wallet", second, KEY, LONG_S) is Standing.TOO_MANY_WAIT
+    await lane.cover(first)
+    assert await waiting is Standing.COMPLETE

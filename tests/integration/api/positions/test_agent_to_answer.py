@@ -1,0 +1,155 @@
+"""What the books of accounts write is what is answered: random lives of stake accounts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from api.accounts.following import Following
+from api.positions.accounts_reader import AccountsReader
+from api.positions.reader import Positions
+from api.positions.rewards import RewardsReader
+from api.stores.clients import Stores
+from api.tokens.reader import TokenReader
+from infra.redis.client import connect
+from infra.settings import Settings
+from pipeline.agents.accounts.agent import GROUP, open_accounts
+from pipeline.sinks.redis import Watermark, commit
+from schemas import redis_keys
+from schemas.accounts import compress
+from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
+from schemas.protocols.registry import SLUGS, kind_of
+from schemas.solana import addresses
+from schemas.solana.addresses import text
+from schemas.topics import SETTLED_ACCOUNTS
+from tests.support.stake import clock_data, history_data, stake_data
+
+SOL = 10**9
+T0_MS = 1_763_700_000_000
+FIRST = 1000
+
+
+def version(address: bytes, program: bytes, data: bytes, lamports: int) -> AccountVersion:
+    """Return what ingest sends of an account."""
+    kind = kind_of(address, program, data)
+    assert kind is not None
+    return AccountVersion(
+        address=address,
+        program=program,
+        lamports=lamports,
+        size=len(data),
+        data=compress(data),
+        found_by=kind.found_by(data),
+    )
+
+
+class Lane:
+    """All partitions of the lane of accounts, through their books into Redis."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.redis = connect(settings)
+        self.books: list[Any] = []
+        self.written: Watermark | None = None
+
+    async def play(self, slot: int, versions: list[AccountVersion], *covered: Covered) -> None:
+        """Apply a slot and write what it changed."""
+        mark = Watermark(slot, slot, T0_MS + slot * 400)
+        for partition in range(SETTLED_ACCOUNTS.partitions):
+            if len(self.books) == partition:
+                self.books.append(await open_accounts(self.settings, self.redis, partition))
+            of_partition = [
+                each
+                for each in versions
+                if SETTLED_ACCOUNTS.partition(text(each.address)) == partition
+            ]
+            batch = SlotBatch(
+                slot=slot,
+                complete=True,
+                parent=slot - 1,
+                block_time_ms=mark.time_ms,
+                accounts=sorted(of_partition, key=lambda each: each.address),
+                covered=covered,
+            )
+            books = self.books[partition]
+            await books.load([batch])
+            books.apply(batch)
+            tag = redis_keys.tag_of_partition(SETTLED_ACCOUNTS, partition)
+            name = redis_keys.WATERMARK.make(tag=tag, group=GROUP)
+            await commit(self.redis, name, self.written, mark, books.take().commands)
+            books.written()
+        self.written = mark
+
+
+@pytest.fixture
+async def lane(settings: Settings) -> AsyncIterator[Lane]:
+    made = Lane(settings)
+    await made.redis.flushdb()
+    yield made
+    await made.redis.aclose()
+
+
+@pytest.fixture
+async def positions(settings: Settings) -> AsyncIterator[Positions]:
+    stores = Stores(settings)
+    following = Following(stores, settings)
+    rewards = RewardsReader(stores, following)
+    # Without the cache of answers.
+    yield Positions(AccountsReader(stores), TokenReader(stores), rewards)
+    await following.aclose()
+    await stores.close()
+
+
+async def test_answers_follow_the_lane(lane: Lane, positions: Positions) -> None:
+    rng = Random(8)
+    wallets = [rng.randbytes(32) for _ in range(4)]
+    alive: dict[bytes, tuple[bytes, int]] = {}  # account -> withdrawer, lamports
+    history = version(
+        addresses.STAKE_HISTORY,
+        addresses.SYSVAR_PROGRAM,
+        history_data({99: (1000 * SOL, 900 * SOL, 900 * SOL)}),
+        1,
+    )
+    for step in range(40):
+        slot = FIRST + step
+        versions = [history] if not step else []
+        clock = clock_data(slot, 100, T0_MS // 1000)
+        versions.append(version(addresses.CLOCK, addresses.SYSVAR_PROGRAM, clock, 1))
+        for address in rng.sample([*alive], rng.randint(0, min(3, len(alive)))):
+            if rng.random() < 0.5:
+                del alive[address]
+                versions.append(
+                    AccountVersion(address=address, program=addresses.SYSTEM_PROGRAM, closed=True)
+                )
+            else:  # it grows, or changes hands
+                alive[address] = rng.choice(wallets), rng.randint(1, 10**12)
+        for _ in range(rng.randint(0, 4)):
+            alive[rng.randbytes(32)] = rng.choice(wallets), rng.randint(1, 10**12)
+        versions += [
+            version(address, addresses.STAKE_PROGRAM, stake_data(owner), lamports)
+            for address, (owner, lamports) in alive.items()
+        ]
+        covered = [Covered(address=addresses.STAKE_PROGRAM, slot=slot, kind=Covered.PROGRAM)] * (
+            step == 10
+        )
+        await lane.play(slot, versions, *covered)
+        for wallet in wallets:
+            answer = await positions.of_route(
+                text(wallet), "staking", SLUGS["staking"], "native", "k"
+            )
+            assert (answer["as_of_slot"], answer["as_of_ms"]) == (slot, T0_MS + slot * 400)
+            assert answer["is_complete"] == (step >= 10), answer["errors"]
+            found = {
+                each["position_id"]: each["assets"][0]["amount_raw"] for each in answer["positions"]
+            }
+            assert found == {
+                text(address): str(lamports)
+                for address, (owner, lamports) in alive.items()
+                if owner == wallet
+            }
+            if step >= 10:
+                assert answer["coverage"]["since_slot"] == FIRST + 10
+    assert len(alive) > 20

@@ -1,0 +1,221 @@
+"""What users ask for, from the stream of asks to the calls that RPC gets and the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from redis.asyncio import Redis
+
+from infra.redis.client import connect
+from infra.settings import Settings
+from infra.solana_rpc import client
+from pipeline.ingest.accounts import requests
+from pipeline.ingest.accounts.asked import AnswerQueue
+from pipeline.ingest.accounts.asking import Asking
+from pipeline.ingest.accounts.requests import AGAIN_AT_ONCE, TOO_LARGE_FOR_S, Requests
+from pipeline.ingest.accounts.rpc import WALLET_ANSWER_BYTES, AccountsRpc
+from pipeline.ingest.accounts.tracked import Tracked
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS
+from schemas.proto.tape_pb2 import Covered
+from schemas.redis_keys import ASKED_ACCOUNTS, FOUND_BY, TRACKED_WALLETS, account_tags
+from schemas.solana.addresses import text
+from tests.support.rpc_server import Answer, serving
+from tests.support.systems import running_valkey
+from tests.support.waiting import eventually_async
+
+WALLET, OTHER, MINT = (bytes([n]) * 32 for n in (1, 2, 3))
+
+
+@dataclass
+class Lane:
+    """Requests that run, without a lane that takes the answers."""
+
+    redis: Redis
+    settings: Settings
+    tracked: Tracked
+    answers: AnswerQueue
+    requests: Requests
+
+    async def ask(self, *wallets: bytes) -> None:
+        for wallet in wallets:
+            await self.redis.xadd(ASKED_ACCOUNTS.make(), {"wallet": wallet})
+
+
+Running = Callable[[Answer], AbstractAsyncContextManager[Lane]]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    with running_valkey(tmp_path) as port:
+        yield Settings(_env_file=None, redis_url=f"redis://127.0.0.1:{port}/0")
+
+
+@pytest.fixture
+async def running(settings: Settings) -> AsyncIterator[Running]:
+    redis = connect(settings)
+
+    @asynccontextmanager
+    async def run(answer: Answer) -> AsyncIterator[Lane]:
+        tracked = await requests.read_tracked(settings)
+        answers = AnswerQueue()
+
+        async def settled() -> int:
+            return 7
+
+        async with serving(answer) as url, client.session() as session:
+            rpc = AccountsRpc(session, url, client.Pace(5_000))
+            asking = Asking(rpc, answers, settled, tracked)
+            made = Requests(
+                settings,
+                tracked,
+                answers,
+                asking,
+                bootstrap=lambda _: False,
+                load=lambda _: None,
+                rewards=lambda _: None,
+            )
+            task = asyncio.create_task(made.run())
+            try:
+                yield Lane(redis, settings, tracked, answers, made)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    yield run
+    await redis.aclose()
+
+
+async def test_what_rpc_did_not_answer_is_asked_again_with_a_growing_pause(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "FAILED_PAUSE_S", (0.2, 0.8))
+    monkeypatch.setattr(requests, "LOOK_S", 0.05)
+    is_down = True
+    asked_s: list[float] = []
+
+    async def answer(method: str, params: list[Any]) -> Any:
+        if method == "getMultipleAccounts":
+            return [None] * len(params[0])
+        if is_down:
+            asked_s.append(asyncio.get_running_loop().time())
+            return web.Response(status=504, body=b"{}")
+        return []
+
+    async with running(answer) as lane:
+        await lane.ask(WALLET)
+        reasons: list[str] = []
+
+        def failed(times: int) -> bool:
+            reasons.extend(each.reason for each in lane.answers.withdrawn())
+            return len(reasons) >= times
+
+        await eventually_async(lambda: failed(4))
+        assert asked_s[-1] - asked_s[0] > 0.2 + 0.4 + 0.8 - 0.1
+        assert "does not answer" in reasons[0]
+        assert not len(lane.answers)
+        is_down = False
+        await eventually_async(lambda: len(lane.answers))
+        [found] = lane.answers.take(9, 1 << 20)
+        assert [(each.address, each.slot) for each in found.covered] == [(WALLET, 9)]
+
+
+async def test_a_wallet_with_too_many_accounts_is_let_go_and_not_asked_for_an_hour(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "LOOK_S", 0.05)
+    calls: list[str] = []
+
+    async def answer(method: str, params: list[Any]) -> Any:
+        if method == "getMultipleAccounts":
+            return [None] * len(params[0])
+        calls.append(params[0])
+        if params[0] != text(WALLET):
+            return []
+        return web.Response(body=b'{"result":"' + b" " * (WALLET_ANSWER_BYTES + 1) + b'"}')
+
+    async with running(answer) as lane:
+        await lane.ask(WALLET)
+        await eventually_async(lambda: lane.tracked.wallets or calls)
+        await eventually_async(lambda: calls and WALLET not in lane.tracked.wallets)
+        gone, why = lane.answers.withdrawn()
+        assert (gone.address, gone.reason) == (WALLET, ""), "what is stored of it goes"
+        assert (why.address, why.reason) == (WALLET, TOO_MANY_ACCOUNTS)
+        assert await lane.redis.zscore(TRACKED_WALLETS.make(), WALLET)
+        await lane.requests.withdrawn([gone, why])
+        assert await lane.redis.zscore(TRACKED_WALLETS.make(), WALLET) is None
+        asked = calls.count(text(WALLET))
+        await lane.ask(WALLET, OTHER)
+        await eventually_async(lambda: len(lane.answers))
+        assert calls.count(text(WALLET)) == asked
+        assert WALLET not in lane.tracked.wallets
+        # One that grows by the stream goes the same way.
+        lane.tracked.outgrew(OTHER)
+        await eventually_async(lambda: OTHER not in lane.tracked.wallets)
+        assert [each.reason for each in lane.answers.withdrawn()] == ["", TOO_MANY_ACCOUNTS]
+        # After the hour both may be asked for again.
+        later = time.monotonic() + TOO_LARGE_FOR_S
+        monkeypatch.setattr(requests, "time", Clock(later))
+        left: list[Covered] = []
+        await eventually_async(lambda: left.extend(lane.answers.withdrawn()) or len(left) == 2)
+        assert [(each.address, each.reason) for each in left] == [(WALLET, ""), (OTHER, "")]
+        await lane.ask(WALLET)
+        await eventually_async(lambda: calls.count(text(WALLET)) > asked)
+
+
+@dataclass
+class Clock:
+    """A clock that does not move."""
+
+    at_s: float
+
+    def monotonic(self) -> float:
+        return self.at_s
+
+
+async def test_new_asks_are_read_while_everything_is_asked_again(
+    running: Running, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MOST_UNDER_WAY", 300)
+    monkeypatch.setattr("pipeline.ingest.accounts.rpc.CALL_MOST_S", 600.0)
+    redis = connect(settings)
+    many = [bytes([9]) + n.to_bytes(31, "big") for n in range(1_000)]
+    await redis.zadd(TRACKED_WALLETS.make(), dict.fromkeys(many, 1))
+    await redis.aclose()
+
+    async def answer(method: str, params: list[Any]) -> Any:
+        await asyncio.Event().wait()
+
+    async with running(answer) as lane:
+        lane.requests.again(many)
+        await eventually_async(lambda: len(lane.requests.under_way) >= AGAIN_AT_ONCE)
+        await lane.ask(WALLET)
+        await lane.ask(OTHER)
+        await eventually_async(lambda: {WALLET, OTHER} <= lane.requests.under_way)
+        assert len(lane.requests.under_way) == AGAIN_AT_ONCE + 2
+
+
+async def test_a_takeover_does_not_read_a_wallet_with_too_many_accounts(
+    running: Running, settings: Settings
+) -> None:
+    redis = connect(settings)
+    now_ms = int(time.time() * 1000)
+    await redis.zadd(TRACKED_WALLETS.make(), {WALLET: now_ms, OTHER: now_ms})
+    for wallet, count in ((WALLET, MOST_OF_WALLET + 1), (OTHER, 9)):
+        for number in range(count):
+            name = FOUND_BY.make(tag=account_tags()[number % 8], address=text(wallet))
+            await redis.sadd(name, wallet[:16] + number.to_bytes(16, "big"))
+    tracked = await requests.read_tracked(settings)
+    assert tracked.take_overgrown() == [WALLET]
+    assert tracked.follows(OTHER[:16] + (8).to_bytes(16, "big"))
+    assert not tracked.follows(WALLET[:16] + bytes(16))
+    called = await redis.info("commandstats")
+    assert called["cmdstat_smembers"]["calls"] == 8
+    await redis.aclose()

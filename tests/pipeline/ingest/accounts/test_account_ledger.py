@@ -1,0 +1,305 @@
+"""The ledger of accounts against an oracle that replays the whole chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.ingest.accounts.ledger import (
+    UNSEEN,
+    AccountDecision,
+    AccountLedger,
+    Hole,
+    Late,
+    SettledAccounts,
+    Undone,
+    Update,
+    Wanted,
+)
+from pipeline.ingest.finality import AWAITED, ROLLED_BACK
+from pipeline.ingest.ledger import Status
+from tests.support.exploring import examples
+
+BASE = 100
+ADDRESSES = [bytes([n]) * 32 for n in range(1, 9)]
+OWNER = bytes([200]) * 32
+
+
+@dataclass
+class Block:
+    slot: int
+    parent: int
+    versions: list[tuple[bytes, int]]  # address, lamports: in the order written
+
+
+@dataclass
+class World:
+    blocks: dict[int, Block]
+    canonical: list[int]
+
+    @classmethod
+    def random(cls, random: Random, slots: int) -> World:
+        blocks: dict[int, Block] = {}
+        canonical: list[int] = []
+        head, value = BASE, 0
+        for slot in range(BASE + 1, BASE + 1 + slots):
+            dice = random.random()
+            if dice < 0.15:
+                continue
+            versions = []
+            for _ in range(random.randrange(6)):
+                value += 1
+                versions.append((random.choice(ADDRESSES), value))
+            blocks[slot] = Block(slot, head, versions)
+            if dice > 0.3:
+                head = slot
+                canonical.append(slot)
+        return cls(blocks, canonical)
+
+    def truth(self, slot: int, of: set[bytes] | None = None) -> dict[bytes, int]:
+        """What a slot changed: the last write of each account."""
+        versions = dict(self.blocks[slot].versions)
+        return {a: v for a, v in versions.items() if of is None or a in of}
+
+
+@dataclass
+class Tape:
+    ledger: AccountLedger
+    settled: list[SettledAccounts] = field(default_factory=list)
+    others: list[AccountDecision] = field(default_factory=list)
+
+    def keep(self, decisions: list[AccountDecision]) -> None:
+        for decision in decisions:
+            (self.settled if isinstance(decision, SettledAccounts) else self.others).append(
+                decision  # type: ignore[arg-type]
+            )
+
+
+@dataclass
+class Node:
+    """Sends one stream of the chain; its write versions have nothing to do with another node's."""
+
+    tape: Tape
+    world: World
+    stream: int
+    random: Random
+    filter: set[bytes]
+
+    def __post_init__(self) -> None:
+        self.offset = 0
+
+    def connect(self, from_slot: int | None) -> None:
+        self.offset = self.random.randrange(10**6)  # of another node
+        self.tape.ledger.connected(self.stream, from_slot)
+
+    def send(self, block: Block, stop_after: int | None = None) -> bool:
+        """Send a block's updates, doubled and shuffled; False where the connection ended amid."""
+        ledger = self.tape.ledger
+        updates = [
+            Update(address, OWNER, lamports, b"", self.offset + at)
+            for at, (address, lamports) in enumerate(block.versions)
+            if address in self.filter
+        ]
+        updates += [each for each in updates if self.random.random() < 0.3]
+        self.random.shuffle(updates)
+        for count, update in enumerate(updates):
+            if count == stop_after:
+                return False
+            self.tape.keep(ledger.account(self.stream, block.slot, update))
+        if stop_after is not None:
+            return False
+        self.tape.keep(
+            ledger.block_meta(
+                self.stream, block.slot, block.parent, f"h{block.slot}", block.slot * 400
+            )
+        )
+        return True
+
+    def status(self, block: Block, status: Status) -> None:
+        self.tape.keep(self.tape.ledger.status(self.stream, block.slot, block.parent, status))
+
+
+@examples(30)
+@given(st.randoms(use_true_random=False), st.integers(1, 3), st.integers(1, 40))
+def test_a_slot_settles_with_the_last_version_of_each_account(random, streams, slots):
+    world = World.random(random, slots)
+    tape = Tape(AccountLedger(streams, settled=BASE))
+    shares = [set(ADDRESSES[n::streams]) for n in range(streams)]
+    nodes = [Node(tape, world, n, random, shares[n]) for n in range(streams)]
+    for node in nodes:
+        node.connect(BASE + 1)
+    late_by = random.randrange(4)
+    for node in random.sample(nodes, streams):
+        waiting: list[Block] = []
+        blocks = [world.blocks[slot] for slot in sorted(world.blocks)]
+        at = 0
+        while at < len(blocks):
+            block = blocks[at]
+            if random.random() < 0.15:  # ends amid a slot, and begins with another node
+                node.send(block, stop_after=random.randrange(4))
+                resume = tape.ledger.resume(node.stream)
+                node.connect(resume)
+                at = next(n for n, each in enumerate(blocks) if each.slot >= resume)
+                continue
+            assert node.send(block)
+            if block.slot in world.canonical:
+                waiting.append(block)
+            while len(waiting) > late_by:
+                node.status(waiting.pop(0), Status.CONFIRMED)
+            at += 1
+        for block in waiting:
+            node.status(block, Status.CONFIRMED)
+    assert [each.slot for each in tape.settled] == world.canonical
+    for each in tape.settled:
+        assert {u.address: u.lamports for u in each.updates} == world.truth(each.slot)
+        assert each.complete
+        assert [u.address for u in each.updates] == sorted(u.address for u in each.updates)
+    assert not tape.others
+
+
+def one_stream(settled: int | None = BASE, **options: int) -> Tape:
+    tape = Tape(AccountLedger(1, settled=settled, **options))
+    tape.ledger.connected(0, BASE + 1)
+    return tape
+
+
+def update(lamports: int, version: int, address: bytes = ADDRESSES[0]) -> Update:
+    return Update(address, OWNER, lamports, b"", version)
+
+
+def finish(tape: Tape, slot: int, parent: int) -> None:
+    tape.keep(tape.ledger.block_meta(0, slot, parent, "h", 0))
+    tape.keep(tape.ledger.status(0, slot, parent, Status.CONFIRMED))
+
+
+def test_versions_of_a_connection_that_broke_amid_a_slot_are_dropped():
+    tape = one_stream()
+    tape.ledger.account(0, 101, update(1, 999))
+    tape.ledger.account(0, 101, update(7, 999, ADDRESSES[1]))
+    tape.ledger.connected(0, 101)  # another node: its versions are lower
+    tape.ledger.account(0, 101, update(2, 5))
+    finish(tape, 101, 100)
+    assert [(each.address, each.lamports) for each in tape.settled[0].updates] == [
+        (ADDRESSES[0], 2)
+    ]
+
+
+def test_a_whole_slot_stays_while_the_next_connection_sends_it_again():
+    tape = one_stream()
+    tape.ledger.account(0, 101, update(1, 9))
+    tape.keep(tape.ledger.block_meta(0, 101, 100, "h", 0))
+    tape.ledger.connected(0, 101)
+    tape.ledger.account(0, 101, update(1, 50))
+    tape.ledger.account(0, 101, update(8, 51, ADDRESSES[1]))
+    tape.keep(tape.ledger.status(0, 101, 100, Status.CONFIRMED))
+    assert [each.write_version for each in tape.settled[0].updates] == [9]
+
+
+def test_a_closing_seen_by_balances_yields_to_any_version():
+    for order in ((9, UNSEEN), (UNSEEN, 9)):
+        tape = one_stream()
+        for version in order:
+            tape.ledger.account(0, 101, update(version + 1, version))
+        finish(tape, 101, 100)
+        assert [each.lamports for each in tape.settled[0].updates] == [10]
+
+
+def test_a_version_after_its_slot_is_late_but_a_repeated_one_is_not():
+    tape = one_stream()
+    tape.ledger.account(0, 101, update(1, 5))
+    finish(tape, 101, 100)
+    assert tape.ledger.account(0, 101, update(1, 5)) == []
+    assert tape.ledger.account(0, 101, update(2, 6)) == [Late(101, ADDRESSES[0])]
+    assert tape.ledger.account(0, 101, update(2, 1, ADDRESSES[1])) == [Late(101, ADDRESSES[1])]
+
+
+def test_a_slot_that_only_rpc_has_settles_without_accounts_and_is_not_complete():
+    tape = one_stream(patience=1)
+    tape.ledger.connected(0, None)
+    tape.ledger.account(0, 101, update(1, 5))
+    for slot in (101, 102, 103):
+        tape.keep(tape.ledger.status(0, slot, slot - 1, Status.CONFIRMED))
+    assert Wanted(0, 101, 101) in tape.others
+    tape.keep(tape.ledger.fetched(0, 101, 100, "h", 0))
+    assert [(each.slot, each.updates, each.complete) for each in tape.settled] == [(101, (), False)]
+    assert not any(isinstance(each, Hole) for each in tape.others)
+
+
+def test_a_block_that_nobody_has_is_a_lost_hole():
+    tape = one_stream(patience=1)
+    tape.ledger.connected(0, None)
+    for slot in (101, 102, 103):
+        tape.keep(tape.ledger.status(0, slot, slot - 1, Status.CONFIRMED))
+    tape.keep(tape.ledger.unavailable(0, 101, 101, "cleaned up"))
+    assert Hole(101, 101, "cleaned up", is_lost=True) in tape.others
+
+
+def test_a_slot_that_one_stream_passed_is_a_hole_to_mend():
+    tape = Tape(AccountLedger(2, settled=BASE))
+    for stream in (0, 1):
+        tape.ledger.connected(stream, BASE + 1)
+    for stream, chain in ((0, (101, 102)), (1, (102,))):
+        parent = 100
+        for slot in chain:
+            tape.keep(tape.ledger.block_meta(stream, slot, parent, "h", 0))
+            tape.keep(tape.ledger.status(stream, slot, parent, Status.CONFIRMED))
+            parent = slot
+    holes = [each for each in tape.others if isinstance(each, Hole)]
+    assert [(each.first, each.is_lost) for each in holes] == [(101, False)]
+    assert [(each.slot, each.complete) for each in tape.settled] == [(101, False), (102, True)]
+
+
+def test_what_a_rolled_back_slot_wrote_is_undone():
+    tape = one_stream()
+    tape.ledger.account(0, 101, update(1, 5))
+    finish(tape, 101, 100)
+    finish(tape, 102, 100)  # another fork
+    tape.keep(tape.ledger.status(0, 102, 100, Status.FINALIZED))
+    assert Undone(101, frozenset({ADDRESSES[0]})) in tape.others
+
+
+def test_a_rolled_back_slot_of_which_nobody_knows_the_writes_is_lost():
+    tape = one_stream(patience=1)
+    tape.ledger.connected(0, None)
+    for slot in (101, 102, 103):
+        tape.keep(tape.ledger.status(0, slot, slot - 1, Status.CONFIRMED))
+    tape.keep(tape.ledger.fetched(0, 101, 100, "h", 0))
+    finish(tape, 102, 100)
+    tape.keep(tape.ledger.fetched(0, 102, 100, "h", 0))  # another fork
+    tape.keep(tape.ledger.status(0, 102, 100, Status.FINALIZED))
+    assert Hole(101, 101, ROLLED_BACK, is_lost=True) in tape.others
+
+
+def test_slots_before_a_hole_whose_finality_stays_unknown_are_no_second_hole():
+    tape = one_stream(patience=1)
+    for slot in (101, 102):
+        finish(tape, slot, slot - 1)
+    tape.ledger.connected(0, 110)
+    last = 110 + 2 * AWAITED
+    for slot in range(110, last):
+        finish(tape, slot, slot - 1)
+    tape.keep(tape.ledger.unavailable(0, 103, 109, "no RPC"))
+    for slot in range(110, last):
+        tape.keep(tape.ledger.status(0, slot, slot - 1, Status.FINALIZED))
+    assert [each.slot for each in tape.settled] == [101, 102, *range(110, last)]
+    holes = [each for each in tape.others if isinstance(each, Hole)]
+    assert holes == [Hole(103, 109, "no RPC", is_lost=True)]
+
+
+def test_a_dead_slot_leaves_nothing_for_the_block_that_replaces_it():
+    tape = one_stream()
+    tape.ledger.account(0, 101, update(1, 50))
+    tape.keep(tape.ledger.status(0, 101, 100, Status.DEAD))
+    tape.ledger.account(0, 101, update(2, 3))
+    finish(tape, 101, 100)
+    assert [each.lamports for each in tape.settled[0].updates] == [2]
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_no_stream_resumes_before_a_new_tape_has_begun(streams):
+    ledger = AccountLedger(streams)
+    assert [ledger.resume(n) for n in range(streams)] == [None] * streams
