@@ -97,6 +97,7 @@ def token(up: Up) -> dict[str, Any]:
 def session(browser: Browser, up: Up) -> StorageState:
     """The cookie of a browser that a link let in."""
     context = browser.new_context()
+    context.route("**/websocket-ticket", lambda route: route.abort())  # it would not be used
     context.new_page().goto(up.link())
     state = context.storage_state()
     context.close()

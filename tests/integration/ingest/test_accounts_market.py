@@ -57,7 +57,10 @@ def child(arguments: list[str], environment: dict[str, str], log: Path) -> Itera
 
 
 async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[int, bytes]] | None:
-    """What the lane says that a wallet has at the end of a slot; None: not complete, or not yet."""
+    """What the lane says that a wallet has at the end of a slot.
+
+    None: the lane is not complete, not there yet, or was asked for something after that slot.
+    """
     found: dict[bytes, tuple[int, bytes]] = {}
     for records in (await values_of(kafka, SETTLED_ACCOUNTS)).values():
         stored: dict[bytes, tuple[int, Any]] = {}
@@ -77,6 +80,8 @@ async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[i
         if reached < slot or since is None:
             return None
         for address, (at, version) in stored.items():
+            if at > slot and (version.closed or wallet in version.found_by):
+                return None  # what it was before is not known
             if at >= since and not version.closed and wallet in version.found_by:
                 found[address] = version.lamports, decompress(version.data, version.size)
     return found
