@@ -31,7 +31,7 @@ class AssetAnswer(TypedDict):
     ]
     mint: Annotated[str, about("address of the token", _SOL)]
     symbol: Annotated[str | None, about("its symbol; null while not known", "SOL")]
-    amount_raw: Annotated[str, about("in the smallest unit", "25000000000")]
+    amount_raw: Annotated[str | None, about("in the smallest unit; null: not known", "25000000000")]
     amount: Annotated[float | None, about(IN_WHOLE, 25.0)]
     price_usd: Annotated[float | None, about("dollars for a whole token; null: no price", 150.0)]
     price_source: Annotated[

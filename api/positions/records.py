@@ -76,8 +76,8 @@ def _asset(asset: Asset, tokens: Tokens) -> AssetAnswer:
         "role": asset.role.value,
         "mint": mint,
         "symbol": None if token is None else token.about["symbol"],
-        "amount_raw": str(asset.amount_raw),
-        "amount": human(asset.amount_raw, decimals),
+        "amount_raw": text(asset.amount_raw),
+        "amount": None if asset.amount_raw is None else human(asset.amount_raw, decimals),
         "price_usd": price_usd,
         "price_source": source,
         "value_usd_micros": text(micros),
@@ -90,12 +90,14 @@ def _priced(
 ) -> tuple[float | None, _PriceSource | None, int | None]:
     """Return the price, where it comes from, and the worth in millionths of a dollar."""
     if token is not None and token.price is not None and token.price.price_usd:
+        if asset.amount_raw is None:
+            return token.price.price_usd, "market", None
         micros = worth(asset.amount_raw, decimals, token.price)[1]
         return token.price.price_usd, "market", micros
     if asset.oracle_usd is None:
         return None, None, None
     price = float(asset.oracle_usd)
-    if decimals is None:
+    if decimals is None or asset.amount_raw is None:
         return price, "protocol", None
     value = Fraction(asset.amount_raw * MICROS, 10**decimals) * asset.oracle_usd
     return price, "protocol", int(value)

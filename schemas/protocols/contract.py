@@ -95,9 +95,10 @@ class Asset:
 
     role: Role
     mint: bytes
-    amount_raw: int
+    amount_raw: int | None  # None: not known; the position's `unsupported_fields` says which
     decimals: int | None = None
     oracle_usd: Fraction | None = None  # of a whole token, as the protocol last saw it
+    health_usd: Fraction | None = None  # likewise, in its health, where that differs
     weight: Fraction | None = None  # in its health: of a supply below 1, of a borrow above
 
 
@@ -115,12 +116,48 @@ class Stake:
     locked_until_epoch: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How far a loan is from its liquidation, by the protocol's own prices and weights."""
+
+    health_factor: Fraction | None  # below 1 it may be liquidated; None: no debt, or not known
+    ltv: Fraction | None  # debt by collateral
+    liquidation_ltv: Fraction | None  # the `ltv` from which it may be liquidated
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Between which prices liquidity earns; a price is of a whole `base` in whole `quote`."""
+
+    base: bytes  # mints
+    quote: bytes
+    lower_index: int | None  # tick or bin; None: at any price
+    upper_index: int | None  # the last one that is in it
+    current_index: int | None
+    lower: Fraction | None  # price; None: at any, or a token's decimals are not known
+    upper: Fraction | None
+    current: Fraction | None
+    is_in_range: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What keeps a part of a position from being withdrawn, and until when."""
+
+    kind: Literal["permanent", "vesting", "cooldown", "escrow", "term"]
+    locked_raw: int | None = None  # of what the position counts: liquidity, shares or tokens
+    claimable_raw: int | None = None  # of it, what is free already
+    ends_ms: int | None = None  # None: never, or not by time
+    ends_slot: int | None = None
+
+
 @dataclass(slots=True)
 class Position:
     """One position; each fact of the chain is in one position only."""
 
     route: str
     account: Account
+    id: bytes | None = None  # of an account with several positions, or of an NFT; None: the account
     market: bytes | None = None
     assets: list[Asset] = field(default_factory=list)
     stands_for: dict[bytes, int] = field(default_factory=dict)
@@ -128,6 +165,10 @@ class Position:
     missing: list[bytes] = field(default_factory=list)  # accounts it needs that do not exist
     reference_slot: int | None = None  # the oldest of the other accounts it was computed from
     stake: Stake | None = None
+    health: Health | None = None
+    range: Range | None = None
+    locks: list[Lock] = field(default_factory=list)
+    unsupported_fields: list[str] = field(default_factory=list)  # what is null here, and why
 
 
 Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]
@@ -191,5 +232,7 @@ class Protocol:
     read: Callable[[Held, World], Reading] | None = None  # raises Unreadable
     identified: Literal["certain", "likely", "guess"] = "certain"
     unsupported_fields: tuple[str, ...] = ()
+    reads_tokens: bool = False
+    """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
     share: Callable[[Account], PoolShare] | None = None
     """Of a pool of SOL: what its token stands for; raises Unreadable. The token finds it."""

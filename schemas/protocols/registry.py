@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.resources import files
+from pkgutil import iter_modules
 from typing import Final
 
-from schemas.protocols import clock, marinade, mint, native_stake, programs, stake_pool, token
+from schemas import protocols
+from schemas.protocols import programs
 from schemas.protocols.contract import Account, Kind, PoolShare, Protocol, Unreadable
 
 
@@ -15,14 +18,16 @@ class Conflict(ValueError):
     """Two protocol files claim the same thing, or one lacks something; the text names it."""
 
 
-ALL: Final = (
-    clock.PROTOCOL,
-    marinade.PROTOCOL,
-    mint.PROTOCOL,
-    native_stake.PROTOCOL,
-    stake_pool.PROTOCOL,
-    token.PROTOCOL,
-)
+def _discovered() -> Iterator[Protocol]:
+    """Yield the PROTOCOL of each file beside this one that has one, by the file's name."""
+    for found in sorted(iter_modules(protocols.__path__), key=lambda each: each.name):
+        if f"{protocols.__name__}.{found.name}" != __name__:
+            module = import_module(f"{protocols.__name__}.{found.name}")
+            if isinstance(protocol := getattr(module, "PROTOCOL", None), Protocol):
+                yield protocol
+
+
+ALL: Final = tuple(_discovered())
 
 
 def by_slug(slugs: Mapping[str, str], protocols: Iterable[Protocol]) -> dict[str, Protocol]:
