@@ -14,6 +14,7 @@ from api.http.addresses import EXAMPLE_WALLET
 from api.wallets.position_answers import UpTo, about
 
 _SOL = "So11111111111111111111111111111111111111112"
+_USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 _STAKE = "3BxzV3jkjTDpHgVvBmzcTpYJdWmbVs7pQQMxq7XKkqVv"
 _VOTE = "CertusDeBmqN8ZawdkxK5kFGMwBXdudvWHYwtNgNhvLu"
 
@@ -117,10 +118,82 @@ class StakeAnswer(TypedDict):
     ]
 
 
+class HealthAnswer(TypedDict):
+    """How far a loan is from its liquidation."""
+
+    health_factor: Annotated[
+        float | None,
+        about(
+            "weighted collateral by weighted debt: below 1 it may be liquidated; null: no debt, or "
+            "not known, see `unsupported_fields`",
+            1.42,
+        ),
+    ]
+    ltv: Annotated[float | None, about("weighted debt by collateral; null likewise", 0.53)]
+    liquidation_ltv: Annotated[
+        float | None, about("the `ltv` from which it may be liquidated; null: not known", 0.75)
+    ]
+    at_risk: Annotated[
+        bool | None,
+        about("whether the health factor is below 1; null where that is null", False),
+    ]
+    prices: Annotated[
+        Literal["protocol"],
+        about("health uses the prices and weights of the protocol, the values of assets ours"),
+    ]
+
+
+class RangeAnswer(TypedDict):
+    """Between which prices liquidity earns; a price is of a whole `base` in whole `quote`."""
+
+    base: Annotated[str, about("mint of the token that is priced", _SOL)]
+    quote: Annotated[str, about("mint of the token it is priced in", _USDC)]
+    lower_index: Annotated[
+        int | None, about("first tick or bin of the range; null: any price", -19_200)
+    ]
+    upper_index: Annotated[int | None, about("the last that is in it; null likewise", -18_100)]
+    current_index: Annotated[
+        int | None, about("tick or bin of the pool's price; null: not known", -18_974)
+    ]
+    lower: Annotated[
+        float | None, about("price; null: any, or the decimals of a token are not known", 146.6)
+    ]
+    upper: Annotated[float | None, about("likewise", 163.7)]
+    current: Annotated[float | None, about("the pool's price", 150.0)]
+    is_in_range: Annotated[
+        bool | None, about("whether the liquidity earns now; null: not known", True)
+    ]
+
+
+class LockAnswer(TypedDict):
+    """What keeps a part of a position from being withdrawn, and until when."""
+
+    kind: Annotated[
+        Literal["permanent", "vesting", "cooldown", "escrow", "term"],
+        about("`permanent`: for ever; `term`: until a date", "vesting"),
+    ]
+    locked_raw: Annotated[
+        str | None,
+        about(
+            "of what the position counts: liquidity, shares or tokens; null: not known", "750000"
+        ),
+    ]
+    claimable_raw: Annotated[
+        str | None, about("of it, what is free already; null: not known", "250000")
+    ]
+    ends_ms: Annotated[
+        int | None, about("when it ends; null: never, or not by time", 1_790_000_000_000)
+    ]
+    ends_slot: Annotated[int | None, about("likewise, by slot", None)]
+
+
 class PositionRecord(TypedDict):
     """One position."""
 
-    position_id: Annotated[str, about("its account", _STAKE)]
+    position_id: Annotated[
+        str,
+        about("its account; the NFT's mint, or what else names it where that has several", _STAKE),
+    ]
     protocol: Annotated[str, about("slug of the protocol", "staking")]
     route: Annotated[str, about("path below the slug", "native")]
     market: Annotated[str | None, about("the market, pool or group it is in; null: none", None)]
@@ -132,7 +205,8 @@ class PositionRecord(TypedDict):
     supplied_usd_micros: Annotated[
         str | None,
         about(
-            "millionths of a dollar: all but debts and rewards; null: nothing of it has a price",
+            "millionths of a dollar: all but debts and rewards; null: nothing of it has a price, "
+            "or an amount is not known",
             "3750000000",
         ),
     ]
@@ -145,10 +219,20 @@ class PositionRecord(TypedDict):
     rewards_usd: Annotated[float | None, about(IN_USD, None)]
     value_usd_micros: Annotated[
         str | None,
-        about("supplied and rewards without borrowed; null: nothing has a price", "3750000000"),
+        about(
+            "supplied and rewards without borrowed; null: nothing has a price, an amount is not "
+            "known, or a debt has no price",
+            "3750000000",
+        ),
     ]
     value_usd: Annotated[float | None, about(IN_USD, 3750.0)]
     stake: Annotated[StakeAnswer | None, about("of a stake account; null: it is none")]
+    health: Annotated[HealthAnswer | None, about("of a loan; null: it is none")]
+    range: Annotated[RangeAnswer | None, about("of liquidity in a range; null: it is none")]
+    locks: Annotated[list[LockAnswer], about("what keeps parts of it from being withdrawn")]
+    unsupported_fields: Annotated[
+        list[str], about("what is null in this position and not computed, and why", [])
+    ]
 
 
 class PositionError(TypedDict):
@@ -196,10 +280,16 @@ class ProtocolPositions(UpTo):
     positions: Annotated[list[PositionRecord], about("most valuable first")]
     value_usd: Annotated[
         float | None,
-        about("of the positions; null: nothing has a price, or not all could be read", 3750.0),
+        about(
+            "of the positions; null: nothing has a price, not all could be read, an amount is not "
+            "known, or a debt has no price",
+            3750.0,
+        ),
     ]
     value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
-    unpriced: Annotated[int, about("assets without a price, which no sum has", 0)]
+    unpriced: Annotated[
+        int, about("assets without a worth: no price, or no amount. No sum has them", 0)
+    ]
     is_complete: Annotated[bool, about("all positions are here, and nothing went wrong", True)]
     coverage: Annotated[AccountsRead, about("which accounts this rests on")]
     errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]

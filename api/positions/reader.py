@@ -13,7 +13,7 @@ from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.answers import PositionError, PositionRecord, ProtocolPositions
 from api.positions.driver import Failure, Outcome
-from api.positions.records import mints_of, record
+from api.positions.records import has_unknown, mints_of, record
 from api.positions.rewards import Rewards, RewardsReader
 from api.tokens.reader import TokenReader, Tokens
 from schemas.amounts import text as number_text
@@ -101,7 +101,8 @@ def _answer(
     )
     assets = [asset for each in records for asset in each["assets"]]
     values = [int(each["value_usd_micros"]) for each in records if each["value_usd_micros"]]
-    value = sum(values) if is_complete and values else None
+    is_known = is_complete and not any(has_unknown(each["assets"]) for each in records)
+    value = sum(values) if is_known and values else None
     since = _since(held, protocol)
     return {
         "as_of_slot": held.as_of_slot,

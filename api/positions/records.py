@@ -1,7 +1,8 @@
 """From what a reading returns to what is answered: prices, worths and sums.
 
 An asset is worth our price, the same as in holdings, so that a deposit does not change what a
-wallet is worth. Where there is none it is worth what the protocol last saw.
+wallet is worth. Where there is none it is worth what the protocol last saw. A sum whose parts are
+not all known is null: an unknown amount, or a debt without a price, which would pass for none.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from fractions import Fraction
 from typing import Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
+from api.positions.blocks import health_answer, lock_answer, number, range_answer
 from api.positions.rewards import Rewards
 from api.tokens.reader import Token, Tokens
 from api.wallets.figures import worth
-from schemas.amounts import MICROS, human, sol, text, usd
+from schemas.amounts import MICROS, sol, text, usd
 from schemas.protocols.contract import Asset, Position, Role, Stake
 from schemas.solana.addresses import text as address_text
+
+_MOST_MICROS = 1 << 256  # a worth above it is the price's mistake, and no number in JSON
 
 _PriceSource = Literal["market", "protocol"]
 
@@ -37,10 +41,10 @@ def record(
     )
     supplied = sum_micros(each for each in assets if each["role"] not in (Role.BORROW, Role.REWARD))
     value = None
-    if any(each is not None for each in (supplied, borrowed, rewards)):
+    if not has_unknown(assets) and any(each is not None for each in (supplied, borrowed, rewards)):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
     return {
-        "position_id": address_text(position.account.address),
+        "position_id": address_text(position.id or position.account.address),
         "protocol": slug,
         "route": position.route,
         "market": _text(position.market),
@@ -56,11 +60,31 @@ def record(
         "value_usd_micros": text(value),
         "value_usd": usd(value),
         "stake": None if position.stake is None else _stake(position.stake, paid),
+        "health": None if position.health is None else health_answer(position.health),
+        "range": None if position.range is None else range_answer(position.range),
+        "locks": [lock_answer(lock) for lock in position.locks],
+        "unsupported_fields": [*position.unsupported_fields],
     }
 
 
+def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
+    """Return whether what assets are worth together cannot be known."""
+    return any(
+        each["amount_raw"] is None
+        or (
+            each["role"] == Role.BORROW
+            and each["value_usd_micros"] is None
+            and each["amount_raw"] != "0"
+        )
+        for each in assets
+    )
+
+
 def sum_micros(assets: Iterable[AssetAnswer]) -> int | None:
-    """Return what assets are worth together; None where none has a price."""
+    """Return what assets are worth; None where none has a price, or a part is not known."""
+    assets = [*assets]
+    if has_unknown(assets):
+        return None
     values = [int(micros) for each in assets if (micros := each["value_usd_micros"]) is not None]
     return sum(values) if values else None
 
@@ -77,12 +101,18 @@ def _asset(asset: Asset, tokens: Tokens) -> AssetAnswer:
         "mint": mint,
         "symbol": None if token is None else token.about["symbol"],
         "amount_raw": text(asset.amount_raw),
-        "amount": None if asset.amount_raw is None else human(asset.amount_raw, decimals),
+        "amount": _whole(asset.amount_raw, decimals),
         "price_usd": price_usd,
         "price_source": source,
         "value_usd_micros": text(micros),
         "value_usd": usd(micros),
     }
+
+
+def _whole(amount_raw: int | None, decimals: int | None) -> float | None:
+    if amount_raw is None or decimals is None:
+        return None
+    return number(Fraction(amount_raw, 10**decimals))
 
 
 def _priced(
@@ -93,14 +123,18 @@ def _priced(
         if asset.amount_raw is None:
             return token.price.price_usd, "market", None
         micros = worth(asset.amount_raw, decimals, token.price)[1]
-        return token.price.price_usd, "market", micros
+        return token.price.price_usd, "market", _bounded(micros)
     if asset.oracle_usd is None:
         return None, None, None
-    price = float(asset.oracle_usd)
+    price = number(asset.oracle_usd)
     if decimals is None or asset.amount_raw is None:
         return price, "protocol", None
     value = Fraction(asset.amount_raw * MICROS, 10**decimals) * asset.oracle_usd
-    return price, "protocol", int(value)
+    return price, "protocol", _bounded(int(value))
+
+
+def _bounded(micros: int | None) -> int | None:
+    return None if micros is None or abs(micros) > _MOST_MICROS else micros
 
 
 def _stake(stake: Stake, rewards: Rewards) -> StakeAnswer:

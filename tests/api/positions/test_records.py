@@ -11,7 +11,16 @@ from api.positions.records import mints_of, record
 from api.tokens.facts import facts
 from api.tokens.reader import Token, Tokens
 from schemas.prices import LastPrice
-from schemas.protocols.contract import Account, Asset, Kind, Position, Role
+from schemas.protocols.contract import (
+    Account,
+    Asset,
+    Health,
+    Kind,
+    Lock,
+    Position,
+    Range,
+    Role,
+)
 from schemas.solana.addresses import text
 
 COIN, DUST, UNKNOWN = (bytes([n]) * 32 for n in (1, 2, 3))
@@ -59,3 +68,83 @@ def test_without_price_or_decimals_nothing_is_summed(asset: Asset) -> None:
 def test_all_mints_are_asked_for_once() -> None:
     lines = [Asset(Role.SUPPLY, COIN, 1), Asset(Role.BORROW, COIN, 1), Asset(Role.REWARD, DUST, 1)]
     assert mints_of([Position("a", ACCOUNT, assets=lines)]) == {text(COIN), text(DUST)}
+
+
+def test_an_amount_that_is_not_known_makes_no_sum() -> None:
+    found = answered(Asset(Role.SUPPLY, COIN, 5_000_000, 6), Asset(Role.REWARD, COIN, None, 6))
+    assert (found["supplied_usd"], found["rewards_usd"], found["value_usd"]) == (10.0, None, None)
+    assert found["assets"][1]["amount_raw"] is None
+    assert found["assets"][1]["price_usd"] == 2.0
+
+
+def test_a_debt_without_a_price_makes_no_value() -> None:
+    supply = Asset(Role.SUPPLY, COIN, 5_000_000, 6)
+    found = answered(supply, Asset(Role.BORROW, UNKNOWN, 7, 1))
+    assert (found["supplied_usd"], found["borrowed_usd"], found["value_usd"]) == (10.0, None, None)
+    assert answered(supply, Asset(Role.BORROW, UNKNOWN, 0, 1))["value_usd"] == 10.0
+
+
+def test_a_position_is_known_by_its_own_id() -> None:
+    nft = bytes([9]) * 32
+    found = record("p99", Position("liquidity", ACCOUNT, id=nft), tokens())
+    assert found["position_id"] == text(nft)
+    assert answered()["position_id"] == text(ACCOUNT.address)
+
+
+def test_health_range_and_locks_are_answered() -> None:
+    position = Position(
+        "liquidity",
+        ACCOUNT,
+        health=Health(Fraction(3, 4), Fraction(1, 2), Fraction(3, 8)),
+        range=Range(COIN, DUST, -5, None, 7, Fraction(1, 4), None, Fraction(2), is_in_range=True),
+        locks=[Lock("vesting", 2**100, 5, 1_790_000_000_000)],
+        unsupported_fields=["rewards: the farm is not known"],
+    )
+    found = record("p99", position, tokens())
+    assert found["health"] == {
+        "health_factor": 0.75,
+        "ltv": 0.5,
+        "liquidation_ltv": 0.375,
+        "at_risk": True,
+        "prices": "protocol",
+    }
+    assert found["range"] == {
+        "base": text(COIN),
+        "quote": text(DUST),
+        "lower_index": -5,
+        "upper_index": None,
+        "current_index": 7,
+        "lower": 0.25,
+        "upper": None,
+        "current": 2.0,
+        "is_in_range": True,
+    }
+    assert found["locks"] == [
+        {
+            "kind": "vesting",
+            "locked_raw": str(2**100),
+            "claimable_raw": "5",
+            "ends_ms": 1_790_000_000_000,
+            "ends_slot": None,
+        }
+    ]
+    assert found["unsupported_fields"] == ["rewards: the farm is not known"]
+
+
+def test_at_risk_is_said_of_the_exact_ratio() -> None:
+    just_below = Fraction(10**30 - 1, 10**30)
+    for factor, at_risk in ((just_below, True), (Fraction(1), False), (None, None)):
+        health = record("p", Position("a", ACCOUNT, health=Health(factor, None, None)), tokens())
+        assert health["health"] is not None
+        assert health["health"]["at_risk"] is at_risk
+
+
+def test_no_ratio_or_price_is_too_large_to_be_answered() -> None:
+    huge = Fraction(10**400)
+    position = Position("a", ACCOUNT, health=Health(huge, huge, 1 / huge))
+    position.assets = [Asset(Role.SUPPLY, DUST, 2**64, 0, oracle_usd=huge)]
+    found = record("p", position, tokens())
+    assert found["health"] is not None
+    assert (found["health"]["health_factor"], found["health"]["liquidation_ltv"]) == (None, 0.0)
+    assert found["assets"][0]["price_usd"] is None
+    assert (found["assets"][0]["value_usd"], found["value_usd"]) == (None, None)

@@ -1,0 +1,58 @@
+"""What a position has beside its assets: health, range and locks, as they are answered."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from api.positions.answers import HealthAnswer, LockAnswer, RangeAnswer
+from schemas.amounts import text
+from schemas.protocols.contract import Health, Lock, Range
+from schemas.solana.addresses import text as address_text
+
+
+def number(ratio: Fraction | None) -> float | None:
+    """Return a ratio as JSON has it; None while it is not known, or beyond what a number holds."""
+    if ratio is None:
+        return None
+    try:
+        return float(ratio)
+    except OverflowError:
+        return None
+
+
+def health_answer(health: Health) -> HealthAnswer:
+    """Return a loan's health; whether it is at risk is said of the exact ratio."""
+    factor = health.health_factor
+    return {
+        "health_factor": number(factor),
+        "ltv": number(health.ltv),
+        "liquidation_ltv": number(health.liquidation_ltv),
+        "at_risk": None if factor is None else factor < 1,
+        "prices": "protocol",
+    }
+
+
+def range_answer(of: Range) -> RangeAnswer:
+    """Return between which prices liquidity earns."""
+    return {
+        "base": address_text(of.base),
+        "quote": address_text(of.quote),
+        "lower_index": of.lower_index,
+        "upper_index": of.upper_index,
+        "current_index": of.current_index,
+        "lower": number(of.lower),
+        "upper": number(of.upper),
+        "current": number(of.current),
+        "is_in_range": of.is_in_range,
+    }
+
+
+def lock_answer(lock: Lock) -> LockAnswer:
+    """Return what keeps a part of a position from being withdrawn."""
+    return {
+        "kind": lock.kind,
+        "locked_raw": text(lock.locked_raw),
+        "claimable_raw": text(lock.claimable_raw),
+        "ends_ms": lock.ends_ms,
+        "ends_slot": lock.ends_slot,
+    }
