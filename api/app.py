@@ -38,7 +38,6 @@ from infra.hosts import Hosts
 from infra.proxies import Proxies
 from infra.redis import partitions
 from infra.settings import Settings
-from schemas.protocols import registry
 
 log = structlog.get_logger(__name__)
 
@@ -110,8 +109,9 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.state.document = cache(partial(docs.document_of, app))  # of the routes, added below
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
-        *ROUTERS,
-        positions.router(registry.SLUGS),
+        *ROUTERS[:-1],
+        positions.router(services.positions.slugs, services.positions.aggregates),
+        ROUTERS[-1],  # its /{wallet}/{mint} takes any word
         page.router(),  # before the documentation, which else is at /
         docs.router,
     ]

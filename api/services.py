@@ -10,6 +10,8 @@ from api.accounts.following import Following
 from api.history.service import HistoryService
 from api.metadata.service import MetadataService
 from api.positions.accounts_reader import AccountsReader
+from api.positions.by_mint import ByMint
+from api.positions.reader import Positions
 from api.positions.rewards import RewardsReader
 from api.positions.service import PositionService
 from api.stores.clients import Stores
@@ -19,6 +21,7 @@ from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
 from api.wallets.service import WalletService
 from infra.settings import Settings
+from schemas.protocols import registry
 
 
 class Services:
@@ -29,10 +32,17 @@ class Services:
         reader = TokenReader(self.stores)
         gaps = GapReader(self.stores, settings.api_timeout_s / 2)
         self._following = Following(self.stores, settings)
-        self.wallets = WalletService(self.stores, reader, gaps, self._following)
-        self.positions = PositionService(
-            AccountsReader(self.stores), reader, RewardsReader(self.stores, self._following)
+        accounts = AccountsReader(self.stores)
+        positions = Positions(
+            accounts,
+            ByMint(self.stores, accounts),
+            reader,
+            RewardsReader(self.stores, self._following),
+            self._following,
         )
+        slugs = registry.served(settings.protocols)
+        self.positions = PositionService(positions, slugs, registry.SLUGS)
+        self.wallets = WalletService(self.stores, reader, gaps, self._following)
         self._metadata = MetadataService(self.stores, settings)
         self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)
         self.history = HistoryService(self.stores, reader, gaps)

@@ -135,6 +135,17 @@ def _check_groups(text: str) -> str:
     return text
 
 
+def _check_slugs(text: str) -> str:
+    for change in filter(None, text.split(",")):
+        if not re.fullmatch(r"\s*[a-z][a-z0-9]*=([a-z0-9_]+|-)\s*", change):
+            raise ValueError(
+                "<slug>=<protocol>, or <slug>=- to switch it off, is expected, or several with "
+                "commas between them"
+            )
+    return text
+
+
+Slugs = Annotated[str, AfterValidator(_check_slugs)]
 AccountGroups = Annotated[str, AfterValidator(_check_groups)]
 
 
@@ -340,6 +351,9 @@ class Settings(BaseSettings):
         ge=0,
         le=1_000_000,
         description="of these, the wallets that one API key asks for, and the tokens",
+    )
+    protocols: Slugs = Field(
+        "", description="paths of protocols, renamed or switched off: `p10=flash,p13=-`"
     )
     metadata_fetch: bool = Field(
         True, description="whether the API fetches what the URIs of tokens' metadata say"

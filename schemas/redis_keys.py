@@ -423,8 +423,9 @@ POOLS_OF: Final = Key(
     "set",
     "accounts",
     None,
-    "raw addresses of the partition's pools that the mint's tokens are, or were, shares of: unlike "
-    "`own` nobody else can name a mint in one",
+    "raw addresses of the partition's accounts that the mint's tokens stand for by `Kind.mints`: "
+    "pools that they are shares of, positions of an NFT; unlike in `own` nobody else can name a "
+    "mint in one. It is a hint: its reader looks at the bytes",
 )
 COVERED: Final = Key(
     "cover:{tag}:{address}",

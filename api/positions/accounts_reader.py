@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from api.stores.clients import Stores
@@ -38,6 +38,7 @@ class WalletAccounts:
     read: int
     as_of_slot: int  # that all partitions have; 0: one has nothing yet
     as_of_ms: int  # time of its block
+    states: Mapping[str, PartitionState] = field(default_factory=dict)  # by tag
 
     @property
     def is_whole(self) -> bool:
@@ -60,7 +61,7 @@ class AccountsReader:
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
         read = wanted[:MOST_ACCOUNTS]
-        stored = await self._stored(read)
+        stored = await self.stored(read)
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
@@ -92,13 +93,14 @@ class AccountsReader:
             min(len(read) + len(cold), MOST_ACCOUNTS),
             account_reading.as_of_slot(values) or 0,
             as_of_ms,
+            states,
         )
 
     async def at(self, addresses: Sequence[bytes]) -> dict[bytes, Account]:
         """Return the accounts at addresses, those that exist and that a protocol knows."""
         wanted = [(account_tag(text(address)), address) for address in addresses]
         found: dict[bytes, Account] = {}
-        for address, packed in (await self._stored(wanted)).items():
+        for address, packed in (await self.stored(wanted)).items():
             if packed is None:
                 continue
             try:
@@ -143,7 +145,8 @@ class AccountsReader:
             times.append(int(time_ms or 0))
         return states, min(times)
 
-    async def _stored(self, wanted: Sequence[tuple[str, bytes]]) -> dict[bytes, bytes | None]:
+    async def stored(self, wanted: Sequence[tuple[str, bytes]]) -> dict[bytes, bytes | None]:
+        """Return what is stored at addresses, each with its tag."""
         by_tag: defaultdict[str, list[bytes]] = defaultdict(list)
         for tag, address in wanted:
             by_tag[tag].append(address)

@@ -245,7 +245,8 @@ class PositionError(TypedDict):
     code: Annotated[
         Literal["not_covered", "unreadable", "reference_missing", "not_supported"],
         about(
-            "`not_covered`: not all accounts of the program are known; `unreadable`: bytes are not "
+            "`not_covered`: not all accounts of the program, or of the wallet, are known; "
+            "`unreadable`: bytes are not "
             "what they should be; `reference_missing`: an account that is needed is not known; "
             "`not_supported`: this is not computed",
             "not_covered",
@@ -296,3 +297,57 @@ class ProtocolPositions(UpTo):
     unsupported_fields: Annotated[
         list[str], about("what the protocol has and this does not tell", [])
     ]
+
+
+class ProtocolSum(TypedDict):
+    """What an aggregate has of one protocol."""
+
+    protocol: Annotated[str, about("slug of the protocol", "p01")]
+    routes: Annotated[list[str], about("its routes that are in it", ["lending"])]
+    name: Annotated[str, about("what the protocol is called", "kamino")]
+    identified: Annotated[
+        Literal["certain", "likely", "guess"],
+        about("how sure it is that the slug means this protocol", "certain"),
+    ]
+    value_usd: Annotated[
+        float | None, about("of its positions; null as the sum of all, by itself", 3750.0)
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
+    unpriced: Annotated[int, about("its assets without a worth", 0)]
+    is_complete: Annotated[bool, about("all of its positions are here", True)]
+    unsupported_fields: Annotated[
+        list[str], about("what the protocol has and this does not tell", [])
+    ]
+
+
+class PendingMember(TypedDict):
+    """A route that belongs to the aggregate, and that nothing reads here."""
+
+    protocol: Annotated[str, about("slug of the protocol", "p11")]
+    route: Annotated[str, about("path below the slug", "lp")]
+    reason: Annotated[str, about("why, in words", "this protocol is not read yet")]
+
+
+class AggregatePositions(UpTo):
+    """What a wallet has of several protocols."""
+
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    aggregate: Annotated[str, about("which", "all-lending")]
+    positions: Annotated[list[PositionRecord], about("most valuable first, each once")]
+    value_usd: Annotated[
+        float | None,
+        about(
+            "of the positions; null: nothing has a price, something could not be read, an amount "
+            "is not known, or a debt has no price. What is `pending` is not in it",
+            3750.0,
+        ),
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "3750000000")]
+    unpriced: Annotated[int, about("assets without a worth: no price, or no amount", 0)]
+    is_complete: Annotated[
+        bool, about("all positions are here: nothing went wrong, and nothing is pending", False)
+    ]
+    protocols: Annotated[list[ProtocolSum], about("the same by protocol")]
+    pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
+    coverage: Annotated[AccountsRead, about("which accounts this rests on")]
+    errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]

@@ -15,8 +15,10 @@ from typing import Final, Literal, NamedTuple
 import structlog
 from prometheus_client import Counter, Histogram
 
+from api.positions.within import OverTime, within
 from schemas.protocols.contract import (
     Account,
+    Asset,
     Held,
     Position,
     Protocol,
@@ -28,7 +30,13 @@ from schemas.protocols.contract import (
 log = structlog.get_logger(__name__)
 
 MOST_ROUNDS: Final = 8  # of one reading
+MOST_WANTED: Final = 5_000  # accounts of one reading, over all rounds
+MOST_POSITIONS: Final = 5_000  # of one reading
 MOST_LEFT_OUT: Final = 20  # unreadable accounts of one reading; with more it fails
+
+MOST_S: Final = 0.5  # of computing, of one reading
+_ADDRESS_BYTES: Final = 32
+_MOST_DECIMALS: Final = 255  # a mint has a byte for them
 
 READINGS: Final = Counter(
     "soltape_api_readings_total", "Readings of a protocol's accounts.", ["protocol", "outcome"]
@@ -58,7 +66,6 @@ class Outcome:
 
     positions: list[Position] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    epoch: int | None = None  # by the chain's clock; None: that is not known
 
 
 async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
@@ -87,6 +94,7 @@ class _Run:
         self._reading: Reading | None = None
         self._outcome = Outcome()
         self._rounds = 0
+        self._wanted_count = 0
         self._is_again = False  # it is to be read again, without an account
         self._took_s = 0.0
         self.wanted: Sequence[bytes] = ()  # nothing: the reading is over
@@ -100,6 +108,7 @@ class _Run:
         while self._is_again:
             self._is_again = False
             self._rounds = 0
+            self._wanted_count = 0
             self._reading = self._protocol.read(self._held, self._world)
             self._advance(None)
 
@@ -125,12 +134,16 @@ class _Run:
         began = perf_counter()
         self.wanted = ()
         try:
-            self.wanted = self._next(sent)
+            with within(MOST_S - self._took_s):
+                self.wanted = self._next(sent)
         except StopIteration as end:
-            self._outcome.positions = end.value
+            self._take(end.value)
         except Unreadable as error:
             self._fail(error.account, "unreadable", str(error))
             self._is_again = self._leaves_out(error.account)
+        except OverTime:
+            log.error("reading took too long", protocol=self._protocol.name)
+            self._fail(None, "unreadable", f"its reading computed for more than {MOST_S} s")
         except Exception as error:
             log.exception("reading failed", protocol=self._protocol.name)
             self._fail(None, "unreadable", f"its reading failed ({type(error).__name__})")
@@ -145,7 +158,25 @@ class _Run:
             self._rounds += 1
         if self._rounds > MOST_ROUNDS:
             raise Unreadable(f"its reading wanted more than {MOST_ROUNDS} rounds")
+        self._wanted_count += len(wanted)
+        if self._wanted_count > MOST_WANTED:
+            raise Unreadable(f"its reading wanted more than {MOST_WANTED} accounts")
+        if not all(isinstance(each, bytes) and len(each) == _ADDRESS_BYTES for each in wanted):
+            raise TypeError("what it wants is no address")
         return wanted
+
+    def _take(self, positions: list[Position]) -> None:
+        """Take what the reading found; what is no list of positions is a failure."""
+        routes = {route.path for route in self._protocol.routes}
+        if len(positions) > MOST_POSITIONS:
+            self._fail(None, "unreadable", f"its reading found more than {MOST_POSITIONS}")
+        elif not all(_is_sound(each) for each in positions):
+            self._fail(None, "unreadable", "its reading found what is no position")
+        elif routes and (wrong := {each.route for each in positions} - routes):
+            detail = f"its reading found positions of another route: {min(wrong)}"
+            self._fail(None, "unreadable", detail)
+        else:
+            self._outcome.positions = positions
 
     def _leaves_out(self, address: bytes | None) -> bool:
         """Take an account out of what the reading has; return whether it was there."""
@@ -157,3 +188,17 @@ class _Run:
 
     def _fail(self, account: bytes | None, code: Code, detail: str) -> None:
         self._outcome.failures.append(Failure(account, code, detail))
+
+
+def _is_sound(position: object) -> bool:
+    return (
+        isinstance(position, Position)
+        and len(position.id or position.account.address) == _ADDRESS_BYTES
+        and all(
+            isinstance(asset, Asset)
+            and len(asset.mint) == _ADDRESS_BYTES
+            and (asset.amount_raw is None or asset.amount_raw >= 0)
+            and (asset.decimals is None or 0 <= asset.decimals <= _MOST_DECIMALS)
+            for asset in position.assets
+        )
+    )

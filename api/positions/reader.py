@@ -1,150 +1,289 @@
-"""What a wallet has of a protocol: accounts, readings, prices, one answer.
+"""What a wallet has of protocols: accounts, readings, prices, one answer.
 
-A wallet is asked for in four trips to Redis at most: how many accounts it has; what finds them; the
-accounts and the clock; what these need. Prices are one more.
+A wallet is asked for in five trips to Redis at most: how many accounts it has; what finds them; the
+accounts and the clock; what its tokens lead to; what these need. Prices are one more. However many
+protocols are asked for, the wallet's accounts are read once, and each protocol's reading runs once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+import structlog
+
+from api.accounts.following import Following
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
-from api.positions.answers import PositionError, PositionRecord, ProtocolPositions
+from api.positions.aggregates import Aggregate
+from api.positions.answers import (
+    AggregatePositions,
+    PositionError,
+    PositionRecord,
+    ProtocolPositions,
+    ProtocolSum,
+)
+from api.positions.by_mint import ByMint, Found
 from api.positions.driver import Failure, Outcome
 from api.positions.records import has_unknown, mints_of, record
 from api.positions.rewards import Rewards, RewardsReader
-from api.tokens.reader import TokenReader, Tokens
+from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
 from schemas.protocols.clock import clock_of
-from schemas.protocols.contract import Account, Held, Protocol, Unreadable, World
+from schemas.protocols.contract import Account, Held, Position, Protocol, Unreadable, World
 from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
+
+WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What was read of a wallet, and found by the readings."""
+
+    held: WalletAccounts
+    outcomes: dict[str, Outcome]  # by slug
+    epoch: int | None  # None: the chain's clock is not known
 
 
 class Positions:
     """Answers about positions. Every method raises Problem."""
 
     def __init__(
-        self, accounts: AccountsReader, tokens: TokenReader, rewards: RewardsReader
+        self,
+        accounts: AccountsReader,
+        by_mint: ByMint,
+        tokens: TokenReader,
+        rewards: RewardsReader,
+        following: Following,
     ) -> None:
         self._accounts = accounts
+        self._by_mint = by_mint
         self._tokens = tokens
         self._rewards = rewards
+        self._following = following
 
     async def of_route(
         self, wallet: str, slug: str, protocol: Protocol, route: str, holder: str
     ) -> ProtocolPositions:
         """Return a wallet's positions of one route of a protocol, for a key's fingerprint."""
-        programs = _programs(protocol)
-        held, found = await asyncio.gather(
-            self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
-        )
-        outcome = await self._read(wallet, protocol, held, found)
-        outcome.positions = [each for each in outcome.positions if each.route == route]
-        tokens = await self._tokens.read(mints_of(outcome.positions))
-        stakes = [each.account.address for each in outcome.positions if each.stake is not None]
-        rewards: Mapping[bytes, Rewards] = {}
-        if stakes and outcome.epoch is not None:
-            rewards = await self._rewards.read(stakes, outcome.epoch, holder)
-        return _answer(wallet, slug, protocol, held, outcome, tokens, rewards)
+        read = await self._read(wallet, {slug: protocol}, holder)
+        positions = [each for each in read.outcomes[slug].positions if each.route == route]
+        records = await self._records([(slug, each) for each in positions], read, holder)
+        errors = [*_of_nobody(read.held), *_errors(slug, protocol, read)]
+        is_complete = read.held.is_whole and not errors
+        value = _sum(records) if is_complete else None
+        return {
+            "as_of_slot": read.held.as_of_slot,
+            "as_of_ms": read.held.as_of_ms,
+            "wallet": wallet,
+            "protocol": slug,
+            "name": protocol.name,
+            "identified": protocol.identified,
+            "positions": records,
+            "value_usd": usd(value),
+            "value_usd_micros": number_text(value),
+            "unpriced": _unpriced(records),
+            "is_complete": is_complete,
+            "coverage": {
+                "since_slot": _since(read.held, [protocol]),
+                "known_accounts": read.held.known,
+                "read_accounts": read.held.read,
+            },
+            "errors": errors,
+            "unsupported_fields": [*protocol.unsupported_fields],
+        }
 
-    async def _read(
+    async def of_aggregates(
         self,
         wallet: str,
-        protocol: Protocol,
-        held: WalletAccounts,
-        found: Mapping[bytes, Account],
-    ) -> Outcome:
-        accounts = [each for each in held.accounts if each.kind in protocol.kinds]
+        asked: Sequence[Aggregate],
+        slugs: Mapping[str, Protocol],
+        holder: str | None,
+    ) -> list[AggregatePositions]:
+        """Return what a wallet has of aggregates, in their order, from one reading.
+
+        For a key's fingerprint; with None the wallet is not asked for where it is not followed.
+        """
+        served = {slug: slugs[slug] for each in asked for slug, _ in each.routes}
+        read = await self._read(wallet, served, holder)
+        routes = {route for each in asked for route in each.routes}
+        found = {
+            # A position is in one route, and counts once.
+            (slug, each.route, each.id or each.account.address): (slug, each)
+            for slug in served
+            for each in read.outcomes[slug].positions
+            if (slug, each.route) in routes
+        }
+        records = await self._records([*found.values()], read, holder)
+        return [_aggregate(wallet, each, served, read, records) for each in asked]
+
+    async def _read(self, wallet: str, served: Mapping[str, Protocol], holder: str | None) -> _Read:
+        by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]
+        if by_tokens and holder is not None:
+            await self._following.follow("wallet", key(wallet), holder, WAIT_S)
+        held, known = await asyncio.gather(
+            self._accounts.of_wallet(wallet, _programs(served.values())),
+            self._accounts.at([CLOCK]),
+        )
         try:
-            clock = clock_of(found[CLOCK])
+            clock = clock_of(known[CLOCK])
         except (KeyError, Unreadable):
-            detail = "the chain's clock is not known"
-            return Outcome([], [Failure(CLOCK, "reference_missing", detail)])
-        world = World(clock.slot, clock.time_s, clock.epoch)
-        of_wallet = Held(key(wallet), accounts, held_tokens(held.accounts))
+            failure = Failure(CLOCK, "reference_missing", "the chain's clock is not known")
+            return _Read(held, {slug: Outcome([], [failure]) for slug in served}, None)
+        tokens = held_tokens(held.accounts)
+        kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.mints}
+        found = await self._by_mint.find(held, tokens, kinds) if kinds else Found()
+        everything = [*held.accounts, *found.accounts]
+        asked = [
+            (
+                protocol,
+                Held(
+                    key(wallet),
+                    [account for account in everything if account.kind in protocol.kinds],
+                    tokens,
+                ),
+            )
+            for protocol in served.values()
+        ]
 
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
-            missing = [address for address in addresses if address not in found]
-            return {**found, **await self._accounts.at(missing)}
+            missing = [address for address in addresses if address not in known]
+            return {**known, **await self._accounts.at(missing)}
 
-        [outcome] = await driver.run([(protocol, of_wallet)], world, fetch)
-        outcome.epoch = clock.epoch
-        return outcome
+        world = World(clock.slot, clock.time_s, clock.epoch)
+        outcomes = await driver.run(asked, world, fetch)
+        for protocol, outcome in zip(served.values(), outcomes, strict=True):
+            if protocol.reads_tokens:
+                outcome.failures += _of_tokens(key(wallet), held, found)
+        return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
+
+    async def _records(
+        self, found: Sequence[tuple[str, Position]], read: _Read, holder: str | None
+    ) -> list[PositionRecord]:
+        """Return positions as they are answered; one that cannot be is a failure of its protocol.
+
+        The failure is noted in `read`.
+        """
+        tokens = await self._tokens.read(mints_of(position for _, position in found))
+        stakes = [each.account.address for _, each in found if each.stake is not None]
+        rewards: Mapping[bytes, Rewards] = {}
+        if stakes and read.epoch is not None and holder is not None:
+            rewards = await self._rewards.read(stakes, read.epoch, holder)
+        records = []
+        for slug, position in found:
+            address = position.account.address
+            try:
+                paid = rewards.get(address, (None, "not_asked"))
+                records.append(record(slug, position, tokens, paid))
+            except Exception as error:
+                log.exception("a position cannot be answered", protocol=slug)
+                detail = f"the position cannot be answered ({type(error).__name__})"
+                read.outcomes[slug].failures.append(Failure(address, "unreadable", detail))
+        return sorted(records, key=_order)
 
 
-def _programs(protocol: Protocol) -> tuple[bytes, ...]:
-    """Return the programs that must be covered for a protocol's positions to be all."""
-    return tuple(dict.fromkeys(each.program for each in protocol.kinds if each.wallets))
+def _programs(protocols: Iterable[Protocol]) -> tuple[bytes, ...]:
+    """Return the programs that must be covered for the positions of protocols to be all."""
+    kinds = (kind for protocol in protocols for kind in protocol.kinds)
+    return tuple(dict.fromkeys(kind.program for kind in kinds if kind.wallets or kind.mints))
 
 
-def _answer(
+def _aggregate(
     wallet: str,
-    slug: str,
-    protocol: Protocol,
-    held: WalletAccounts,
-    outcome: Outcome,
-    tokens: Tokens,
-    rewards: Mapping[bytes, Rewards],
-) -> ProtocolPositions:
-    errors = [*_errors(slug, protocol, held, outcome)]
-    is_complete = held.is_whole and not errors
-    records = sorted(
-        (
-            record(slug, each, tokens, rewards.get(each.account.address, (None, "not_asked")))
-            for each in outcome.positions
-        ),
-        key=_order,
-    )
-    assets = [asset for each in records for asset in each["assets"]]
-    values = [int(each["value_usd_micros"]) for each in records if each["value_usd_micros"]]
-    is_known = is_complete and not any(has_unknown(each["assets"]) for each in records)
-    value = sum(values) if is_known and values else None
-    since = _since(held, protocol)
+    aggregate: Aggregate,
+    served: Mapping[str, Protocol],
+    read: _Read,
+    records: Sequence[PositionRecord],
+) -> AggregatePositions:
+    own = [each for each in records if (each["protocol"], each["route"]) in aggregate.routes]
+    slugs = [*dict.fromkeys(slug for slug, _ in aggregate.routes)]
+    unowned = [*_of_nobody(read.held)]
+    of_protocol = {slug: [*_errors(slug, served[slug], read)] for slug in slugs}
+    errors = [*unowned, *(each for slug in slugs for each in of_protocol[slug])]
+    is_whole = read.held.is_whole and not errors
+    value = _sum(own) if is_whole else None
+    sums: list[ProtocolSum] = []
+    for slug in slugs:
+        protocol = served[slug]
+        of_slug = [each for each in own if each["protocol"] == slug]
+        is_complete = read.held.is_whole and not unowned and not of_protocol[slug]
+        worth = _sum(of_slug) if is_complete else None
+        sums.append(
+            {
+                "protocol": slug,
+                "routes": [route for of, route in aggregate.routes if of == slug],
+                "name": protocol.name,
+                "identified": protocol.identified,
+                "value_usd": usd(worth),
+                "value_usd_micros": number_text(worth),
+                "unpriced": _unpriced(of_slug),
+                "is_complete": is_complete,
+                "unsupported_fields": [*protocol.unsupported_fields],
+            }
+        )
     return {
-        "as_of_slot": held.as_of_slot,
-        "as_of_ms": held.as_of_ms,
+        "as_of_slot": read.held.as_of_slot,
+        "as_of_ms": read.held.as_of_ms,
         "wallet": wallet,
-        "protocol": slug,
-        "name": protocol.name,
-        "identified": protocol.identified,
-        "positions": records,
+        "aggregate": aggregate.name,
+        "positions": own,
         "value_usd": usd(value),
         "value_usd_micros": number_text(value),
-        "unpriced": sum(each["value_usd_micros"] is None for each in assets),
-        "is_complete": is_complete,
+        "unpriced": _unpriced(own),
+        "is_complete": is_whole and not aggregate.pending,
+        "protocols": sums,
+        "pending": [
+            {"protocol": each.slug, "route": each.route, "reason": each.reason}
+            for each in aggregate.pending
+        ],
         "coverage": {
-            "since_slot": since,
-            "known_accounts": held.known,
-            "read_accounts": held.read,
+            "since_slot": _since(read.held, [served[slug] for slug in slugs]),
+            "known_accounts": read.held.known,
+            "read_accounts": read.held.read,
         },
         "errors": errors,
-        "unsupported_fields": [*protocol.unsupported_fields],
     }
 
 
-def _since(held: WalletAccounts, protocol: Protocol) -> int | None:
-    """Return the slot from which all of a protocol's programs are covered."""
-    slots = [held.coverage[program].slot for program in _programs(protocol)]
+def _sum(records: Collection[PositionRecord]) -> int | None:
+    """Return what positions are worth; None where none has a price, or a part is not known."""
+    if any(has_unknown(each["assets"]) for each in records):
+        return None
+    values = [int(each["value_usd_micros"]) for each in records if each["value_usd_micros"]]
+    return sum(values) if values else None
+
+
+def _unpriced(records: Iterable[PositionRecord]) -> int:
+    return sum(asset["value_usd_micros"] is None for each in records for asset in each["assets"])
+
+
+def _since(held: WalletAccounts, protocols: Iterable[Protocol]) -> int | None:
+    """Return the slot from which all programs of protocols are covered."""
+    slots = [held.coverage[program].slot for program in _programs(protocols)]
     known = [slot for slot in slots if slot is not None]
     return max(known) if known and len(known) == len(slots) else None
 
 
-def _errors(
-    slug: str, protocol: Protocol, held: WalletAccounts, outcome: Outcome
-) -> Iterator[PositionError]:
-    for program in _programs(protocol):
-        covered = held.coverage[program]
-        if covered.slot is None:
-            yield {
-                "protocol": slug,
-                "account": text(program),
-                "code": "not_covered",
-                "detail": covered.reason or "not all accounts of the program are known yet",
-            }
+def _of_tokens(wallet: bytes, held: WalletAccounts, found: Found) -> Iterator[Failure]:
+    """Yield what is not known of what a wallet's tokens lead to."""
+    covered = held.coverage[wallet]
+    if covered.slot is None:
+        detail = covered.reason or "not all tokens of the wallet are known: it is not followed yet"
+        yield Failure(wallet, "not_covered", detail)
+    for detail in found.left_out:
+        yield Failure(None, "not_covered", detail)
+    for address, detail in found.unreadable.items():
+        yield Failure(address, "unreadable", detail)
+
+
+def _of_nobody(held: WalletAccounts) -> Iterator[PositionError]:
+    """Yield what is wrong with accounts of which nobody can say whose they are."""
     for address, detail in held.unreadable.items():
         yield {
             "protocol": None,
@@ -152,7 +291,19 @@ def _errors(
             "code": "unreadable",
             "detail": detail,
         }
-    for failure in outcome.failures:
+
+
+def _errors(slug: str, protocol: Protocol, read: _Read) -> Iterator[PositionError]:
+    for program in _programs([protocol]):
+        covered = read.held.coverage[program]
+        if covered.slot is None:
+            yield {
+                "protocol": slug,
+                "account": text(program),
+                "code": "not_covered",
+                "detail": covered.reason or "not all accounts of the program are known yet",
+            }
+    for failure in read.outcomes[slug].failures:
         yield {
             "protocol": slug,
             "account": None if failure.account is None else text(failure.account),

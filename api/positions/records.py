@@ -72,7 +72,7 @@ def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
     return any(
         each["amount_raw"] is None
         or (
-            each["role"] == Role.BORROW
+            each["role"] == Role.BORROW.value
             and each["value_usd_micros"] is None
             and each["amount_raw"] != "0"
         )

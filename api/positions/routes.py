@@ -11,7 +11,8 @@ from api.http.errors import INVALID_ADDRESS
 from api.http.parameters import Wallet
 from api.http.replies import send
 from api.http.state import holder, services
-from api.positions.answers import ProtocolPositions
+from api.positions.aggregates import Aggregate
+from api.positions.answers import AggregatePositions, ProtocolPositions
 from schemas.protocols.contract import Protocol, Route
 
 _ABOUT = """
@@ -20,8 +21,16 @@ A failure is an entry of `errors`, and the rest is answered; sums are null then.
 """
 
 
-def router(slugs: Mapping[str, Protocol]) -> APIRouter:
-    """Return the routes of protocols, by their slugs."""
+_ABOUT_ALL = """
+Each protocol is read by itself: what fails is an entry of `errors`, and the sum of all is null
+then, beside those of the protocols that are whole in `protocols`. What belongs here and is not
+read yet is in `pending`: it is in no sum, and `is_complete` is false while there is any. Costs one
+credit.
+"""
+
+
+def router(slugs: Mapping[str, Protocol], aggregates: Mapping[str, Aggregate]) -> APIRouter:
+    """Return the routes of protocols, by their slugs, and of aggregates, by their names."""
     area = APIRouter(prefix="/api/wallets/{wallet}", tags=["positions"])
     for slug, protocol in slugs.items():
         for route in protocol.routes:
@@ -33,7 +42,24 @@ def router(slugs: Mapping[str, Protocol]) -> APIRouter:
                 description=f"{route.about}.\n{_ABOUT}",
                 **answers_with(ProtocolPositions, INVALID_ADDRESS),
             )
+    for aggregate in aggregates.values():
+        area.add_api_route(
+            f"/{aggregate.name}",
+            _of_all(aggregate.name),
+            methods=["GET"],
+            summary=aggregate.about,
+            description=f"{aggregate.about}.\n{_ABOUT_ALL}",
+            **answers_with(AggregatePositions, INVALID_ADDRESS),
+        )
     return area
+
+
+def _of_all(name: str) -> Callable[[Request, str], Awaitable[Response]]:
+    async def all_positions(request: Request, wallet: Wallet) -> Response:
+        found = services(request).positions.of_aggregate(wallet, name, holder(request))
+        return send(request, await found)
+
+    return all_positions
 
 
 def _endpoint(

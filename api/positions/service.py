@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from api.http.encoding import Encoded
-from api.positions.accounts_reader import AccountsReader
+from api.positions.aggregates import aggregates
+from api.positions.answers import AggregatePositions
 from api.positions.reader import Positions
-from api.positions.rewards import RewardsReader
 from api.stores.caches import CachedAnswers
-from api.tokens.reader import TokenReader
 from schemas.protocols.contract import Protocol
 
 KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0
+AT_ONCE: Final = 4  # wallets of a batch
 
 
 class PositionService:
     """Encoded answers, cached. Every method raises Problem."""
 
     def __init__(
-        self, accounts: AccountsReader, tokens: TokenReader, rewards: RewardsReader
+        self,
+        positions: Positions,
+        slugs: Mapping[str, Protocol],
+        known: Mapping[str, Protocol],
     ) -> None:
-        self._positions = Positions(accounts, tokens, rewards)
+        """Serve the protocols of slugs; `known` are the slugs of all files."""
+        self.slugs = slugs
+        self.aggregates = aggregates(slugs, known)
+        self._positions = positions
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 
     async def of_route(
@@ -34,3 +42,27 @@ class PositionService:
         """
         of = self._positions.of_route
         return await self._cached.get(of, wallet, slug, protocol, route, holder)
+
+    async def of_aggregate(self, wallet: str, name: str, holder: str) -> Encoded:
+        """Return what a wallet has of an aggregate (`answers.AggregatePositions`)."""
+        return await self._cached.get(self._one, wallet, name, holder)
+
+    async def _one(self, wallet: str, name: str, holder: str) -> AggregatePositions:
+        of = self._positions.of_aggregates
+        [answer] = await of(wallet, [self.aggregates[name]], self.slugs, holder)
+        return answer
+
+    async def of_many(
+        self, wallets: Sequence[str], names: Sequence[str]
+    ) -> dict[str, dict[str, AggregatePositions]]:
+        """Return aggregates by wallet and name; no wallet is asked for that is not followed."""
+        gate = asyncio.Semaphore(AT_ONCE)
+        asked = [self.aggregates[name] for name in names]
+
+        async def one(wallet: str) -> dict[str, AggregatePositions]:
+            async with gate:
+                found = await self._positions.of_aggregates(wallet, asked, self.slugs, None)
+            return dict(zip(names, found, strict=True))
+
+        answers = await asyncio.gather(*map(one, wallets))
+        return dict(zip(wallets, answers, strict=True))

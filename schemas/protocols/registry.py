@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
+from re import fullmatch
 from typing import Final
 
 from schemas import protocols
 from schemas.protocols import programs
 from schemas.protocols.contract import Account, Kind, PoolShare, Protocol, Unreadable
+from schemas.solana.addresses import text
 
 
 class Conflict(ValueError):
@@ -32,7 +34,11 @@ ALL: Final = tuple(_discovered())
 
 def by_slug(slugs: Mapping[str, str], protocols: Iterable[Protocol]) -> dict[str, Protocol]:
     """Return the protocols by their slugs; raises Conflict."""
-    named = {protocol.name: protocol for protocol in protocols}
+    named: dict[str, Protocol] = {}
+    for protocol in protocols:
+        if protocol.name in named:
+            raise Conflict(f"protocol {protocol.name} is in two files")
+        named[protocol.name] = protocol
     found: dict[str, Protocol] = {}
     for slug, name in slugs.items():
         if name not in named:
@@ -44,26 +50,73 @@ def by_slug(slugs: Mapping[str, str], protocols: Iterable[Protocol]) -> dict[str
 
 
 def by_program(protocols: Iterable[Protocol]) -> dict[bytes, tuple[Kind, ...]]:
-    """Return the kinds of each program; raises Conflict."""
+    """Return the kinds of each program; raises Conflict.
+
+    Two files may know a program, as token accounts and mints are of one; no account is of both.
+    """
     found: dict[bytes, tuple[Kind, ...]] = {}
-    names: set[str] = set()
+    owners: dict[str, str] = {}
     for protocol in protocols:
         for kind in protocol.kinds:
-            if kind.name in names:
+            if kind.name in owners:
                 raise Conflict(f"kind {kind.name} is claimed twice")
             if kind.program not in programs.NUMBERS:
                 raise Conflict(f"kind {kind.name}: its program has no number in programs.toml")
             if not (kind.tag or kind.size is not None or kind.addresses):
                 raise Conflict(f"kind {kind.name}: neither tag, size nor address identifies it")
-            names.add(kind.name)
+            for other in found.get(kind.program, ()):
+                if owners[other.name] != protocol.name and _may_be_one(kind, other):
+                    raise Conflict(
+                        f"program {text(kind.program)} is claimed twice: an account may be "
+                        f"{other.name} of {owners[other.name]} and {kind.name} of {protocol.name}"
+                    )
+            owners[kind.name] = protocol.name
             found[kind.program] = (*found.get(kind.program, ()), kind)
     return found
+
+
+def _may_be_one(kind: Kind, other: Kind) -> bool:
+    """Return whether an account may be of two kinds of one program."""
+    if kind.size is not None and other.size is not None and kind.size != other.size:
+        return False
+    for size, of in ((kind.size, other), (other.size, kind)):
+        if size is not None and size in (of.not_size, *range(of.tag_at + len(of.tag))):
+            return False  # too short for the other's tag
+    if kind.addresses and other.addresses and not {*kind.addresses} & {*other.addresses}:
+        return False
+    common = min(len(kind.tag), len(other.tag))
+    return kind.tag_at != other.tag_at or kind.tag[:common] == other.tag[:common]
 
 
 KINDS: Final = by_program(ALL)
 SLUGS: Final = by_slug(
     tomllib.loads(files("schemas.protocols").joinpath("slugs.toml").read_text()), ALL
 )
+
+
+def served(changes: str) -> dict[str, Protocol]:
+    """Return the protocols by slug, as an operator changes them: `p10=flash,p13=-`.
+
+    A slug gets another protocol, or a new slug one; `-` switches it off. Raises Conflict, whose
+    text names the setting.
+    """
+    if not changes.strip():
+        return dict(SLUGS)
+    named = {slug: protocol.name for slug, protocol in SLUGS.items()}
+    for change in filter(None, (each.strip() for each in changes.split(","))):
+        slug, sign, name = (part.strip() for part in change.partition("="))
+        if not (sign and name and fullmatch("[a-z][a-z0-9]*", slug)):
+            raise Conflict(f"PROTOCOLS: {change} is not <slug>=<protocol> or <slug>=-")
+        if name == "-":
+            if slug not in named:
+                raise Conflict(f"PROTOCOLS: there is no slug {slug} to switch off")
+            del named[slug]
+        else:
+            named[slug] = name
+    try:
+        return by_slug(named, ALL)
+    except Conflict as error:
+        raise Conflict(f"PROTOCOLS: {error}") from None
 
 
 def kind_of(address: bytes, program: bytes, data: bytes) -> Kind | None:
@@ -84,12 +137,16 @@ SHARE_PROGRAMS: Final = tuple(sorted({kind.program for kind in _SHARES}))
 """Programs with pools whose token is a share of them."""
 
 
-def pool_mint(kind: Kind, data: bytes) -> bytes | None:
-    """Return the mint of a pool's token, None where an account of a kind is no pool."""
-    if kind not in _SHARES or not kind.mints:
-        return None
-    at = kind.mints[0]
-    return data[at : at + 32] if len(data) >= at + 32 else None
+MINT_PROGRAMS: Final = frozenset(
+    program for program, kinds in KINDS.items() if any(kind.mints for kind in kinds)
+)
+"""Programs with accounts that a token finds: NFT positions, pools and shares."""
+
+
+def mints_of(kind: Kind, data: bytes) -> list[bytes]:
+    """Return the mints that an account of a kind is found by, ascending, each once."""
+    named = {data[at : at + 32] for at in kind.mints if len(data) >= at + 32}
+    return sorted(named - {bytes(32)})
 
 
 def pool_share(account: Account, mint: bytes) -> PoolShare | None:

@@ -26,7 +26,7 @@ from schemas.accounts import BadAccount, StoredAccount, decompress, pack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.contract import Kind
-from schemas.protocols.registry import kind_of, pool_mint
+from schemas.protocols.registry import MINT_PROGRAMS, kind_of, mints_of
 from schemas.rows import ACCOUNTS, Row
 from schemas.solana.addresses import text
 from schemas.times import HOUR_MS
@@ -173,6 +173,7 @@ class AccountBooks:
             program = before.program if before.is_here else version.program
             account = StoredAccount(at, 0, program, 0, b"", closed=True)
             after = Known(at, program, closed=True)
+            self._take_mints(address, before, None, b"")
             self._closed_ms[address] = self._time_ms
         else:
             account = StoredAccount(
@@ -182,13 +183,23 @@ class AccountBooks:
             after = Known(
                 at, version.program, False, tuple(version.found_by), has_row=has_row(kind)
             )
-            if kind is not None and (mint := pool_mint(kind, data)) is not None:
-                self._commands.append(("SADD", self._store.pools_of(mint), address))
+            self._take_mints(address, before, kind, data)
             if kind is not None and after.has_row:
                 self._rows[address] = row(address, kind, account, data, after.found_by)
             if before.closed:
                 self._closed_ms[address] = None
         self._put(address, before, after, pack(account))
+
+    def _take_mints(self, address: bytes, before: Known, kind: Kind | None, data: bytes) -> None:
+        """Note the mints that an account is found by, and let go of those it was found by."""
+        named = [] if kind is None else mints_of(kind, data)
+        if before.program in MINT_PROGRAMS:
+            for finder in before.found_by:
+                if finder not in named:
+                    self._commands.append(("SREM", self._store.pools_of(finder), address))
+        for mint in named:
+            if mint not in before.found_by or before.program not in MINT_PROGRAMS:
+                self._commands.append(("SADD", self._store.pools_of(mint), address))
 
     def _put(self, address: bytes, before: Known, after: Known, stored: bytes | None) -> None:
         if before.found_by != after.found_by:

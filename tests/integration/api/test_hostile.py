@@ -75,6 +75,7 @@ READS = frozenset(
             b"TIME",
             b"XINFO",
             b"SMEMBERS",
+            b"SRANDMEMBER",
             b"ZREVRANGEBYSCORE",
             b"LRANGE",
         ),

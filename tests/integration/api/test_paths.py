@@ -18,6 +18,9 @@ OPERATIONS = {
     "get /api/wallets/{wallet}/portfolio",
     "get /api/wallets/{wallet}/holdings",
     "get /api/wallets/{wallet}/staking/native",
+    "get /api/wallets/{wallet}/all-lending",
+    "get /api/wallets/{wallet}/all-lp",
+    "get /api/wallets/{wallet}/all-rewards",
     "post /api/wallets/batch",
     "get /api/tokens/{mint}",
     "get /api/tokens/{mint}/price",
@@ -38,8 +41,16 @@ BEYOND = {
     "get /api/system",
 }
 TO_COME = (
-    *("analyze", "all-lending", "all-perps", "all-staking", "all-governance", "all-lp"),
-    *("all-yield", "all-rewards", "p01/lending", "p08/positions", "p09/pnl"),
+    *(
+        "analyze",
+        "all-perps",
+        "all-staking",
+        "all-governance",
+        "all-yield",
+        "p01/lending",
+        "p08/positions",
+        "p09/pnl",
+    ),
     *("p17/liquidity", "p14/v2/liquidity", "p30/s2e/staking", "p32/deposits", "p02/rewards"),
 )
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"

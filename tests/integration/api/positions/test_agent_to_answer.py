@@ -10,6 +10,7 @@ import pytest
 
 from api.accounts.following import Following
 from api.positions.accounts_reader import AccountsReader
+from api.positions.by_mint import ByMint
 from api.positions.reader import Positions
 from api.positions.rewards import RewardsReader
 from api.stores.clients import Stores
@@ -98,7 +99,8 @@ async def positions(settings: Settings) -> AsyncIterator[Positions]:
     following = Following(stores, settings)
     rewards = RewardsReader(stores, following)
     # Without the cache of answers.
-    yield Positions(AccountsReader(stores), TokenReader(stores), rewards)
+    accounts = AccountsReader(stores)
+    yield Positions(accounts, ByMint(stores, accounts), TokenReader(stores), rewards, following)
     await following.aclose()
     await stores.close()
 

@@ -243,4 +243,7 @@ TOLD_ELSEWHERE = (
     "/api/health/live",
     "/api/usage",
     "/api/wallets/{wallet}/staking/native",
+    "/api/wallets/{wallet}/all-lending",
+    "/api/wallets/{wallet}/all-lp",
+    "/api/wallets/{wallet}/all-rewards",
 )

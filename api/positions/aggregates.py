@@ -1,0 +1,68 @@
+"""What routes of several protocols have together: members as data, and those that are pending."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from schemas.protocols.contract import Protocol
+
+ABOUT: Final = {
+    "all-lending": "Deposits, loans and their health, of all lending protocols",
+    "all-lp": "Liquidity of all pools: amounts, ranges, and fees not yet collected",
+    "all-rewards": "Rewards of all protocols that were not claimed",
+}
+NOT_YET: Final = "this protocol is not read yet"
+NO_ROUTE: Final = "this route of the protocol is not read yet"
+OFF: Final = "the operator has switched it off (PROTOCOLS)"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A member that nothing reads here."""
+
+    slug: str
+    route: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Routes that are answered together."""
+
+    name: str
+    about: str
+    routes: tuple[tuple[str, str], ...]  # slug, route; each of a protocol that is served
+    pending: tuple[Pending, ...]
+
+
+def aggregates(
+    served: Mapping[str, Protocol], known: Mapping[str, Protocol]
+) -> dict[str, Aggregate]:
+    """Return the aggregates by name, of the slugs that are served; `known` are those of the files.
+
+    Raises ValueError for a member that is not `<slug>/<route>`, or comes twice.
+    """
+    stored = files("schemas.protocols").joinpath("aggregates.toml").read_text()
+    found = {}
+    for name, members in tomllib.loads(stored).items():
+        if len(set(members)) < len(members):
+            raise ValueError(f"aggregates.toml: {name} names a member twice")
+        routes: list[tuple[str, str]] = []
+        pending: list[Pending] = []
+        for member in members:
+            slug, _, route = member.partition("/")
+            if not slug or not route:
+                raise ValueError(f"aggregates.toml: {name}: {member} is not <slug>/<route>")
+            protocol = served.get(slug)
+            if protocol is None:
+                pending.append(Pending(slug, route, OFF if slug in known else NOT_YET))
+            elif route not in {each.path for each in protocol.routes}:
+                pending.append(Pending(slug, route, NO_ROUTE))
+            else:
+                routes.append((slug, route))
+        found[name] = Aggregate(name, ABOUT[name], tuple(routes), tuple(pending))
+    return found

@@ -1,0 +1,106 @@
+"""Accounts that a wallet's tokens lead to: positions of an NFT, pools and vaults of their shares.
+
+`own:{mint}` would name them too, but anybody can fill that, with stake accounts that name the mint
+as their staker. So they are found by the index that has the accounts of `Kind.mints` alone, which
+is a hint: the bytes of each account are looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from api.positions.accounts_reader import AccountsReader, WalletAccounts
+from api.stores.clients import Stores
+from schemas import account_reading
+from schemas.money import MONEY
+from schemas.protocols.contract import Account, Kind
+from schemas.protocols.registry import mints_of
+from schemas.redis_keys import POOLS_OF, account_tag, account_tags
+from schemas.solana.addresses import text
+
+MOST_MINTS: Final = 500  # of a wallet that are looked up
+MOST_OF_MINT: Final = 16  # accounts of one partition
+MOST_FOUND: Final = 1_000  # accounts of all mints
+_TAGS: Final = tuple(account_tags())
+
+
+@dataclass(slots=True)
+class Found:
+    """What the tokens of a wallet lead to."""
+
+    accounts: list[Account] = field(default_factory=list)
+    unreadable: dict[bytes, str] = field(default_factory=dict)  # address -> what is wrong
+    left_out: list[str] = field(default_factory=list)  # what was not looked at, in words
+
+
+class ByMint:
+    """Finds accounts by mints. Every method raises Problem."""
+
+    def __init__(self, stores: Stores, accounts: AccountsReader) -> None:
+        self._stores = stores
+        self._accounts = accounts
+
+    async def find(
+        self, held: WalletAccounts, tokens: Mapping[bytes, int], kinds: Collection[Kind]
+    ) -> Found:
+        """Return the accounts of some kinds that tokens of a wallet lead to, mint -> raw amount.
+
+        `held` is what was read of the wallet: what it has is not read again.
+        """
+        found = Found()
+        mints = sorted(mint for mint, raw in tokens.items() if raw and text(mint) not in MONEY)
+        if len(mints) > MOST_MINTS:
+            detail = f"of the wallet's {len(mints)} tokens {MOST_MINTS} were looked up"
+            found.left_out.append(detail)
+            mints = mints[:MOST_MINTS]
+        if not mints or not kinds:
+            return found
+        by_mint = await self._look_up(mints, found)
+        known = {account.address for account in held.accounts} | held.unreadable.keys()
+        wanted = {
+            address: mint
+            for mint, addresses in by_mint.items()
+            for address in addresses
+            if address not in known
+        }
+        if len(wanted) > MOST_FOUND:
+            detail = f"the wallet's tokens lead to {len(wanted)} accounts; {MOST_FOUND} were read"
+            found.left_out.append(detail)
+            wanted = dict(sorted(wanted.items())[:MOST_FOUND])
+        stored = await self._accounts.stored(
+            [(account_tag(text(address)), address) for address in wanted]
+        )
+        for address, mint in wanted.items():
+            if (packed := stored[address]) is None:
+                found.unreadable[address] = "the account was put away, and a token leads to it"
+                continue
+            state = held.states[account_tag(text(address))]
+            living = account_reading.living(mint, state, {address: packed})
+            found.unreadable |= living.unreadable
+            for kind, header, data in living.accounts.values():
+                if kind in kinds and mint in mints_of(kind, data):
+                    account = Account(address, kind, header.lamports, data, header.slot)
+                    found.accounts.append(account)
+        found.accounts.sort(key=lambda account: account.address)
+        return found
+
+    async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:
+        # SRANDMEMBER of a positive count: all there are, or as many of them.
+        answers = await self._stores.ask(
+            [
+                ("SRANDMEMBER", POOLS_OF.make(tag=tag, mint=text(mint)), MOST_OF_MINT + 1)
+                for mint in mints
+                for tag in _TAGS
+            ]
+        )
+        by_mint: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        for (mint, _), addresses in zip(
+            ((mint, tag) for mint in mints for tag in _TAGS), answers, strict=True
+        ):
+            if len(addresses) > MOST_OF_MINT:
+                found.left_out.append(f"token {text(mint)} leads to too many accounts")
+            by_mint[mint] += sorted(addresses)[:MOST_OF_MINT]
+        return by_mint
