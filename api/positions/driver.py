@@ -134,10 +134,7 @@ class _Run:
         began = perf_counter()
         self.wanted = ()
         try:
-            with within(MOST_S - self._took_s):
-                self.wanted = self._next(sent)
-        except StopIteration as end:
-            self._take(end.value)
+            self._go(sent)
         except Unreadable as error:
             self._fail(error.account, "unreadable", str(error))
             self._is_again = self._leaves_out(error.account)
@@ -148,6 +145,16 @@ class _Run:
             log.exception("reading failed", protocol=self._protocol.name)
             self._fail(None, "unreadable", f"its reading failed ({type(error).__name__})")
         self._took_s += perf_counter() - began
+
+    def _go(self, sent: Mapping[bytes, Account] | None) -> None:
+        try:
+            with within(MOST_S - self._took_s):
+                self.wanted = self._next(sent)
+        except StopIteration as end:
+            found = end.value
+        else:
+            return
+        self._take(found)
 
     def _next(self, sent: Mapping[bytes, Account] | None) -> Sequence[bytes]:
         assert self._reading is not None

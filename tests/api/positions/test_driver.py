@@ -7,14 +7,26 @@ from typing import Any
 
 import pytest
 
-from api.positions.driver import MOST_LEFT_OUT, MOST_ROUNDS, Outcome, run
+from api.positions.driver import (
+    MOST_LEFT_OUT,
+    MOST_POSITIONS,
+    MOST_ROUNDS,
+    MOST_S,
+    MOST_WANTED,
+    Outcome,
+    run,
+)
 from schemas.protocols.contract import (
     Account,
+    Asset,
     Held,
     Kind,
     Position,
     Protocol,
     Reading,
+    Role,
+    Route,
+    Shape,
     Unreadable,
     World,
 )
@@ -149,3 +161,73 @@ async def test_what_a_position_lacks_is_an_error() -> None:
 async def test_a_protocol_without_a_reading_is_not_supported() -> None:
     [found], trips = await outcomes(None)
     assert ([each.code for each in found.failures], trips) == (["not_supported"], [])
+
+
+async def failing(read: Any) -> str:
+    """Return what a reading fails with, while another one is answered."""
+    found, _ = await outcomes(read, wanting("ab", "c"))
+    assert (names(found[1]), found[1].failures) == ("abc", [])
+    assert found[0].positions == []
+    [failure] = found[0].failures
+    assert failure.code == "unreadable"
+    return failure.detail
+
+
+async def test_one_that_computes_for_ever_is_ended() -> None:
+    def endless(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        while True:
+            try:
+                sum(range(100))
+            except Exception:  # it may not keep what ends it
+                continue
+
+    assert await failing(endless) == f"its reading computed for more than {MOST_S} s"
+
+
+async def test_the_accounts_that_one_may_want_are_bounded() -> None:
+    def greedy(held: Held, world: World) -> Reading:
+        yield [n.to_bytes(32, "big") for n in range(MOST_WANTED + 1)]
+        return []
+
+    assert await failing(greedy) == f"its reading wanted more than {MOST_WANTED} accounts"
+
+
+@pytest.mark.parametrize("wanted", [[b"short"], ["text" * 8], [None], 7])
+async def test_what_is_no_address_is_not_fetched(wanted: Any) -> None:
+    def garbled(held: Held, world: World) -> Reading:
+        yield wanted
+        return []
+
+    assert "its reading failed (TypeError)" in await failing(garbled)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        7,
+        [None],
+        [Position("route", account("a"), assets=[Asset(Role.SUPPLY, b"short", 1)])],
+        [Position("route", account("a"), assets=[Asset(Role.SUPPLY, b"m" * 32, -1)])],
+        [Position("route", account("a"), assets=[Asset(Role.SUPPLY, b"m" * 32, 1, 10**9)])],
+        [Position("route", account("a"), id=b"short")],
+        [Position("route", account("a"))] * (MOST_POSITIONS + 1),
+    ],
+)
+async def test_what_is_no_list_of_positions_is_not_answered(returned: Any) -> None:
+    def wrong(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        return returned  # type: ignore[no-any-return]
+
+    assert await failing(wrong)
+
+
+async def test_positions_of_a_route_that_is_not_the_protocols_are_a_failure() -> None:
+    def read(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        return [Position("other", account("a"))]
+
+    named = Protocol("p", (KIND,), (Route("lending", Shape.LENDING, "Loans"),), read)
+    [found] = await run([(named, HELD)], WORLD, Trips().fetch)
+    assert found.failures[0].detail == "its reading found positions of another route: other"

@@ -1,0 +1,122 @@
+"""A protocol is one file: in a folder of its own it gives a filter, routes and a document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.solana.addresses import text
+from tests.api.positions.added import PROGRAM
+
+FILE = '''
+"""A protocol of tests."""
+
+from schemas.protocols.contract import Kind, Position, Protocol, Route, Shape
+
+KIND = Kind("{kind}", {program!r}, tag={tag!r}, wallets=(8,))
+
+
+def read(held, world):
+    yield []
+    return [Position("loans", account) for account in held.of(KIND)]
+
+
+PROTOCOL = Protocol("{name}", (KIND,), (Route("loans", Shape.LENDING, "{name}: loans"),), read)
+'''
+PATH = "/api/wallets/{wallet}/p99/loans"
+
+
+def file(folder: Path, name: str, program: bytes = PROGRAM, tag: bytes = b"examples") -> None:
+    source = FILE.format(name=name, kind=f"{name}_loan", program=program, tag=tag)
+    (folder / f"{name}.py").write_text(source)
+
+
+def process(folder: Path, changes: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.api.positions.added", str(folder), changes],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": ""},
+    )
+
+
+def told(folder: Path, changes: str = "") -> Any:
+    ended = process(folder, changes)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def last_line(folder: Path, changes: str = "") -> str:
+    """Return the last line of a process that does not begin."""
+    ended = process(folder, changes)
+    assert ended.returncode
+    return ended.stderr.strip().splitlines()[-1]
+
+
+def test_filter_route_and_document_follow_and_nothing_else_changes(tmp_path: Path) -> None:
+    before = told(tmp_path)
+    file(tmp_path, "example")
+    after = told(tmp_path, "p99=example")
+    operation = after["paths"].pop(PATH)["get"]
+    assert operation["summary"] == "example: loans"
+    answer = operation["responses"]["200"]["content"]["application/json"]
+    assert answer["example"]["positions"][0]["health"]["health_factor"]
+    added = after["filters"].pop("example_loan")
+    assert PROGRAM.hex() in added or text(PROGRAM).encode().hex() in added
+    assert b"examples".hex() in added
+    assert after == before
+
+
+def test_without_a_slug_it_is_stored_and_not_served(tmp_path: Path) -> None:
+    file(tmp_path, "example")
+    found = told(tmp_path)
+    assert "example_loan" in found["filters"]
+    assert PATH not in found["paths"]
+
+
+def test_a_slug_is_renamed_and_switched_off(tmp_path: Path) -> None:
+    paths = told(tmp_path, "staking=-,p42=native_stake")["paths"]
+    assert "/api/wallets/{wallet}/p42/native" in paths
+    assert "/api/wallets/{wallet}/staking/native" not in paths
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ("p99=nothing", "PROTOCOLS: slug p99: there is no protocol nothing"),
+        ("p98=-", "PROTOCOLS: there is no slug p98 to switch off"),
+        ("p42=native_stake", "PROTOCOLS: protocol native_stake has two slugs"),
+    ],
+)
+def test_what_cannot_be_served_stops_the_process(tmp_path: Path, changes: str, words: str) -> None:
+    assert last_line(tmp_path, changes).endswith(words)
+
+
+def test_a_program_claimed_twice_stops_the_process(tmp_path: Path) -> None:
+    file(tmp_path, "example")
+    file(tmp_path, "other")
+    line = last_line(tmp_path)
+    assert f"program {text(PROGRAM)} is claimed twice" in line
+    assert "example_loan of example" in line
+    assert "other_loan of other" in line
+
+
+def test_a_protocol_in_two_files_stops_the_process(tmp_path: Path) -> None:
+    file(tmp_path, "example")
+    source = (tmp_path / "example.py").read_text()
+    copied = source.replace("example_loan", "loan_two").replace("examples", "exbmples")
+    (tmp_path / "other.py").write_text(copied)
+    assert last_line(tmp_path).endswith("protocol example is in two files")
+
+
+def test_two_files_may_know_different_accounts_of_a_program(tmp_path: Path) -> None:
+    file(tmp_path, "example")
+    file(tmp_path, "other", tag=b"xamples!")
+    assert {"example_loan", "other_loan"} <= told(tmp_path)["filters"].keys()
