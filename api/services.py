@@ -42,7 +42,9 @@ class Services:
         )
         slugs = registry.served(settings.protocols)
         self.positions = PositionService(positions, slugs, registry.SLUGS)
-        self.wallets = WalletService(self.stores, reader, gaps, self._following)
+        self.wallets = WalletService(
+            self.stores, reader, gaps, self._following, self.positions.of_many
+        )
         self._metadata = MetadataService(self.stores, settings)
         self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)
         self.history = HistoryService(self.stores, reader, gaps)

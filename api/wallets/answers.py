@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from api.docs.words import IN_MICROS, IN_SOL
 from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.positions.answers import AggregatePositions
 from api.tokens.answers import PriceSource
 from api.wallets.position_answers import (
     AsOf,
@@ -291,6 +292,11 @@ class BatchItem(AsOf):
     holdings: NotRequired[Annotated[Holdings, about("verified balances")]]
     pnl: NotRequired[Annotated[Summary, about("the last seven days")]]
     portfolio: NotRequired[Annotated[Portfolio, about("the wallet at a glance")]]
+    lending: NotRequired[
+        Annotated[AggregatePositions, about("as `/all-lending`, with a state of its own")]
+    ]
+    lp: NotRequired[Annotated[AggregatePositions, about("as `/all-lp`, likewise")]]
+    rewards: NotRequired[Annotated[AggregatePositions, about("as `/all-rewards`, likewise")]]
 
 
 class Batch(UpTo):

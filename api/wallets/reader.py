@@ -8,7 +8,7 @@ wallet with more positions than are read at once takes a query and a trip of its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,6 +17,7 @@ from typing import Any, Final
 from api.accounts.following import MOST_MINTS, Following, Standing
 from api.accounts.mints import MintReader
 from api.accounts.wallets import WalletAccountsReader
+from api.positions.answers import AggregatePositions
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
@@ -89,6 +90,15 @@ class Section(StrEnum):
     HOLDINGS = "holdings"
     PNL = "pnl"
     PORTFOLIO = "portfolio"
+    LENDING = "lending"
+    LP = "lp"
+    REWARDS = "rewards"
+
+
+ReadAggregates = Callable[
+    [Sequence[str], Sequence[str]], Awaitable[Mapping[str, Mapping[str, AggregatePositions]]]
+]
+"""From wallets and names of aggregates to what is answered, by wallet and name."""
 
 
 class View(StrEnum):
@@ -104,6 +114,14 @@ _PARTS: Final = {
     Section.PNL: Part.DAYS,
     Section.PORTFOLIO: Part.POSITIONS | Part.BALANCES | Part.DAYS,
 }
+OF_BOOKS: Final = (*_PARTS,)
+"""Sections that a batch has where none are named."""
+OF_PROTOCOLS: Final = {
+    Section.LENDING: "all-lending",
+    Section.LP: "all-lp",
+    Section.REWARDS: "all-rewards",
+}
+"""Sections that are aggregates of positions, with their names."""
 
 
 @dataclass(slots=True)
@@ -253,10 +271,12 @@ class Wallets:
         (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS)
         return {**facts.as_of(), "wallet": wallet, **portfolio(facts)}
 
-    async def batch(self, wallets: Sequence[str], include: Collection[Section]) -> Batch:
+    async def batch(
+        self, wallets: Sequence[str], include: Collection[Section], positions: ReadAggregates
+    ) -> Batch:
         """Return sections of many wallets, in their order; each is one state.
 
-        A wallet in quarantine has no sections.
+        A wallet in quarantine has no sections. `positions` reads aggregates of wallets, by name.
         """
         sections = [section for section in Section if section in include]
         gaps = await self._gaps.read()
@@ -264,6 +284,8 @@ class Wallets:
         if not known:
             gaps.check_wallet(wallets[0])
         many = await self._facts(known, sections, MOST_IN_BATCH)
+        names = [name for section, name in OF_PROTOCOLS.items() if section in sections]
+        of_protocols = await positions(known, names) if names else {}
         least = min((facts.as_of() for facts in many), key=lambda each: each["as_of_slot"])
         left = iter(many)
         items: list[BatchItem] = []
@@ -278,7 +300,7 @@ class Wallets:
                     }
                 )
             else:
-                items.append(_item(next(left), sections))
+                items.append(_item(next(left), sections, of_protocols.get(wallet, {})))
             await asyncio.sleep(0)  # fifty wallets are long enough to let others come in between
         return {
             "as_of_slot": least["as_of_slot"],
@@ -296,7 +318,7 @@ class Wallets:
     ) -> list[Facts]:
         parts = Part.TOTALS
         for section in sections:
-            parts |= _PARTS[section]
+            parts |= _PARTS.get(section, Part.TOTALS)
         states = await self._reader.read(wallets, parts, most)
         held: list[HeldAccounts] = []
         if Part.BALANCES in parts:
@@ -461,7 +483,9 @@ def portfolio(facts: Facts) -> Portfolio:
     }
 
 
-def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
+def _item(
+    facts: Facts, sections: Collection[Section], of_protocols: Mapping[str, AggregatePositions]
+) -> BatchItem:
     state = facts.state
     as_of = facts.as_of()
     item: BatchItem = {
@@ -481,4 +505,10 @@ def _item(facts: Facts, sections: Collection[Section]) -> BatchItem:
                 item["pnl"] = summary(state)
             case Section.PORTFOLIO:
                 item["portfolio"] = portfolio(facts)
+            case Section.LENDING:
+                item["lending"] = of_protocols[OF_PROTOCOLS[section]]
+            case Section.LP:
+                item["lp"] = of_protocols[OF_PROTOCOLS[section]]
+            case Section.REWARDS:
+                item["rewards"] = of_protocols[OF_PROTOCOLS[section]]
     return item

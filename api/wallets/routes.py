@@ -24,7 +24,7 @@ from api.http.state import holder, services
 from api.wallets.answers import Batch, HoldingsAnswer, PortfolioAnswer
 from api.wallets.holdings import Wanted
 from api.wallets.position_answers import AllPositions, PositionAnswer, PositionList, SummaryAnswer
-from api.wallets.reader import Section, View
+from api.wallets.reader import OF_BOOKS, Section, View
 
 MOST_WALLETS = 50
 
@@ -78,10 +78,11 @@ class BatchBody(BaseModel):
         description="Addresses; one that comes twice is answered once",
     )
     include: list[Section] = Field(
-        default_factory=lambda: [*Section],
+        default_factory=lambda: [*OF_BOOKS],
         min_length=1,
         max_length=len(Section),
-        description="Sections to return; without it, all of them",
+        description="Sections to return; without it, `positions`, `holdings`, `pnl` and "
+        "`portfolio`",
     )
 
 
@@ -97,8 +98,10 @@ async def batch(request: Request, body: BatchBody) -> Response:
     """Sections of up to 50 wallets, in the order asked, unknown ones with empty figures.
 
     `positions`: the 50 with the newest trades, and the totals; `holdings`; `pnl`: the last
-    seven days; `portfolio`. A wallet's figures are of one state, whose `as_of_slot` stands
-    beside them. Of a wallet with more than 200 positions, `open` is null and the portfolio
+    seven days; `portfolio`; and, where they are named, `lending`, `lp` and `rewards`, as
+    `/all-lending`, `/all-lp` and `/all-rewards` answer them, of wallets that are followed already
+    as far as their tokens lead to positions. A wallet's figures are of one state, whose
+    `as_of_slot` is beside them. Of a wallet with more than 200 positions, `open` is null and the portfolio
     counts the 200 with the newest trades. Costs one credit.
     """
     return send(request, await services(request).wallets.batch(body.wallets, body.include))

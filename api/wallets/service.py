@@ -12,7 +12,7 @@ from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.tokens.reader import TokenReader
 from api.wallets.holdings import Wanted
-from api.wallets.reader import Section, View, Wallets
+from api.wallets.reader import ReadAggregates, Section, View, Wallets
 
 KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0  # a caller who wants a change sooner subscribes to the WebSocket
@@ -22,8 +22,14 @@ class WalletService:
     """Encoded answers; those about one wallet are cached. Every method raises Problem."""
 
     def __init__(
-        self, stores: Stores, tokens: TokenReader, gaps: GapReader, following: Following
+        self,
+        stores: Stores,
+        tokens: TokenReader,
+        gaps: GapReader,
+        following: Following,
+        positions: ReadAggregates,
     ) -> None:
+        self._positions = positions
         self._wallets = Wallets(stores, tokens, gaps, following)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
@@ -63,5 +69,5 @@ class WalletService:
     async def batch(self, wallets: Sequence[str], include: Collection[Section]) -> Encoded:
         """Return sections of many wallets, each once (`answers.Batch`)."""
         return await self._reads.get(
-            self._wallets.batch, tuple(dict.fromkeys(wallets)), frozenset(include)
+            self._wallets.batch, tuple(dict.fromkeys(wallets)), frozenset(include), self._positions
         )

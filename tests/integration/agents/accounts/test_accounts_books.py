@@ -307,3 +307,33 @@ async def test_a_pool_is_found_by_its_mint_whoever_else_names_it(player):
     assert await player.redis.smembers(own(mint)) == {pool, raw(7, 3)}
     name = redis_keys.POOLS_OF.make(tag=TAG, mint=text(mint))
     assert await player.redis.smembers(name) == {pool}
+
+
+async def test_a_pool_that_closes_or_changes_its_mint_is_not_found_by_it(player):
+    mint, other, pool = raw(7, 1), raw(7, 4), raw(7, 2)
+
+    def version(of):
+        data = StakePool(ALICE, of, 5, 4).data()
+        return AccountVersion(
+            address=pool,
+            program=STAKE_POOL_PROGRAM,
+            lamports=1,
+            size=len(data),
+            data=compress(data),
+            found_by=[of],
+        )
+
+    async def pools():
+        names = [redis_keys.POOLS_OF.make(tag=TAG, mint=text(each)) for each in (mint, other)]
+        return [await player.redis.smembers(name) for name in names]
+
+    await player.apply(slot_batch(7, version(mint)))
+    await player.apply(slot_batch(8, version(mint)))
+    await player.flush()
+    assert await pools() == [{pool}, set()]
+    await player.apply(slot_batch(9, version(other)))
+    await player.flush()
+    assert await pools() == [set(), {pool}]
+    await player.apply(slot_batch(10, AccountVersion(address=pool, closed=True, program=bytes(32))))
+    await player.flush()
+    assert await pools() == [set(), set()]
