@@ -101,8 +101,8 @@ async def batch(request: Request, body: BatchBody) -> Response:
     seven days; `portfolio`; and, where they are named, `lending`, `lp` and `rewards`, as
     `/all-lending`, `/all-lp` and `/all-rewards` answer them, of wallets that are followed already
     as far as their tokens lead to positions. A wallet's figures are of one state, whose
-    `as_of_slot` is beside them. Of a wallet with more than 200 positions, `open` is null and the portfolio
-    counts the 200 with the newest trades. Costs one credit.
+    `as_of_slot` is beside them. Of a wallet with more than 200 positions, `open` is null and the
+    portfolio counts the 200 with the newest trades. Costs one credit.
     """
     return send(request, await services(request).wallets.batch(body.wallets, body.include))
 
