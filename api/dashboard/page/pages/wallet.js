@@ -10,6 +10,7 @@ import { createDaily } from "./wallet/daily.js";
 import { createHoldings } from "./wallet/holdings.js";
 import { createLots } from "./wallet/lots.js";
 import { createPositions, named } from "./wallet/positions.js";
+import { createProtocols } from "./wallet/protocols.js";
 import { createStake } from "./wallet/stake.js";
 import { createTotals, createWeek } from "./wallet/totals.js";
 import { createTrades } from "./wallet/trades.js";
@@ -69,6 +70,7 @@ export function mount(root, { api, socket, params, query, announce }) {
     const daily = createDaily({ api, path });
     const holdings = createHoldings({ api, path });
     const stake = createStake({ api, path });
+    const protocols = createProtocols({ api, path });
     const trades = createTrades({ api, path, announce });
     const lots = createLots({ api, path, onClose: () => remember(null) });
     const positions = createPositions({
@@ -81,7 +83,7 @@ export function mount(root, { api, socket, params, query, announce }) {
       onTrades: (row) => trades.choose(row.mint, named(row)),
       onRead: (read) => trades.learn(read),
     });
-    parts.push(week, daily, holdings, stake, trades, lots, positions);
+    parts.push(week, daily, holdings, stake, protocols, trades, lots, positions);
     content.hidden = false;
     fill(
       content,
@@ -89,6 +91,7 @@ export function mount(root, { api, socket, params, query, announce }) {
       element("div", { class: "columns" }, week.element, daily.element),
       holdings.element,
       stake.element,
+      ...protocols.elements,
       positions.element,
       lots.element,
       trades.element,
