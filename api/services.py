@@ -20,7 +20,7 @@ from api.system.service import SystemService
 from api.tokens.reader import TokenReader
 from api.tokens.service import TokenService
 from api.wallets.service import WalletService
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 from schemas.protocols import registry
 
 
@@ -28,6 +28,7 @@ class Services:
     """The answers by subject. Every method raises Problem."""
 
     def __init__(self, settings: Settings) -> None:
+        """Build all; raises SettingsError where PROTOCOLS names what there is not."""
         self.stores = Stores(settings)
         reader = TokenReader(self.stores)
         gaps = GapReader(self.stores, settings.api_timeout_s / 2)
@@ -40,7 +41,10 @@ class Services:
             RewardsReader(self.stores, self._following),
             self._following,
         )
-        slugs = registry.served(settings.protocols)
+        try:
+            slugs = registry.served(settings.protocols)
+        except registry.Conflict as error:
+            raise SettingsError(str(error)) from None
         self.positions = PositionService(positions, slugs, registry.SLUGS)
         self.wallets = WalletService(
             self.stores, reader, gaps, self._following, self.positions.of_many
