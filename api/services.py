@@ -31,7 +31,10 @@ class Services:
         self._following = Following(self.stores, settings)
         self.wallets = WalletService(self.stores, reader, gaps, self._following)
         self.positions = PositionService(
-            AccountsReader(self.stores), reader, RewardsReader(self.stores, self._following)
+            AccountsReader(self.stores),
+            reader,
+            RewardsReader(self.stores, self._following),
+            self._following,
         )
         self._metadata = MetadataService(self.stores, settings)
         self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)

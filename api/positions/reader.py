@@ -7,8 +7,9 @@ accounts and the clock; what these need. Prices are one more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from api.accounts.following import Following
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.answers import PositionError, PositionRecord, ProtocolPositions
@@ -28,9 +29,14 @@ class Positions:
     """Answers about positions. Every method raises Problem."""
 
     def __init__(
-        self, accounts: AccountsReader, tokens: TokenReader, rewards: RewardsReader
+        self,
+        accounts: AccountsReader,
+        tokens: TokenReader,
+        rewards: RewardsReader,
+        following: Following,
     ) -> None:
         self._accounts = accounts
+        self._following = following
         self._tokens = tokens
         self._rewards = rewards
 
@@ -42,7 +48,7 @@ class Positions:
         held, found = await asyncio.gather(
             self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
         )
-        outcome = await self._read(wallet, protocol, held, found)
+        outcome = await self._read(wallet, protocol, held, found, holder)
         outcome.positions = [each for each in outcome.positions if each.route == route]
         tokens = await self._tokens.read(mints_of(outcome.positions))
         stakes = [each.account.address for each in outcome.positions if each.stake is not None]
@@ -57,6 +63,7 @@ class Positions:
         protocol: Protocol,
         held: WalletAccounts,
         found: Mapping[bytes, Account],
+        holder: str,
     ) -> Outcome:
         accounts = [each for each in held.accounts if each.kind in protocol.kinds]
         try:
@@ -67,13 +74,36 @@ class Positions:
         world = World(clock.slot, clock.time_s, clock.epoch)
         of_wallet = Held(key(wallet), accounts, held_tokens(held.accounts))
 
+        followed: set[bytes] = set()
+
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             missing = [address for address in addresses if address not in found]
-            return {**found, **await self._accounts.at(missing)}
+            sent = await self._accounts.at(missing)
+            followed.update(each for each in sent if sent[each].kind.group == "tokens")
+            return {**found, **sent}
 
         [outcome] = await driver.run([(protocol, of_wallet)], world, fetch)
         outcome.epoch = clock.epoch
+        await self._follow(outcome, followed, holder)
         return outcome
+
+    async def _follow(self, outcome: Outcome, used: Collection[bytes], holder: str) -> None:
+        """Have the token accounts followed that a reading used or lacks; say so of the latter."""
+        missing = [
+            each.account
+            for each in outcome.failures
+            if each.code == "reference_missing" and each.account is not None
+        ]
+        refused = await self._following.ask_accounts([*missing, *used], holder)
+        detail = (
+            "the account is not known yet; it is asked for: ask again in a second"
+            if refused is None
+            else f"the account is not known, and not all could be asked for: {refused}"
+        )
+        outcome.failures = [
+            each._replace(detail=detail) if each.code == "reference_missing" else each
+            for each in outcome.failures
+        ]
 
 
 def _programs(protocol: Protocol) -> tuple[bytes, ...]:

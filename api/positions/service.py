@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from api.accounts.following import Following
 from api.http.encoding import Encoded
 from api.positions.accounts_reader import AccountsReader
 from api.positions.reader import Positions
@@ -20,9 +21,13 @@ class PositionService:
     """Encoded answers, cached. Every method raises Problem."""
 
     def __init__(
-        self, accounts: AccountsReader, tokens: TokenReader, rewards: RewardsReader
+        self,
+        accounts: AccountsReader,
+        tokens: TokenReader,
+        rewards: RewardsReader,
+        following: Following,
     ) -> None:
-        self._positions = Positions(accounts, tokens, rewards)
+        self._positions = Positions(accounts, tokens, rewards, following)
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 
     async def of_route(

@@ -98,7 +98,7 @@ async def positions(settings: Settings) -> AsyncIterator[Positions]:
     following = Following(stores, settings)
     rewards = RewardsReader(stores, following)
     # Without the cache of answers.
-    yield Positions(AccountsReader(stores), TokenReader(stores), rewards)
+    yield Positions(AccountsReader(stores), TokenReader(stores), rewards, following)
     await following.aclose()
     await stores.close()
 
