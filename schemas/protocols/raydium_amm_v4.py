@@ -13,7 +13,7 @@ from math import isqrt
 from struct import error
 from typing import Final, NamedTuple
 
-from schemas.protocols import vaults
+from schemas.protocols import raydium_farms, vaults
 from schemas.protocols.contract import (
     Account,
     Held,
@@ -27,6 +27,7 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
+from schemas.protocols.in_step import in_step
 from schemas.protocols.vaults import Side
 from schemas.solana.addresses import key
 from schemas.solana.borsh import u64, u128
@@ -54,7 +55,11 @@ class _Pool(NamedTuple):
 
 
 def read(held: Held, world: World) -> Reading:
-    """Return the pools of the wallet's LP tokens."""
+    """Return the pools of the wallet's LP tokens, and the LP tokens it has staked in farms."""
+    return in_step(_pools(held), raydium_farms.read(ROUTE, held, world))
+
+
+def _pools(held: Held) -> Reading:
     pools = [
         pool
         for account in held.of(POOL)
@@ -154,9 +159,9 @@ def _u128(account: Account, at: int) -> int:
 
 PROTOCOL: Final = Protocol(
     name="raydium_amm_v4",
-    kinds=(POOL, TARGETS),
-    routes=(Route(ROUTE, Shape.LIQUIDITY, "Shares of pools"),),
+    kinds=(POOL, TARGETS, *raydium_farms.KINDS),
+    routes=(Route(ROUTE, Shape.LIQUIDITY, "Shares of pools, free and staked in farms"),),
     read=read,
-    unsupported_fields=("LP tokens staked in farms (v3, v5, v6)",),
+    unsupported_fields=("rewards of farms",),
     reads_tokens=True,
 )

@@ -164,6 +164,6 @@ PROTOCOL: Final = Protocol(
     kinds=(POOL, LOCK),
     routes=(Route(ROUTE, Shape.LIQUIDITY, "Shares of pools, free and locked for ever"),),
     read=read,
-    unsupported_fields=("fees that a lock earned, apart", "LP tokens staked in farms"),
+    unsupported_fields=("fees that a lock earned, apart",),
     reads_tokens=True,
 )

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from schemas.protocols import raydium_amm_v4 as amm
 from schemas.protocols import raydium_cpmm as cpmm
+from schemas.protocols import raydium_farms as farms
 from schemas.protocols.contract import (
     Account,
     Held,
@@ -104,9 +105,10 @@ def answered(
     accounts: list[Account],
     tokens: Mapping[bytes, int],
     *known: Account,
+    wallet: bytes = WALLET,
 ) -> list[Position]:
     assert protocol.read is not None
-    reading = protocol.read(Held(WALLET, accounts, tokens), WORLD)
+    reading = protocol.read(Held(wallet, accounts, tokens), WORLD)
     stored = {each.address: each for each in known}
     try:
         wanted = next(reading)
@@ -148,6 +150,24 @@ def test_an_amm_withdrawal_takes_raydiums_part_of_what_trades_earned_first():
     [position] = answered(amm.PROTOCOL, held, {LP: 100}, *known, targets(10**7, 10**7))
     assert amounts(position) == [None, None], "the program refuses: k cannot shrink"
     assert "refuses" in position.unsupported_fields[0]
+
+
+def test_a_stake_in_a_farm_is_counted_in_lp_tokens_of_its_owner_alone():
+    ledger = farms.LEDGERS[4]
+    data = bytes(16) + POOL + WALLET + pack("<Q", 77) + bytes(208)
+    farm = account(POOL, farms.FARM_V6, bytes(104) + COIN_VAULT + bytes(1976 - 136))
+    known = farm, vault(COIN_VAULT, LP, 10**6)
+    staked = [account(LOCK, ledger, data)]
+    [position] = answered(amm.PROTOCOL, staked, {}, *known)
+    assert [(each.role, each.mint, each.amount_raw) for each in position.assets] == [
+        (Role.SUPPLY, LP, 77)
+    ]
+    assert not position.stands_for, "the wallet has not got these tokens"
+    assert len(position.unsupported_fields) == 2
+    assert not answered(amm.PROTOCOL, staked, {}, *known, wallet=COIN)
+    for lacking, there in ((POOL, ()), (COIN_VAULT, (farm,))):
+        [position] = answered(amm.PROTOCOL, staked, {}, *there)
+        assert (position.missing, position.assets) == ([lacking], [])
 
 
 def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
@@ -234,6 +254,7 @@ def test_hostile_bytes_are_unreadable_or_read(seed: int) -> None:
         (amm.PROTOCOL, amm.POOL, amm_pool()),
         (cpmm.PROTOCOL, cpmm.POOL, cpmm_pool()),
         (cpmm.PROTOCOL, cpmm.LOCK, lock(7).data),
+        (amm.PROTOCOL, farms.LEDGERS[4], bytes(16) + POOL + WALLET + bytes(216)),
     ):
         data = bytearray(good)
         for _ in range(rng.randint(1, 60)):
@@ -242,7 +263,7 @@ def test_hostile_bytes_are_unreadable_or_read(seed: int) -> None:
             del data[rng.randrange(len(data)) :]
         if seed % 7 == 0:
             data[:] = bytes([rng.choice((0, 255))]) * len(data)
-        at = kind.mints[0]
+        at = (kind.mints or kind.wallets)[0]
         tokens = {bytes(data[at : at + 32]): 2**64 - 1 if seed % 2 else 1}
         mess = Account(TARGETS, amm.TARGETS, 1, rng.randbytes(rng.choice((0, 2208))), 1)
         known = [vault(COIN_VAULT, COIN, rng.getrandbits(64)), vault(PC_VAULT, PC, 5), mess]
@@ -306,6 +327,31 @@ def test_random_pools_are_worth_what_the_sdk_says(request: pytest.FixtureRequest
     assert len({each["lp"] for each in worlds}) > 390
     for world in worlds:
         check(world)
+
+
+@pytest.mark.node
+@needs_sdk
+def test_random_stakes_in_farms_are_read_as_the_sdk_wrote_them(
+    request: pytest.FixtureRequest,
+) -> None:
+    worlds = asked(request, "ledgers")
+    assert len(worlds) == 200
+    for world in worlds:
+        data, farm = base64.b64decode(world["data"]), base64.b64decode(world["farm"])
+        program = {"3": farms.FARM_V3, "5": farms.FARM_V5, "6": farms.FARM_V6}[
+            world["version"][1]
+        ].program
+        kind, farm_kind = kind_of(POOL, program, data), kind_of(POOL, program, farm)
+        assert kind is not None
+        assert farm_kind is not None
+        assert kind.name == f"raydium_ledger_{world['version']}"
+        held = Held(key(world["owner"]), [account(POOL, kind, data)])
+        staked = account(key(world["id"]), farm_kind, farm)
+        known = staked, account(key(world["vault"]), TOKEN, base64.b64decode(world["token"]))
+        [position] = answered(amm.PROTOCOL, [*held.accounts], {}, *known, wallet=held.wallet)
+        [asset] = position.assets
+        assert (text(asset.mint), str(asset.amount_raw)) == (world["mint"], world["deposited"])
+        assert position.market == key(world["id"])
 
 
 @pytest.mark.node

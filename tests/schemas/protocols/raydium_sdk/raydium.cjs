@@ -1,5 +1,6 @@
 // Worlds of Raydium's pools: bytes by the SDK's layouts, amounts by its arithmetic.
-// node raydium.cjs <number of worlds>; `decode` with base64 of an AmmInfo reads that one instead.
+// node raydium.cjs <number of worlds>; `decode` with base64 of an AmmInfo reads that one instead,
+// `ledgers` makes stakes in farms.
 const { PublicKey } = require("@solana/web3.js");
 const BN = require("bn.js");
 const sdk = require("@raydium-io/raydium-sdk-v2");
@@ -82,7 +83,37 @@ function amm() {
   answer("amm", data, reserves, lp, supply, [pool.baseMint, pool.quoteMint]);
 }
 
-if (process.argv[2] === "decode") {
+function ledgers() {
+  for (const [version, layout, farmLayout] of [
+    ["v3_1", sdk.farmLedgerLayoutV3_1, sdk.realFarmStateV3Layout],
+    ["v3_2", sdk.farmLedgerLayoutV3_2, sdk.realFarmStateV3Layout],
+    ["v5_1", sdk.farmLedgerLayoutV5_1, sdk.realFarmStateV5Layout],
+    ["v5_2", sdk.farmLedgerLayoutV5_2, sdk.realFarmStateV5Layout],
+    ["v6", sdk.farmLedgerLayoutV6_1, sdk.realFarmV6Layout],
+  ]) {
+    for (let world = 0; world < 40; world += 1) {
+      const data = made(layout, {});
+      const ledger = layout.decode(data);
+      const farm = made(farmLayout, {});
+      const mint = key();
+      console.log(JSON.stringify({
+        version,
+        data: data.toString("base64"),
+        farm: farm.toString("base64"),
+        id: ledger.id.toBase58(),
+        owner: ledger.owner.toBase58(),
+        deposited: ledger.deposited.toString(),
+        vault: farmLayout.decode(farm).lpVault.toBase58(),
+        mint: mint.toBase58(),
+        token: token(mint, below(60)),
+      }));
+    }
+  }
+}
+
+if (process.argv[2] === "ledgers") {
+  ledgers();
+} else if (process.argv[2] === "decode") {
   const pool = sdk.liquidityStateV4Layout.decode(Buffer.from(process.argv[3], "base64"));
   const wanted = ["baseVault", "quoteVault", "baseMint", "quoteMint", "lpMint", "targetOrders",
     "lpReserve", "baseNeedTakePnl", "quoteNeedTakePnl", "baseDecimal", "quoteDecimal", "status"];
