@@ -57,6 +57,14 @@ def largest_of(mint: bytes) -> bytes:
     return sha256(b"largest accounts of " + mint).digest()
 
 
+def followed_of(address: bytes) -> bytes:
+    """Return what the coverage of an account that was asked for by address is kept under: 32 bytes.
+
+    The address itself may have coverage of its own, as a mint or a wallet.
+    """
+    return sha256(b"followed account " + address).digest()
+
+
 def compress(data: bytes) -> bytes:
     """Return the frame of an account's data."""
     return _compressor.compress(data) if data else b""

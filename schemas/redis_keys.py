@@ -433,7 +433,8 @@ COVERED: Final = Key(
     "accounts",
     None,
     "of a program, wallet or mint: slot from which the partition has all of it, given: the slot "
-    "that said so; or reason, why it is not known; of `schemas.accounts.largest_of` a mint also "
+    "that said so; or reason, why it is not known; of `schemas.accounts.followed_of` "
+    "an account the same; of `schemas.accounts.largest_of` a mint also "
     "accounts: raw addresses, and least_raw: none of the others had more at that slot",
 )
 COVERAGE_FLOOR: Final = Key(
@@ -491,6 +492,14 @@ TRACKED_HOLDERS: Final = Key(
     "raw mint whose largest token accounts are kept -> when they were last asked for, ms; at most "
     "a twentieth of ACCOUNT_TRACKED_MAX",
 )
+TRACKED_ACCOUNTS: Final = Key(
+    "tracked:accounts",
+    "zset",
+    "ingest accounts",
+    None,
+    "raw token account or mint that is kept by its address -> when it was last asked for, ms; at "
+    "most ACCOUNT_TRACKED_MAX",
+)
 STAKE_REWARDS: Final = Key(
     "rewards:{tag}:{address}",
     "string",
@@ -503,8 +512,9 @@ ASKED_ACCOUNTS: Final = Key(
     "stream",
     "api",
     None,
-    "wallet: raw, mint: raw, holders: the raw mint, or rewards: the raw stake account; what a "
-    "request asked for; program: raw, to bootstrap; read by `ingest accounts`; 10,000 entries",
+    "wallet: raw, mint: raw, account: raw, holders: the raw mint, or rewards: the "
+    "raw stake account; what a request asked for; program: raw, to bootstrap; read by "
+    "`ingest accounts`; 10,000 entries",
 )
 
 # What the URIs of tokens' metadata say (api), fetched by its processes; all under one hash tag, so

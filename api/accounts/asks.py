@@ -1,9 +1,9 @@
 """Asks: the wallets and tokens that requests want `ingest accounts` to follow.
 
 An ask is an entry of the Redis stream ASKED_ACCOUNTS. This process asks once a minute at most for
-the same address, and for a bounded number of new addresses a minute: wallets of each key, tokens of
-each key, and in all. An address is new where ingest does not follow it, or no more; one that is
-followed is never refused.
+the same address, and for a bounded number of new addresses a minute: wallets of each key, token
+accounts of each key, tokens of each key, and in all. An address is new where ingest does not follow
+it, or no more; one that is followed is never refused.
 
 Ingest lets the least recently asked go where ACCOUNT_TRACKED_MAX are followed, and does not know
 keys. So it is this limit that bounds what a key can push out: of what was asked for within the last
@@ -23,7 +23,7 @@ from api.stores.clients import Stores
 from infra.settings import Settings
 from schemas.redis_keys import ASKED_ACCOUNTS
 
-Kind = Literal["wallet", "mint", "holders", "rewards"]
+Kind = Literal["wallet", "mint", "holders", "account", "rewards"]
 Asked = tuple[Kind, bytes]
 
 RENEWED_AFTER_S: Final = 60.0
@@ -49,8 +49,8 @@ class Asks:
         self._most = settings.api_new_accounts
         self._asked: BoundedCache[Asked, float] = BoundedCache(_REMEMBERED)
         self._window = 0
-        # By key, and whether it is a wallet, within the window.
-        self._new: Counter[tuple[str, bool]] = Counter()
+        # By key and kind, within the window; all kinds of tokens count as one.
+        self._new: Counter[tuple[str, str]] = Counter()
 
     def is_recent(self, kind: Kind, address: bytes) -> bool:
         """Return whether a raw address was asked for within the last minute."""
@@ -68,7 +68,7 @@ class Asks:
         if self.is_recent(kind, address):
             return None
         now = now_s()
-        if not is_followed and (refused := self._count((holder, kind == "wallet"), now)):
+        if not is_followed and (refused := self._count((holder, _counted_as(kind)), now)):
             return refused
         self._asked.put((kind, address), now)  # before the trip: others that ask meanwhile need not
         entry = (ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", kind, address)
@@ -79,7 +79,7 @@ class Asks:
             return Refused.STORE
         return None
 
-    def _count(self, of: tuple[str, bool], now: float) -> Refused | None:
+    def _count(self, of: tuple[str, str], now: float) -> Refused | None:
         """Count a new address in, unless there were too many within this minute."""
         window = int(now // _WINDOW_S)
         if window != self._window:
@@ -91,3 +91,7 @@ class Asks:
             return Refused.LIMIT
         self._new[of] += 1
         return None
+
+
+def _counted_as(kind: Kind) -> str:
+    return kind if kind in ("wallet", "account") else "token"

@@ -13,9 +13,10 @@ from typing import Any, Final
 from api.accounts.asks import Kind
 from api.stores.clients import Stores
 from schemas import account_reading
-from schemas.accounts import largest_of
+from schemas.accounts import followed_of, largest_of
 from schemas.redis_keys import (
     COVERED,
+    TRACKED_ACCOUNTS,
     TRACKED_HOLDERS,
     TRACKED_MINTS,
     TRACKED_WALLETS,
@@ -29,6 +30,7 @@ _TRACKED: Final = {
     "wallet": TRACKED_WALLETS.make(),
     "mint": TRACKED_MINTS.make(),
     "holders": TRACKED_HOLDERS.make(),
+    "account": TRACKED_ACCOUNTS.make(),
 }
 _TAGS: Final = tuple(account_tags())
 
@@ -45,9 +47,16 @@ class Coverage:
     withdrawn: str  # why it is no longer covered; empty where it never was
 
 
+def subject_of(kind: Kind, address: bytes) -> bytes:
+    """Return what the coverage of a raw address is kept under."""
+    if kind == "holders":
+        return largest_of(address)
+    return followed_of(address) if kind == "account" else address
+
+
 async def read_coverage(stores: Stores, kind: Kind, address: bytes) -> Coverage:
     """Return the coverage of a raw address, in one trip; raises Problem."""
-    subject = largest_of(address) if kind == "holders" else address
+    subject = subject_of(kind, address)
     commands: list[Command] = [("ZSCORE", _TRACKED[kind], address)]
     for tag in _TAGS:
         commands.append(("HGET", WATERMARK.make(tag=tag, group=GROUP), "at_ms"))

@@ -10,18 +10,19 @@ from itertools import islice
 from typing import Final
 
 from api.accounts.asks import Asked, Asks, Kind, Refused
-from api.accounts.coverage import CompleteLook, read_coverage
+from api.accounts.coverage import CompleteLook, read_coverage, subject_of
 from api.accounts.waiting import Waited, Waiting
 from api.http.errors import Problem
 from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
 from infra.settings import Settings
-from schemas.accounts import TOO_MANY_ACCOUNTS, largest_of
-from schemas.redis_keys import TRACKED_MINTS
+from schemas.accounts import TOO_MANY_ACCOUNTS
+from schemas.redis_keys import TRACKED_ACCOUNTS, TRACKED_MINTS
 
 ALIVE_WITHIN_MS: Final = 15_000  # since the lane last moved
 CERTAIN_FOR_S: Final = 1.0  # after it was seen to be complete
 MOST_MINTS: Final = 100
+MOST_ACCOUNTS: Final = 400  # that one answer asks for by address
 KEYS_THAT_WAIT: Final = 8  # one key has that part of the places at most
 _SPARE_S: Final = 2.0  # of API_TIMEOUT_S, for the answer after the wait
 _REMEMBERED: Final = 1 << 14
@@ -98,9 +99,7 @@ class Following:
         unmet = Standing.WITHDRAWN if coverage.withdrawn else Standing.PENDING
         if not wait_s:
             return unmet
-        match await self._waiting.until_complete(
-            largest_of(address) if kind == "holders" else address, wait_s, holder
-        ):
+        match await self._waiting.until_complete(subject_of(kind, address), wait_s, holder):
             case Waited.COMPLETE:
                 self._complete.put((kind, address), now_s())
                 return Standing.COMPLETE
@@ -136,6 +135,30 @@ class Following:
                 followed = score is not None
                 if await self._asks.ask("mint", mint, holder, is_followed=followed):
                     break
+
+    async def ask_accounts(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
+        """Ask for raw token accounts by address, or renew that; return why not, None where asked.
+
+        Nobody waits for them. Those that the lane follows already are never refused.
+        """
+        wanted = [
+            each
+            for each in islice(accounts, MOST_ACCOUNTS)
+            if not self._asks.is_recent("account", each)
+        ]
+        if not wanted:
+            return None
+        name = TRACKED_ACCOUNTS.make()
+        refused = None
+        try:
+            scores = await self._stores.ask([("ZSCORE", name, each) for each in wanted])
+        except Problem:  # it has been counted
+            return Standing.NOT_ASKED
+        for account, score in zip(wanted, scores, strict=True):
+            followed = score is not None
+            why = await self._asks.ask("account", account, holder, is_followed=followed)
+            refused = refused or why
+        return None if refused is None else _OF_REFUSED[refused]
 
     async def ask_rewards(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
         """Ask what epochs paid to raw stake accounts; return why not, None where all are asked.

@@ -17,10 +17,10 @@ from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
-from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, unpack
+from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of, unpack
 from schemas.protocols.contract import Account
 from schemas.protocols.registry import kind_of
-from schemas.redis_keys import ACCOUNT, FOUND_BY, WATERMARK, account_tag, account_tags
+from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
@@ -97,7 +97,11 @@ class AccountsReader:
         )
 
     async def at(self, addresses: Sequence[bytes]) -> dict[bytes, Account]:
-        """Return the accounts at addresses, those that exist and that a protocol knows."""
+        """Return the accounts at addresses, those that exist and that a protocol knows.
+
+        Of token accounts and mints those alone that the lane follows: what is stored of others may
+        be outdated.
+        """
         wanted = [(account_tag(text(address)), address) for address in addresses]
         found: dict[bytes, Account] = {}
         for address, packed in (await self.stored(wanted)).items():
@@ -110,7 +114,30 @@ class AccountsReader:
                 continue  # it counts as missing: who wants it says so
             if account is not None:
                 found[address] = account
-        return found
+        return await self._followed(found)
+
+    async def _followed(self, found: dict[bytes, Account]) -> dict[bytes, Account]:
+        """Leave out accounts of group `tokens` that are not covered by their address.
+
+        Coverage is read behind the account. Where it was withdrawn and given anew in between, its
+        slot is above that of a version from before.
+        """
+        kept = {a: each for a, each in found.items() if each.kind.group != "tokens"}
+        doubtful = [address for address in found if address not in kept]
+        commands: list[tuple[Any, ...]] = []
+        for address in doubtful:
+            tag = account_tag(text(address))
+            name = COVERED.make(tag=tag, address=text(followed_of(address)))
+            commands += (
+                account_reading.floor_question(tag),
+                ("HMGET", name, "slot", "given", "reason"),
+            )
+        answers = await self._stores.ask(commands) if commands else []
+        for address, floor, record in zip(doubtful, answers[::2], answers[1::2], strict=True):
+            since = account_reading.coverage(record, floor).slot
+            if since is not None and found[address].slot >= since:
+                kept[address] = found[address]
+        return kept
 
     async def _count(self, wallet: str) -> int:
         """Return how many accounts the partitions have of a wallet."""

@@ -152,16 +152,44 @@ class Positions:
             for protocol in served.values()
         ]
 
+        followed: set[bytes] = set()
+
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             missing = [address for address in addresses if address not in known]
-            return {**known, **await self._accounts.at(missing)}
+            sent = await self._accounts.at(missing)
+            followed.update(each for each in sent if sent[each].kind.group == "tokens")
+            return {**known, **sent}
 
         world = World(clock.slot, clock.time_s, clock.epoch)
         outcomes = await driver.run(asked, world, fetch)
+        if holder is not None:
+            await self._follow(outcomes, followed, holder)
         for protocol, outcome in zip(served.values(), outcomes, strict=True):
             if protocol.reads_tokens:
                 outcome.failures += _of_tokens(key(wallet), held, found)
         return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
+
+    async def _follow(
+        self, outcomes: Sequence[Outcome], used: Collection[bytes], holder: str
+    ) -> None:
+        """Have the token accounts followed that readings used or lack; say so of the latter."""
+        lacking = {
+            each.account
+            for outcome in outcomes
+            for each in outcome.failures
+            if each.code == "reference_missing" and each.account is not None
+        }
+        refused = await self._following.ask_accounts([*sorted(lacking), *used], holder)
+        detail = (
+            "the account is not known yet; it is asked for: ask again in a second"
+            if refused is None
+            else f"the account is not known, and not all could be asked for: {refused}"
+        )
+        for outcome in outcomes:
+            outcome.failures = [
+                each._replace(detail=detail) if each.code == "reference_missing" else each
+                for each in outcome.failures
+            ]
 
     async def _records(
         self, found: Sequence[tuple[str, Position]], read: _Read, holder: str | None

@@ -407,11 +407,13 @@ class Covered(_message.Message):
         WALLET: _ClassVar[Covered.Kind]
         MINT: _ClassVar[Covered.Kind]
         HOLDERS: _ClassVar[Covered.Kind]
+        ACCOUNT: _ClassVar[Covered.Kind]
         ALL: _ClassVar[Covered.Kind]
     PROGRAM: Covered.Kind
     WALLET: Covered.Kind
     MINT: Covered.Kind
     HOLDERS: Covered.Kind
+    ACCOUNT: Covered.Kind
     ALL: Covered.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]

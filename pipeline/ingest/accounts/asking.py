@@ -13,6 +13,7 @@ from solders.pubkey import Pubkey
 from infra.solana_rpc.client import AnswerTooLarge, NotNow, RpcRefused
 from pipeline.ingest.accounts import metrics
 from pipeline.ingest.accounts.asked import Answer, AnswerQueue
+from pipeline.ingest.accounts.ledger import Update
 from pipeline.ingest.accounts.rpc import (
     MOST_A_CALL,
     WALLET_ANSWER_BYTES,
@@ -21,8 +22,9 @@ from pipeline.ingest.accounts.rpc import (
     Found,
 )
 from pipeline.ingest.accounts.tracked import LARGEST, Tracked
-from schemas.accounts import MOST_OF_WALLET, largest_of
+from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of
 from schemas.proto.tape_pb2 import Covered
+from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 
 log = structlog.get_logger(__name__)
@@ -41,6 +43,7 @@ class Ended(Enum):
 
     ANSWERED = auto()
     TOO_LARGE = auto()  # asked again it would be as large
+    NOT_KEPT = auto()  # it is none of what is kept by its address
     FAILED = auto()  # the node refuses, or does not answer: it is asked again later
 
 
@@ -149,6 +152,31 @@ class Asking:
         metrics.ASKED.labels("holders").inc()
         return Ended.ANSWERED
 
+    async def account(self, address: bytes) -> Ended:
+        """Ask for one token account or mint by its address.
+
+        It is followed from its slot on. Where no stream brings token accounts, it is not covered:
+        the lane says why. Of any other account nothing goes into the lane.
+        """
+        least = await self._settled()
+        subject = followed_of(address)
+        method = "getMultipleAccounts"
+        if not self._is_streamed:
+            reason = f"{method}: ACCOUNT_GROUPS lacks `tokens`, which would follow it"
+            self._answers.withdraw(Covered(kind=Covered.ACCOUNT, address=subject, reason=reason))
+            return Ended.ANSWERED
+        try:
+            slot, found = await self._bounded(lambda rpc: rpc.multiple([address], least))
+        except (NotNow, RpcRefused, BadAnswer) as error:
+            self._failed(Covered.ACCOUNT, subject, method, error)
+            return Ended.FAILED
+        if not all(map(_is_followed_by_address, found)):
+            return Ended.NOT_KEPT
+        covered = Covered(kind=Covered.ACCOUNT, address=subject, slot=slot)
+        self._answers.put(Answer.of(((slot, each) for each in found), [covered], subject, slot))
+        metrics.ASKED.labels("account").inc()
+        return Ended.ANSWERED
+
     async def accounts(self, addresses: Iterable[bytes], least_slot: int) -> int | None:
         """Ask for accounts as they are at or after a slot.
 
@@ -218,6 +246,17 @@ class Asking:
         )
         metrics.ASKED.labels(Covered.Kind.Name(kind).lower()).inc()
         return Ended.ANSWERED
+
+
+def _is_followed_by_address(update: Update) -> bool:
+    """Return whether an account is of a kind that is kept where somebody asked; or does not exist.
+
+    All others of a subscribed program are in the lane anyway.
+    """
+    if not update.lamports:
+        return True
+    kind = kind_of(update.address, update.owner, update.data)
+    return kind is not None and kind.group == "tokens"
 
 
 def metadata_address(mint: bytes) -> bytes:

@@ -22,12 +22,13 @@ from pipeline.ingest.accounts import metrics
 from pipeline.ingest.accounts.asked import AnswerQueue
 from pipeline.ingest.accounts.asking import CONCURRENCY, Asking, Ended
 from pipeline.ingest.accounts.tracked import Asked, Tracked
-from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, largest_of
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, followed_of, largest_of
 from schemas.proto.tape_pb2 import Covered
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
     COVERED,
     FOUND_BY,
+    TRACKED_ACCOUNTS,
     TRACKED_HOLDERS,
     TRACKED_MINTS,
     TRACKED_WALLETS,
@@ -57,11 +58,13 @@ _KINDS: Final = {
     b"wallet": Covered.WALLET,
     b"mint": Covered.MINT,
     b"holders": Covered.HOLDERS,
+    b"account": Covered.ACCOUNT,
 }
 _KEYS: Final[tuple[tuple[Covered.Kind, Key], ...]] = (
     (Covered.WALLET, TRACKED_WALLETS),
     (Covered.MINT, TRACKED_MINTS),
     (Covered.HOLDERS, TRACKED_HOLDERS),
+    (Covered.ACCOUNT, TRACKED_ACCOUNTS),
 )
 
 
@@ -72,11 +75,13 @@ async def read_tracked(settings: Settings) -> Tracked:
         wallets: Any = await client.zrange(TRACKED_WALLETS.make(), 0, -1, withscores=True)
         mints: Any = await client.zrange(TRACKED_MINTS.make(), 0, -1, withscores=True)
         holders: Any = await client.zrange(TRACKED_HOLDERS.make(), 0, -1, withscores=True)
+        accounts: Any = await client.zrange(TRACKED_ACCOUNTS.make(), 0, -1, withscores=True)
         tracked = Tracked(
             settings.account_tracked_max,
             ((address, int(at_ms)) for address, at_ms in wallets),
             ((address, int(at_ms)) for address, at_ms in mints),
             ((address, int(at_ms)) for address, at_ms in holders),
+            ((address, int(at_ms)) for address, at_ms in accounts),
         )
         subjects = [largest_of(mint) for mint in tracked.holders]
         listed = await ask(client, [("HGET", _largest(each), "accounts") for each in subjects])
@@ -123,6 +128,13 @@ async def _follow(client: Redis, tracked: Tracked, wanted: list[tuple[str, bytes
     for (_, wallet), accounts in zip(wanted, found, strict=True):
         for account in accounts:
             tracked.follow(account, [wallet])
+
+
+def _subject(kind: Covered.Kind, address: bytes) -> bytes:
+    """Return what the coverage of an address is kept under."""
+    if kind == Covered.HOLDERS:
+        return largest_of(address)
+    return followed_of(address) if kind == Covered.ACCOUNT else address
 
 
 def _largest(subject: bytes) -> str:
@@ -172,7 +184,8 @@ class Requests:
         self._is_streamed = "tokens" in settings.account_groups.split(",")
         self._asked_s: dict[bytes, float] = {}  # when all of it was asked, of what is tracked
         self._lamports_s: dict[bytes, float] = {}
-        self._holders_left: dict[bytes, bytes] = {}  # mints, until the lane says so
+        # Mints whose holders left, and accounts, by subject, until the lane says so.
+        self._let_go: dict[bytes, bytes] = {}
         self._under_way: dict[bytes, asyncio.Task[None]] = {}
         self._finished = asyncio.Event()
         self._failed: dict[bytes, _Failed] = {}
@@ -220,13 +233,15 @@ class Requests:
     def _of(self, kind: Covered.Kind) -> Asked:
         if kind == Covered.HOLDERS:
             return self._tracked.holders
+        if kind == Covered.ACCOUNT:
+            return self._tracked.accounts
         return self._tracked.wallets if kind == Covered.WALLET else self._tracked.mints
 
     def _left(self, covered: Covered) -> bytes | None:
-        """Return the wallet or mint that something withdrawn was kept for, None while it is."""
+        """Return the address that something withdrawn was kept for, None while it is."""
         address: bytes | None = covered.address
-        if covered.kind == Covered.HOLDERS:
-            address = self._holders_left.pop(covered.address, None)
+        if covered.kind in (Covered.HOLDERS, Covered.ACCOUNT):
+            address = self._let_go.pop(covered.address, None)
         return None if address is None or address in self._of(covered.kind) else address
 
     async def _read(self) -> None:
@@ -282,9 +297,14 @@ class Requests:
         metrics.TRACKED.labels("wallet").set(len(self._tracked.wallets))
         metrics.TRACKED.labels("mint").set(len(self._tracked.mints))
         metrics.TRACKED.labels("holders").set(len(self._tracked.holders))
+        metrics.TRACKED.labels("account").set(len(self._tracked.accounts))
 
     def _track(self, kind: Covered.Kind, scores: dict[bytes, int]) -> None:
-        ask = self._of(kind).ask if kind != Covered.HOLDERS else self._tracked.ask_holders
+        ask: Callable[[bytes, int], list[bytes]] = self._of(kind).ask
+        if kind == Covered.HOLDERS:
+            ask = self._tracked.ask_holders
+        elif kind == Covered.ACCOUNT:
+            ask = self._tracked.ask_account
         for address, at_ms in scores.items():
             for left in ask(address, at_ms):
                 self._leave(kind, left)
@@ -295,8 +315,13 @@ class Requests:
         elif kind == Covered.HOLDERS:
             for account in self._tracked.forget_holders(address):
                 self._answers.withdraw(Covered(kind=kind, address=account))
-            mint, address = address, largest_of(address)
-            self._holders_left[address] = mint
+            self._let_go[_subject(kind, address)] = address
+        elif kind == Covered.ACCOUNT:
+            if self._tracked.forget_account(address):
+                # What is stored of it goes, too, as an account that is no longer a mint's largest.
+                self._answers.withdraw(Covered(kind=Covered.HOLDERS, address=address))
+            self._let_go[_subject(kind, address)] = address
+        address = _subject(kind, address)
         self._asked_s.pop(address, None)
         self._lamports_s.pop(address, None)
         self._failed.pop(address, None)
@@ -306,22 +331,28 @@ class Requests:
         self._answers.withdraw(Covered(kind=kind, address=address))
 
     def _start(self, kind: Covered.Kind, address: bytes) -> None:
-        """Ask for a wallet or mint, if it is due; a mint's holders are, every ALL_AFTER_S."""
-        mint = address
-        if kind == Covered.HOLDERS:
-            address = largest_of(mint)
+        """Ask for a wallet or mint, if it is due.
+
+        A mint's holders and what is followed by its address are, every ALL_AFTER_S: what is stored
+        of them goes with a wallet that has it and is let go.
+        """
+        raw, address = address, _subject(kind, address)
         if address in self._under_way:
             return
         now = time.monotonic()
         if address in self._failed and now < self._failed[address].due_s:
             return
         asked_s = self._asked_s.get(address)
-        is_kept = self._is_streamed and kind != Covered.HOLDERS
+        is_kept = self._is_streamed and kind in (Covered.WALLET, Covered.MINT)
         is_due = asked_s is None or (not is_kept and now - asked_s > ALL_AFTER_S)
         if kind == Covered.HOLDERS:
             if not is_due:
                 return
-            work = self._all(address, self._asking.holders(mint))
+            work = self._all(address, self._asking.holders(raw))
+        elif kind == Covered.ACCOUNT:
+            if not is_due:
+                return
+            work = self._all(address, self._asking.account(raw))
         elif kind == Covered.MINT:
             if not is_due:
                 return
@@ -343,6 +374,12 @@ class Requests:
         if ended is Ended.TOO_LARGE:
             self._under_way.pop(address, None)
             self._let_go_of(address)
+            return
+        if ended is Ended.NOT_KEPT:
+            self._under_way.pop(address, None)
+            if (account := self._tracked.account_of(address)) is not None:
+                log.warning("not followed: it is no token account", account=text(account))
+                self._leave(Covered.ACCOUNT, account)
             return
         if ended is Ended.FAILED:
             before = self._failed.get(address)
@@ -409,6 +446,8 @@ class Requests:
                 self._start(Covered.MINT, address)
             elif (mint := self._tracked.mint_of(address)) is not None:
                 self._start(Covered.HOLDERS, mint)
+            elif (account := self._tracked.account_of(address)) is not None:
+                self._start(Covered.ACCOUNT, account)
             if address in self._under_way:
                 self._again_under_way.add(address)
 

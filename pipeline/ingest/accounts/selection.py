@@ -56,6 +56,8 @@ class Selection:
             return covered.address in self._tracked.wallets
         if covered.kind == Covered.HOLDERS:
             return self._tracked.mint_of(covered.address) is not None
+        if covered.kind == Covered.ACCOUNT:
+            return self._tracked.account_of(covered.address) is not None
         return covered.kind != Covered.MINT or covered.address in self._tracked.mints
 
     def lets_go(self, covered: Covered) -> bool:

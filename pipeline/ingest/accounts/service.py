@@ -60,7 +60,7 @@ from pipeline.ingest.lane_producer import LaneLost
 from pipeline.ingest.ledger import Missing, Status
 from pipeline.ingest.standby import Standby
 from pipeline.ingest.stream import Stream
-from schemas.accounts import largest_of
+from schemas.accounts import followed_of, largest_of
 from schemas.proto import geyser_pb2
 from schemas.proto.tape_pb2 import Covered
 from schemas.protocols.registry import KINDS
@@ -170,6 +170,7 @@ def _asked_for(tracked: Tracked) -> list[Covered]:
         *(Covered(kind=Covered.WALLET, address=each) for each in tracked.wallets),
         *(Covered(kind=Covered.MINT, address=each) for each in tracked.mints),
         *(Covered(kind=Covered.HOLDERS, address=largest_of(each)) for each in tracked.holders),
+        *(Covered(kind=Covered.ACCOUNT, address=followed_of(each)) for each in tracked.accounts),
     ]
 
 
@@ -553,8 +554,10 @@ class AccountIngest:
         if self._coverage.withdraw():
             self._answers.withdraw(Covered(kind=Covered.ALL, reason="slots were lost"))
         if self._requests is not None:
-            largest = map(largest_of, self._tracked.holders)
-            self._requests.again((*self._tracked.wallets, *self._tracked.mints, *largest))
+            tracked = self._tracked
+            largest = map(largest_of, tracked.holders)
+            followed = map(followed_of, tracked.accounts)
+            self._requests.again((*tracked.wallets, *tracked.mints, *largest, *followed))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from schemas.accounts import MOST_OF_WALLET, largest_of
+from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of
 
 LARGEST: Final = 20
 """Token accounts of a mint that `getTokenLargestAccounts` returns, at most."""
@@ -59,10 +59,13 @@ class Tracked:
         wallets: Iterable[tuple[bytes, int]] = (),
         mints: Iterable[tuple[bytes, int]] = (),
         holders: Iterable[tuple[bytes, int]] = (),
+        accounts: Iterable[tuple[bytes, int]] = (),
     ) -> None:
         self.wallets = Asked(most, wallets)
         self.mints = Asked(most, mints)
         self.holders = Asked(max(1, most // LARGEST), holders)  # mints; all count as accounts
+        self.accounts = Asked(most, accounts)  # token accounts and mints, by their addresses
+        self._account_of = {followed_of(account): account for account in self.accounts}
         self._mint_of = {largest_of(mint): mint for mint in self.holders}
         self._largest: defaultdict[bytes, set[bytes]] = defaultdict(set)  # by `largest_of`
         # In how many of these: an account that is closed can be made again, of another mint.
@@ -72,8 +75,8 @@ class Tracked:
         self._overgrown: set[bytes] = set()
 
     def follows(self, account: bytes) -> bool:
-        """Return whether a token account was let through, or is one of the largest of a mint."""
-        return account in self._wallet_of or account in self._listed
+        """Return whether an account was let through, was asked for, or is a mint's largest."""
+        return account in self._wallet_of or account in self._listed or account in self.accounts
 
     def follow(self, account: bytes, found_by: Iterable[bytes]) -> None:
         """Note a token account that is let through, with the wallets it names now."""
@@ -109,6 +112,21 @@ class Tracked:
         """Forget the token accounts of a wallet that left."""
         for account in self._accounts_of.pop(wallet, ()):
             del self._wallet_of[account]
+
+    def account_of(self, subject: bytes) -> bytes | None:
+        """Return the account that a subject is `followed_of`, None where it is not kept."""
+        return self._account_of.get(subject)
+
+    def ask_account(self, address: bytes, at_ms: int) -> list[bytes]:
+        """Note that an account is asked for by its address; return those that leave."""
+        self._account_of[followed_of(address)] = address
+        return self.accounts.ask(address, at_ms)
+
+    def forget_account(self, address: bytes) -> bool:
+        """Forget an account that left; return whether nobody keeps it any more."""
+        self.accounts.discard(address)
+        self._account_of.pop(followed_of(address), None)
+        return not (self.follows(address) or address in self.mints)
 
     def mint_of(self, subject: bytes) -> bytes | None:
         """Return the mint whose largest accounts a subject is, None where they are not kept."""

@@ -19,11 +19,12 @@ from redis.asyncio import Redis
 
 from infra.kafka.topics import TopicsWrong
 from infra.local.process import free_port
-from schemas.accounts import decompress, largest_of
+from schemas.accounts import decompress, followed_of, largest_of
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.redis_keys import (
     ASKED_ACCOUNTS,
     COVERED,
+    TRACKED_ACCOUNTS,
     TRACKED_HOLDERS,
     TRACKED_WALLETS,
     account_tags,
@@ -289,6 +290,66 @@ async def test_the_largest_accounts_of_a_mint_follow_the_chain(kafka, redis_url,
         truth = node.at(reader.slot).accounts
         for address in (each for subject in subjects for each in reader.largest[subject]):
             assert reader.stored[address][1].closed == (address not in truth)
+        assert role.stop() == 0
+
+
+async def test_accounts_that_are_asked_for_by_address_follow_the_chain_until_they_are_let_go(
+    kafka, redis_url, tmp_path
+):
+    node = AccountNode(6)
+    numbers = [number for number in range(60) if number % 3]
+    wanted = [bytes([3, number]) + bytes(30) for number in numbers[:12]]
+    no_token = WALLETS[0]
+    subjects = [followed_of(each) for each in wanted]
+    async with lane(node, kafka, redis_url, tmp_path, ACCOUNT_TRACKED_MAX="100") as (role, redis):
+        await eventually_async(lambda: node.streams > 0)
+        for address in (*wanted, no_token):
+            await redis.xadd(ASKED_ACCOUNTS.make(), {"account": address})
+
+        def check(reader: Reader) -> None:
+            truth = node.at(reader.slot).accounts
+            for address in wanted:
+                version = reader.stored[address][1]
+                assert version.closed == (address not in truth)
+                if not version.closed:
+                    assert decompress(version.data, version.size) == truth[address].data
+                assert reader.stored[address][0] >= reader.since(
+                    address, (Covered.ACCOUNT, followed_of(address))
+                )
+
+        async def are_covered() -> Reader | None:
+            reader = await Reader.of(kafka)
+            known = all(reader.covered(Covered.ACCOUNT, each) for each in subjects)
+            return reader if known else None
+
+        reader = await eventually_async(are_covered, lambda: role.log[-3000:])
+        check(reader)
+        reader = await reach(kafka, reader.slot + 40)
+        check(reader)
+        kept = {
+            address
+            for address, (_, version) in reader.stored.items()
+            if version.program == TOKEN_PROGRAM and version.size == 165
+        }
+        assert kept <= {*wanted}, "nobody asked for others"
+        assert not reader.covered(Covered.ACCOUNT, followed_of(no_token))
+        assert {*await redis.zrange(TRACKED_ACCOUNTS.make(), 0, -1)} == {*wanted}
+        role.stop(signal.SIGKILL)
+        role.start()
+        reader = await reach(kafka, reader.slot + 60)
+        check(reader)
+        for number in range(100):  # as many as may be followed: the others leave
+            await redis.xadd(ASKED_ACCOUNTS.make(), {"account": bytes([4, number]) + bytes(30)})
+
+        async def are_let_go() -> Reader | None:
+            reader = await Reader.of(kafka)
+            is_kept = any(reader.covered(Covered.ACCOUNT, each) for each in subjects)
+            return None if is_kept or await redis.zcard(TRACKED_ACCOUNTS.make()) > 100 else reader
+
+        reader = await eventually_async(are_let_go, lambda: role.log[-3000:])
+        for partition, said in reader.said.items():
+            gone = [each for each in wanted if said.get((Covered.HOLDERS, each), 0) is None]
+            assert gone == wanted, partition
         assert role.stop() == 0
 
 

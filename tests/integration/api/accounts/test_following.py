@@ -11,7 +11,7 @@ import pytest
 from api.accounts import asks
 from api.accounts.following import Following, Standing
 from schemas.accounts import TOO_MANY_ACCOUNTS
-from schemas.redis_keys import TRACKED_MINTS
+from schemas.redis_keys import TRACKED_ACCOUNTS, TRACKED_MINTS
 from tests.support.api.accounts_lane import TAGS, AccountsLane
 from tests.support.waiting import eventually_async
 
@@ -232,3 +232,18 @@ async def test_who_finds_no_room_to_wait_is_answered_at_once(
     assert await following.follow("wallet", second, KEY, LONG_S) is Standing.TOO_MANY_WAIT
     await lane.cover(first)
     assert await waiting is Standing.COMPLETE
+
+
+async def test_accounts_by_address_have_a_limit_of_their_own_and_the_followed_none(
+    lane: AccountsLane, follow: Follow
+) -> None:
+    await lane.advance()
+    following = follow(api_new_accounts_per_key=2)
+    first, second, third, kept = wallets(4)
+    await lane.redis.zadd(TRACKED_ACCOUNTS.make(), {kept: 1})
+    assert await following.ask_accounts([first, second, third, kept], KEY) is Standing.KEY_LIMIT
+    assert await lane.asked() == [(b"account", each) for each in (first, second, kept)]
+    assert await following.ask_accounts([first, kept], KEY) is None, "asked within the minute"
+    assert len(await lane.asked()) == 3
+    assert await following.ask_accounts([third], "other") is None
+    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING

@@ -20,9 +20,22 @@ from infra.settings import Settings
 from pipeline.agents.accounts.agent import GROUP, open_accounts
 from pipeline.sinks.redis import Watermark, commit
 from schemas import redis_keys
-from schemas.accounts import compress
+from schemas.accounts import compress, followed_of
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
+from schemas.protocols.contract import (
+    Asset,
+    Held,
+    Position,
+    Protocol,
+    Reading,
+    Role,
+    Route,
+    Shape,
+    World,
+)
+from schemas.protocols.native_stake import STAKE
 from schemas.protocols.registry import SLUGS, kind_of
+from schemas.protocols.token import TOKEN
 from schemas.solana import addresses
 from schemas.solana.addresses import text
 from schemas.topics import SETTLED_ACCOUNTS
@@ -155,3 +168,78 @@ async def test_answers_follow_the_lane(lane: Lane, positions: Positions) -> None
             if step >= 10:
                 assert answer["coverage"]["since_slot"] == FIRST + 10
     assert len(alive) > 20
+
+
+WALLET, VAULT, MINT = (bytes([n]) * 32 for n in (51, 52, 53))
+
+
+def read_vault(held: Held, world: World) -> Reading:
+    """Read a vault, as a pool's reading does."""
+    known = yield [VAULT]
+    positions = [Position("liquidity", account) for account in held.accounts]
+    for position in positions:
+        if VAULT in known:
+            amount = int.from_bytes(known[VAULT].data[64:72], "little")
+            position.assets = [Asset(Role.SUPPLY, MINT, amount)]
+        else:
+            position.missing = [VAULT]
+    return positions
+
+
+async def test_a_vault_is_asked_for_and_used_while_it_is_followed_alone(
+    lane: Lane, positions: Positions
+) -> None:
+    protocol = Protocol(
+        "made", (STAKE,), (Route("liquidity", Shape.LIQUIDITY, "made"),), read_vault
+    )
+
+    async def answer() -> Any:
+        return await positions.of_route(text(WALLET), "made", protocol, "liquidity", "key")
+
+    async def is_lacking() -> bool:
+        found = await answer()
+        codes = [(each["account"], each["code"]) for each in found["errors"]]
+        if found["is_complete"]:
+            return False
+        assert codes == [(text(VAULT), "reference_missing")]
+        assert "asked for" in found["errors"][0]["detail"]
+        return True
+
+    def vault(amount: int, asked_slot: int | None = None) -> AccountVersion:
+        data = MINT + WALLET[::-1] + amount.to_bytes(8, "little") + bytes(36) + b"\1" + bytes(56)
+        found = version(VAULT, TOKEN.program, data, 2_039_280)
+        if asked_slot is not None:
+            found.asked_slot = asked_slot
+        return found
+
+    clock = version(addresses.CLOCK, addresses.SYSVAR_PROGRAM, clock_data(FIRST, 100, 9), 1)
+    staked = version(WALLET[::-1], STAKE.program, stake_data(WALLET), SOL)
+    stakes = Covered(kind=Covered.PROGRAM, address=STAKE.program, slot=FIRST)
+    await lane.play(FIRST, [clock, staked], stakes)
+    assert await is_lacking()
+    asked = await lane.redis.xrange(redis_keys.ASKED_ACCOUNTS.make())
+    assert [fields for _, fields in asked] == [{b"account": VAULT}]
+    # Another mint's list may have left a version that nobody follows.
+    await lane.play(FIRST + 1, [vault(5)])
+    assert await is_lacking()
+    given = Covered(kind=Covered.ACCOUNT, address=followed_of(VAULT), slot=FIRST + 1)
+    await lane.play(FIRST + 2, [vault(6, FIRST + 1)], given)
+    found = await answer()
+    assert found["is_complete"]
+    assert found["positions"][0]["assets"][0]["amount_raw"] == "6"
+    await lane.play(FIRST + 3, [vault(7)])
+    assert (await answer())["positions"][0]["assets"][0]["amount_raw"] == "7"
+    # It is let go: what is stored goes, and would not be used if it did not.
+    left = Covered(kind=Covered.ACCOUNT, address=followed_of(VAULT))
+    await lane.play(FIRST + 4, [], left)
+    assert await is_lacking()
+    await lane.play(FIRST + 5, [], Covered(kind=Covered.HOLDERS, address=VAULT))
+    tag = redis_keys.account_tag(text(VAULT))
+    assert not await lane.redis.exists(redis_keys.ACCOUNT.make(tag=tag, address=text(VAULT)))
+    again = Covered(kind=Covered.ACCOUNT, address=followed_of(VAULT), slot=FIRST + 5)
+    await lane.play(FIRST + 6, [vault(8, FIRST + 5)], again)
+    assert (await answer())["positions"][0]["assets"][0]["amount_raw"] == "8"
+    # Slots are lost: nothing is certain until it is asked again.
+    await lane.play(FIRST + 7, [], Covered(kind=Covered.ALL, reason="slots were lost"))
+    lost = await answer()
+    assert {each["code"] for each in lost["errors"]} == {"not_covered", "reference_missing"}

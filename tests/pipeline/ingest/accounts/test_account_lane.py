@@ -18,7 +18,7 @@ from pipeline.ingest.accounts.selection import Selection
 from pipeline.ingest.accounts.tail import tail_of
 from pipeline.ingest.accounts.tracked import Asked, Tracked
 from pipeline.ingest.accounts.updates import closed_by, closing, writable_keys
-from schemas.accounts import MOST_OF_WALLET, decompress, largest_of
+from schemas.accounts import MOST_OF_WALLET, decompress, followed_of, largest_of
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.native_stake import STAKE
@@ -422,3 +422,57 @@ async def test_others_come_in_between_while_a_large_answer_is_composed():
     other.cancel()
     assert composed.versions == 2_000
     assert turns >= 2 * 2_000 // 200
+
+
+def followed(slot: int, update: Update) -> Answer:
+    subject = followed_of(update.address)
+    covered = Covered(kind=Covered.ACCOUNT, address=subject, slot=slot)
+    return Answer.of([(slot, update)], [covered], subject, slot)
+
+
+def test_an_account_that_is_asked_for_by_its_address_passes_whoever_owns_it():
+    tracked = Tracked(100)
+    selection = Selection(tracked, GROUPS)
+    assert not versions(made(selection, settled(5, token(WALLET))))
+    assert not tracked.ask_account(ACCOUNT, 1)
+    composed = made(selection, settled(8), followed(7, token(WALLET)))
+    assert composed.covered == [Covered(kind=Covered.ACCOUNT, address=followed_of(ACCOUNT), slot=7)]
+    for slot, owner in ((9, WALLET), (10, OTHER)):
+        assert list(versions(made(selection, settled(slot, token(owner))))) == [ACCOUNT]
+    assert versions(made(selection, settled(11, closing(ACCOUNT))))[ACCOUNT].closed
+    assert list(versions(made(selection, settled(12, token(OTHER))))) == [ACCOUNT]
+    assert not versions(made(selection, settled(12, token(OTHER, address=STAKED))))
+
+
+def test_an_answer_that_is_older_than_what_was_left_out_covers_no_account():
+    tracked = Tracked(100)
+    selection = Selection(tracked, GROUPS)
+    made(selection, settled(8, token(WALLET)))  # nobody follows it yet
+    tracked.ask_account(ACCOUNT, 1)
+    composed = made(selection, settled(9), followed(7, token(WALLET)))
+    assert composed.again == [followed_of(ACCOUNT)]
+    assert not composed.covered
+    assert not versions(composed)
+
+
+def test_the_account_least_recently_asked_for_leaves_and_passes_no_more():
+    tracked = Tracked(2)
+    selection = Selection(tracked, GROUPS)
+    for at_ms, account in enumerate((ACCOUNT, STAKED)):
+        assert not tracked.ask_account(account, at_ms)
+    assert not tracked.ask_account(ACCOUNT, 2)
+    assert tracked.ask_account(OTHER, 3) == [STAKED]
+    assert tracked.forget_account(STAKED), "nobody keeps it"
+    assert tracked.account_of(followed_of(STAKED)) is None
+    assert not versions(made(selection, settled(7, token(WALLET, address=STAKED))))
+    assert not made(selection, settled(8), followed(7, token(WALLET, address=STAKED))).covered
+    tracked.ask_holders(MINT, 1)
+    tracked.follow_largest(LARGEST, [ACCOUNT])
+    assert not tracked.forget_account(ACCOUNT), "it is among a mint's largest"
+    assert list(versions(made(selection, settled(9, token(WALLET))))) == [ACCOUNT]
+
+
+def test_another_process_follows_the_accounts_that_redis_names():
+    tracked = Tracked(10, accounts=[(ACCOUNT, 5)])
+    assert tracked.account_of(followed_of(ACCOUNT)) == ACCOUNT
+    assert list(versions(made(Selection(tracked, GROUPS), settled(9, token(WALLET))))) == [ACCOUNT]

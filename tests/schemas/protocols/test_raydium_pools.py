@@ -1,0 +1,378 @@
+"""Shares of Raydium's pools: by hand, with hostile bytes, and against Raydium's own SDK.
+
+The SDK encodes the bytes and computes the amounts. It does not know what a withdrawal from an AMM
+v4 pool adds to Raydium's profit: its worlds are of status 3, in which the program takes none, and
+`calc_take_pnl` is checked by hand. `RAYDIUM_SDK=1` runs it (184 MB); `answers.jsonl` is what
+`node raydium.cjs 20` said.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from struct import pack, pack_into
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.protocols import raydium_amm_v4 as amm
+from schemas.protocols import raydium_cpmm as cpmm
+from schemas.protocols import raydium_farms as farms
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Position,
+    Protocol,
+    Role,
+    Unreadable,
+    World,
+)
+from schemas.protocols.registry import kind_of
+from schemas.protocols.token import TOKEN
+from schemas.solana.addresses import TOKEN_PROGRAM, key, text
+from tests.support import npm
+from tests.support.exploring import examples
+
+SDK = Path(__file__).parent / "raydium_sdk"
+PACKAGE = "@raydium-io/raydium-sdk-v2"
+REAL = (
+    Path(__file__).parents[4]
+    / "shared/corpus/accounts/p21-raydium-amm-v4"
+    / "AmmInfo-5y2QYKY8gQCcmG6jy4fc7wFg8L5SW7bkyvMH3jUTqBdy.json"
+)
+WALLET, POOL, LP, COIN, PC, COIN_VAULT, PC_VAULT, TARGETS, NFT, LOCK = (
+    bytes([n]) * 32 for n in range(1, 11)
+)
+WORLD = World(9, 9, 9)
+ADDED = 100  # LP tokens of a pool
+
+
+def account(address: bytes, kind: Kind, data: bytes, slot: int = 9) -> Account:
+    return Account(address, kind, 1, data, slot)
+
+
+def vault(address: bytes, mint: bytes, amount: int, slot: int = 8) -> Account:
+    data = mint + POOL + pack("<Q", amount) + bytes(36) + b"\1" + bytes(56)
+    return account(address, TOKEN, data, slot)
+
+
+def amm_pool(coin_owed: int = 0, pc_owed: int = 0, status: int = 6, lp: int = ADDED) -> bytes:
+    data = bytearray(752)
+    for at, value in ((0, status), (32, 6), (40, 6), (120, 10**6), (160, 12), (168, 100)):
+        pack_into("<Q", data, at, value)
+    for at, value in ((192, coin_owed), (200, pc_owed), (720, lp)):
+        pack_into("<Q", data, at, value)
+    for at, address in ((336, COIN_VAULT), (368, PC_VAULT), (400, COIN), (432, PC)):
+        data[at : at + 32] = address
+    data[464:496], data[592:624] = LP, TARGETS
+    return bytes(data)
+
+
+def targets(x: int, y: int) -> Account:
+    data = bytearray(2208)
+    pack_into("<QQQQ", data, 1024, x, 0, y, 0)
+    return account(TARGETS, amm.TARGETS, bytes(data), 7)
+
+
+def cpmm_pool(owed: tuple[int, ...] = (0,) * 6, lp: int = ADDED) -> bytes:
+    data = bytearray(637)
+    data[:8] = cpmm.POOL.tag
+    for at, address in ((72, COIN_VAULT), (104, PC_VAULT), (136, LP), (168, COIN), (200, PC)):
+        data[at : at + 32] = address
+    data[331:333] = bytes((6, 9))
+    pack_into("<Q", data, 333, lp)
+    for at, value in zip((341, 349, 357, 365, 397, 405), owed, strict=True):
+        pack_into("<Q", data, at, value)
+    return bytes(data)
+
+
+def lock(lp: int) -> Account:
+    data = cpmm.LOCK.tag + pack("<4Q", lp, 0, 0, 0) + bytes(24) + POOL + NFT + WALLET + LP
+    return account(LOCK, cpmm.LOCK, data + bytes(64))
+
+
+def answered(
+    protocol: Protocol,
+    accounts: list[Account],
+    tokens: Mapping[bytes, int],
+    *known: Account,
+    wallet: bytes = WALLET,
+) -> list[Position]:
+    assert protocol.read is not None
+    reading = protocol.read(Held(wallet, accounts, tokens), WORLD)
+    stored = {each.address: each for each in known}
+    try:
+        wanted = next(reading)
+        for _ in range(8):
+            wanted = reading.send({each: stored[each] for each in wanted if each in stored})
+    except StopIteration as end:
+        found: list[Position] = end.value
+        return found
+    raise AssertionError("it wants accounts without end")
+
+
+def amounts(position: Position) -> list[int | None]:
+    return [each.amount_raw for each in position.assets]
+
+
+def test_an_amm_share_is_of_the_vaults_less_what_raydium_may_take():
+    data = amm_pool(coin_owed=50, pc_owed=70)
+    known = (vault(COIN_VAULT, COIN, 1_050), vault(PC_VAULT, PC, 4_070), targets(4_000, 1_000))
+    [position] = answered(amm.PROTOCOL, [account(POOL, amm.POOL, data)], {LP: 33}, *known)
+    assert amounts(position) == [330, 1_320], "nothing has grown since it was counted"
+    assert [each.mint for each in position.assets] == [COIN, PC]
+    assert position.stands_for == {LP: 33}
+    assert position.reference_slot == 7
+    assert position.range is not None
+    assert position.range.current == 4
+    assert not position.missing
+
+
+def test_an_amm_withdrawal_takes_raydiums_part_of_what_trades_earned_first():
+    # k was 1,000,000 x 1,000,000; 1,210,000 of each now: each grew by 210,000, 12 % is Raydium's.
+    known = (vault(COIN_VAULT, COIN, 1_210_000), vault(PC_VAULT, PC, 1_210_000))
+    counted = targets(1_000_000, 1_000_000)
+    held = [account(POOL, amm.POOL, amm_pool())]
+    [position] = answered(amm.PROTOCOL, held, {LP: 100}, *known, counted)
+    assert amounts(position) == [1_210_000 - 25_200] * 2
+    only = [account(POOL, amm.POOL, amm_pool(status=3))]
+    [position] = answered(amm.PROTOCOL, only, {LP: 100}, *known, counted)
+    assert amounts(position) == [1_210_000] * 2
+    [position] = answered(amm.PROTOCOL, held, {LP: 100}, *known, targets(10**7, 10**7))
+    assert amounts(position) == [None, None], "the program refuses: k cannot shrink"
+    assert "refuses" in position.unsupported_fields[0]
+
+
+def test_a_stake_in_a_farm_is_counted_in_lp_tokens_of_its_owner_alone():
+    ledger = farms.LEDGERS[4]
+    data = bytes(16) + POOL + WALLET + pack("<Q", 77) + bytes(208)
+    farm = account(POOL, farms.FARM_V6, bytes(104) + COIN_VAULT + bytes(1976 - 136))
+    known = farm, vault(COIN_VAULT, LP, 10**6)
+    staked = [account(LOCK, ledger, data)]
+    [position] = answered(amm.PROTOCOL, staked, {}, *known)
+    assert [(each.role, each.mint, each.amount_raw) for each in position.assets] == [
+        (Role.SUPPLY, LP, 77)
+    ]
+    assert not position.stands_for, "the wallet has not got these tokens"
+    assert len(position.unsupported_fields) == 2
+    assert not answered(amm.PROTOCOL, staked, {}, *known, wallet=COIN)
+    for lacking, there in ((POOL, ()), (COIN_VAULT, (farm,))):
+        [position] = answered(amm.PROTOCOL, staked, {}, *there)
+        assert (position.missing, position.assets) == ([lacking], [])
+
+
+def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
+    data = cpmm_pool((1, 2, 10, 20, 100, 200))
+    known = vault(COIN_VAULT, COIN, 1_111), vault(PC_VAULT, PC, 2_222, slot=5)
+    [position] = answered(cpmm.PROTOCOL, [account(POOL, cpmm.POOL, data)], {LP: 33}, *known)
+    assert amounts(position) == [330, 660]
+    assert [each.decimals for each in position.assets] == [6, 9]
+    assert position.reference_slot == 5
+    assert position.stands_for == {LP: 33}
+
+
+def test_locked_liquidity_is_of_who_has_the_nft_and_not_of_its_former_owner():
+    known = (
+        account(POOL, cpmm.POOL, cpmm_pool()),
+        vault(COIN_VAULT, COIN, 1_000),
+        vault(PC_VAULT, PC, 2_000),
+    )
+    [position] = answered(cpmm.PROTOCOL, [lock(40)], {NFT: 1}, *known)
+    assert [each.role for each in position.assets] == [Role.LOCKED] * 2
+    assert amounts(position) == [400, 800]
+    assert position.id == NFT
+    assert position.stands_for == {NFT: 1}
+    assert [(each.kind, each.locked_raw) for each in position.locks] == [("permanent", 40)]
+    assert position.unsupported_fields[0].startswith("rewards")
+    assert not answered(cpmm.PROTOCOL, [lock(40)], {}, *known)
+    [position] = answered(cpmm.PROTOCOL, [lock(40)], {NFT: 1})
+    assert position.missing == [POOL]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "data"),
+    [(amm.PROTOCOL, amm.POOL, amm_pool()), (cpmm.PROTOCOL, cpmm.POOL, cpmm_pool())],
+)
+def test_a_vault_that_is_not_known_is_named_and_no_amount_guessed(
+    protocol: Protocol, kind: Kind, data: bytes
+) -> None:
+    known = vault(COIN_VAULT, COIN, 1_000), targets(1, 1)
+    [position] = answered(protocol, [account(POOL, kind, data)], {LP: 1}, *known)
+    assert position.missing == [PC_VAULT]
+    assert position.assets[1].amount_raw is None
+    assert position.unsupported_fields
+    assert not answered(protocol, [account(POOL, kind, data)], {COIN: 5}, *known)
+
+
+def test_what_the_program_would_not_do_is_unreadable():
+    def read(data: bytes, lp: int, *known: Account) -> None:
+        answered(cpmm.PROTOCOL, [account(POOL, cpmm.POOL, data)], {LP: lp}, *known)
+
+    good = vault(COIN_VAULT, COIN, 10), vault(PC_VAULT, PC, 10)
+    for data, lp, known, why in (
+        (cpmm_pool(), ADDED + 1, good, "101 of 100 LP"),
+        (cpmm_pool((11, 0, 0, 0, 0, 0)), 1, good, "11 are owed"),
+        (cpmm_pool(), 1, (vault(COIN_VAULT, PC, 10), good[1]), "another mint"),
+        (cpmm_pool()[:200], 1, good, "no integer"),
+    ):
+        with pytest.raises(Unreadable, match=why) as raised:
+            read(data, lp, *known)
+        assert raised.value.account is not None
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(1, 2**64 - 1), st.data())
+@examples(200)
+def test_shares_are_never_more_than_the_reserve(
+    coin: int, pc: int, supply: int, drawn: st.DataObject
+) -> None:
+    first = drawn.draw(st.integers(0, supply))
+    held = [account(POOL, cpmm.POOL, cpmm_pool(lp=supply))]
+    known = vault(COIN_VAULT, COIN, coin), vault(PC_VAULT, PC, pc)
+    both = [
+        amounts(position)
+        for shares in (first, supply - first)
+        for position in answered(cpmm.PROTOCOL, held, {LP: shares}, *known)
+    ]
+    for side, reserve in enumerate((coin, pc)):
+        withdrawn = sum(each[side] or 0 for each in both)
+        assert reserve - 1 <= withdrawn <= reserve
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hostile_bytes_are_unreadable_or_read(seed: int) -> None:
+    rng = Random(seed)
+    for protocol, kind, good in (
+        (amm.PROTOCOL, amm.POOL, amm_pool()),
+        (cpmm.PROTOCOL, cpmm.POOL, cpmm_pool()),
+        (cpmm.PROTOCOL, cpmm.LOCK, lock(7).data),
+        (amm.PROTOCOL, farms.LEDGERS[4], bytes(16) + POOL + WALLET + bytes(216)),
+    ):
+        data = bytearray(good)
+        for _ in range(rng.randint(1, 60)):
+            data[rng.randrange(len(data))] = rng.choice((0, 255, rng.randrange(256)))
+        if seed % 5 == 0:
+            del data[rng.randrange(len(data)) :]
+        if seed % 7 == 0:
+            data[:] = bytes([rng.choice((0, 255))]) * len(data)
+        at = (kind.mints or kind.wallets)[0]
+        tokens = {bytes(data[at : at + 32]): 2**64 - 1 if seed % 2 else 1}
+        mess = Account(TARGETS, amm.TARGETS, 1, rng.randbytes(rng.choice((0, 2208))), 1)
+        known = [vault(COIN_VAULT, COIN, rng.getrandbits(64)), vault(PC_VAULT, PC, 5), mess]
+        known.append(account(POOL, cpmm.POOL, cpmm_pool()))
+        with suppress(Unreadable):
+            answered(protocol, [account(LOCK, kind, bytes(data))], tokens, *known)
+
+
+def check(world: dict[str, Any]) -> None:
+    """Compare one of the SDK's worlds with ours."""
+    protocol, program = {
+        "cpmm": (cpmm.PROTOCOL, cpmm.POOL.program),
+        "amm": (amm.PROTOCOL, amm.POOL.program),
+    }[world["kind"]]
+    data = base64.b64decode(world["data"])
+    kind = kind_of(POOL, program, data)
+    assert kind is not None
+    [lp_mint] = kind.found_by(data)
+    known = []
+    for address, packed in world["vaults"]:
+        bytes_of = base64.b64decode(packed)
+        assert kind_of(key(address), TOKEN_PROGRAM, bytes_of) is TOKEN
+        known.append(account(key(address), TOKEN, bytes_of))
+    known.append(Account(data[592:624], amm.TARGETS, 1, bytes(2208), 1))
+    lp = int(world["lp"])
+    [position] = answered(protocol, [account(POOL, kind, data)], {lp_mint: lp}, *known)
+    assert [str(each) for each in amounts(position)] == world["amounts"]
+    assert not position.missing
+
+
+def test_recorded_answers_of_the_sdk_are_ours() -> None:
+    worlds = [json.loads(line) for line in (SDK / "answers.jsonl").read_text().splitlines()]
+    assert len(worlds) == 20
+    for world in worlds:
+        check(world)
+
+
+def asked(request: pytest.FixtureRequest, *arguments: str) -> list[dict[str, Any]]:
+    folder = npm.installed(request, "raydium-sdk", SDK, PACKAGE)
+    done = subprocess.run(
+        ["node", "raydium.cjs", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+needs_sdk = pytest.mark.skipif(
+    os.environ.get("RAYDIUM_SDK") != "1", reason="RAYDIUM_SDK=1 installs 184 MB"
+)
+
+
+@pytest.mark.node
+@needs_sdk
+def test_random_pools_are_worth_what_the_sdk_says(request: pytest.FixtureRequest) -> None:
+    worlds = asked(request, "400")
+    assert len({each["lp"] for each in worlds}) > 390
+    for world in worlds:
+        check(world)
+
+
+@pytest.mark.node
+@needs_sdk
+def test_random_stakes_in_farms_are_read_as_the_sdk_wrote_them(
+    request: pytest.FixtureRequest,
+) -> None:
+    worlds = asked(request, "ledgers")
+    assert len(worlds) == 200
+    for world in worlds:
+        data, farm = base64.b64decode(world["data"]), base64.b64decode(world["farm"])
+        program = {"3": farms.FARM_V3, "5": farms.FARM_V5, "6": farms.FARM_V6}[
+            world["version"][1]
+        ].program
+        kind, farm_kind = kind_of(POOL, program, data), kind_of(POOL, program, farm)
+        assert kind is not None
+        assert farm_kind is not None
+        assert kind.name == f"raydium_ledger_{world['version']}"
+        held = Held(key(world["owner"]), [account(POOL, kind, data)])
+        staked = account(key(world["id"]), farm_kind, farm)
+        known = staked, account(key(world["vault"]), TOKEN, base64.b64decode(world["token"]))
+        [position] = answered(amm.PROTOCOL, [*held.accounts], {}, *known, wallet=held.wallet)
+        [asset] = position.assets
+        assert (text(asset.mint), str(asset.amount_raw)) == (world["mint"], world["deposited"])
+        assert position.market == key(world["id"])
+
+
+@pytest.mark.node
+@needs_sdk
+@pytest.mark.skipif(not REAL.exists(), reason="the corpus of real accounts is not here")
+def test_a_real_pool_is_read_as_the_sdk_reads_it(request: pytest.FixtureRequest) -> None:
+    found = json.loads(REAL.read_text())["account"]
+    data = base64.b64decode(found["data"][0])
+    assert kind_of(POOL, key(found["owner"]), data) is amm.POOL
+    [theirs] = asked(request, "decode", found["data"][0])
+    lp_mint = key(theirs["lpMint"])
+    assert amm.POOL.found_by(data) == [lp_mint]
+    [position] = answered(amm.PROTOCOL, [account(POOL, amm.POOL, data)], {lp_mint: 1})
+    mints = [text(each.mint) for each in position.assets]
+    assert mints == [theirs["baseMint"], theirs["quoteMint"]]
+    assert [str(each.decimals) for each in position.assets] == [
+        theirs["baseDecimal"],
+        theirs["quoteDecimal"],
+    ]
+    assert {text(each) for each in position.missing} == {
+        theirs["baseVault"],
+        theirs["quoteVault"],
+        theirs["targetOrders"],
+    }
