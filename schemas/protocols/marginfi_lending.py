@@ -9,7 +9,7 @@ cached price is not of their token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from struct import error
 from typing import Final, NamedTuple
@@ -86,7 +86,7 @@ def read_lending(layout: Layout, held: Held, world: World) -> Reading:
         groups = {
             address: group for address, group in (yield asked).items() if group.kind is layout.group
         }
-    positions = []
+    positions: list[Position] = []
     for account, balances in accounts:
         try:
             positions += _positions(layout, account, balances, banks, groups, world)
@@ -186,7 +186,8 @@ def _lines(
     lends_on = is_known and bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
     price = band = None
     if is_known and bank[_ASSET_TAG_AT] < _STAKED and i80f48(bank, 1408) > 0:
-        price, band = i80f48(bank, 1408), i80f48(bank, 1432)
+        price = i80f48(bank, 1408)
+        band = i80f48(bank, 1432) or None  # 0: of a version that did not note it
     for role, shares, weight_at in (
         (Role.SUPPLY, balance.supplied, 312),
         (Role.BORROW, balance.borrowed, 344),
@@ -205,8 +206,9 @@ def _lines(
             if not raw:
                 continue
         line = Asset(role, raw_pubkey(bank, 8), raw, bank[40])
-        if price is not None and band is not None:
+        if price is not None:
             line.oracle_usd = Fraction(price, ONE)
+        if price is not None and band is not None:
             line.health_usd = Fraction(price + (band if role is Role.BORROW else -band), ONE)
         if is_known:
             line.weight = Fraction(i80f48(bank, weight_at), ONE)
@@ -226,9 +228,12 @@ def _health(position: Position, banks: Sequence[Account | None]) -> Health:
     if _may_have_emode(position, [bank.data for bank in banks if bank is not None]):
         _name(position, "health: e-mode may raise weights")
         return UNKNOWN
-    health = health_of([replace(each) for each in position.assets])
+    if any(each.health_usd is None for each in position.assets if each.amount_raw != 0):
+        health = UNKNOWN
+    else:
+        health = health_of(position.assets)
     if health == UNKNOWN and position.assets:
-        _name(position, "health: an amount or the protocol's price is not known")
+        _name(position, "health: an amount, or a price or its confidence, is not known")
     return health
 
 
