@@ -79,7 +79,7 @@ def _read_earn(held: Held, world: World) -> Reading:
     for account, shares in owned:
         try:
             found.append(_earn(account, shares, reserves, world.time_s))
-        except error:
+        except (error, IndexError):
             raise Unreadable("Lending or its TokenReserve is too short", account.address) from None
     return found
 
