@@ -1,8 +1,8 @@
 """Jupiter Lend (Fluid): shares of earn, and positions of vaults, which an NFT owns.
 
 A vault's amounts have up to 9 decimals, those of tokens with fewer are scaled up. Debt is by the
-position's tick. A tick that was liquidated since leads to branches whose algorithm no judge here
-confirms: the amounts are null. Source: IDLs of the earn, vaults and liquidity programs.
+position's tick; one that was liquidated since leads to a branch, and to those that one merged
+into. Source: IDLs of the earn, vaults and liquidity programs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ from schemas.protocols.contract import (
     World,
 )
 from schemas.protocols.in_step import in_step
+from schemas.protocols.jupiter_lend_liquidation import (
+    Left,
+    Trail,
+    is_latest,
+    is_liquidated,
+    left_of,
+    next_of,
+    trail_of_id,
+    trail_of_tick,
+)
 from schemas.protocols.jupiter_lend_prices import (
     MAX_TICK,
     MIN_TICK,
@@ -56,6 +66,9 @@ CONFIG: Final = Kind("jupiter_vault_config", VAULTS, bytes.fromhex("63562bd8b866
 STATE: Final = Kind("jupiter_vault_state", VAULTS, bytes.fromhex("e4c452a562d2eb98"), size=127)
 METADATA: Final = Kind("jupiter_vault_metadata", VAULTS, bytes.fromhex("f8b1f45d43137539"), size=44)
 TICK: Final = Kind("jupiter_vault_tick", VAULTS, bytes.fromhex("b05e43f785ad0773"), size=40)
+TICK_IDS: Final = Kind("jupiter_vault_tick_ids", VAULTS, bytes.fromhex("291cbec544d51fb5"), size=57)
+BRANCH: Final = Kind("jupiter_vault_branch", VAULTS, bytes.fromhex("0e3f643219081d05"), size=47)
+_MOST_BRANCHES: Final = 5  # the trips to the store that are left
 _NO_TICK: Final = -(2**31)
 _VAULT_DECIMALS: Final = 9
 _REFUSED: Final = "amount: the exchange prices are none that the program accepts"
@@ -125,6 +138,18 @@ def _read_vaults(held: Held, world: World) -> Reading:
     ]
     if tokens:
         known |= yield tuple(dict.fromkeys(_reserve_of(token) for token in tokens))
+    for _ in range(_MOST_BRANCHES):
+        branches = [
+            at
+            for account in accounts
+            if (at := _end_of(account.data, known)[0]) is not None and at not in known
+        ]
+        if not branches:
+            break
+        sent = yield tuple(dict.fromkeys(branches))
+        known |= sent
+        if not sent:
+            break
     found = []
     for account in accounts:
         try:
@@ -135,14 +160,17 @@ def _read_vaults(held: Held, world: World) -> Reading:
 
 
 def _vault_of(data: bytes) -> list[bytes]:
-    """Return the addresses of config, state, metadata and, of a position with debt, its tick."""
+    """Return the addresses of config, state, metadata; of one with debt, of its ticks."""
     vault = data[8:10]
     found = [
         derived(VAULTS, seed, vault)
         for seed in (b"vault_config", b"vault_state", b"vault_metadata")
     ]
     if (tick := _tick_of(data)) > MIN_TICK:
-        found.append(derived(VAULTS, b"tick", vault, pack("<I", tick + MAX_TICK)))
+        place = pack("<I", tick + MAX_TICK)
+        found.append(derived(VAULTS, b"tick", vault, place))
+        ids = pack("<I", (u32(data, 51) + 2) // 3 % 2**32)
+        found.append(derived(VAULTS, b"tick_id_liquidation", vault, place, ids))
     return found
 
 
@@ -185,9 +213,13 @@ def _vault(account: Account, known: Mapping[bytes, Account], time_s: int) -> Pos
         return position
     if state is None or supplied is None or borrowed is None or metadata is None:
         return position
-    if ticks and ticks[0] is not None and _is_liquidated(data, ticks[0].data):
-        position.unsupported_fields.append("amount: the position's tick was liquidated")
-        return position
+    collateral_raw = u64(data, 55)
+    debt_raw = max(debt_of(_tick_of(data), collateral_raw) - u64(data, 63), 0)
+    if ticks and ticks[0] is not None and is_liquidated(data, ticks[0].data):
+        left = _left(position, data, known)
+        if left is None:
+            return position
+        collateral_raw, debt_raw = left
     supply_price = reserve_prices(supplied.data, time_s)
     borrow_price = reserve_prices(borrowed.data, time_s)
     prices = None
@@ -198,8 +230,6 @@ def _vault(account: Account, known: Mapping[bytes, Account], time_s: int) -> Pos
     if prices is None:
         position.unsupported_fields.append(_REFUSED)
         return position
-    collateral_raw = u64(data, 55)
-    debt_raw = max(debt_of(_tick_of(data), collateral_raw) - u64(data, 63), 0)
     supply.amount_raw = collateral_raw * prices.supply // SCALE // _scale(metadata.data[42])
     borrow.amount_raw = -(-debt_raw * prices.borrow // (SCALE * _scale(metadata.data[43])))
     return position
@@ -210,8 +240,56 @@ def _scale(decimals: int) -> int:
     return int(10 ** max(_VAULT_DECIMALS - decimals, 0))
 
 
-def _is_liquidated(position: bytes, tick: bytes) -> bool:
-    return bool(tick[14]) or u32(tick, 15) > u32(position, 51)
+def _end_of(data: bytes, known: Mapping[bytes, Account]) -> tuple[bytes | None, Trail | None]:
+    """Return the branch at the end of a liquidated position's trail so far, and the trail.
+
+    The first is what to ask for next, while it is not known; without it nothing is to be asked.
+    """
+    try:
+        *_, tick_at, ids_at = _vault_of(data)  # of a position without debt: none is a tick
+        tick, ids = known.get(tick_at), known.get(ids_at)
+        if tick is None or tick.kind is not TICK or not is_liquidated(data, tick.data):
+            return None, None
+        if is_latest(data, tick.data):
+            trail = trail_of_tick(tick.data)
+        elif ids is None or ids.kind is not TICK_IDS:
+            return ids_at, None
+        else:
+            trail = trail_of_id(data, ids.data)
+        for _ in range(_MOST_BRANCHES):
+            if trail.is_over:
+                return None, trail
+            at = derived(VAULTS, b"branch", data[8:10], pack("<I", trail.branch))
+            branch = known.get(at)
+            if branch is None or branch.kind is not BRANCH:
+                return at, trail
+            further = next_of(trail, branch.data)
+            if further is None:
+                return at, trail
+            trail = further
+    except (error, IndexError):
+        return None, None
+    return None, None
+
+
+def _left(position: Position, data: bytes, known: Mapping[bytes, Account]) -> Left | None:
+    """Return what a liquidation left; None, and named, where that is not known."""
+    at, trail = _end_of(data, known)
+    if trail is not None and trail.is_over:
+        return Left(0, 0)
+    if at is not None and trail is None:
+        _known(position, known, at, TICK_IDS)
+    elif at is not None and trail is not None:
+        branch = _known(position, known, at, BRANCH)
+        if branch is None:
+            return None
+        try:
+            return left_of(trail, branch.data, data)
+        except error:
+            at = None
+    if at is None:
+        position.unsupported_fields.append("amount: the liquidation's branches lead nowhere")
+    return None
 
 
 def _known(
@@ -229,7 +307,7 @@ def _known(
 
 PROTOCOL: Final = Protocol(
     "jupiter_lend",
-    (LENDING, RESERVE, POSITION, CONFIG, STATE, METADATA, TICK),
+    (LENDING, RESERVE, POSITION, CONFIG, STATE, METADATA, TICK, TICK_IDS, BRANCH),
     (
         Route("earn", Shape.LENDING, "Shares of earn, worth more with every second"),
         Route("borrow", Shape.LENDING, "Positions of vaults: collateral and debt"),
@@ -237,7 +315,6 @@ PROTOCOL: Final = Protocol(
     read,
     unsupported_fields=(
         "rewards of earn since its share price's last update",
-        "amounts of vault positions whose tick was liquidated",
         "health of vault positions",
     ),
     reads_tokens=True,

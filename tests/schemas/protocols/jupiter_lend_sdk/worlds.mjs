@@ -17,7 +17,7 @@ const below = (n) => Number(word() % BigInt(n));
 const bn = (value) => new BN(value.toString());
 const key = () => new PublicKey(Buffer.from(Array.from({ length: 32 }, () => below(256))));
 
-const SIZES = { lending: 196, tokenReserve: 192, position: 71, vaultConfig: 219, vaultState: 127, vaultMetadata: 44, tick: 40 };
+const SIZES = { lending: 196, tokenReserve: 192, position: 71, vaultConfig: 219, vaultState: 127, vaultMetadata: 44, tick: 40, tickIdLiquidation: 57, branch: 47 };
 async function encoded(program, name, fields) {
   const coder = program.coder.accounts;
   const blank = Buffer.alloc(SIZES[name]);
@@ -113,7 +113,29 @@ for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
   accounts[vault.pda.deriveVaultMetadata({ vaultId }).toBase58()] = await encoded(vault.program, "vaultMetadata", { vaultId, ...decimals });
   const tick = below(4) ? below(6000) - 5000 : below(32766) - 16382;
   const tickId = 1 + below(9);
-  accounts[vault.pda.deriveTick({ vaultId, tick }).toBase58()] = await encoded(vault.program, "tick", { vaultId, tick, totalIds: tickId });
+  // A debt factor: 35 bits of coefficient over 15 of exponent.
+  const factor = (exponent) => bn(((1n << 34n) + (word() % (1n << 34n))) * 32768n + BigInt(exponent));
+  const liquidated = below(2);
+  const isLatest = below(2);
+  const mark = [below(8) ? 0 : 1, below(3), factor(16349 + below(3))];
+  accounts[vault.pda.deriveTick({ vaultId, tick }).toBase58()] = await encoded(vault.program, "tick", {
+    vaultId, tick, totalIds: tickId + (liquidated && !isLatest ? 1 : 0), isLiquidated: liquidated && isLatest ? 1 : 0,
+    isFullyLiquidated: mark[0], liquidationBranchId: mark[1], debtFactor: mark[2],
+  });
+  const slot = 1 + ((tickId + 2) % 3);
+  const idsAt = vault.pda.deriveTickIdLiquidation({ vaultId, tick, totalIds: tickId }).toBase58();
+  accounts[idsAt] = await encoded(vault.program, "tickIdLiquidation", {
+    vaultId, tick, [`isFullyLiquidated${slot}`]: mark[0], [`liquidationBranchId${slot}`]: mark[1], [`debtFactor${slot}`]: mark[2],
+  });
+  // Branches 0 to 2 may be merged into a later one; the exponents fall, so that debt does.
+  for (let branchId = 0; branchId < 4; branchId += 1) {
+    const isMerged = branchId < 3 && below(2);
+    accounts[vault.pda.deriveBranch({ vaultId, branchId }).toBase58()] = await encoded(vault.program, "branch", {
+      vaultId, branchId, status: isMerged ? 2 : [1, 1, 1, 3][below(4)],
+      minimaTick: tick - below(300) > -16383 ? tick - below(300) : -16000, minimaTickPartials: below(2 ** 30),
+      debtFactor: factor(isMerged ? 16349 + below(3) : 16345 + below(5)), connectedBranchId: isMerged ? branchId + 1 : 0,
+    });
+  }
   const positionMint = vault.pda.derivePositionMint({ vaultId, positionId });
   const positionAt = vault.pda.derivePosition({ vaultId, positionId }).toBase58();
   accounts[positionAt] = await encoded(vault.program, "position", {
@@ -131,7 +153,9 @@ for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
     supplyToken, borrowToken, stored.liquiditySupplyExchangePrice, stored.liquidityBorrowExchangePrice,
     stored.vaultSupplyExchangePrice, stored.vaultBorrowExchangePrice,
     new BN(config.supplyRateMagnifier), new BN(config.borrowRateMagnifier), stored.lastUpdateTimestamp);
-  const final = await vault.getFinalPosition({ vaultId, positionId });
+  stored.totalBranchId = 3;
+  accounts[vault.pda.deriveVaultState({ vaultId }).toBase58()] = await encoded(vault.program, "vaultState", stored);
+  const final = await vault.getFinalPosition({ vaultId, positionId }).catch(() => null);
   // The SDK's own path takes the liquidity price as stored; the program's has it accrued.
   lending._getLiquidityExchangePrice = async () => prices.liquiditySupplyExchangePrice;
   lending.fetchRewardsRateModel = async () => null;
@@ -139,9 +163,13 @@ for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
   const answers = {
     liquidity: [text(prices.liquiditySupplyExchangePrice), text(prices.liquidityBorrowExchangePrice)],
     vault: [text(prices.vaultSupplyExchangePrice), text(prices.vaultBorrowExchangePrice)],
-    collateral: text(final.colRaw),
-    debt: text(final.debtRaw),
-    dust: text(final.dustDebtRaw),
+    is_liquidated: liquidated,
+    position: final && {
+      // What a liquidation leaves of no debt has no collateral; one never liquidated keeps it.
+      collateral: text(liquidated && !final.finalAmount.eq(final.colRaw) ? final.finalAmount : final.colRaw),
+      debt: text(final.debtRaw),
+      dust: text(final.dustDebtRaw),
+    },
     earn: text(tokenPrice.mul(bn(shares)).div(bn(10n ** 12n))),
     ...decimals,
   };
