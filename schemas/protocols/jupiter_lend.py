@@ -243,7 +243,7 @@ def _scale(decimals: int) -> int:
 def _end_of(data: bytes, known: Mapping[bytes, Account]) -> tuple[bytes | None, Trail | None]:
     """Return the branch at the end of a liquidated position's trail so far, and the trail.
 
-    The first is what to ask for next, while it is not known; without it nothing is to be asked.
+    The first is what to ask for next, while it is not known; None: nothing more to ask for.
     """
     try:
         *_, tick_at, ids_at = _vault_of(data)  # of a position without debt: none is a tick
