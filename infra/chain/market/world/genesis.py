@@ -28,6 +28,7 @@ from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
 from infra.chain.market.venues.venue import Pool
+from infra.chain.market.world.lending import Lender
 from infra.chain.market.world.names import Names
 from infra.chain.market.world.wallets import Validator, Wallet
 from schemas.amounts import LAMPORTS
@@ -47,7 +48,14 @@ DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 class World:
     """What exists when the chain starts."""
 
-    def __init__(self, seed: int, random: Random, wallets: int, metadata_origin: str = "") -> None:
+    def __init__(
+        self,
+        seed: int,
+        random: Random,
+        wallets: int,
+        metadata_origin: str = "",
+        start_time_s: int = 0,
+    ) -> None:
         self.seed = seed
         self._metadata_origin = metadata_origin
         self.random = random
@@ -83,6 +91,11 @@ class World:
         ]
         self._stake()
         self.pooled_sol = self._stake_pool()
+        lenders = [
+            self._wallet(f"lender-{n}", (500 if n else 20_000) * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 20, 4))
+        ]
+        self.lender = Lender(seed, self.ledger, (self.sol, self.usdc), lenders, start_time_s)
         self.worth: dict[bytes, float] = {  # lamports a raw unit
             WSOL: 1.0,
             USDC: 1_000 / SOL_PRICE_USDC,
