@@ -1,0 +1,253 @@
+"""Lending accounts of marginfi and of programs that copied it: balances as shares of banks.
+
+Source: marginfi-v2, IDL 0.1.9: `MarginfiAccount`, `Balance`, `Bank`. The oracle's band is the one
+that the program cached: its confidence is already multiplied and capped. E-mode raises weights by
+rules that no judge here confirms: health is null where it may apply, as it is for banks whose
+cached price is not of their token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from struct import error
+from typing import Final, NamedTuple
+
+from schemas.protocols.contract import (
+    Account,
+    Asset,
+    Health,
+    Held,
+    Kind,
+    Position,
+    Reading,
+    Role,
+    Unreadable,
+    World,
+)
+from schemas.protocols.health import UNKNOWN, health_of
+from schemas.protocols.marginfi_interest import (
+    ShareValues,
+    has_known_curve,
+    is_idle,
+    stored_values,
+    values_at,
+)
+from schemas.protocols.math.i80f48 import BITS, ONE, i80f48
+from schemas.solana.borsh import raw_pubkey, u16, u64
+
+ACCOUNT_SIZE: Final = 2312
+BANK_SIZE: Final = 1864
+BANK_TAG: Final = bytes.fromhex("8e31a6f2324261bc")  # sha256("account:Bank")
+AUTHORITY_AT: Final = 40
+_BALANCES: Final = range(72, 72 + 16 * 104, 104)
+_ASSET_TAG_AT: Final = 785
+_STAKED: Final = 2
+_LENDS_ON_FROM: Final = 3  # asset tags of banks whose deposits are shares of another protocol
+_EMODE_TAG_AT: Final = 920
+_EMODE_FLAGS_AT: Final = 936
+_EMODE_ON: Final = 1
+_EMISSIONS: Final = 3  # flags: of borrows, of deposits
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A program's kinds, and what of its banks is known."""
+
+    account: Kind
+    bank: Kind
+    group: Kind | None  # None: banks are known up to their share values only
+    rewards: bool
+
+
+class _Balance(NamedTuple):
+    bank: bytes
+    supplied: int  # shares, I80F48
+    borrowed: int
+    emissions: int
+
+
+def read_lending(layout: Layout, held: Held, world: World) -> Reading:
+    """Return a wallet's lending accounts and emissions; raises Unreadable."""
+    accounts = [
+        (account, _balances(account))
+        for account in held.of(layout.account)
+        if account.data[AUTHORITY_AT : AUTHORITY_AT + 32] == held.wallet
+    ]
+    wanted = [balance.bank for _, balances in accounts for balance in balances]
+    if not wanted:
+        return []
+    banks = yield tuple(dict.fromkeys(wanted))
+    banks = {address: bank for address, bank in banks.items() if bank.kind is layout.bank}
+    groups: dict[bytes, Account] = {}
+    if layout.group is not None and banks:
+        asked = tuple(dict.fromkeys(_group_of(bank) for bank in banks.values()))
+        groups = {
+            address: group for address, group in (yield asked).items() if group.kind is layout.group
+        }
+    positions: list[Position] = []
+    for account, balances in accounts:
+        try:
+            positions += _positions(layout, account, balances, banks, groups, world)
+        except (error, IndexError):
+            raise Unreadable("a bank or group is too short", account.address) from None
+    return positions
+
+
+def _balances(account: Account) -> list[_Balance]:
+    data = account.data
+    if len(data) < _BALANCES.stop:
+        raise Unreadable(f"balances end at {_BALANCES.stop} of {len(data)}", account.address)
+    found = []
+    for at in _BALANCES:
+        if data[at]:
+            amounts = (i80f48(data, at + offset) for offset in (40, 56, 72))
+            balance = _Balance(raw_pubkey(data, at + 1), *amounts)
+            if min(balance[1:]) < 0:
+                raise Unreadable(f"negative shares or emissions at {at}", account.address)
+            found.append(balance)
+    return found
+
+
+def _group_of(bank: Account) -> bytes:
+    return bank.data[41:73].ljust(32, b"\0")
+
+
+def _positions(
+    layout: Layout,
+    account: Account,
+    balances: Sequence[_Balance],
+    banks: dict[bytes, Account],
+    groups: dict[bytes, Account],
+    world: World,
+) -> Iterator[Position]:
+    group = raw_pubkey(account.data, 8)
+    lending = Position("lending", account, market=group)
+    rewards = Position("rewards", account, market=group)
+    used: list[Account] = []
+    for balance in balances:
+        bank = banks.get(balance.bank)
+        if bank is None:
+            for each in (lending, rewards):
+                each.missing.append(balance.bank)
+            continue
+        used.append(bank)
+        owner = groups.get(_group_of(bank))
+        values = _values(layout, lending, bank, owner, world)
+        if owner is not None:
+            used.append(owner)
+        lending.assets += _lines(layout, lending, balance, bank.data, values)
+        if layout.rewards:
+            rewards.assets += _emissions(rewards, balance, bank.data)
+    for each in (lending, rewards):
+        each.reference_slot = min((bank.slot for bank in used), default=None)
+    if layout.group is None:
+        _name(lending, "health: the layout of banks beyond their share values is not confirmed")
+    else:
+        lending.health = _health(lending, [banks.get(balance.bank) for balance in balances])
+    if lending.assets or lending.missing:
+        yield lending
+    if rewards.assets:
+        yield rewards
+
+
+def _values(
+    layout: Layout, position: Position, bank: Account, group: Account | None, world: World
+) -> ShareValues | None:
+    """Return what shares are worth now, or at the last update where the position says so."""
+    stored = stored_values(bank.data)
+    if layout.group is None:
+        _name(position, "interest since the banks' last updates")
+        return stored
+    if is_idle(bank.data, world.time_s):
+        return stored
+    if not has_known_curve(bank.data):
+        _name(position, "interest since the last update of banks with a curve of three points")
+        return stored
+    if group is None:
+        position.missing.append(_group_of(bank))
+        return None
+    values = values_at(bank.data, group.data, world.time_s)
+    if values is None:
+        _name(position, "amount: the bank's interest curve is not one the program accepts")
+    return values
+
+
+def _lines(
+    layout: Layout,
+    position: Position,
+    balance: _Balance,
+    bank: bytes,
+    values: ShareValues | None,
+) -> Iterator[Asset]:
+    """Yield what was supplied, rounded down, and borrowed, rounded up."""
+    is_known = layout.group is not None
+    lends_on = is_known and bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
+    price = band = None
+    if is_known and bank[_ASSET_TAG_AT] < _STAKED and i80f48(bank, 1408) > 0:
+        price = i80f48(bank, 1408)
+        band = i80f48(bank, 1432) or None  # 0: of a version that did not note it
+    for role, shares, weight_at in (
+        (Role.SUPPLY, balance.supplied, 312),
+        (Role.BORROW, balance.borrowed, 344),
+    ):
+        if not shares:
+            continue
+        raw = None
+        if lends_on:
+            _name(position, "amount: the bank's deposits are shares of another protocol")
+        elif values is not None:
+            value = values.asset if role is Role.SUPPLY else values.liability
+            exact = shares * value
+            if exact < 0:
+                raise Unreadable("a bank's share value is negative", position.account.address)
+            raw = exact >> 2 * BITS if role is Role.SUPPLY else -(-exact >> 2 * BITS)
+            if not raw:
+                continue
+        line = Asset(role, raw_pubkey(bank, 8), raw, bank[40])
+        if price is not None:
+            line.oracle_usd = Fraction(price, ONE)
+        if price is not None and band is not None:
+            line.health_usd = Fraction(price + (band if role is Role.BORROW else -band), ONE)
+        if is_known:
+            line.weight = Fraction(i80f48(bank, weight_at), ONE)
+        yield line
+
+
+def _emissions(position: Position, balance: _Balance, bank: bytes) -> Iterator[Asset]:
+    if owed_raw := balance.emissions >> BITS:
+        if u64(bank, 840) & _EMISSIONS and u64(bank, 848):
+            _name(position, "emissions since the balance's last update")
+        yield Asset(Role.REWARD, raw_pubkey(bank, 872), owed_raw)
+
+
+def _health(position: Position, banks: Sequence[Account | None]) -> Health:
+    if position.missing or any(bank is None for bank in banks):
+        return UNKNOWN
+    if _may_have_emode(position, [bank.data for bank in banks if bank is not None]):
+        _name(position, "health: e-mode may raise weights")
+        return UNKNOWN
+    if any(each.health_usd is None for each in position.assets if each.amount_raw != 0):
+        health = UNKNOWN
+    else:
+        health = health_of(position.assets)
+    if health == UNKNOWN and position.assets:
+        _name(position, "health: an amount, or a price or its confidence, is not known")
+    return health
+
+
+def _may_have_emode(position: Position, banks: Sequence[bytes]) -> bool:
+    """Return whether a bank borrowed from has e-mode on for a tag, or lends what is collateral."""
+    borrowed = {each.mint for each in position.assets if each.role is Role.BORROW}
+    supplied = {each.mint for each in position.assets if each.role is Role.SUPPLY}
+    if borrowed & supplied:
+        return True
+    has_tag = any(u16(bank, _EMODE_TAG_AT) for bank in banks if bank[8:40] in supplied)
+    is_on = any(u64(bank, _EMODE_FLAGS_AT) & _EMODE_ON for bank in banks if bank[8:40] in borrowed)
+    return has_tag and is_on
+
+
+def _name(position: Position, text: str) -> None:
+    if text not in position.unsupported_fields:
+        position.unsupported_fields.append(text)
