@@ -1,9 +1,9 @@
 """A lender after marginfi's: banks and accounts, their bytes, interest and health.
 
-Layouts: `Bank` (1,864 bytes) and `MarginfiAccount` (2,312) of marginfi's IDL 0.1.9, Anchor. Amounts
-are shares of a bank, which are worth more with every second; shares, values and weights are I80F48:
-integers in units of 2**-48. What a bank owes is rounded down and what it is owed up, so that its
-vault always has what it needs.
+Layouts: `Bank` (1,864 bytes), `MarginfiAccount` (2,312) and `MarginfiGroup` (1,064) of marginfi's
+IDL 0.1.9, Anchor. Amounts are shares of a bank, which are worth more with every second; shares,
+values and weights are I80F48: integers in units of 2**-48. Interest is that of
+`Bank::accrue_interest` without fees. What a bank owes is rounded down and what it is owed up.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ ACCOUNT_RENT_LAMPORTS: Final = 16_982_400
 _BANK_BYTES: Final = 1_864
 _BANK_TAG: Final = bytes.fromhex("8e31a6f2324261bc")
 _ACCOUNT_TAG: Final = bytes.fromhex("43b2826d7e721c2a")
-_BALANCES_AT, _BALANCE_BYTES = 72, 104
+_GROUP_TAG: Final = bytes.fromhex("b617adf097ceb643")
+_GROUP_BYTES: Final = 1_064
+GROUP_RENT_LAMPORTS: Final = 8_296_320
 _BALANCE: Final = Struct("<B32sB6x16s16s16sQ8x").pack
-_RATE_UNIT: Final = (1 << 32) - 1  # of a u32 that says a rate: ten times as much a year
+_U32_MAX: Final = (1 << 32) - 1
 _CURVE: Final = 1  # of several points
-_KINK: Final = ONE * 8 // 10  # share of the deposits that is lent, and the rate there
-_KINK_RATE: Final = ONE * 12 // 100
-_FULL_RATE: Final = ONE * 2  # where all of it is lent
+_KINK: Final = _U32_MAX * 8 // 10  # share of the deposits that is lent, and the rate there
+_KINK_RATE: Final = _U32_MAX * 12 // 1_000  # of ten times the principal a year
+_FULL_RATE: Final = _U32_MAX * 2 // 10  # where all of it is lent
+_HIGHEST_RATE: Final = 10
 
 
 def fixed(value: int) -> bytes:
@@ -40,7 +43,12 @@ def fixed(value: int) -> bytes:
 
 def _rate(value: int) -> int:
     """Return a yearly rate as a u32: all of it is ten times the principal."""
-    return min(value * _RATE_UNIT // (10 * ONE), _RATE_UNIT)
+    return min(value * _U32_MAX // (_HIGHEST_RATE * ONE), _U32_MAX)
+
+
+def _share(value: int) -> int:
+    """Return what a u32 says of 1."""
+    return value * ONE // _U32_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +86,16 @@ class Bank:
     @property
     def rates(self) -> tuple[int, int, int]:
         """Return what depositors earn and borrowers pay a year, and the share that is lent."""
-        owned, owed = self.assets * self.asset_value, self.debts * self.debt_value
+        owned = self.assets * self.asset_value // ONE
+        owed = self.debts * self.debt_value // ONE
         used = min(owed * ONE // owned, ONE) if owned else 0
-        if used <= _KINK:
-            borrowing = _KINK_RATE * used // _KINK
+        kink, top = _share(_KINK), _share(_FULL_RATE) * _HIGHEST_RATE
+        at_kink = _share(_KINK_RATE) * _HIGHEST_RATE
+        if used <= kink:
+            borrowing = at_kink * (used * ONE // kink) // ONE
         else:
-            borrowing = _KINK_RATE + (_FULL_RATE - _KINK_RATE) * (used - _KINK) // (ONE - _KINK)
+            past_kink = (used - kink) * ONE // (ONE - kink)
+            borrowing = at_kink + (top - at_kink) * past_kink // ONE
         return borrowing * used // ONE, borrowing, used
 
     def accrued(self, time_s: int, price: int) -> Bank:
@@ -94,8 +106,8 @@ class Bank:
             self,
             updated_s=self.updated_s + past_s,
             price=price,
-            asset_value=self.asset_value + self.asset_value * earned * past_s // (YEAR_S * ONE),
-            debt_value=self.debt_value - (-self.debt_value * paid * past_s // (YEAR_S * ONE)),
+            asset_value=self.asset_value * (ONE + earned * past_s // YEAR_S) // ONE,
+            debt_value=self.debt_value * (ONE + paid * past_s // YEAR_S) // ONE,
         )
 
     def asset_shares(self, amount_raw: int, *, up: bool = False) -> int:
@@ -130,16 +142,32 @@ class Bank:
             data[296 + 16 * number : 312 + 16 * number] = fixed(weight)
         pack_into("<Q", data, 360, (1 << 64) - 1)  # deposits without limit
         # Rates at no use and at full use, then points of (share lent, rate).
-        pack_into("<II", data, 496, 0, _rate(_FULL_RATE))
-        pack_into("<II", data, 504, _KINK * _RATE_UNIT // ONE, _rate(_KINK_RATE))
+        pack_into("<IIII", data, 496, 0, _FULL_RATE, _KINK, _KINK_RATE)
         data[544] = _CURVE
         data[608] = 1  # operational
         pack_into("<Q", data, 776, (1 << 64) - 1)  # borrows likewise
         earned, paid, _ = self.rates
         pack_into("<III", data, 1_376, _rate(paid), _rate(earned), _rate(paid))
         data[1_408:1_424] = fixed(self.price)
+        data[1_432:1_448] = fixed(self.price // 1_000)  # how far the oracle may be off
         pack_into("<q", data, 1_424, self.updated_s)
         return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Banks that secure each other's loans."""
+
+    admin: bytes
+
+    @property
+    def owner(self) -> bytes:
+        """Return marginfi's program."""
+        return MARGINFI.address
+
+    def data(self) -> bytes:
+        """Return the account's data: fees are off."""
+        return (_GROUP_TAG + self.admin).ljust(_GROUP_BYTES, b"\0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.marginfi import (
     ACCOUNT_RENT_LAMPORTS,
     BANK_RENT_LAMPORTS,
+    GROUP_RENT_LAMPORTS,
     ONE,
     Balance,
     Bank,
+    Group,
     LendingAccount,
     Weights,
 )
@@ -33,6 +35,8 @@ class Lender:
     ) -> None:
         self.wallets = wallets
         self.group = derived(seed, "lending-group")
+        ledger.natives[self.group] = Group(wallets[0].address)
+        ledger.lamports[self.group] = GROUP_RENT_LAMPORTS
         self.banks = [self._bank(seed, ledger, mint, time_s) for mint in mints]
         self.keeper = wallets[0]
         self.keeping = Holder(derived(seed, "lending-account", "keeper"), self.keeper.address)
