@@ -44,7 +44,7 @@ class Lending:
             if number == 0 and (found := self._unhealthy(prices)) is not None:
                 yield self._intent(self._lender.keeper, [found])
                 continue
-            wallet = self._random.choice(self._lender.wallets[1:])
+            wallet = self._random.choice(self._lender.wallets)
             found_account = self._account(wallet)
             if found_account is None:
                 self._number += 1
@@ -82,15 +82,10 @@ class Lending:
                 return Holder(at, wallet.address), each
         return None
 
-    def _bank(self, lent: Lent) -> Bank:
-        bank = self._world.ledger.natives[lent.address]
-        assert isinstance(bank, Bank)
-        return bank
-
     def _steps(self, of: Holder, account: LendingAccount, prices: Prices) -> list[Step]:
         random = self._random
         lent = random.choice(self._lender.banks)
-        balance, bank = account.of(lent.address), self._bank(lent)
+        balance, bank = account.of(lent.address), self._lender.bank(lent)
         roll = random.random()
         if balance.debts:
             held = self._world.ledger.held(of.authority, lent.mint)
@@ -127,7 +122,7 @@ class Lending:
         """Borrow close to what the deposits secure; now and then more, which fails."""
         banks = self._banks(prices)
         secured, owed = health(account, banks, initial=True)
-        bank = replace(self._bank(lent), price=prices[lent.address])
+        bank = replace(self._lender.bank(lent), price=prices[lent.address])
         room = (secured - owed) * 10**bank.decimals // (bank.price * bank.weights.debt_init)
         share = 130 if self._random.random() < self._failed else self._random.randrange(40, 99)
         amount = min(room * share // 100, self._world.ledger.balance(lent.vault) // 10)
@@ -137,7 +132,7 @@ class Lending:
 
     def _banks(self, prices: Prices) -> dict[bytes, Bank]:
         return {
-            lent.address: replace(self._bank(lent), price=prices[lent.address])
+            lent.address: replace(self._lender.bank(lent), price=prices[lent.address])
             for lent in self._lender.banks
         }
 
@@ -153,7 +148,7 @@ class Lending:
             debts = [each for each in self._lender.banks if account.of(each.address).debts]
             if assets and debts:
                 shares = account.of(assets[0].address).assets
-                amount = self._bank(assets[0]).deposited(shares) // _LIQUIDATED
+                amount = self._lender.bank(assets[0]).deposited(shares) // _LIQUIDATED
                 return partial(
                     program.liquidate,
                     of=self._lender.keeping,

