@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from infra.chain import demo_wallets
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, topics
 from infra.kafka.client import KafkaUnreachable
@@ -99,6 +100,7 @@ class Stack:
     # Settings by which the parts log in to the systems that are started here.
     logins: list[str] = field(default_factory=list)
     demo_key: Path | None = None  # the file that a key to the API is in once it serves
+    demo_wallets: Mapping[str, str] = field(default_factory=dict)  # address -> what it does
 
     @property
     def keeps_tape_elsewhere(self) -> tuple[str, ...]:
@@ -271,6 +273,8 @@ def _chain(stack: Stack, wishes: Wishes) -> None:
     if _is_simulated(stack, wishes) and not _is_set(stack, "metadata_trusted_origin"):
         # Its coins' URIs lead to the chain's own server, whose address is private.
         _change(stack, metadata_trusted_origin=f"http://{HOST}:{rpc_port}")
+    if _is_simulated(stack, wishes):
+        stack.demo_wallets = demo_wallets.WALLETS
     source = [wishes.chain or "simulated", *([str(wishes.recording)] if wishes.recording else [])]
     if wishes.loop:
         source.append("--loop")

@@ -35,7 +35,13 @@ from schemas.solana.addresses import (
 )
 
 GROUP: Final = "accounts"
-STAKE_SIZE: Final = 200
+MARGINFI_PROGRAM: Final = key("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
+SIZES: Final = {
+    STAKE_PROGRAM: frozenset({200}),
+    MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
+}
+"""Programs that are compared whole, and the sizes of their accounts that are stored."""
+_NAMES: Final = {STAKE_PROGRAM: "stake account", MARGINFI_PROGRAM: "marginfi account"}
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 _HOLDER_AT: Final = slice(32, 64)
@@ -141,19 +147,21 @@ async def compare(
 ) -> None:
     """Note where stored accounts differ from the chain's: each must be there, and no other."""
     of_wallets: dict[str, dict[str, Row]] = {wallet: {} for wallet in wallets}
-    stakes: dict[str, Row] = {}
+    of_programs: dict[bytes, dict[str, Row]] = {program: {} for program in SIZES}
     for address, noted in state.accounts.items():
         if not noted.lamports:
             continue
         holder = text(noted.first_data[_HOLDER_AT])
         if noted.owner in _TOKENS and noted.size >= TOKEN_SIZE and holder in of_wallets:
             of_wallets[holder][text(address)] = _noted(noted)
-        elif noted.owner == STAKE_PROGRAM and noted.size == STAKE_SIZE:
-            stakes[text(address)] = _noted(noted)
+        elif noted.size in SIZES.get(noted.owner, ()):
+            of_programs[noted.owner][text(address)] = _noted(noted)
     redis = connect(settings, answer_timeout_s=60.0)
     try:
-        alive = await _of_program(redis, STAKE_PROGRAM, found)
-        found.maps("stake account", stakes, {a: _stored(each) for a, each in alive.items()})
+        for program, wanted in of_programs.items():
+            alive = await _of_program(redis, program, found)
+            stored = {address: _stored(each) for address, each in alive.items()}
+            found.maps(_NAMES[program], wanted, stored)
         for wallet, wanted in of_wallets.items():
             alive = await _of_wallet(redis, wallet, found)
             # Its own lamports are those of the slot at which they were asked, which is stored.

@@ -47,7 +47,7 @@ from pipeline.chaos.live import missing_live
 from pipeline.chaos.spoil import spoil
 from pipeline.chaos.values import MONEY
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch, last_settled, torn_slots
-from schemas.solana.addresses import STAKE_PROGRAM, text
+from schemas.solana.addresses import text
 from schemas.topics import SETTLED_ACCOUNTS
 
 # How often each is chosen, in a deck that is dealt again when it is empty.
@@ -510,7 +510,7 @@ class Run:
     async def _all_covered(self, planned: Plan, watch: Watch) -> None:
         if not planned.accounts:
             return
-        subjects = [text(STAKE_PROGRAM), *sorted(self._wallets), *sorted(self._mints)]
+        subjects = [*map(text, accounts.SIZES), *sorted(self._wallets), *sorted(self._mints)]
         lacking: list[str] = subjects
 
         async def covered() -> bool:

@@ -28,6 +28,7 @@ from infra.chain.market.runtime.truth import Truth
 from infra.chain.market.runtime.wire import LookupTable, encode
 from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
+from infra.chain.market.traders.lending import LENDING
 from infra.chain.market.traders.staking import STAKING
 from infra.chain.market.world.genesis import World
 from infra.chain.source import (
@@ -84,7 +85,11 @@ class Market:
         self._bytes_every = bytes_every
         self._random = Random(self.knobs.seed)  # noqa: S311 - reproducible, not secret
         self.world = World(
-            self.knobs.seed, self._random, self.knobs.wallets, self.knobs.metadata_origin
+            self.knobs.seed,
+            self._random,
+            self.knobs.wallets,
+            self.knobs.metadata_origin,
+            self.knobs.start_time_ms // 1_000,
         )
         self.habits = Habits(self.world, self._random, self.knobs)
         self._ahead = 0  # transactions of the desk that the rate did not ask for
@@ -238,12 +243,12 @@ class Market:
         for number in range(BATCHES_PER_SLOT):
             share = count * (number + 1) // BATCHES_PER_SLOT - count * number // BATCHES_PER_SLOT
             votes = knobs.votes if number == 0 else 0
-            staking = self.habits.staking.turn(slot) if number == 1 else iter(())
+            alone = self.habits.beside_trade(slot) if number == 1 else iter(())
             chosen: Iterator[Intent] = (
                 self._next_intent(canonical) if position < share else self.habits.vote()
                 for position in range(share + votes)
             )
-            chosen = chain(staking, chosen)
+            chosen = chain(alone, chosen)
             batch: list[ChainTransaction] = []
             if number == BATCHES_PER_SLOT - 1 and knobs.rate:
                 chosen = chain(chosen, self._desk_turn())
@@ -253,7 +258,7 @@ class Market:
                 index += 1
                 if not canonical:
                     journal.append(changes)
-                    if not intent.is_vote and intent.tag != STAKING:
+                    if not intent.is_vote and intent.tag not in (STAKING, LENDING):
                         intents.append(intent)
             yield tuple(batch)
 

@@ -47,6 +47,7 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
     if broker == "embedded":
         assert report["compared"]["account of a wallet"] > 20
         assert report["compared"]["stake account"] > 20
+        assert report["compared"]["marginfi account"] > 3
     assert not report["folder"]
 
 

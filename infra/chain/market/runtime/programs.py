@@ -97,6 +97,7 @@ METEORA_DAMM_V2: Final = Program("cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG")
 METEORA_DBC: Final = Program("dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN")
 JUPITER_TRIGGER: Final = Program("j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X")
 JUPITER: Final = Program("JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4")
+MARGINFI: Final = Program("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
 
 PROGRAMS: Final = (
     SYSTEM,
@@ -124,6 +125,7 @@ PROGRAMS: Final = (
     METEORA_DBC,
     JUPITER_TRIGGER,
     JUPITER,
+    MARGINFI,
 )
 
 WSOL: Final = key("So11111111111111111111111111111111111111112")

@@ -49,15 +49,25 @@ def transfer_lamports(tx: Execution, source: bytes, destination: bytes, lamports
 
 
 def create_account(
-    tx: Execution, payer: bytes, address: bytes, lamports: int, space: int, owner: Program
+    tx: Execution,
+    payer: bytes,
+    address: bytes,
+    lamports: int,
+    space: int,
+    owner: Program,
+    *,
+    has_bytes: bool = False,
 ) -> None:
-    """System createAccount: allocate, assign and fund."""
+    """System createAccount: allocate, assign and fund.
+
+    A venue's account is opaque, unless it `has_bytes`.
+    """
     data = _SYSTEM_CREATE(0, lamports, space, owner.address)
     tx.enter(SYSTEM, (payer, address), data, _TWO_WRITABLE)
     if tx.ledger.lamports.get(address):
         raise InstructionError(0, f"Create Account: account {address.hex()} already in use")
     tx.move_lamports(payer, address, lamports)
-    if owner not in (TOKEN, TOKEN_2022):
+    if owner not in (TOKEN, TOKEN_2022) and not has_bytes:
         opaque = tx.ledger.opaque
         opaque.add(address)
         tx.changes.undo.append(lambda: opaque.discard(address))

@@ -15,6 +15,7 @@ from infra.chain.market.traders.crowd import Crowd
 from infra.chain.market.traders.curves import Curves
 from infra.chain.market.traders.desk import Desk
 from infra.chain.market.traders.holding import Holding
+from infra.chain.market.traders.lending import Lending
 from infra.chain.market.traders.ordering import Ordering
 from infra.chain.market.traders.routing import Routing
 from infra.chain.market.traders.staking import SHARE, Staking
@@ -36,7 +37,8 @@ class Habits:
         self._crowd = crowd = Crowd(trading, self.desk, knobs.slot_ms)
         routing, holding = Routing(trading, crowd), Holding(trading, crowd)
         per_slot = knobs.rate * knobs.slot_ms / 1_000 * SHARE
-        self.staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._urgent: deque[Habit] = deque()
         shares: tuple[tuple[float, Habit], ...] = (
             (0.08, crowd.keep_reference),
@@ -73,6 +75,11 @@ class Habits:
         self._crowd.begin_slot(slot)
         self._urgent = deque(self.curves.begin_slot(slot, time_ms))
         self._crowd.young = self.curves.graduates()
+
+    def beside_trade(self, slot: int) -> Iterator[Intent]:
+        """Yield what stakers and lenders do, on which no price depends."""
+        yield from self._staking.turn(slot)
+        yield from self._lending.turn()
 
     def end_slot(self) -> Iterator[Intent]:
         """Yield what the desk does; each transaction must have run before the next."""

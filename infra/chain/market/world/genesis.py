@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
+from infra.chain import demo_wallets
 from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.programs import (
     JITO_TIP_ACCOUNTS,
@@ -28,6 +29,7 @@ from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
 from infra.chain.market.venues.venue import Pool
+from infra.chain.market.world.lending import Lender
 from infra.chain.market.world.names import Names
 from infra.chain.market.world.wallets import Validator, Wallet
 from schemas.amounts import LAMPORTS
@@ -47,7 +49,14 @@ DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 class World:
     """What exists when the chain starts."""
 
-    def __init__(self, seed: int, random: Random, wallets: int, metadata_origin: str = "") -> None:
+    def __init__(
+        self,
+        seed: int,
+        random: Random,
+        wallets: int,
+        metadata_origin: str = "",
+        start_time_s: int = 0,
+    ) -> None:
         self.seed = seed
         self._metadata_origin = metadata_origin
         self.random = random
@@ -83,6 +92,13 @@ class World:
         ]
         self._stake()
         self.pooled_sol = self._stake_pool()
+        lenders = [
+            self._wallet(f"lender-{n}", (500 if n else 20_000) * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 20, 4))
+        ]
+        self.lender = Lender(
+            seed, self.ledger, {self.sol: SOL_PRICE_USDC, self.usdc: 1}, lenders, start_time_s
+        )
         self.worth: dict[bytes, float] = {  # lamports a raw unit
             WSOL: 1.0,
             USDC: 1_000 / SOL_PRICE_USDC,
@@ -106,7 +122,7 @@ class World:
         return f"{self._metadata_origin}/metadata/{encode(mint)}.json"
 
     def _wallet(self, name: str, lamports: int, keeps_wsol: bool = False) -> Wallet:
-        wallet = Wallet(self.address("wallet", name), keeps_wsol)
+        wallet = Wallet(self._wallet_address(name), keeps_wsol)
         self.ledger.lamports[wallet.address] = lamports
         if keeps_wsol:
             account = self.ledger.associated(wallet.address, self.sol)
@@ -117,8 +133,11 @@ class World:
             self.ledger.endow(account, mint, wallet.address, amount)
         return wallet
 
+    def _wallet_address(self, name: str) -> bytes:
+        return demo_wallets.ADDRESSES.get(name) or self.address("wallet", name)
+
     def _bare_wallet(self, name: str, lamports: int) -> Wallet:
-        wallet = Wallet(self.address("wallet", name))
+        wallet = Wallet(self._wallet_address(name))
         self.ledger.lamports[wallet.address] = lamports
         return wallet
 
