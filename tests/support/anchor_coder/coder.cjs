@@ -13,7 +13,7 @@ const { BorshAccountsCoder } = require("@coral-xyz/anchor");
 const { PublicKey } = require("@solana/web3.js");
 const BN = require("bn.js");
 
-const LARGEST = 1 << 20; // of an account; BorshAccountsCoder.encode ends at 1000 bytes
+const room = Buffer.alloc(1 << 24); // for an account; BorshAccountsCoder.encode ends at 1000 bytes
 const BITS = /^([ui])(8|16|32|64|128|256)$/;
 const idls = new Map();
 
@@ -144,9 +144,9 @@ function answer(question) {
   }
   const fixed = question.fields ?? {};
   const value = any({ defined: { name } }, types, chance(question.seed), "", fixed);
-  const room = Buffer.alloc(LARGEST);
   const written = coder.accountLayouts.get(name).layout.encode(value, room);
   const data = Buffer.concat([coder.accountDiscriminator(name), room.subarray(0, written)]);
+  room.fill(0, 0, written);
   const rest = Buffer.alloc(Math.max(0, (question.size ?? 0) - data.length));
   return { data: Buffer.concat([data, rest]).toString("base64"), fields: plain(value) };
 }
