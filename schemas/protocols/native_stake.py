@@ -83,9 +83,11 @@ def _accounts(held: Held) -> Iterator[tuple[Account, StakeAccount]]:
             if account.data[:4] == _UNINITIALIZED:  # its authorities are what somebody left there
                 continue
             try:
-                yield account, read_stake(account.data)
+                stake = read_stake(account.data)
             except BadStake as error:
                 raise Unreadable(str(error), account.address) from None
+            if held.wallet in (stake.withdrawer, stake.staker):
+                yield account, stake
 
 
 def _oldest(found: Mapping[bytes, Account]) -> int | None:
