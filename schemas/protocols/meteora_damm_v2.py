@@ -208,7 +208,7 @@ def _vesting(data: bytes, at: int) -> _Vesting:
 
 def _pool(account: Account, of: _Share) -> _Pool:
     data = account.data
-    if account.kind is not POOL:
+    if account.kind is not POOL or len(data) != POOL.size:
         raise Unreadable("pool is something else", of.account.address)
     activation, mode = data[480], data[484]
     if activation > 1 or mode > _COMPOUNDING:
@@ -283,6 +283,8 @@ def _apart(share: _Share, held: Held) -> Iterator[Account]:
     """Yield the vestings of a position that are accounts of their own."""
     for account in held.of(VESTING):
         if account.data[8:40] == share.account.address:
+            if len(account.data) != VESTING.size:
+                raise Unreadable(f"vesting of {len(account.data)} bytes", share.account.address)
             yield account
 
 

@@ -219,7 +219,7 @@ def _earnings(data: bytes, at: int) -> tuple[_Earning, _Earning]:
 
 def _pair(account: Account, of: _Shares) -> _Pair:
     data = account.data
-    if account.kind is not PAIR:
+    if account.kind is not PAIR or len(data) != PAIR.size:
         raise Unreadable("lb_pair is no pair", of.account.address)
     function, activation = data[35], data[86]
     if function > _LIMIT_ORDERS or activation > 1:
@@ -313,7 +313,7 @@ def _amounts(
 
 
 def _array(account: Account, of: _Shares) -> bytes:
-    if account.kind is not BIN_ARRAY:
+    if account.kind is not BIN_ARRAY or len(account.data) != BIN_ARRAY.size:
         raise Unreadable("a bin array's address has something else", of.account.address)
     return account.data
 
