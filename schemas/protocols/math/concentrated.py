@@ -9,7 +9,7 @@ Sources: Orca whirlpools `token_math.rs`, `tick_manager.rs`, `position_manager.r
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.protocols.contract import Range
 
@@ -56,6 +56,26 @@ def earned_raw(liquidity: int, inside: int, checkpoint: int) -> int:
     """Return what liquidity has earned since its checkpoint; more than u64 has is lost: 0."""
     earned = liquidity * (inside - checkpoint & _U128) >> 64
     return earned if earned <= _U64 else 0
+
+
+class Growth(NamedTuple):
+    """What a token has grown for a unit of liquidity, and what of it a position has counted."""
+
+    whole: int
+    outside_lower: int
+    outside_upper: int
+    checkpoint: int  # of the growth inside, when the position was last written
+    owed_raw: int  # what the position was owed then
+
+
+def owed_raw(liquidity: int, current_tick: int, ticks: tuple[int, int], growth: Growth) -> int:
+    """Return what a position is owed now, of one token; it may exceed u64."""
+    if not liquidity:
+        return growth.owed_raw
+    inside = growth_inside(
+        current_tick, ticks, growth.whole, growth.outside_lower, growth.outside_upper
+    )
+    return growth.owed_raw + earned_raw(liquidity, inside, growth.checkpoint)
 
 
 def price(sqrt_price_x64: int, decimals_a: int | None, decimals_b: int | None) -> Fraction | None:
