@@ -1,1 +1,1 @@
-"""Arithmetic that protocols share: integers in and out, rounded as the programs round."""
+"""Arithmetic that several protocols share: values in, values out, exact integers."""
