@@ -28,7 +28,9 @@ from schemas.solana.addresses import key, text
 from tests.support import npm
 
 HERE = Path(__file__).parent
-CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p17-meteora-dlmm"
+ACCOUNTS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts"
+CORPUS = ACCOUNTS / "p17-meteora-dlmm"
+POOLS = ACCOUNTS / "p18-meteora-damm-v2"
 RECORDED = HERE / "meteora_worlds.json.gz"
 WORLDS = 200
 RECORDED_WORLDS = 10
@@ -142,6 +144,24 @@ def check_dlmm(theirs: dict[str, Any]) -> None:
         ]
 
 
+def accrues(theirs: dict[str, Any]) -> bool:
+    """Return whether time alone adds to the rewards of a world of bins."""
+    held = account(ADDRESS, meteora_dlmm.PROGRAM, theirs["position"])
+    known = {
+        key(name): account(key(name), meteora_dlmm.PROGRAM, data)
+        for name, data in theirs["accounts"].items()
+    }
+    wallet = Held(key(theirs["owner"]), [held])
+    then, now = (
+        driven(meteora_dlmm.read(wallet, World(theirs["slot"], time_s, 800)), known)
+        for time_s in (0, theirs["now"])
+    )
+    rewards = {key(each) for each in theirs["reward_mints"]}
+    return any(
+        lines(now[0])[Role.REWARD, each] > lines(then[0])[Role.REWARD, each] for each in rewards
+    )
+
+
 def check_damm(theirs: dict[str, Any]) -> None:
     program = meteora_damm_v2.PROGRAM
     nft, pool = key(theirs["nft"]), key(theirs["pool_address"])
@@ -198,6 +218,7 @@ def test_random_worlds_are_read_as_the_sdks_read_them(request: pytest.FixtureReq
     assert {each["mode"] for each in in_pools} == {0, 1, 2}
     assert sum(bool(each["locks"]) for each in in_pools) > WORLDS // 3
     assert len({each["fees"][0] for each in in_pools}) > WORLDS // 2
+    assert sum(accrues(each) for each in in_bins) > WORLDS // 8
     for theirs in in_bins:
         check_dlmm(theirs)
     for theirs in in_pools:
@@ -211,6 +232,7 @@ def test_random_worlds_are_read_as_the_sdks_read_them(request: pytest.FixtureReq
 def test_recorded_answers_of_the_sdks_are_ours(name: str, check: Any) -> None:
     worlds = json.loads(gzip.decompress(RECORDED.read_bytes()))[name]
     assert len(worlds) == RECORDED_WORLDS
+    assert name != "dlmm" or any(accrues(each) for each in worlds)
     for theirs in worlds:
         check(theirs)
 
@@ -246,3 +268,18 @@ def test_real_bins_are_read_as_the_sdk_reads_them(request: pytest.FixtureRequest
     assert any(int(each["x"]) for each in answers)
     for theirs in answers:
         check_dlmm(theirs)
+
+
+@pytest.mark.node
+@needs_sdk
+@pytest.mark.skipif(not POOLS.exists(), reason="the corpus of real accounts is not here")
+def test_real_pools_are_read_as_the_sdk_reads_them(request: pytest.FixtureRequest) -> None:
+    pools = [
+        json.loads(file.read_text())["account"]["data"][0] for file in sorted(POOLS.glob("Pool-*"))
+    ]
+    assert len(pools) == 3
+    answers = asked(request, [{"pool": pool, "seed": seed} for pool in pools for seed in range(20)])
+    assert any(int(each["all"][0]) for each in answers)
+    assert {each["pool"] for each in answers} == set(pools)
+    for theirs in answers:
+        check_damm(theirs)

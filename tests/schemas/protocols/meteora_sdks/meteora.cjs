@@ -2,6 +2,7 @@
 //   {"dlmm": seed}   -> a random pair, its bin arrays and a position, encoded by Anchor's coder, and
 //                       what the SDK's processPosition computes of them
 //   {"damm": seed}   -> likewise a pool, a position and a vesting of DAMM v2, and its pure functions
+//   {"pool": base64, "seed": n}  -> like "damm", with a recorded pool
 //   {"bins": base64 of a pair, "arrays": [base64], "lower": n, "upper": n, "now": s}
 //                    -> a position in recorded bins, which has a share of each
 // Accounts are {name: base64}, addresses base58, amounts texts.
@@ -72,7 +73,7 @@ function pair(random, now) {
   for (const reward of lbPair.rewardInfos) {
     if (random.below(3) === 0) continue;
     reward.mint = random.key();
-    reward.rewardRate = random.bits(90);
+    reward.rewardRate = random.bits(40).shln(64);
     reward.lastUpdateTime = new BN(now - random.below(100000));
     reward.rewardDurationEnd = reward.lastUpdateTime.addn(random.below(200000));
   }
@@ -108,7 +109,7 @@ async function dlmmWorld(seed) {
     const bin = arrays.get(index).bins[binId - index * 70];
     bin.amountX = random.bits(64);
     bin.amountY = random.bits(64);
-    bin.liquiditySupply = random.bits(60).addn(1).shln(64).add(random.bits(64));
+    bin.liquiditySupply = random.bits(50).addn(1).shln(64).add(random.bits(64));
     for (const name of ["feeAmountXPerTokenStored", "feeAmountYPerTokenStored"]) bin[name] = random.bits(80);
     for (const name of ["fulfilledOrderAmountX", "limitOrderFeeAskSide"]) bin[name] = random.bits(64);
     for (const name of ["fulfilledOrderAmountY", "limitOrderFeeBidSide"]) bin[name] = random.bits(10);
@@ -199,13 +200,8 @@ async function recorded(asked) {
 
 const U256 = (value) => Array.from(value.toArrayLike(Buffer, "le", 32));
 
-function dammWorld(seed) {
-  const random = dice(seed);
-  const idl = CP_IDL;
-  const coder = dammCoder;
-  const now = 1763000000 + random.below(1000000);
-  const slot = 380000000 + random.below(1000);
-  const pool = zero(idl, { defined: { name: "pool" } });
+function randomPool(random, now) {
+  const pool = zero(CP_IDL, { defined: { name: "pool" } });
   Object.assign(pool, {
     tokenAMint: random.key(), tokenBMint: random.key(), liquidity: random.bits(120).addn(1),
     activationType: random.below(2), collectFeeMode: random.below(3), tokenAAmount: random.bits(60).addn(1),
@@ -213,7 +209,6 @@ function dammWorld(seed) {
   });
   const [low, mid, high] = [random.bits(90), random.bits(90), random.bits(90)].sort((a, b) => a.cmp(b));
   Object.assign(pool, { sqrtMinPrice: low.addn(1), sqrtPrice: mid.addn(1), sqrtMaxPrice: high.addn(1) });
-  const point = pool.activationType ? now : slot;
   for (const reward of pool.rewardInfos) {
     if (random.below(3) === 0) continue;
     Object.assign(reward, {
@@ -222,6 +217,17 @@ function dammWorld(seed) {
     });
     reward.rewardDurationEnd = reward.lastUpdateTime.addn(random.below(200000));
   }
+  return pool;
+}
+
+function dammWorld(seed, real) {
+  const random = dice(seed);
+  const idl = CP_IDL;
+  const coder = dammCoder;
+  const now = 1763000000 + random.below(1000000) + (real ? 100000000 : 0);
+  const slot = 380000000 + random.below(1000);
+  const pool = real ? coder.accounts.decode("pool", real) : randomPool(random, now);
+  const point = pool.activationType ? now : slot;
   const schedule = () => {
     const inner = zero(idl, { defined: { name: "innerVesting" } });
     Object.assign(inner, {
@@ -248,7 +254,7 @@ function dammWorld(seed) {
   for (const reward of position.rewardInfos)
     Object.assign(reward, { rewardPendings: random.bits(40), rewardPerTokenCheckpoint: U256(random.bits(110)) });
   const data = {
-    pool: encode(coder, idl, "pool", pool), position: encode(coder, idl, "position", position),
+    pool: real ?? encode(coder, idl, "pool", pool), position: encode(coder, idl, "position", position),
     vesting: encode(coder, idl, "vesting", vesting),
   };
   const read = (name) => coder.accounts.decode(name, data[name]);
@@ -284,6 +290,7 @@ async function main() {
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const asked = JSON.parse(line);
     const answer = asked.damm !== undefined ? dammWorld(asked.damm)
+      : asked.pool !== undefined ? dammWorld(asked.seed, Buffer.from(asked.pool, "base64"))
       : asked.dlmm !== undefined ? await dlmmWorld(asked.dlmm) : await recorded(asked);
     console.log(JSON.stringify(answer));
   }
