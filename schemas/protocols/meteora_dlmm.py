@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -62,28 +63,27 @@ ROUTE: Final = "liquidity"
 _BASE_BINS: Final = 70
 _MAX_BINS: Final = 1400  # POSITION_MAX_LENGTH
 _BASE_SIZE: Final = 8120
-_MORE_SIZE: Final = 112  # PositionBinData: share, rewards, fees
+_SHARE: Final = struct.Struct("<2Q")
+_COUNTED: Final = struct.Struct("<6Q")  # two counters of u128, two pending u64
+_MORE: Final = struct.Struct("<14Q")  # PositionBinData: share, rewards, fees
+_BIN: Final = struct.Struct("<14Q")  # X, Y, price, supply, both rewards, both fees; more behind
+_BINS_AT: Final = 56
 _BIN_SIZE: Final = 144
+_COUNTERS: Final = ("fee_x", "fee_y", "reward_0", "reward_1")
+_COUNTERS_AT: Final = (10, 12, 6, 8)  # in words of 8 bytes
 _NOBODY: Final = bytes(32)
 _JSON_MAX: Final = (1 << 53) - 1
 _LIMIT_ORDERS: Final = 2  # FunctionType; 0 is undetermined, 1 liquidity mining
 _SHARES_UNKNOWN: Final = "assets: shares in a bin array that is not known"
 
 
-class _Earning(NamedTuple):
-    """What a position last saw of a counter, and what it had earned until then."""
-
-    seen_q64: int
-    pending_raw: int
-
-
 class _Bin(NamedTuple):
-    """A position's part of a bin."""
+    """A position's part of a bin; its counters are fees of X and Y, then both rewards."""
 
     bin_id: int
     share: int
-    fees: tuple[_Earning, _Earning]  # X, Y
-    rewards: tuple[_Earning, _Earning]
+    seen_q64: tuple[int, ...]  # what the position last saw of each counter
+    pending_raw: tuple[int, ...]  # what it had earned until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _shares(account: Account) -> _Shares:
     width = upper - lower + 1
     if not 0 < width <= _MAX_BINS:
         raise Unreadable(f"upper_bin_id is {upper}, lower_bin_id {lower}", account.address)
-    if len(data) < _BASE_SIZE + _MORE_SIZE * max(width - _BASE_BINS, 0):
+    if len(data) < _BASE_SIZE + _MORE.size * max(width - _BASE_BINS, 0):
         raise Unreadable(f"{width} bins in {len(data)} bytes", account.address)
     owner, fee_owner = raw_pubkey(data, _OWNER_AT), raw_pubkey(data, _FEE_OWNER_AT)
     return _Shares(
@@ -193,28 +193,41 @@ def _shares(account: Account) -> _Shares:
         lower=lower,
         upper=upper,
         release_point=u64(data, 7992),
-        bins=tuple(_bin(data, lower, number) for number in range(width)),
+        bins=tuple(islice(_bins(data, lower), width)),
     )
 
 
-def _bin(data: bytes, lower: int, number: int) -> _Bin:
-    """Read the part of one bin; those beyond the base follow it one by one."""
-    if number < _BASE_BINS:
-        share_at, rewards_at, fees_at = 72 + 16 * number, 1192 + 48 * number, 4552 + 48 * number
-    else:
-        share_at = _BASE_SIZE + _MORE_SIZE * (number - _BASE_BINS)
-        rewards_at, fees_at = share_at + 16, share_at + 64
-    return _Bin(
-        lower + number, u128(data, share_at), _earnings(data, fees_at), _earnings(data, rewards_at)
+def _bins(data: bytes, lower: int) -> Iterator[_Bin]:
+    """Yield the part of each bin: of the base by columns, of those beyond it one by one."""
+    parts = chain(
+        zip(
+            _SHARE.iter_unpack(data[72:1192]),
+            _COUNTED.iter_unpack(data[1192:4552]),
+            _COUNTED.iter_unpack(data[4552:7912]),
+            strict=True,
+        ),
+        (
+            (part[:2], part[2:8], part[8:])
+            for part in _MORE.iter_unpack(data[_BASE_SIZE : _whole(len(data))])
+        ),
     )
+    for bin_id, (share, rewards, fees) in enumerate(parts, lower):
+        yield _Bin(
+            bin_id,
+            share[0] | share[1] << 64,
+            (
+                fees[0] | fees[1] << 64,
+                fees[2] | fees[3] << 64,
+                rewards[0] | rewards[1] << 64,
+                rewards[2] | rewards[3] << 64,
+            ),
+            (fees[4], fees[5], rewards[4], rewards[5]),
+        )
 
 
-def _earnings(data: bytes, at: int) -> tuple[_Earning, _Earning]:
-    """Read two counters and, behind them, two pending amounts."""
-    return (
-        _Earning(u128(data, at), u64(data, at + 32)),
-        _Earning(u128(data, at + 16), u64(data, at + 40)),
-    )
+def _whole(size: int) -> int:
+    """Return where the last whole bin beyond the base ends."""
+    return size - (size - _BASE_SIZE) % _MORE.size
 
 
 def _pair(account: Account, of: _Shares) -> _Pair:
@@ -273,27 +286,27 @@ def _position(
         return position
     amounts = _amounts(shares, pair, known, world)
     position.assets = [
-        Asset(role, mint, amounts[name], decimals.get(mint))
-        for role, mint, name in lines
-        if amounts[name]
+        Asset(role, mint, amounts[number], decimals.get(mint))
+        for role, mint, number in lines
+        if amounts[number]
     ]
     return position
 
 
 def _lines(
     shares: _Shares, wallet: bytes, pair: _Pair, is_locked: bool
-) -> list[tuple[Role, bytes, str]]:
-    """Return the lines that belong to a wallet: role, mint, and which amount."""
+) -> list[tuple[Role, bytes, int]]:
+    """Return the lines that belong to a wallet: role, mint, and the number of its amount."""
     lines = []
     if wallet == shares.owner:
         supply = Role.LOCKED if is_locked else Role.SUPPLY
-        lines += [(supply, pair.x, "x"), (supply, pair.y, "y")]
+        lines += [(supply, pair.x, 0), (supply, pair.y, 1)]
     if wallet == shares.fee_owner:
-        lines += [(Role.REWARD, pair.x, "fee_x"), (Role.REWARD, pair.y, "fee_y")]
+        lines += [(Role.REWARD, pair.x, 2), (Role.REWARD, pair.y, 3)]
     if wallet == shares.owner:
         lines += [
-            (Role.REWARD, reward.mint, f"reward_{number}")
-            for number, reward in enumerate(pair.rewards)
+            (Role.REWARD, reward.mint, number)
+            for number, reward in enumerate(pair.rewards, 4)
             if reward.mint != _NOBODY
         ]
     return lines
@@ -301,59 +314,49 @@ def _lines(
 
 def _amounts(
     shares: _Shares, pair: _Pair, known: Mapping[bytes, Account], world: World
-) -> dict[str, int]:
-    """Return all amounts, summed over the bins, each rounded down by itself."""
+) -> list[int]:
+    """Return X, Y, fees of both and both rewards, summed over bins, each rounded down in its bin.
+
+    Without a share in a bin, only what is pending there counts.
+    """
     arrays = {index: _array(known[address], shares) for index, address in shares.arrays.items()}
-    total = dict.fromkeys(("x", "y", "fee_x", "fee_y", "reward_0", "reward_1"), 0)
+    counters = (0, 1, *(2 + n for n, each in enumerate(pair.rewards) if each.mint != _NOBODY))
+    total = [0] * 6
     for mine in shares.bins:
+        share = mine.share
+        for number in counters:
+            total[2 + number] += mine.pending_raw[number]
+        if not share:
+            continue
         index, place = bins.array_of(mine.bin_id)
-        for name, raw in _in_bin(mine, arrays.get(index), place, shares, pair, world):
-            total[name] += raw
+        of_bin = _BIN.unpack_from(arrays[index], _BINS_AT + _BIN_SIZE * place)
+        supply = of_bin[4] | of_bin[5] << 64
+        total[0] += bins.share_of(share, of_bin[0], supply)
+        total[1] += bins.share_of(share, of_bin[1], supply)
+        for number in counters:
+            at = _COUNTERS_AT[number]
+            stored = of_bin[at] | of_bin[at + 1] << 64
+            if number > 1 and mine.bin_id == pair.active:
+                stored += _unpaid(pair.rewards[number - 2], supply, world)
+            if stored < mine.seen_q64[number]:  # it never falls
+                raise Unreadable(
+                    f"bin {mine.bin_id} has less {_COUNTERS[number]} per share than was seen",
+                    shares.account.address,
+                )
+            total[2 + number] += bins.earned(share, stored - mine.seen_q64[number])
     return total
+
+
+def _unpaid(reward: _Reward, supply: int, world: World) -> int:
+    """Return what the active bin's shares (Q64.64) get when the program next touches it."""
+    seconds = max(min(world.time_s, reward.ends_s) - reward.updated_s, 0)
+    return bins.reward_growth(reward.rate_q64, seconds, supply)
 
 
 def _array(account: Account, of: _Shares) -> bytes:
     if account.kind is not BIN_ARRAY or len(account.data) != BIN_ARRAY.size:
         raise Unreadable("a bin array's address has something else", of.account.address)
     return account.data
-
-
-def _in_bin(
-    mine: _Bin, array: bytes | None, place: int, shares: _Shares, pair: _Pair, world: World
-) -> Iterator[tuple[str, int]]:
-    """Yield what a position has of one bin; without a share only what is pending."""
-    for name, earning in zip(("fee_x", "fee_y"), mine.fees, strict=True):
-        yield name, earning.pending_raw
-    for number, reward in enumerate(pair.rewards):
-        if reward.mint != _NOBODY:
-            yield f"reward_{number}", mine.rewards[number].pending_raw
-    if not mine.share or array is None:
-        return
-    at = 56 + _BIN_SIZE * place
-    supply = u128(array, at + 32)
-    yield "x", bins.share_of(mine.share, u64(array, at), supply)
-    yield "y", bins.share_of(mine.share, u64(array, at + 8), supply)
-    for name, earning, stored_at in zip(("fee_x", "fee_y"), mine.fees, (80, 96), strict=True):
-        yield name, _earned(name, mine, u128(array, at + stored_at), earning, shares)
-    for number, reward in enumerate(pair.rewards):
-        if reward.mint == _NOBODY:
-            continue
-        stored = u128(array, at + 48 + 16 * number)
-        if mine.bin_id == pair.active:  # the program pays the active bin, when it is next touched
-            seconds = max(min(world.time_s, reward.ends_s) - reward.updated_s, 0)
-            stored += bins.reward_growth(reward.rate_q64, seconds, supply)
-        name = f"reward_{number}"
-        yield name, _earned(name, mine, stored, mine.rewards[number], shares)
-
-
-def _earned(name: str, mine: _Bin, stored_q64: int, earning: _Earning, shares: _Shares) -> int:
-    """Return what a share earned since the position last saw the counter, which never falls."""
-    if stored_q64 < earning.seen_q64:
-        raise Unreadable(
-            f"bin {mine.bin_id} has less {name} per share than the position saw",
-            shares.account.address,
-        )
-    return bins.earned(mine.share, stored_q64 - earning.seen_q64)
 
 
 def _range(shares: _Shares, pair: _Pair, decimals: Mapping[bytes, int]) -> Range:
