@@ -1,0 +1,315 @@
+"""Liquidity of Whirlpools, against Orca's codecs and arithmetic, real accounts, and bad bytes.
+
+No difference is known between our amounts, fees and rewards and those of `decreaseLiquidityQuote`,
+`collectFeesQuote` and `collectRewardsQuote`, all without transfer fees. Where a product exceeds
+u128 the SDK raises and the program gives nothing; there we follow the program.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from solders.pubkey import Pubkey
+
+from schemas.protocols import whirlpools
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Lock,
+    Position,
+    Reading,
+    Role,
+    Unreadable,
+    World,
+)
+from schemas.protocols.math.ticks import MAX_TICK, MIN_TICK, orca_sqrt_price_x64
+from schemas.protocols.mint import MINT
+from schemas.protocols.whirlpools import (
+    DYNAMIC_TICK_ARRAY,
+    LOCK,
+    POSITION,
+    PROTOCOL,
+    TICK_ARRAY,
+    WHIRLPOOL,
+)
+from schemas.solana.addresses import key, text
+from tests.support import npm
+from tests.support.exploring import examples
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p19-orca-whirlpools"
+SDKS = Path(__file__).parent / "whirlpool_sdks"
+PROGRAM = Pubkey(POSITION.program)
+WALLET, POOL, NFT, A, B, R = (bytes([n]) * 32 for n in range(1, 7))
+NOW_S = 1_700_000_100
+SPACING = 4
+
+
+def kind_of(data: bytes) -> Kind:
+    return next(each for each in PROTOCOL.kinds if each.matches(POOL, POSITION.program, data))
+
+
+def account(address: bytes, data: bytes, kind: Kind | None = None, slot: int = 9) -> Account:
+    return Account(address, kind or kind_of(data), 1, data, slot)
+
+
+def derived(*seeds: bytes) -> bytes:
+    return bytes(Pubkey.find_program_address(list(seeds), PROGRAM)[0])
+
+
+def driven(reading: Reading, known: Mapping[bytes, Account]) -> list[Position]:
+    """Return what a reading finds when it is sent what it asks for; 8 rounds at most."""
+    wanted = next(reading, None)
+    try:
+        for _ in range(8):
+            if wanted is None:
+                return []
+            wanted = reading.send({each: known[each] for each in wanted if each in known})
+    except StopIteration as end:
+        found: list[Position] = end.value
+        return found
+    raise AssertionError("more than 8 rounds")
+
+
+def read(
+    own: Iterable[Account], known: Iterable[Account], mints: Iterable[bytes], time_s: int = NOW_S
+) -> list[Position]:
+    held = Held(WALLET, [*own], dict.fromkeys(mints, 1))
+    world = World(10, time_s, 1)
+    return driven(whirlpools.read(held, world), {each.address: each for each in known})
+
+
+def lines(position: Position, *roles: Role) -> list[tuple[str, str]]:
+    return [
+        (text(each.mint), str(each.amount_raw)) for each in position.assets if each.role in roles
+    ]
+
+
+@pytest.fixture(scope="module")
+def sdks(request: pytest.FixtureRequest) -> Path:
+    return npm.installed(request, "whirlpool-sdks", SDKS, "@orca-so/whirlpools-core")
+
+
+def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        ["node", "whirlpools.cjs"],
+        cwd=folder,
+        input="".join(json.dumps(each) + "\n" for each in questions),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.node
+def test_random_worlds_are_worth_what_the_sdk_says(sdks: Path) -> None:
+    worlds = asked(sdks, [{"seed": seed} for seed in range(200)])
+    statuses, locked, earned = set(), 0, 0
+    for world in worlds:
+        accounts = {
+            key(address): account(key(address), base64.b64decode(data))
+            for address, data in world["accounts"].items()
+        }
+        own = accounts[key(world["position"])]
+        mint = key(world["mint"])
+        [found] = read([own], accounts.values(), [mint], world["now"])
+        some = [tuple(each) for each in world["amounts"] if each[1] != "0"]
+        owed = [tuple(each) for each in world["owed"] if each[1] != "0"]
+        role = Role.LOCKED if world["isLocked"] else Role.SUPPLY
+        assert lines(found, role) == some
+        assert lines(found, Role.REWARD) == owed
+        assert len(found.assets) == len(some) + len(owed)
+        assert found.missing == found.unsupported_fields == []
+        assert found.market == key(world["market"])
+        assert found.id == (None if world["isBundled"] else mint)
+        assert found.stands_for == {mint: 1}
+        assert bool(found.locks) is world["isLocked"]
+        lower, upper, current = world["ticks"]
+        assert found.range is not None
+        assert found.range.is_in_range is (lower <= current < upper)
+        statuses.add(world["status"])
+        locked += world["isLocked"]
+        earned += len(owed)
+    assert statuses == {"priceInRange", "priceBelowRange", "priceAboveRange"}
+    assert locked > 30
+    assert earned > 700
+
+
+@pytest.mark.node
+def test_square_roots_of_prices_are_the_sdks(sdks: Path) -> None:
+    ticks = [MIN_TICK, MAX_TICK, *range(-20, 20), *range(MIN_TICK, MAX_TICK, 401)]
+    [answer] = asked(sdks, [{"ticks": ticks}])
+    assert [str(orca_sqrt_price_x64(tick)) for tick in ticks] == answer["roots"]
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_recorded_accounts_are_read() -> None:
+    """One position's pool is recorded; the position was reset and holds nothing."""
+    recorded = {}
+    for file in sorted(CORPUS.glob("*.json")):
+        found = json.loads(file.read_text())
+        data = base64.b64decode(found["account"]["data"][0])
+        if any(each.matches(POOL, POSITION.program, data) for each in PROTOCOL.kinds):
+            address = key(found["pubkey"]) if found["pubkey"] else file.name.encode()[-32:]
+            recorded[address] = account(address, data)
+    kinds = [each.kind for each in recorded.values()]
+    assert [kinds.count(each) for each in PROTOCOL.kinds] == [2, 5, 0, 3, 1]
+    reset = recorded[key("J6DFYFKUsoMYgxkbeAqVnpSb8fniA9tHR44ZQu8KBgMS")]
+    [found] = read([reset], recorded.values(), [reset.data[40:72]])
+    assert found.id == reset.data[40:72], "its address is derived from its mint"
+    assert found.market == key("EgxU92G34jw6QDG9RuTX9StFg1PmHuDqkRKAE5kVEiZ4")
+    assert found.range is not None
+    assert found.assets == found.missing == []
+    [other] = [each for each in recorded.values() if each.kind is POSITION and each != reset]
+    [found] = read([other], recorded.values(), [other.data[40:72]])
+    assert found.missing == [other.data[8:40]]
+
+
+def ticks_bytes(tick: int, growths: tuple[int, ...]) -> bytes:
+    """Return a dynamic array with one tick, whose growths outside are given."""
+    start = tick // (88 * SPACING) * 88 * SPACING
+    fields = b"".join(each.to_bytes(16, "little") for each in (1, 1, *growths))
+    ticks = [b"\1" + fields if start + at * SPACING == tick else b"\0" for at in range(88)]
+    head = DYNAMIC_TICK_ARRAY.tag + struct.pack("<i", start) + POOL + bytes(16)
+    return head + b"".join(ticks)
+
+
+def array_at(tick: int) -> bytes:
+    start = tick // (88 * SPACING) * 88 * SPACING
+    return derived(b"tick_array", POOL, str(start).encode())
+
+
+def pool_bytes(current: int = 0, spacing: int = SPACING) -> bytes:
+    data = bytearray(WHIRLPOOL.tag + bytes(645))
+    struct.pack_into("<H", data, 41, spacing)
+    data[49:65] = (1 << 20).to_bytes(16, "little")
+    data[65:81] = orca_sqrt_price_x64(current).to_bytes(16, "little")
+    struct.pack_into("<i", data, 81, current)
+    data[101:133], data[181:213], data[269:301] = A, B, R
+    data[165:181] = (5 << 64).to_bytes(16, "little")
+    struct.pack_into("<Q", data, 261, NOW_S - 100)
+    data[365:381] = (1 << 64).to_bytes(16, "little")
+    return bytes(data)
+
+
+def position_bytes(liquidity: int = 1 << 19, ticks: tuple[int, int] = (-4000, 4000)) -> bytes:
+    data = bytearray(POSITION.tag + POOL + NFT + liquidity.to_bytes(16, "little") + bytes(128))
+    struct.pack_into("<ii", data, 88, *ticks)
+    struct.pack_into("<Q", data, 112, 7)
+    return bytes(data)
+
+
+OWN = derived(b"position", NFT)
+AMOUNT = int(2**19 * (1 - 1.0001**-2000))  # of each token, at a price of 1
+NO_GROWTH = (0,) * 5
+ARRAYS = [account(array_at(tick), ticks_bytes(tick, NO_GROWTH), slot=5) for tick in (-4000, 4000)]
+POOL_ACCOUNT = account(POOL, pool_bytes(), slot=7)
+MINTS = [Account(mint, MINT, 1, bytes(44) + b"\6" + bytes(37), 1) for mint in (A, B)]
+
+
+def test_fees_and_rewards_accrue_to_liquidity_in_its_range() -> None:
+    own = account(OWN, position_bytes())
+    [found] = read([own], [POOL_ACCOUNT, *ARRAYS, *MINTS], [NFT])
+    assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, 7 + 5 * 2**19, 50]
+    assert [each.mint for each in found.assets] == [A, B, A, R]
+    assert [each.decimals for each in found.assets] == [6, 6, 6, None]
+    assert found.reference_slot == 5
+    assert found.range is not None
+    assert found.range.current == 1
+
+
+def test_without_its_arrays_amounts_remain_and_fees_are_not_known() -> None:
+    own = account(OWN, position_bytes())
+    [found] = read([own], [POOL_ACCOUNT, ARRAYS[0]], [NFT])
+    assert found.missing == [array_at(4000)]
+    assert found.unsupported_fields == ["fees and rewards: a tick array is missing"]
+    assert [each.amount_raw for each in found.assets] == [AMOUNT, AMOUNT, None, None, None]
+
+
+def test_without_liquidity_only_what_was_owed_is_there_and_no_array_is_needed() -> None:
+    own = account(OWN, position_bytes(liquidity=0))
+    [found] = read([own], [POOL_ACCOUNT], [NFT])
+    assert [(each.role, each.amount_raw) for each in found.assets] == [(Role.REWARD, 7)]
+    assert found.missing == []
+
+
+def test_without_its_pool_a_position_stays() -> None:
+    [found] = read([account(OWN, position_bytes())], [], [NFT])
+    assert found.missing == [POOL]
+    assert found.assets == []
+
+
+def test_only_who_holds_the_nft_has_the_position() -> None:
+    assert read([account(OWN, position_bytes())], [POOL_ACCOUNT, *ARRAYS], []) == []
+    assert read([], [POOL_ACCOUNT], [NFT]) == []
+
+
+def test_positions_of_a_bundle_count_its_nft_once() -> None:
+    own = [
+        account(derived(b"bundled_position", NFT, str(n).encode()), position_bytes())
+        for n in (0, 9)
+    ]
+    found = read(own, [POOL_ACCOUNT, *ARRAYS], [NFT])
+    assert [each.id for each in found] == [None, None]
+    assert [each.stands_for for each in found] == [{NFT: 1}, {}]
+
+
+def test_a_locked_position_is_locked_for_ever() -> None:
+    lock = account(derived(b"lock_config", OWN), LOCK.tag + bytes(233), slot=3)
+    [found] = read([account(OWN, position_bytes())], [POOL_ACCOUNT, *ARRAYS, lock], [NFT])
+    assert found.locks == [Lock("permanent", 1 << 19, 0)]
+    assert [each.role for each in found.assets[:2]] == [Role.LOCKED] * 2
+    assert found.reference_slot == 3
+
+
+@pytest.mark.parametrize(
+    ("own", "pool", "why"),
+    [
+        (position_bytes()[:100], pool_bytes(), "position of 100 bytes"),
+        (position_bytes(ticks=(4, 4)), pool_bytes(), "ticks 4 and 4"),
+        (position_bytes(ticks=(-500000, 4)), pool_bytes(), "beyond"),
+        (position_bytes(liquidity=2**128 - 1), pool_bytes(), "more than u64"),
+        (position_bytes(), pool_bytes(spacing=0), "tick_spacing is 0"),
+        (position_bytes(), pool_bytes()[:600], "whirlpool of 600 bytes"),
+    ],
+)
+def test_bytes_that_are_no_position_are_named(own: bytes, pool: bytes, why: str) -> None:
+    known = [account(POOL, pool, WHIRLPOOL), *ARRAYS]
+    with pytest.raises(Unreadable, match=why) as raised:
+        read([account(OWN, own, POSITION)], known, [NFT])
+    assert raised.value.account == OWN
+
+
+@pytest.mark.parametrize("size", [0, 8, 60, 70, 2000])
+@pytest.mark.parametrize("kind", [TICK_ARRAY, DYNAMIC_TICK_ARRAY])
+def test_an_array_that_ends_early_is_named(kind: Kind, size: int) -> None:
+    arrays = [account(each.address, b"\xff" * size, kind) for each in ARRAYS]
+    own = account(OWN, position_bytes())
+    with pytest.raises(Unreadable, match=f"tick array of {size} bytes"):
+        read([own], [POOL_ACCOUNT, *arrays], [NFT])
+
+
+@given(st.binary(min_size=208, max_size=208), st.binary(min_size=645, max_size=645))
+@examples(300)
+def test_any_bytes_are_read_or_unreadable(own: bytes, pool: bytes) -> None:
+    data = bytearray(POSITION.tag + own)
+    data[8:72] = POOL + NFT
+    data[88:96] = struct.pack("<ii", -4000, 4000)
+    known = [account(POOL, WHIRLPOOL.tag + pool), *ARRAYS, *MINTS]
+    try:
+        [found] = read([account(OWN, bytes(data))], known, [NFT])
+    except Unreadable:
+        return
+    assert all(each.amount_raw is not None and each.amount_raw < 2**64 for each in found.assets)
