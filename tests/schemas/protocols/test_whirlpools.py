@@ -131,7 +131,8 @@ def test_random_worlds_are_worth_what_the_sdk_says(sdks: Path) -> None:
         assert lines(found, role) == some
         assert lines(found, Role.REWARD) == owed
         assert len(found.assets) == len(some) + len(owed)
-        assert found.missing == found.unsupported_fields == []
+        assert found.missing == []
+        assert found.unsupported_fields == []
         assert found.market == key(world["market"])
         assert found.id == (None if world["isBundled"] else mint)
         assert found.stands_for == {mint: 1}
@@ -171,7 +172,8 @@ def test_recorded_accounts_are_read() -> None:
     assert found.id == reset.data[40:72], "its address is derived from its mint"
     assert found.market == key("EgxU92G34jw6QDG9RuTX9StFg1PmHuDqkRKAE5kVEiZ4")
     assert found.range is not None
-    assert found.assets == found.missing == []
+    assert found.assets == []
+    assert found.missing == []
     [other] = [each for each in recorded.values() if each.kind is POSITION and each != reset]
     [found] = read([other], recorded.values(), [other.data[40:72]])
     assert found.missing == [other.data[8:40]]

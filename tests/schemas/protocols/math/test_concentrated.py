@@ -118,5 +118,9 @@ def test_a_range_earns_from_its_lower_tick_to_before_its_upper() -> None:
         found = price_range((A, B), (6, 6), (-10, 20), current, (2**63, 2**65, 2**64))
         assert found.is_in_range is is_in
         assert (found.lower_index, found.upper_index, found.current_index) == (-10, 19, current)
-        assert (found.lower, found.upper, found.current) == (Fraction(1, 4), 4, 1)
+        assert (found.lower, found.upper, found.current) == (
+            Fraction(1, 4),
+            Fraction(4),
+            Fraction(1),
+        )
         assert (found.base, found.quote) == (A, B)
