@@ -249,7 +249,7 @@ def test_recorded_farms_are_read_as_farms_sdk_reads_them() -> None:
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
 def test_a_recorded_obligation_and_reserve_are_read() -> None:
-    """The program's own values in the obligation are of its last refresh, with other reserves."""
+    """The obligation has the program's own values, of a day before the reserve was recorded."""
     accounts = {}
     for file in sorted(CORPUS.glob("*.json")):
         found = json.loads(file.read_text())
@@ -263,7 +263,16 @@ def test_a_recorded_obligation_and_reserve_are_read() -> None:
     [reserve] = [each for each in accounts.values() if each.kind is RESERVE]
     slot = int.from_bytes(reserve.data[16:24], "little")
     [position] = read(obligation.data[64:96], accounts, slot=slot)
-    assert position.assets or position.missing
+    assert not position.missing
+    [deposit] = position.assets
+    assert deposit.oracle_usd is not None
+    value = Fraction(deposit.amount_raw or 0, 10 ** (deposit.decimals or 0)) * deposit.oracle_usd
+    theirs, limit = (int.from_bytes(obligation.data[at : at + 16], "little") for at in (1192, 2256))
+    assert abs(value * 2**60 / theirs - 1) < Fraction(1, 10), "but for a day's change of price"
+    assert position.health is not None
+    assert position.health.health_factor is None, "it owes nothing"
+    assert position.health.liquidation_ltv is not None
+    assert abs(position.health.liquidation_ltv - Fraction(limit, theirs)) < Fraction(1, 10**9)
     [tokens] = read(WALLET, accounts, slot=slot, tokens={reserve.data[2560:2592]: 10**9})
     [asset] = tokens.assets
     assert asset.amount_raw is not None
