@@ -413,6 +413,13 @@ def test_a_debt_grows_and_is_rounded_up() -> None:
     assert amounts[3] == -(-(10**12) * grown >> 60)
 
 
+def test_a_point_of_the_curve_is_the_rate_of_what_rounds_to_it() -> None:
+    reserve = reserve_data(10**6, 10**6, 500_010)  # 5,000.1 basis points are used
+    [position] = read(WALLET, loan(obligation_data(0, 10**15), reserve), slot=SLOT + 1)
+    a_slot = (1 << 60) // 4 // 63_072_000
+    assert position.assets[0].amount_raw == -(-(10**15) * ((1 << 60) + a_slot) >> 60)
+
+
 def test_what_a_loan_lacks_is_named_and_leaves_its_health_unknown() -> None:
     accounts = loan(obligation_data(100, 30, group=2), reserve_data(3000, 2000))
     [position] = read(WALLET, accounts)
@@ -465,10 +472,12 @@ def test_stake_that_may_not_leave_is_locked_and_what_leaves_cools_down() -> None
     farm = farm_data(40, 0, 0)
     put(farm, 7496, 1)
     put(farm, 7512, 100)
+    put(farm, 7424, 20 * WAD, 16)
+    put(farm, 7440, 50)  # tokens of pending stake, which are a pool of their own
     [staking] = read(WALLET, staked(user_data(10, leaving=3), farm))
     assert [(each.role, each.amount_raw) for each in staking.assets] == [
         (Role.LOCKED, 10),
-        (Role.PENDING, 3),
+        (Role.PENDING, 3 * 50 // 20),
     ]
     term, cooldown = staking.locks
     assert (term.kind, term.locked_raw, term.ends_ms) == ("term", 10, (NOW_S + 90) * 1000)
