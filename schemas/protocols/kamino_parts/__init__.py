@@ -1,0 +1,1 @@
+"""The parts of Kamino: each has its kinds, routes and reading."""
