@@ -1,0 +1,1 @@
+"""Arithmetic that several protocols share: values in, values out, exact integers."""

@@ -1,0 +1,91 @@
+"""Liquidity between two prices: what it is in tokens, and what it has earned.
+
+Square roots of prices are Q64 and of raw `b` (quote) by raw `a` (base); growths are Q64 of a token
+for a unit of liquidity, and wrap as u128.
+Sources: Orca whirlpools `token_math.rs`, `tick_manager.rs`, `position_manager.rs`,
+`whirlpool_manager.rs`; Raydium CLMM `liquidity_math.rs`, `tick_array.rs`, `personal_position.rs`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from schemas.protocols.contract import Range
+
+_U64: Final = (1 << 64) - 1
+_U128: Final = (1 << 128) - 1
+_ONE_X64: Final = 1 << 64
+
+
+def token_amounts(
+    liquidity: int, sqrt_price_x64: int, lower_x64: int, upper_x64: int
+) -> tuple[int, int]:
+    """Return (raw a, raw b) that liquidity is worth when withdrawn: both rounded down.
+
+    `lower_x64` and `upper_x64` are positive and ascending.
+    """
+    at = min(max(sqrt_price_x64, lower_x64), upper_x64)
+    amount_a = (liquidity * (upper_x64 - at) << 64) // (upper_x64 * at)
+    return amount_a, liquidity * (at - lower_x64) >> 64
+
+
+def growth_inside(
+    current_tick: int,
+    ticks: tuple[int, int],
+    whole: int,
+    outside_lower: int,
+    outside_upper: int,
+) -> int:
+    """Return what has grown between two ticks, of what has grown in all; wraps as u128."""
+    lower, upper = ticks
+    below = outside_lower if current_tick >= lower else whole - outside_lower
+    above = outside_upper if current_tick < upper else whole - outside_upper
+    return whole - below - above & _U128
+
+
+def grown(whole: int, per_second_x64: int, seconds: int, liquidity: int) -> int:
+    """Return a growth after more seconds of emissions; nothing where the product exceeds u128."""
+    emitted = per_second_x64 * seconds
+    if not liquidity or emitted > _U128:
+        return whole
+    return whole + emitted // liquidity & _U128
+
+
+def earned_raw(liquidity: int, inside: int, checkpoint: int) -> int:
+    """Return what liquidity has earned since its checkpoint; more than u64 has is lost: 0."""
+    earned = liquidity * (inside - checkpoint & _U128) >> 64
+    return earned if earned <= _U64 else 0
+
+
+def price(sqrt_price_x64: int, decimals_a: int | None, decimals_b: int | None) -> Fraction | None:
+    """Return the price of a whole a in whole b; None without both tokens' decimals."""
+    if decimals_a is None or decimals_b is None:
+        return None
+    raw = Fraction(sqrt_price_x64, _ONE_X64) ** 2
+    return raw * Fraction(10) ** (decimals_a - decimals_b)
+
+
+def price_range(
+    mints: tuple[bytes, bytes],
+    decimals: tuple[int | None, int | None],
+    ticks: tuple[int, int],
+    current_tick: int,
+    sqrt_prices_x64: tuple[int, int, int],
+) -> Range:
+    """Return the range of liquidity between two ticks; it earns from the lower to before the upper.
+
+    `sqrt_prices_x64`: at the lower tick, at the upper one, and now.
+    """
+    lower, upper = ticks
+    at_lower, at_upper, now = sqrt_prices_x64
+    return Range(
+        *mints,
+        lower_index=lower,
+        upper_index=upper - 1,
+        current_index=current_tick,
+        lower=price(at_lower, *decimals),
+        upper=price(at_upper, *decimals),
+        current=price(now, *decimals),
+        is_in_range=lower <= current_tick < upper,
+    )
