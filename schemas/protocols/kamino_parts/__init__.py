@@ -1,1 +1,1 @@
-"""The parts of Kamino: each has its kinds, routes and reading."""
+"""Parts of Kamino: lending and farms, each with kinds, routes and a reading of its own."""
