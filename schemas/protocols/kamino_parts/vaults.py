@@ -1,15 +1,14 @@
 """Kamino's vaults (kvault): a share is a part of what a vault holds and has lent to reserves.
 
 Source: kvault's `VaultState` (IDL) and `vault_operations.rs`: `amounts_invested`, `compute_aum`,
-`compute_user_total_received_on_withdraw`; klend's `CollateralExchangeRate`. A reserve counts as it
-was last refreshed, fees as they were last charged. Shares in a vault's farm are a position of
-`staking`: that of the farm's account.
+`compute_user_total_received_on_withdraw`. Reserves count with interest until now, fees as they
+were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm are a
+position of `staking`: that of the farm's account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from struct import error
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
@@ -25,6 +24,8 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
+from schemas.protocols.kamino_parts.fixed60 import BITS
+from schemas.protocols.kamino_parts.reserve import RESERVE, Reserve, reserve_of
 from schemas.solana.addresses import key, text
 from schemas.solana.borsh import raw_pubkey, u64, u128
 
@@ -42,18 +43,14 @@ ROUTES: Final = (
     Route("vaults", Shape.YIELD, "Shares of vaults that lend, as tokens of their asset"),
 )
 UNSUPPORTED: Final[tuple[str, ...]] = (
-    "vaults: interest since a reserve was last refreshed",
-    "vaults: fees, rewards and the penalty of a withdrawal now",
+    "vaults: fees and rewards since they were last counted, and the penalty of a withdrawal",
     "vaults: shares staked in a vault's farm are in the route staking, as shares",
 )
 
-_SF_BITS: Final = 60
 _ALLOCATIONS: Final = range(312, 312 + 25 * 2160, 2160)
 _CTOKENS_AT: Final = 1104  # in an allocation
 _UNSET: Final = bytes(32)
 _MAX_DECIMALS: Final = 32
-_KLEND: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
-_RESERVE_TAG: Final = bytes.fromhex("2bf2ccca1af73b7f")
 
 
 class _Vault(NamedTuple):
@@ -74,7 +71,7 @@ def read(held: Held, world: World) -> Reading:
     if not vaults:
         return []
     reserves = yield tuple(dict.fromkeys(each for vault in vaults for each, _ in vault.ctokens))
-    return [_position(vault, reserves) for vault in vaults]
+    return [_position(vault, reserves, world.slot) for vault in vaults]
 
 
 def _vaults(held: Held) -> Iterator[_Vault]:
@@ -106,50 +103,48 @@ def _vaults(held: Held) -> Iterator[_Vault]:
         )
 
 
-def _position(vault: _Vault, found: Mapping[bytes, Account]) -> Position:
-    used = [found[reserve] for reserve, _ in vault.ctokens if reserve in found]
+def _position(vault: _Vault, found: Mapping[bytes, Account], slot: int) -> Position:
+    missing = [address for address, _ in vault.ctokens if address not in found]
+    used = [found[address] for address, _ in vault.ctokens if address in found]
     position = Position(
         "vaults",
         vault.account,
         market=vault.account.address,
         stands_for={vault.shares_mint: vault.shares_held},
-        missing=[reserve for reserve, _ in vault.ctokens if reserve not in found],
-        reference_slot=min((reserve.slot for reserve in used), default=None),
+        missing=missing,
+        reference_slot=min((account.slot for account in used), default=None),
     )
-    amount = None if position.missing else _worth(vault, found)
-    if amount is None and not position.missing:
-        position.unsupported_fields.append("amount_raw: no shares are issued, or fees exceed all")
-    elif amount is None:
-        position.unsupported_fields.append("amount_raw: a reserve is missing")
+    amount = None
+    if missing:
+        position.unsupported_fields.append("assets.amount_raw: a reserve is missing")
+    else:
+        reserves = [_reserve(account, slot, vault.account) for account in used]
+        amount = _worth(vault, reserves)
+        if amount is None:
+            reason = "assets.amount_raw: the vault has no shares, or more fees than tokens"
+            position.unsupported_fields.append(reason)
+        if any(reserve.is_paying_rewards for reserve in reserves):
+            reason = "rewards that reserves have paid their depositors since their last refresh"
+            position.unsupported_fields.append(reason)
     position.assets.append(Asset(Role.SUPPLY, vault.mint, amount, vault.decimals))
     return position
 
 
-def _worth(vault: _Vault, reserves: Mapping[bytes, Account]) -> int | None:
-    """Return the raw tokens that the wallet's shares are worth, rounded down."""
-    held_sf = vault.available << _SF_BITS
-    for reserve, ctokens in vault.ctokens:
-        held_sf += _liquidity_sf(reserves[reserve], ctokens, vault.account)
-    net_sf = held_sf - vault.pending_fees_sf
-    if net_sf < 0 or not vault.shares_issued:
-        return None
-    return net_sf * vault.shares_held // vault.shares_issued >> _SF_BITS
-
-
-def _liquidity_sf(reserve: Account, ctokens: int, vault: Account) -> int:
-    """Return what a reserve's collateral tokens are worth, in 1/2**60, rounded down."""
-    data = reserve.data
-    if reserve.kind.program != _KLEND or not data.startswith(_RESERVE_TAG):
-        raise Unreadable(f"allocation to {text(reserve.address)}, no reserve", vault.address)
+def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
+    """Return a reserve; raises Unreadable of the vault that has lent to it."""
+    if account.kind is not RESERVE:
+        raise Unreadable(f"allocation to {text(account.address)}, no reserve", vault.address)
     try:
-        supply = u64(data, 2592)
-        fees_sf = u128(data, 344) + u128(data, 360) + u128(data, 376)
-        liquidity_sf = (u64(data, 224) << _SF_BITS) + u128(data, 232) - fees_sf
-    except error:
-        detail = f"reserve {text(reserve.address)} of {len(data)} bytes"
-        raise Unreadable(detail, vault.address) from None
-    if liquidity_sf < 0:
-        raise Unreadable(f"reserve {text(reserve.address)}: fees exceed all", vault.address)
-    if not supply or not liquidity_sf:
-        return ctokens << _SF_BITS  # the rate that a reserve begins with
-    return ctokens * liquidity_sf // supply
+        return reserve_of(account, slot)
+    except Unreadable as reason:
+        raise Unreadable(f"{text(account.address)}: {reason}", vault.address) from None
+
+
+def _worth(vault: _Vault, reserves: Sequence[Reserve]) -> int | None:
+    """Return the raw tokens that the wallet's shares are worth, rounded down."""
+    whole_sf = (vault.available << BITS) - vault.pending_fees_sf
+    for reserve, (_, ctokens) in zip(reserves, vault.ctokens, strict=True):
+        whole_sf += reserve.liquidity_sf(ctokens)
+    if whole_sf < 0 or not vault.shares_issued:
+        return None
+    return whole_sf * vault.shares_held // vault.shares_issued >> BITS

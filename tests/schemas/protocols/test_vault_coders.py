@@ -1,8 +1,7 @@
 """Accounts that Anchor's coder wrote with random fields, read as it reads them.
 
 The coder judges offsets; the sums beside it are those of kvault's, klend's and tuna-sdk's sources
-in fractions. Neither SDK computes them here: klend-sdk 8.0.2 does not install, as it depends on a
-version of kliquidity-sdk that its registry lacks.
+in fractions.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pytest
 from schemas.protocols import defituna
 from schemas.protocols.contract import Account, Held, Kind, Position, Reading, World
 from schemas.protocols.kamino_parts import vaults
-from schemas.solana.addresses import key
+from schemas.protocols.kamino_parts.reserve import RESERVE
 from tests.support import npm
 
 IDLS = Path(__file__).parents[4] / "shared" / "facts" / "positions" / "idl"
@@ -27,11 +26,6 @@ CODERS = Path(__file__).parent / "vault_coders"
 WORLDS = range(200)
 WORLD = World(100, 1_700_000_000, 5)
 ONE = 1 << 60
-RESERVE = Kind(
-    "a_reserve",
-    key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"),
-    bytes.fromhex("2bf2ccca1af73b7f"),
-)
 
 pytestmark = [
     pytest.mark.node,
@@ -93,12 +87,19 @@ def drive(reading: Reading, chain: dict[bytes, Account]) -> list[Position]:
 
 
 def test_vaults_and_reserves(folder: Path) -> None:
+    slot = {"slot": WORLD.slot}  # without interest: SDKs judge that elsewhere
     few = {  # fees below what it has, as the program keeps them
         "accumulated_protocol_fees_sf": "5000000000000000000000",
         "accumulated_referrer_fees_sf": "7000000000000000000000",
         "pending_referrer_fees_sf": "11000000000000000000000",
     }
-    reserves = written(folder, RESERVE, "Reserve", 8624, [{"liquidity": few}] * len(WORLDS))
+    reserves = written(
+        folder,
+        RESERVE,
+        "Reserve",
+        8624,
+        [{"liquidity": {**few, "mint_decimals": 6}, "last_update": slot}] * len(WORLDS),
+    )
     assert {each.size for each in reserves} == {8624}
     sets = []
     for n in WORLDS:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.protocols.contract import Account, Held, Kind, Position, Reading, Unreadable, World
 from schemas.protocols.kamino_parts import liquidity, vaults
+from schemas.protocols.kamino_parts.reserve import RESERVE
 from schemas.protocols.math.ticks import orca_sqrt_price_x64, raydium_sqrt_price_x64
 from schemas.solana.addresses import key
 from tests.support.exploring import examples
@@ -21,8 +22,6 @@ WALLET, VAULT, STRATEGY, MINT_A, MINT_B, SHARES, POOL, INSIDE = (
 )
 RESERVES = tuple(bytes([n]) * 32 for n in range(20, 45))
 WORLD = World(100, 1_700_000_000, 5)
-KLEND = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
-RESERVE = Kind("a_reserve", KLEND, bytes.fromhex("2bf2ccca1af73b7f"))
 WHIRLPOOLS = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 CLMM = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
 ONE = 1 << 60
@@ -76,7 +75,13 @@ def vault(
 def reserve(
     address: bytes, available: int, borrowed_sf: int, supply: int, fees_sf: int = 0, slot: int = 80
 ) -> Account:
-    fields = {224: u64(available), 232: u128(borrowed_sf), 344: u128(fees_sf), 2592: u64(supply)}
+    fields = {
+        16: u64(WORLD.slot),
+        224: u64(available),
+        232: u128(borrowed_sf),
+        344: u128(fees_sf),
+        2592: u64(supply),
+    }
     return Account(address, RESERVE, 1, put(8624, RESERVE.tag, fields), slot)
 
 
@@ -100,6 +105,21 @@ def test_shares_are_worth_their_part_of_what_a_vault_has_and_has_lent() -> None:
     assert found.reference_slot == 70
     assert not found.missing
     assert not found.unsupported_fields
+
+
+def test_what_a_vault_has_lent_grows_with_interest() -> None:
+    idle = reserve(RESERVES[0], 1000, 10**6 * ONE, 1_001_000)
+    fields = {16: u64(WORLD.slot), 4920: struct.pack("<IIII", 0, 1000, 10_000, 1000)}
+    data = bytearray(idle.data)
+    for at, value in fields.items():
+        data[at : at + len(value)] = value
+    lent = vault(0, 1000, {RESERVES[0]: 1_001_000})
+    later = World(WORLD.slot + 63_072_000, WORLD.time_s, WORLD.epoch)  # a year at 10 %
+    chain = {RESERVES[0]: idle._replace(data=bytes(data))}
+    [found] = drive(vaults.read(held(lent, 1000), later), chain)
+    amount = found.assets[0].amount_raw
+    assert amount is not None
+    assert 1_100_000 < amount - 1000 < 1_105_200  # compounded
 
 
 def test_a_vault_whose_share_the_wallet_lacks_is_not_its() -> None:
