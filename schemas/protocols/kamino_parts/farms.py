@@ -65,10 +65,7 @@ def read(held: Held, world: World) -> Reading:
     users = [each for each in held.of(USER_STATE) if each.data[48:80] == held.wallet]
     if not users:
         return []
-    try:
-        farms = {each.address: raw_pubkey(each.data, 16) for each in users}
-    except error:
-        raise Unreadable("farm user: farm_state at 16") from None
+    farms = {each.address: raw_pubkey(each.data, 16) for each in users}
     found = yield tuple(dict.fromkeys(farms.values()))
     positions: list[Position] = []
     for user in users:

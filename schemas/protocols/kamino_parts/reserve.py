@@ -61,7 +61,7 @@ def reserve_of(account: Account, slot: int) -> Reserve:
     """Return a reserve with interest until a slot; raises Unreadable."""
     try:
         return _reserve(account, slot)
-    except error:
+    except (error, IndexError):
         raise Unreadable(f"reserve of {len(account.data)} bytes", account.address) from None
 
 
