@@ -220,6 +220,7 @@ class Route:
     path: str
     shape: Shape
     about: str
+    unsupported: str | None = None  # why no answer can be computed; None: it is supported
 
 
 @dataclass(frozen=True, slots=True)

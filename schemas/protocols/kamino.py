@@ -1,4 +1,4 @@
-"""Kamino: lending (klend), farms and their rewards.
+"""Kamino: lending (klend), farms and their rewards, vaults and managed liquidity.
 
 Each part has its own kinds, routes and reading; all of them ask for their accounts together. To
 add a part, import its module and name it in `_PARTS`.
@@ -10,11 +10,13 @@ from typing import Final
 
 from schemas.protocols.contract import Held, Protocol, Reading, World
 from schemas.protocols.in_step import in_step
-from schemas.protocols.kamino_parts import farms, lending
+from schemas.protocols.kamino_parts import farms, lending, liquidity, vaults
 
 _PARTS: Final = (
     lending,
     farms,
+    vaults,
+    liquidity,
 )
 
 

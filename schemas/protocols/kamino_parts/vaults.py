@@ -1,0 +1,150 @@
+"""Kamino's vaults (kvault): a share is a part of what a vault holds and has lent to reserves.
+
+Source: kvault's `VaultState` (IDL) and `vault_operations.rs`: `amounts_invested`, `compute_aum`,
+`compute_user_total_received_on_withdraw`. Reserves count with interest until now, fees as they
+were last charged, as in klend-sdk's `getTokensPerShareSingleVault`. Shares in a vault's farm are a
+position of `staking`: that of the farm's account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from schemas.protocols.contract import (
+    Account,
+    Asset,
+    Held,
+    Kind,
+    Position,
+    Reading,
+    Role,
+    Route,
+    Shape,
+    Unreadable,
+    World,
+)
+from schemas.protocols.kamino_parts.fixed60 import BITS
+from schemas.protocols.kamino_parts.reserve import RESERVE, Reserve, reserve_of
+from schemas.solana.addresses import key, text
+from schemas.solana.borsh import raw_pubkey, u64, u128
+
+SHARES_MINT_AT: Final = 184
+SIZE: Final = 62552
+VAULT: Final = Kind(
+    "kamino_vault",
+    key("KvauGMspG5k6rtzrqqn7WNn3oZdyKqLKwK2XWQ8FLjd"),
+    bytes.fromhex("e4c452a562d2eb98"),
+    size=SIZE,
+    mints=(SHARES_MINT_AT,),
+)
+KINDS: Final[tuple[Kind, ...]] = (VAULT,)
+ROUTES: Final = (
+    Route("vaults", Shape.YIELD, "Shares of vaults that lend, as tokens of their asset"),
+)
+UNSUPPORTED: Final[tuple[str, ...]] = (
+    "vaults: fees and rewards since they were last counted, and the penalty of a withdrawal",
+    "vaults: shares staked in a vault's farm are in the route staking, as shares",
+)
+
+_ALLOCATIONS: Final = range(312, 312 + 25 * 2160, 2160)
+_CTOKENS_AT: Final = 1104  # in an allocation
+_UNSET: Final = bytes(32)
+_MAX_DECIMALS: Final = 32
+
+
+class _Vault(NamedTuple):
+    account: Account
+    mint: bytes
+    decimals: int
+    shares_mint: bytes
+    shares_held: int
+    shares_issued: int
+    available: int
+    pending_fees_sf: int
+    ctokens: list[tuple[bytes, int]]  # reserve, amount of its collateral token
+
+
+def read(held: Held, world: World) -> Reading:
+    """Return the vaults that a wallet has shares of, as tokens; raises Unreadable."""
+    vaults = [*_vaults(held)]
+    if not vaults:
+        return []
+    reserves = yield tuple(dict.fromkeys(each for vault in vaults for each, _ in vault.ctokens))
+    return [_position(vault, reserves, world.slot) for vault in vaults]
+
+
+def _vaults(held: Held) -> Iterator[_Vault]:
+    for account in held.of(VAULT):
+        data = account.data
+        if len(data) != SIZE:
+            raise Unreadable(f"vault of {len(data)} bytes", account.address)
+        shares_mint = raw_pubkey(data, SHARES_MINT_AT)
+        if not (shares := held.tokens.get(shares_mint, 0)):
+            continue
+        decimals = u64(data, 112)
+        if decimals > _MAX_DECIMALS:
+            raise Unreadable(f"token_mint_decimals {decimals}", account.address)
+        ctokens = [
+            (raw_pubkey(data, at), amount)
+            for at in _ALLOCATIONS
+            if (amount := u64(data, at + _CTOKENS_AT)) and raw_pubkey(data, at) != _UNSET
+        ]
+        yield _Vault(
+            account=account,
+            mint=raw_pubkey(data, 80),
+            decimals=decimals,
+            shares_mint=shares_mint,
+            shares_held=shares,
+            shares_issued=u64(data, 232),
+            available=u64(data, 224),
+            pending_fees_sf=u128(data, 296),
+            ctokens=ctokens,
+        )
+
+
+def _position(vault: _Vault, found: Mapping[bytes, Account], slot: int) -> Position:
+    missing = [address for address, _ in vault.ctokens if address not in found]
+    used = [found[address] for address, _ in vault.ctokens if address in found]
+    position = Position(
+        "vaults",
+        vault.account,
+        market=vault.account.address,
+        stands_for={vault.shares_mint: vault.shares_held},
+        missing=missing,
+        reference_slot=min((account.slot for account in used), default=None),
+    )
+    amount = None
+    if missing:
+        position.unsupported_fields.append("assets.amount_raw: a reserve is missing")
+    else:
+        reserves = [_reserve(account, slot, vault.account) for account in used]
+        amount = _worth(vault, reserves)
+        if amount is None:
+            reason = "assets.amount_raw: the vault has no shares, or more fees than tokens"
+            position.unsupported_fields.append(reason)
+        if any(reserve.is_paying_rewards for reserve in reserves):
+            reason = "rewards that reserves have paid their depositors since their last refresh"
+            position.unsupported_fields.append(reason)
+    position.assets.append(Asset(Role.SUPPLY, vault.mint, amount, vault.decimals))
+    return position
+
+
+def _reserve(account: Account, slot: int, vault: Account) -> Reserve:
+    """Return a reserve; raises Unreadable of the vault that has lent to it."""
+    if account.kind is not RESERVE:
+        raise Unreadable(f"allocation to {text(account.address)}, no reserve", vault.address)
+    try:
+        return reserve_of(account, slot)
+    except Unreadable as reason:
+        raise Unreadable(f"{text(account.address)}: {reason}", vault.address) from None
+
+
+def _worth(vault: _Vault, reserves: Sequence[Reserve]) -> int | None:
+    """Return the raw tokens that the wallet's shares are worth, rounded down."""
+    whole_sf = (vault.available << BITS) - vault.pending_fees_sf
+    for reserve, (_, ctokens) in zip(reserves, vault.ctokens, strict=True):
+        whole_sf += reserve.liquidity_sf(ctokens)
+    if whole_sf < 0 or not vault.shares_issued:
+        return None
+    return whole_sf * vault.shares_held // vault.shares_issued >> BITS
