@@ -57,12 +57,18 @@ def aggregates(
             slug, _, route = member.partition("/")
             if not slug or not route:
                 raise ValueError(f"aggregates.toml: {name}: {member} is not <slug>/<route>")
-            protocol = served.get(slug)
-            if protocol is None:
-                pending.append(Pending(slug, route, OFF if slug in known else NOT_YET))
-            elif route not in {each.path for each in protocol.routes}:
-                pending.append(Pending(slug, route, NO_ROUTE))
-            else:
+            if (reason := _lacks(served.get(slug), route)) is None:
                 routes.append((slug, route))
+            else:
+                is_off = slug in known and slug not in served
+                pending.append(Pending(slug, route, OFF if is_off else reason))
         found[name] = Aggregate(name, ABOUT[name], tuple(routes), tuple(pending))
     return found
+
+
+def _lacks(protocol: Protocol | None, path: str) -> str | None:
+    """Return why a route of a protocol cannot be answered, None where it can."""
+    if protocol is None:
+        return NOT_YET
+    route = next((each for each in protocol.routes if each.path == path), None)
+    return NO_ROUTE if route is None else route.unsupported

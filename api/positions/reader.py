@@ -75,6 +75,11 @@ class Positions:
         read = await self._read(wallet, {slug: protocol}, holder)
         positions = [each for each in read.outcomes[slug].positions if each.route == route]
         records = await self._records([(slug, each) for each in positions], read, holder)
+        for each in protocol.routes:
+            if each.path == route and each.unsupported is not None:
+                read.outcomes[slug].failures.append(
+                    Failure(None, "not_supported", each.unsupported)
+                )
         errors = [*_of_nobody(read.held), *_errors(slug, protocol, read)]
         is_complete = read.held.is_whole and not errors
         value = _sum(records) if is_complete else None

@@ -102,9 +102,9 @@ class _Pool(NamedTuple):
 
 def read(held: Held, world: World) -> Reading:
     """Return a wallet's deposits and leveraged positions; raises Unreadable."""
-    lendings = [_lending(account) for account in held.of(LENDING)]
-    leveraged = [_lp(account) for account in held.of(LP)]
-    leveraged += [_spot(account) for account in held.of(SPOT)]
+    lendings = [_lending(account) for account in _own(held, LENDING)]
+    leveraged = [_lp(account) for account in _own(held, LP)]
+    leveraged += [_spot(account) for account in _own(held, SPOT)]
     if not lendings and not leveraged:
         return []
     wanted = [each.vault for each in lendings]
@@ -117,6 +117,15 @@ def read(held: Held, world: World) -> Reading:
     positions = [_deposit(each, found) for each in lendings if each.shares]
     positions += [_position(each, markets[each.market], found) for each in leveraged]
     return [each for each in positions if each.assets]
+
+
+def _own(held: Held, kind: Kind) -> Iterator[Account]:
+    """Yield the accounts of a kind that name the wallet as their authority, or are cut short."""
+    [at] = kind.wallets
+    for account in held.of(kind):
+        authority = account.data[at : at + 32]
+        if authority == held.wallet or len(authority) < len(held.wallet):
+            yield account
 
 
 def _lending(account: Account) -> _Lending:

@@ -1,7 +1,7 @@
 """What a share of a Kamino vault is worth, against klend-sdk 8.0.2's getTokensPerShareSingleVault.
 
-The SDK is large: KAMINO_SDK names a folder where npm has installed kamino_sdks/package.json. Without
-it, its answers to 20 worlds are checked that are recorded beside the test. To record them anew:
+The SDK is large: KAMINO_SDK names a folder where npm has installed kamino_sdks/package.json.
+Without it, its answers to 20 worlds are checked that are recorded beside the test. To record anew:
 `KAMINO_SDK=<folder> KAMINO_RECORD=1 pytest tests/schemas/protocols/test_vault_sdk.py`.
 
 Where reserves are as they were last refreshed, our amount is the SDK's rounded down. Interest since
