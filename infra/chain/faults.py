@@ -25,8 +25,9 @@ from infra.chain.updates import (
 )
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
-# A held update leaves when its slot is this many slots behind the newest one at the latest.
-_MAX_DELAY_SLOTS: Final = 2
+# A held update leaves before anything of the second slot after its own: a reader that has joined
+# within a slot takes the metas of its parent and grandparent for proof that it missed nothing.
+_MAX_DELAY_SLOTS: Final = 1
 _SEALED: Final = (TransactionUpdate, AccountsUpdate)
 _NO_ACCOUNT_FAULTS: Final = AccountFaults()
 

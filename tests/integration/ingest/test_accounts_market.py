@@ -59,17 +59,19 @@ def child(arguments: list[str], environment: dict[str, str], log: Path) -> Itera
 async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[int, bytes]] | None:
     """What the lane says that a wallet has at the end of a slot.
 
-    None: the lane is not complete, not there yet, or was asked for something after that slot.
+    None: the lane is not complete, not there yet, mends a hole, or was asked for something after
+    that slot.
     """
     found: dict[bytes, tuple[int, bytes]] = {}
     for records in (await values_of(kafka, SETTLED_ACCOUNTS)).values():
         stored: dict[bytes, tuple[int, Any]] = {}
-        since, reached = None, -1
+        since, reached, is_whole = None, -1, False
         for value in records:
             batch = SlotBatch.FromString(value)
             reached = batch.slot
             if batch.slot > slot:
                 break
+            is_whole = batch.complete  # else a hole is being asked for
             for version in batch.accounts:
                 at = version.asked_slot if version.HasField("asked_slot") else batch.slot
                 if at >= stored.get(version.address, (-1, None))[0]:
@@ -77,7 +79,7 @@ async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[i
             for each in batch.covered:
                 if each.kind == Covered.WALLET and each.address == wallet:
                     since = each.slot if each.HasField("slot") else None
-        if reached < slot or since is None:
+        if reached < slot or since is None or not is_whole:
             return None
         for address, (at, version) in stored.items():
             if at > slot and (version.closed or wallet in version.found_by):
