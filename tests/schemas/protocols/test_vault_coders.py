@@ -196,7 +196,7 @@ def test_leveraged_positions(folder: Path) -> None:
         vault_a, vault_b = vaults_a[n], vaults_b[n]
         for position in (liquid[n], spots[n]):
             chain = {pool.account.address: pool.account}
-            held = Held(bytes(32), [position.account])
+            held = Held(bytes.fromhex(position.fields["authority"]), [position.account])
             reading = defituna.read(held, WORLD)
             [of_market] = set(next(reading)) - {pool.account.address}
             chain[of_market] = market.account
