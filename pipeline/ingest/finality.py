@@ -177,13 +177,24 @@ class Finality:
         return conclusions
 
     def _give_up(self, below: int) -> Iterator[Gap]:
-        """Name the slots below one of which the node will say nothing more."""
-        slots = []
+        """Name the slots below one of which the node will say nothing more.
+
+        One gap holds a slot and its descendants, and so no slot of which more is known.
+        """
+        run: Gap | None = None
         while self._unfinal and next(iter(self._unfinal)) < below:
-            slots.append(self._unfinal.popitem(last=False)[0])
-            self._know(slots[-1])
-        if unnamed := [s for s in slots if not any(g.first <= s <= g.last for g in self._gaps)]:
-            yield Gap(unnamed[0], unnamed[-1], NOT_KNOWN)
+            slot, each = self._unfinal.popitem(last=False)
+            self._know(slot)
+            if any(gap.first <= slot <= gap.last for gap in self._gaps):
+                continue
+            if run is not None and each.parent == run.last:
+                run = replace(run, last=slot)
+                continue
+            if run is not None:
+                yield run
+            run = Gap(slot, slot, NOT_KNOWN)
+        if run is not None:
+            yield run
 
     def _parent(self, slot: int) -> int | None:
         held = self._unfinal.get(slot)

@@ -272,7 +272,7 @@ def heard_of_redis(overheard: Overheard) -> None:
 def heard_of_clickhouse(overheard: Overheard) -> None:
     """Nothing of the callers' own words."""
     whole = b"".join(overheard.clickhouse.heard)
-    assert whole.count(b"POST /") > 100
+    assert whole.count(b"POST /") > REQUESTS / 250  # few operations read it
     assert MARK.encode() not in whole
     assert b"FLUSHALL" not in whole
     assert b"etc/passwd" not in whole

@@ -47,11 +47,11 @@ TO_COME = (
         "all-staking",
         "all-governance",
         "all-yield",
-        "p01/lending",
         "p08/positions",
         "p09/pnl",
+        "p11/liquidity",
     ),
-    *("p17/liquidity", "p14/v2/liquidity", "p30/s2e/staking", "p32/deposits", "p02/rewards"),
+    *("p14/v2/liquidity", "p30/s2e/staking", "p32/deposits"),
 )
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
