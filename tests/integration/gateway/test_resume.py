@@ -259,7 +259,7 @@ async def test_what_clients_saw_equals_what_the_streams_hold(run):
     for channel in (CREATIONS, PRICES, STATUS):
         assert everything.seen[channel.channel] == await run.held(channel)
     assert [dict(viewer.gaps) for viewer in run.viewers] == [{}, {}, {}]
-    assert all(viewer.connections > 3 for viewer in run.viewers)
+    assert all(viewer.connections > 1 for viewer in run.viewers)  # a kill may meet nobody
     assert "source_away" in everything.notices
 
 

@@ -57,7 +57,7 @@ def child(arguments: list[str], environment: dict[str, str], log: Path) -> Itera
 
 
 async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[int, bytes]] | None:
-    """What the lane says that a wallet has at the end of a slot.
+    """What the lane says that a wallet has of tokens at the end of a slot.
 
     None: the lane is not complete, not there yet, mends a hole, or was asked for something after
     that slot.
@@ -84,7 +84,8 @@ async def tokens_at(kafka: str, wallet: bytes, slot: int) -> dict[bytes, tuple[i
         for address, (at, version) in stored.items():
             if at > slot and (version.closed or wallet in version.found_by):
                 return None  # what it was before is not known
-            if at >= since and not version.closed and wallet in version.found_by:
+            is_token = version.program in (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)  # a wallet has others
+            if at >= since and not version.closed and is_token and wallet in version.found_by:
                 found[address] = version.lamports, decompress(version.data, version.size)
     return found
 

@@ -1,0 +1,54 @@
+"""A bound on what code computes holds, whatever the code does."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from api.positions.within import OverTime, within
+
+SECONDS = 0.02
+
+
+def compute(seconds: float) -> None:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+class Slow:
+    """It computes as it is let go: what is raised then is lost."""
+
+    def __del__(self) -> None:
+        compute(5 * SECONDS)
+
+
+def loses_the_first_signal() -> None:
+    Slow()
+    while True:
+        pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_it_ends_a_loop_also_where_the_first_signal_is_lost():
+    with pytest.raises(OverTime), within(SECONDS):
+        loses_the_first_signal()
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def test_it_is_over_with_its_block():
+    for _ in range(200):
+        try:
+            with within(0.0005):
+                compute(0.0008)
+        except OverTime:
+            pass
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+    compute(10 * SECONDS)
+
+
+def test_it_bounds_computing_and_not_waiting():
+    with within(SECONDS):
+        time.sleep(5 * SECONDS)
