@@ -7,7 +7,11 @@ from typing import Final
 
 from schemas.solana.addresses import text
 
-_HABITS: Final = {"holder-0": "trades", "lender-1": "lends and borrows", "staker-0": "stakes"}
+_HABITS: Final = {
+    "holder-0": "trades, provides liquidity and has leveraged positions",
+    "lender-1": "lends and borrows",
+    "staker-0": "stakes, and has shares of vaults",
+}
 ADDRESSES: Final = {
     name: blake2b(f"demo/{name}".encode(), digest_size=32).digest() for name in _HABITS
 }

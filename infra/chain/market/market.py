@@ -30,6 +30,7 @@ from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
 from infra.chain.market.traders.lending import LENDING
 from infra.chain.market.traders.staking import STAKING
+from infra.chain.market.world import still
 from infra.chain.market.world.genesis import World
 from infra.chain.source import (
     Account,
@@ -97,6 +98,9 @@ class Market:
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
         start = self.knobs.start_slot
+        # After the lookup table: no transaction names them.
+        others = self.world.exchange.address
+        still.place(self.world.ledger, others, self.knobs.start_time_ms // 1_000, start)
         self._bank = Bank(self.world.ledger, start - 1, lambda slot: self._time_ms(slot) // 1_000)
         self._writer = Writer(self.world.ledger) if accounts else None
         self.world.ledger.endowed.clear()  # they are among `genesis_accounts`

@@ -1,20 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { amountWords, completenessWords, healthWords, lockWords, rangeWords } from "../../../api/dashboard/page/lib/protocol_words.js";
+import {
+  amountWords,
+  completenessWords,
+  healthWords,
+  lockWords,
+  protocolWords,
+  rangeWords,
+  roleWords,
+  together,
+  togetherWords,
+  unknownWords,
+} from "../../../api/dashboard/page/lib/protocol_words.js";
 
 const health = (factor, atRisk) => ({ health_factor: factor, at_risk: atRisk, ltv: 0.5, liquidation_ltv: 0.7, prices: "protocol" });
 
 test("health is coloured by how near liquidation is", () => {
   assert.equal(healthWords(null), null);
-  assert.deepEqual(healthWords(health(2.004, false)), { text: "health 2.00", tone: "good" });
+  assert.deepEqual(healthWords(health(2.004, false)), { text: "health 2.00", tone: "good", isKnown: true });
   assert.equal(healthWords(health(1.1, false)).tone, "warn");
-  assert.deepEqual(healthWords(health(0.99, true)), { text: "health 0.99, may be liquidated", tone: "bad" });
+  assert.deepEqual(healthWords(health(0.99, true)), { text: "health 0.99, may be liquidated", tone: "bad", isKnown: true });
 });
 
 test("no debt and what is not known are no good health", () => {
-  assert.deepEqual(healthWords({ ...health(null, null), ltv: 0 }), { text: "no debt", tone: "" });
+  assert.deepEqual(healthWords({ ...health(null, null), ltv: 0 }), { text: "no debt", tone: "", isKnown: true });
   assert.equal(healthWords({ ...health(null, null), ltv: null }).text, "health not known");
+  assert.equal(healthWords({ ...health(null, null), ltv: null }).isKnown, false);
 });
 
 const range = { lower_index: -10, upper_index: 30, current_index: 0, lower: 1, upper: 3, current: 2.5, is_in_range: true };
@@ -42,7 +54,7 @@ test("locks say until when", () => {
 });
 
 test("an amount that is not known is not 0", () => {
-  assert.equal(amountWords({ amount: null, amount_raw: null }), "?");
+  assert.equal(amountWords({ amount: null, amount_raw: null }), "an unknown amount of");
   assert.equal(amountWords({ amount: null, amount_raw: "7" }), "7 raw");
 });
 
@@ -59,4 +71,41 @@ test("what is missing is said", () => {
   assert.match(partly.words, /Not read here: p11, p08\./);
   const many = completenessWords({ ...answer, is_complete: false, coverage: { known_accounts: 2000, read_accounts: 1000 } });
   assert.match(many.words, /1,000 of 2,000 accounts were read/);
+});
+
+test("protocols and roles have words, a stranger's too", () => {
+  assert.equal(protocolWords("jupiter_lend"), "Jupiter Lend");
+  assert.equal(protocolWords("a_new_one"), "a new one");
+  assert.equal(protocolWords("constructor"), "constructor");
+  assert.equal(protocolWords("\u202e"), "?");
+  assert.deepEqual(["supply", "borrow", "reward", "locked"].map(roleWords), [null, "owes", "to claim", "locked"]);
+});
+
+test("what is not known of a position is said once, without reasons", () => {
+  assert.equal(unknownWords([]), null);
+  assert.equal(unknownWords(["health: a", "health: b", "interest"]), "Not known: health; interest.");
+});
+
+test("several answers are one, and a part of a sum does not pass for all", () => {
+  const of = (protocol, worths, value) => ({
+    ...answer,
+    protocol,
+    name: `${protocol} name`,
+    positions: worths.map((each) => ({ protocol, value_usd: each })),
+    value_usd: value,
+  });
+  const [one, two, none] = [of("p01", [1, 5], 6), of("p03", [3], 3), of("p07", [], null)];
+  const all = together([one, { ...two, as_of_slot: 4000 }, none]);
+  assert.deepEqual(all.positions.map((each) => [each.name, each.value_usd]), [["p01 name", 5], ["p03 name", 3], ["p01 name", 1]]);
+  assert.deepEqual([all.value_usd, all.as_of_slot, all.coverage.known_accounts], [9, 4000, 9]);
+  assert.equal(togetherWords(all), "$9.00 together.");
+  const unknown = together([one, of("p03", [null], null)]);
+  assert.equal(unknown.value_usd, null);
+  assert.equal(unknown.positions.at(-1).value_usd, null);
+  assert.match(togetherWords(unknown), /not known/);
+  assert.equal(togetherWords(together([none])), "");
+  const error = { protocol: "p01", account: null, detail: "not read" };
+  const failed = together([{ ...none, errors: [error], is_complete: false }, { ...none, errors: [error] }]);
+  assert.deepEqual([failed.errors.length, failed.is_complete], [1, false]);
+  assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1 }] }]).positions[0].name, "two");
 });

@@ -9,8 +9,10 @@ from urllib.error import HTTPError
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from infra.chain.demo_wallets import ADDRESSES
 from infra.chain.market.runtime.programs import derived
 from schemas.solana import base58
+from schemas.solana.addresses import text
 from tests.support.dashboard import SEED, Up, ask, focused, rows
 from tests.support.waiting import eventually
 
@@ -20,6 +22,7 @@ POSITIONS = "Positions, newest trade first"
 MATCHES = "Matches, newest first: what each sale, transfer or burn took of a lot"
 SWAPS = "Swaps of the wallet, newest first"
 SHOWN_WITHIN_MS = 60_000  # on a busy machine
+READ_WITHIN_MS = 150_000  # until the accounts of all programs have been asked for
 
 
 @pytest.fixture
@@ -196,3 +199,18 @@ def test_gaps_behind_the_figures_are_named(page: Page) -> None:
     page.reload()
     expect(missing).to_be_visible(timeout=SHOWN_WITHIN_MS)
     expect(page.get_by_text(re.compile("rolled back after they were counted: 1"))).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_positions_of_protocols_show_health_range_and_what_they_are_worth(
+    look: Any, width: int
+) -> None:
+    visit = look(f"wallet/{text(ADDRESSES['holder-0'])}", viewport={"width": width, "height": 900})
+    page = visit.page
+    leveraged = rows(page, "Lending, most valuable first").filter(has_text="DefiTuna").first
+    expect(leveraged).to_contain_text(re.compile(r"owes [\d.,]+ SOL"), timeout=READ_WITHIN_MS)
+    expect(leveraged).to_contain_text(re.compile(r"health 1\.\d\d"))
+    expect(leveraged).to_contain_text("in range")
+    liquid = rows(page, "Vaults and farms, most valuable first").filter(has_text="Kamino").first
+    expect(liquid).to_contain_text(re.compile(r"to [\d.]+, now 150\.0"), timeout=READ_WITHIN_MS)
+    assert visit.overflow_px() == 0

@@ -1,17 +1,33 @@
 // What a position of a protocol says, in words: health, range, locks, and how complete an answer is.
 
-import { amount, count, dateTime, price } from "./format.js";
+import { amount, count, dateTime, harmless, money, price } from "./format.js";
 
+const NAMES = {
+  carrot: "Carrot",
+  defituna: "DefiTuna",
+  jupiter_lend: "Jupiter Lend",
+  kamino: "Kamino",
+  loopscale: "Loopscale",
+  meteora_damm_v2: "Meteora DAMM v2",
+  meteora_dlmm: "Meteora DLMM",
+  native_stake: "Native stake",
+  offerbook: "Jupiter Offerbook",
+  raydium_amm_v4: "Raydium AMM v4",
+  raydium_clmm: "Raydium CLMM",
+  raydium_cpmm: "Raydium CPMM",
+  whirlpools: "Orca Whirlpools",
+};
+const ROLES = { supply: null, borrow: "owes", reward: "to claim" };
 const SAFE_FROM = 1.25; // a health factor below it is shown as a warning
 
-/** A loan's health: `{text, tone}`, tone "good", "warn" or "bad"; null where there is none. */
+/** A loan's health: `{text, tone, isKnown}`, tone "good", "warn" or "bad"; null where there is none. */
 export function healthWords(health) {
   if (health === null) return null;
   const { health_factor: factor, at_risk: atRisk, ltv } = health;
-  if (factor === null) return { text: ltv === 0 ? "no debt" : "health not known", tone: "" };
+  if (factor === null) return { text: ltv === 0 ? "no debt" : "health not known", tone: "", isKnown: ltv === 0 };
   const text = `health ${factor.toFixed(2)}`;
-  if (atRisk) return { text: `${text}, may be liquidated`, tone: "bad" };
-  return { text, tone: factor < SAFE_FROM ? "warn" : "good" };
+  if (atRisk) return { text: `${text}, may be liquidated`, tone: "bad", isKnown: true };
+  return { text, isKnown: true, tone: factor < SAFE_FROM ? "warn" : "good" };
 }
 
 /** Where the price is within a range: `{text, tone, share}`; share 0 to 1, null: not known. */
@@ -43,10 +59,54 @@ export function lockWords({ kind, ends_ms: endsMs, ends_slot: endsSlot }) {
   return kind;
 }
 
-/** An asset in words, with its amount; its symbol is a stranger's text and not in it. */
+/** A protocol's name for people: "jupiter_lend" is "Jupiter Lend"; one without is as it is. */
+export function protocolWords(name) {
+  return Object.hasOwn(NAMES, name) ? NAMES[name] : (harmless(name, 40)?.replaceAll("_", " ") ?? "?");
+}
+
+/** What an asset is to its wallet, before its amount; null for what it simply has. */
+export function roleWords(role) {
+  return Object.hasOwn(ROLES, role) ? ROLES[role] : role;
+}
+
+/** What is not known of a position, without the reasons; null where all is. */
+export function unknownWords(unsupported) {
+  if (unsupported.length === 0) return null;
+  return `Not known: ${[...new Set(unsupported.map((each) => each.split(":")[0]))].join("; ")}.`;
+}
+
+/**
+ * Several answers as one, positions most valuable first and with their protocol's `name`. The sum
+ * is null where a part is not known: a part would pass for all.
+ */
+export function together(answers) {
+  const names = new Map(answers.flatMap(({ protocols, protocol, name }) => (protocols ?? [{ protocol, name }]).map((each) => [each.protocol, each.name])));
+  const positions = answers.flatMap((each) => each.positions).map((row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol }));
+  const add = (pick) => answers.reduce((sum, each) => sum + pick(each), 0);
+  const worths = answers.filter((each) => each.positions.length > 0 || each.errors.length > 0).map((each) => each.value_usd);
+  return {
+    as_of_slot: answers.length === 0 ? null : Math.min(...answers.map((each) => each.as_of_slot)),
+    positions: positions.sort((a, b) => Number(a.value_usd === null) - Number(b.value_usd === null) || b.value_usd - a.value_usd),
+    value_usd: worths.length === 0 || worths.includes(null) ? null : worths.reduce((sum, each) => sum + each, 0),
+    is_complete: answers.every((each) => each.is_complete),
+    // Routes of one protocol name its errors each.
+    errors: [...new Map(answers.flatMap((each) => each.errors).map((each) => [`${each.protocol} ${each.account} ${each.detail}`, each])).values()],
+    pending: answers.flatMap((each) => each.pending ?? []),
+    unpriced: add((each) => each.unpriced),
+    coverage: { known_accounts: add((each) => each.coverage.known_accounts), read_accounts: add((each) => each.coverage.read_accounts) },
+  };
+}
+
+/** What positions are worth together, in words; empty where there is none. */
+export function togetherWords({ positions, value_usd: value }) {
+  if (positions.length === 0) return "";
+  return value === null ? "What they are worth together is not known." : `${money(value)} together.`;
+}
+
+/** An asset's amount in words; its symbol is a stranger's text and not in it. */
 export function amountWords({ amount: quantity, amount_raw: raw }) {
   if (quantity !== null) return amount(quantity);
-  return raw === null ? "?" : `${raw} raw`;
+  return raw === null ? "an unknown amount of" : `${raw} raw`;
 }
 
 /** How complete an aggregate is: `{text, tone, words}`. */

@@ -1,16 +1,32 @@
-// What a wallet has of protocols: loans and their health, liquidity and its range, rewards.
+// What a wallet has of protocols: loans and their health, liquidity and its range, shares, rewards.
 
 import { element, fill } from "../../lib/dom.js";
 import { harmless, money, short } from "../../lib/format.js";
 import { createPanel } from "../../lib/panel.js";
-import { amountWords, completenessWords, healthWords, lockWords, rangeWords } from "../../lib/protocol_words.js";
+import {
+  amountWords,
+  completenessWords,
+  healthWords,
+  lockWords,
+  protocolWords,
+  rangeWords,
+  roleWords,
+  together,
+  togetherWords,
+  unknownWords,
+} from "../../lib/protocol_words.js";
 import { createTable } from "../../lib/table.js";
 
 const PERIOD_MS = 30_000;
 const KINDS = [
-  { title: "Lending", name: "all-lending", empty: "No deposit, no loan." },
-  { title: "Liquidity", name: "all-lp", empty: "No liquidity." },
-  { title: "Rewards to claim", name: "all-rewards", empty: "No reward to claim." },
+  { title: "Lending", paths: ["all-lending"], empty: "No deposit, no loan." },
+  { title: "Liquidity", paths: ["all-lp"], empty: "No liquidity." },
+  {
+    title: "Vaults and farms",
+    paths: ["p01/vaults", "p01/liquidity", "p01/staking", "p03/vaults", "p07/positions"],
+    empty: "No share of a vault, nothing in a farm.",
+  },
+  { title: "Rewards to claim", paths: ["all-rewards"], empty: "No reward to claim.", areRewards: true },
 ];
 
 /** Make the cards of positions, one a kind. */
@@ -22,9 +38,10 @@ export function createProtocols({ api, path }) {
   };
 }
 
-function createCard({ api, path, title, name, empty }) {
+function createCard({ api, path, title, paths, empty, areRewards = false }) {
   const badge = element("span", { class: "badge" });
   const words = element("p", { class: "hint inset" });
+  const state = { id: "state", label: "State", content: states, cellTitle: (row) => row.unsupported_fields.join("\n") };
   const table = createTable({
     caption: `${title}, most valuable first`,
     captionHidden: true,
@@ -32,27 +49,26 @@ function createCard({ api, path, title, name, empty }) {
     cards: true,
     empty,
     columns: [
-      { id: "protocol", label: "Protocol", content: (row) => [`${row.name} `, element("span", { class: "mono", title: row.position_id }, short(row.position_id))], cellTitle: (row) => `${row.protocol}/${row.route}` },
-      { id: "assets", label: "Assets", content: (row) => lines(row.assets.filter((each) => each.role !== "reward")) },
-      { id: "state", label: "State", content: (row) => states(row), cellTitle: (row) => row.unsupported_fields.join("\n") },
-      { id: "earns", label: "To claim", content: (row) => lines(row.assets.filter((each) => each.role === "reward")) },
+      { id: "protocol", label: "Protocol", content: named, cellTitle: (row) => `${row.protocol}/${row.route}` },
+      { id: "assets", label: areRewards ? "To claim" : "Assets", content: (row) => lines(row.assets, areRewards) },
+      ...(areRewards ? [] : [state]),
       { id: "value", label: "Value", numeric: true, content: (row) => money(row.value_usd) },
     ],
   });
-  const content = element("div", {}, words, table.element);
+  const content = element("div", { class: "protocols" }, words, table.element);
   const panel = createPanel({
     title,
     flush: true,
     tall: true,
     periodMs: () => PERIOD_MS,
-    load: (signal) => api.get(`${path}/${name}`, { signal }),
-    show(answer) {
+    load: (signal) => Promise.all(paths.map((each) => answered(api, `${path}/${each}`, signal))),
+    show(answers) {
+      const answer = together(answers.filter((each) => each !== null));
       const told = completenessWords(answer);
       badge.className = `badge ${told.tone}`;
       fill(badge, told.text);
-      fill(words, `${money(answer.value_usd)} together. ${told.words}`);
-      const names = new Map(answer.protocols.map((each) => [each.protocol, each.name]));
-      table.update(answer.positions.map((row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol })));
+      fill(words, [togetherWords(answer), told.words].filter(Boolean).join(" "));
+      table.update(answer.positions);
       return content;
     },
   });
@@ -60,31 +76,57 @@ function createCard({ api, path, title, name, empty }) {
   return panel;
 }
 
-function lines(assets) {
-  if (assets.length === 0) return "–";
-  return assets.map((asset) =>
-    element(
-      "div",
-      { title: asset.mint },
-      asset.role === "supply" || asset.role === "reward" ? "" : `${asset.role} `,
-      `${amountWords(asset)} `,
-      element("bdi", {}, harmless(asset.symbol, 20) ?? short(asset.mint)),
-      ` ${money(asset.value_usd)}`,
-    ),
-  );
+/** An answer; null where an operator has switched the protocol off. */
+async function answered(api, path, signal) {
+  try {
+    return await api.get(path, { signal });
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
 }
 
-function states({ health, range, locks }) {
+function named(row) {
+  return [
+    element("div", {}, protocolWords(row.name)),
+    element("div", { class: "hint" }, `${row.route.replaceAll("-", " ")} `, element("span", { class: "mono", title: row.position_id }, short(row.position_id))),
+  ];
+}
+
+function lines(assets, areRewards) {
+  if (assets.length === 0) return "–";
+  const isOwed = (asset) => Number(asset.role === "borrow");
+  return assets.toSorted((a, b) => isOwed(a) - isOwed(b)).map((asset) => {
+    const role = areRewards ? null : roleWords(asset.role);
+    return element(
+      "div",
+      { class: "asset", title: asset.mint },
+      role && element("span", { class: "hint" }, `${role} `),
+      `${amountWords(asset)} `,
+      element("bdi", {}, harmless(asset.symbol, 20) ?? short(asset.mint)),
+      asset.value_usd !== null && element("span", { class: "hint" }, ` ${money(asset.value_usd)}`),
+    );
+  });
+}
+
+function states({ health, range, locks, unsupported_fields: unsupported }) {
   const found = [];
+  const unknown = unknownWords(unsupported);
   const loan = healthWords(health);
-  if (loan !== null) found.push(element("span", { class: `badge ${loan.tone}`, title: "By the protocol's own prices and weights" }, loan.text));
+  // What is not known is said once, by name.
+  if (loan !== null && (loan.isKnown || unknown === null)) found.push(element("span", { class: `badge ${loan.tone}`, title: "By the protocol's own prices and weights" }, loan.text));
   const band = rangeWords(range);
   if (band !== null) {
-    found.push(element("span", { class: `badge ${band.tone}`, title: band.prices }, band.text));
+    found.push(element("span", { class: `badge ${band.tone}` }, band.text));
     if (band.share !== null) {
       found.push(element("meter", { min: "0", max: "1", value: String(band.share), "aria-label": `Price within the range: ${band.prices}` }));
     }
+    if (band.prices !== "") found.push(element("span", { class: "hint" }, band.prices));
   }
   for (const lock of locks) found.push(element("span", { class: "badge" }, lockWords(lock)));
-  return found.length === 0 ? "–" : found;
+  if (found.length === 0 && unknown === null) return "–";
+  return [
+    found.length > 0 && element("div", { class: "row states" }, ...found),
+    unknown !== null && element("div", { class: "hint" }, unknown),
+  ];
 }
