@@ -44,15 +44,12 @@ def wallet_tag(wallet: str) -> str:
 
 def account_tag(address: str) -> str:
     """Return the hash tag of what is kept by account."""
-    return tag_of_partition(SETTLED_ACCOUNTS, SETTLED_ACCOUNTS.partition(address))
+    return _ACCOUNT_TAGS[SETTLED_ACCOUNTS.partition(address)]
 
 
 def account_tags() -> list[str]:
     """Return the hash tags of all partitions of the lane of accounts, ascending."""
-    return [
-        tag_of_partition(SETTLED_ACCOUNTS, partition)
-        for partition in range(SETTLED_ACCOUNTS.partitions)
-    ]
+    return [*_ACCOUNT_TAGS]
 
 
 def tag_of_key(fingerprint: str) -> str:
@@ -78,6 +75,12 @@ def tag_of_wallets(partition: int) -> str:
 def tag_of_partition(lane: Topic, partition: int) -> str:
     """Return the hash tag of a partition of a settled lane."""
     return f"{{{lane.key[0]}{lane.place(partition)}}}"
+
+
+_ACCOUNT_TAGS: Final = tuple(  # this lane's count never changes, and a request needs hundreds
+    tag_of_partition(SETTLED_ACCOUNTS, partition)
+    for partition in range(SETTLED_ACCOUNTS.partitions)
+)
 
 
 def mint_tags() -> list[str]:

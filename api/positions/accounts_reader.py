@@ -7,23 +7,27 @@ are in ClickHouse.
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from api.positions.opened import OpenedAccounts
+from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
-from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of, unpack
+from schemas.accounts import MOST_OF_WALLET, StoredAccount, followed_of
 from schemas.protocols.contract import Account
 from schemas.protocols.registry import kind_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
+_REMEMBERED: Final = 1 << 14
 _COLD: Final = load(__package__, "cold_accounts")
 
 
@@ -51,12 +55,13 @@ class AccountsReader:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+        self._opened = OpenedAccounts()
+        self._small: BoundedCache[str, None] = BoundedCache(_REMEMBERED)
 
     async def of_wallet(self, wallet: str, programs: Sequence[bytes]) -> WalletAccounts:
         """Return the accounts of a wallet, and what is covered of it and of programs."""
         finder = key(wallet)
-        total = await self._count(wallet)
-        states, as_of_ms = await self._states(finder, programs, is_large=total > MOST_OF_WALLET)
+        total, states, as_of_ms = await self._found(wallet, programs)
         wanted = [
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
@@ -102,42 +107,48 @@ class AccountsReader:
         Of token accounts and mints those alone that the lane follows: what is stored of others may
         be outdated.
         """
-        wanted = [(account_tag(text(address)), address) for address in addresses]
+        if not addresses:
+            return {}
+        by_tag = _by_tag((account_tag(text(address)), address) for address in addresses)
+        # Coverage is read behind the account. Where it was withdrawn and given anew in between, its
+        # slot is above that of a version from before.
+        followed = [each for each in addresses if self._opened.is_of_tokens(each)]
+        answers = await self._stores.ask([*_gets(by_tag), *_coverage_questions(followed)])
         found: dict[bytes, Account] = {}
-        for address, packed in (await self.stored(wanted)).items():
-            if packed is None:
-                continue
-            try:
-                stored = unpack(packed)
-                account = None if stored.closed else _account(address, stored)
-            except BadAccount:
-                continue  # it counts as missing: who wants it says so
-            if account is not None:
+        for address, packed in _stored(by_tag, answers).items():
+            # One that cannot be opened counts as missing: who wants it says so.
+            if packed is not None and (account := self._opened.get(address, packed)) is not None:
                 found[address] = account
-        return await self._followed(found)
+        since = _covered_since(followed, answers[len(by_tag) :])
+        of_tokens = [each for each in found if found[each].kind.group == "tokens"]
+        if asked := [each for each in of_tokens if each not in since]:
+            since |= _covered_since(asked, await self._stores.ask(_coverage_questions(asked)))
+        for address in of_tokens:
+            slot = since[address]
+            if slot is None or found[address].slot < slot:
+                del found[address]
+        return found
 
-    async def _followed(self, found: dict[bytes, Account]) -> dict[bytes, Account]:
-        """Leave out accounts of group `tokens` that are not covered by their address.
+    async def _found(
+        self, wallet: str, programs: Sequence[bytes]
+    ) -> tuple[int, dict[str, PartitionState], int]:
+        """Return how many accounts a wallet has, and what `_states` does.
 
-        Coverage is read behind the account. Where it was withdrawn and given anew in between, its
-        slot is above that of a version from before.
+        Of one that had few the last time both are asked for in one trip.
         """
-        kept = {a: each for a, each in found.items() if each.kind.group != "tokens"}
-        doubtful = [address for address in found if address not in kept]
-        commands: list[tuple[Any, ...]] = []
-        for address in doubtful:
-            tag = account_tag(text(address))
-            name = COVERED.make(tag=tag, address=text(followed_of(address)))
-            commands += (
-                account_reading.floor_question(tag),
-                ("HMGET", name, "slot", "given", "reason"),
+        finder = key(wallet)
+        if wallet in self._small.kept:
+            total, (states, as_of_ms) = await asyncio.gather(
+                self._count(wallet), self._states(finder, programs, is_large=False)
             )
-        answers = await self._stores.ask(commands) if commands else []
-        for address, floor, record in zip(doubtful, answers[::2], answers[1::2], strict=True):
-            since = account_reading.coverage(record, floor).slot
-            if since is not None and found[address].slot >= since:
-                kept[address] = found[address]
-        return kept
+            if total <= MOST_OF_WALLET:
+                return total, states, as_of_ms
+        else:
+            total = await self._count(wallet)
+        states, as_of_ms = await self._states(finder, programs, is_large=total > MOST_OF_WALLET)
+        if total <= MOST_OF_WALLET:
+            self._small.put(wallet, None)
+        return total, states, as_of_ms
 
     async def _count(self, wallet: str) -> int:
         """Return how many accounts the partitions have of a wallet."""
@@ -174,22 +185,10 @@ class AccountsReader:
 
     async def stored(self, wanted: Sequence[tuple[str, bytes]]) -> dict[bytes, bytes | None]:
         """Return what is stored at addresses, each with its tag."""
-        by_tag: defaultdict[str, list[bytes]] = defaultdict(list)
-        for tag, address in wanted:
-            by_tag[tag].append(address)
-        if not by_tag:
+        if not wanted:
             return {}
-        answers = await self._stores.ask(
-            [
-                ("MGET", *(ACCOUNT.make(tag=tag, address=text(address)) for address in addresses))
-                for tag, addresses in by_tag.items()
-            ]
-        )
-        return {
-            address: packed
-            for addresses, found in zip(by_tag.values(), answers, strict=True)
-            for address, packed in zip(addresses, found, strict=True)
-        }
+        by_tag = _by_tag(wanted)
+        return _stored(by_tag, await self._stores.ask(_gets(by_tag)))
 
     async def _cold(
         self, wallet: str, stored: Mapping[bytes, bytes | None]
@@ -206,17 +205,56 @@ class AccountsReader:
         return found
 
 
+def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
+    """Return addresses by their tags."""
+    by_tag: defaultdict[str, list[bytes]] = defaultdict(list)
+    for tag, address in wanted:
+        by_tag[tag].append(address)
+    return by_tag
+
+
+def _gets(by_tag: Mapping[str, Sequence[bytes]]) -> list[tuple[Any, ...]]:
+    """Return what to ask for what is stored at addresses: a question a tag."""
+    return [
+        ("MGET", *(ACCOUNT.make(tag=tag, address=text(address)) for address in addresses))
+        for tag, addresses in by_tag.items()
+    ]
+
+
+def _stored(
+    by_tag: Mapping[str, Sequence[bytes]], answers: Sequence[Any]
+) -> dict[bytes, bytes | None]:
+    """Return what is stored at addresses, from answers that begin with those to `_gets`."""
+    return {
+        address: packed
+        for addresses, found in zip(by_tag.values(), answers, strict=False)
+        for address, packed in zip(addresses, found, strict=True)
+    }
+
+
+def _coverage_questions(addresses: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    """Return what to ask for the coverage of accounts that are followed by their address."""
+    tags = [account_tag(text(each)) for each in addresses]
+    commands: list[tuple[Any, ...]] = [*map(account_reading.floor_question, dict.fromkeys(tags))]
+    for address, tag in zip(addresses, tags, strict=True):
+        name = COVERED.make(tag=tag, address=text(followed_of(address)))
+        commands.append(("HMGET", name, "slot", "given", "reason"))
+    return commands
+
+
+def _covered_since(addresses: Sequence[bytes], answers: Sequence[Any]) -> dict[bytes, int | None]:
+    """Return from which slot accounts are covered, from the answers to `_coverage_questions`."""
+    tags = [account_tag(text(each)) for each in addresses]
+    floors = dict(zip(dict.fromkeys(tags), answers, strict=False))
+    records = answers[len(floors) :]
+    return {
+        address: account_reading.coverage(record, floors[tag]).slot
+        for address, tag, record in zip(addresses, tags, records, strict=True)
+    }
+
+
 def _for_a_part(command: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a command that reads some of a set in place of all of it."""
     if command[0] != "SMEMBERS":
         return command
     return ("SSCAN", command[1], 0, "COUNT", MOST_ACCOUNTS // 4)
-
-
-def _account(address: bytes, stored: StoredAccount) -> Account | None:
-    """Return an account, None where no protocol knows it; raises BadAccount."""
-    data = stored.data()
-    kind = kind_of(address, stored.program, data)
-    if kind is None:
-        return None
-    return Account(address, kind, stored.lamports, data, stored.slot)

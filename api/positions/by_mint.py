@@ -7,9 +7,9 @@ is a hint: the bytes of each account are looked at.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
@@ -24,7 +24,7 @@ from schemas.solana.addresses import text
 MOST_MINTS: Final = 500  # of a wallet that are looked up
 MOST_OF_MINT: Final = 16  # accounts of one partition
 MOST_FOUND: Final = 1_000  # accounts of all mints
-_TAGS: Final = tuple(account_tags())
+_POOLS_OF: Final = tuple(POOLS_OF.make(tag=tag, mint="") for tag in account_tags())
 
 
 @dataclass(slots=True)
@@ -89,18 +89,20 @@ class ByMint:
 
     async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:
         # SRANDMEMBER of a positive count: all there are, or as many of them.
-        answers = await self._stores.ask(
-            [
-                ("SRANDMEMBER", POOLS_OF.make(tag=tag, mint=text(mint)), MOST_OF_MINT + 1)
-                for mint in mints
-                for tag in _TAGS
-            ]
+        answers = iter(
+            await self._stores.ask(
+                [
+                    ("SRANDMEMBER", pools_of + name, MOST_OF_MINT + 1)
+                    for name in map(text, mints)
+                    for pools_of in _POOLS_OF
+                ]
+            )
         )
-        by_mint: defaultdict[bytes, list[bytes]] = defaultdict(list)
-        for (mint, _), addresses in zip(
-            ((mint, tag) for mint in mints for tag in _TAGS), answers, strict=True
-        ):
-            if len(addresses) > MOST_OF_MINT:
-                found.left_out.append(f"token {text(mint)} leads to too many accounts")
-            by_mint[mint] += sorted(addresses)[:MOST_OF_MINT]
+        by_mint: dict[bytes, list[bytes]] = {}
+        for mint in mints:
+            of_mint = by_mint[mint] = []
+            for addresses in islice(answers, len(_POOLS_OF)):
+                if len(addresses) > MOST_OF_MINT:
+                    found.left_out.append(f"token {text(mint)} leads to too many accounts")
+                of_mint += sorted(addresses)[:MOST_OF_MINT]
         return by_mint

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from api.accounts.following import Following
+from api.accounts.following import Following, Standing
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.aggregates import Aggregate
@@ -38,6 +38,8 @@ from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
 
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
+
+_AFTER_A_WAIT: Final = frozenset({Standing.COMPLETE, Standing.PENDING, Standing.WITHDRAWN})
 
 log = structlog.get_logger(__name__)
 
@@ -130,12 +132,7 @@ class Positions:
 
     async def _read(self, wallet: str, served: Mapping[str, Protocol], holder: str | None) -> _Read:
         by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]
-        if by_tokens and holder is not None:
-            await self._following.follow("wallet", key(wallet), holder, WAIT_S)
-        held, known = await asyncio.gather(
-            self._accounts.of_wallet(wallet, _programs(served.values())),
-            self._accounts.at([CLOCK]),
-        )
+        held, known = await self._held(wallet, served.values(), holder if by_tokens else None)
         try:
             clock = clock_of(known[CLOCK])
         except (KeyError, Unreadable):
@@ -173,6 +170,27 @@ class Positions:
             if protocol.reads_tokens:
                 outcome.failures += _of_tokens(key(wallet), held, found)
         return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
+
+    async def _held(
+        self, wallet: str, protocols: Collection[Protocol], holder: str | None
+    ) -> tuple[WalletAccounts, dict[bytes, Account]]:
+        """Return a wallet's accounts, and the clock; with a holder the wallet is followed first.
+
+        Most wallets that are asked for are followed already: all is asked for in one trip, and the
+        accounts once more where the wallet's tokens were not all known.
+        """
+        programs = _programs(protocols)
+        reading = self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
+        if holder is None:
+            return await asyncio.gather(*reading)
+        standing, held, known = await asyncio.gather(
+            self._following.follow("wallet", key(wallet), holder, WAIT_S), *reading
+        )
+        if held.coverage[key(wallet)].slot is None and standing in _AFTER_A_WAIT:
+            held, known = await asyncio.gather(
+                self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
+            )
+        return held, known
 
     async def _follow(
         self, outcomes: Sequence[Outcome], used: Collection[bytes], holder: str

@@ -8,7 +8,6 @@ not all known is null: an unknown amount, or a debt without a price, which would
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
@@ -34,14 +33,20 @@ def record(
     slug: str, position: Position, tokens: Tokens, paid: Rewards = (None, "not_asked")
 ) -> PositionRecord:
     """Return a position as it is answered; `paid` are the rewards of a stake account."""
-    assets = [_asset(asset, tokens) for asset in position.assets]
-    borrowed, rewards = (
-        sum_micros(each for each in assets if each["role"] == role)
-        for role in (Role.BORROW, Role.REWARD)
-    )
-    supplied = sum_micros(each for each in assets if each["role"] not in (Role.BORROW, Role.REWARD))
+    assets: list[AssetAnswer] = []
+    supplies, borrows, earned = _Sum(), _Sum(), _Sum()
+    for asset in position.assets:
+        answer, micros = _asset(asset, tokens)
+        assets.append(answer)
+        if asset.role is Role.BORROW:
+            borrows.add(micros, is_unknown=micros is None and asset.amount_raw != 0)
+        else:
+            of_role = earned if asset.role is Role.REWARD else supplies
+            of_role.add(micros, is_unknown=asset.amount_raw is None)
+    supplied, borrowed, rewards = supplies.value, borrows.value, earned.value
     value = None
-    if not has_unknown(assets) and any(each is not None for each in (supplied, borrowed, rewards)):
+    is_known = not (supplies.is_unknown or borrows.is_unknown or earned.is_unknown)
+    if is_known and any(each is not None for each in (supplied, borrowed, rewards)):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
     return {
         "position_id": address_text(position.id or position.account.address),
@@ -80,23 +85,36 @@ def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
     )
 
 
-def sum_micros(assets: Iterable[AssetAnswer]) -> int | None:
-    """Return what assets are worth; None where none has a price, or a part is not known."""
-    assets = [*assets]
-    if has_unknown(assets):
-        return None
-    values = [int(micros) for each in assets if (micros := each["value_usd_micros"]) is not None]
-    return sum(values) if values else None
+class _Sum:
+    """What assets are worth together, in millionths of a dollar."""
+
+    __slots__ = ("_micros", "is_unknown")
+
+    def __init__(self) -> None:
+        self._micros: int | None = None
+        self.is_unknown = False
+
+    def add(self, micros: int | None, *, is_unknown: bool) -> None:
+        """Add an asset; one that is unknown makes the sum unknown, one without a price does not."""
+        self.is_unknown = self.is_unknown or is_unknown
+        if micros is not None:
+            self._micros = (self._micros or 0) + micros
+
+    @property
+    def value(self) -> int | None:
+        """Return the sum; None where none has a price, or a part is not known."""
+        return None if self.is_unknown else self._micros
 
 
-def _asset(asset: Asset, tokens: Tokens) -> AssetAnswer:
+def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
+    """Return an asset as it is answered, and its worth in millionths of a dollar."""
     mint = address_text(asset.mint)
     token = tokens.get(mint)
     decimals = asset.decimals
     if decimals is None and token is not None:
         decimals = token.decimals
     price_usd, source, micros = _priced(asset, token, decimals)
-    return {
+    answer: AssetAnswer = {
         "role": asset.role.value,
         "mint": mint,
         "symbol": None if token is None else token.about["symbol"],
@@ -107,12 +125,16 @@ def _asset(asset: Asset, tokens: Tokens) -> AssetAnswer:
         "value_usd_micros": text(micros),
         "value_usd": usd(micros),
     }
+    return answer, micros
 
 
 def _whole(amount_raw: int | None, decimals: int | None) -> float | None:
     if amount_raw is None or decimals is None:
         return None
-    return number(Fraction(amount_raw, 10**decimals))
+    try:
+        return float(amount_raw / 10**decimals)
+    except OverflowError:
+        return None  # beyond what a number holds
 
 
 def _priced(
@@ -129,8 +151,9 @@ def _priced(
     price = number(asset.oracle_usd)
     if decimals is None or asset.amount_raw is None:
         return price, "protocol", None
-    value = Fraction(asset.amount_raw * MICROS, 10**decimals) * asset.oracle_usd
-    return price, "protocol", _bounded(int(value))
+    over, under = asset.oracle_usd.as_integer_ratio()
+    value = abs(asset.amount_raw * MICROS * over) // (10**decimals * under)
+    return price, "protocol", _bounded(value if over > 0 else -value)
 
 
 def _bounded(micros: int | None) -> int | None:

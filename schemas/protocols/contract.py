@@ -16,9 +16,12 @@ from typing import Literal, NamedTuple
 Group = Literal["positions", "arrays", "tokens"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of account: how to recognize it, and the offsets of the addresses that find it."""
+    """A kind of account: how to recognize it, and the offsets of the addresses that find it.
+
+    A kind is equal to itself alone: kinds of accounts are compared thousands of times a request.
+    """
 
     name: str
     program: bytes  # its owner, 32 bytes

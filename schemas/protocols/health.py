@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Final
 
 from schemas.protocols.contract import Asset, Health, Role
 
 UNKNOWN = Health(None, None, None)
+
+_Ratio = tuple[int, int]  # numerator and positive denominator
+_NOTHING: Final[_Ratio] = (0, 1)
 
 
 def health_of(assets: Iterable[Asset]) -> Health:
@@ -16,7 +20,8 @@ def health_of(assets: Iterable[Asset]) -> Health:
     Supplies count by price and weight, debts by price and weight: the `ltv` is weighted debt by
     plain collateral, so that it reaches `liquidation_ltv` where the health factor reaches 1.
     """
-    collateral = secured = owed = Fraction(0)
+    # Sums of quotients that are not reduced: to reduce each takes longer than all the rest.
+    collateral = secured = owed = _NOTHING
     for asset in assets:
         if asset.role not in (Role.SUPPLY, Role.BORROW):
             continue
@@ -30,14 +35,28 @@ def health_of(assets: Iterable[Asset]) -> Health:
             or price is None
         ):
             return UNKNOWN
-        value = Fraction(asset.amount_raw, 10**asset.decimals) * price
+        worth = asset.amount_raw * price.numerator, 10**asset.decimals * price.denominator
+        weighted = worth[0] * asset.weight.numerator, worth[1] * asset.weight.denominator
         if asset.role is Role.BORROW:
-            owed += value * asset.weight
+            owed = _sum(owed, weighted)
         else:
-            collateral += value
-            secured += value * asset.weight
+            collateral = _sum(collateral, worth)
+            secured = _sum(secured, weighted)
     return Health(
-        health_factor=secured / owed if owed else None,
-        ltv=owed / collateral if collateral else None,
-        liquidation_ltv=secured / collateral if collateral else None,
+        health_factor=_quotient(secured, owed),
+        ltv=_quotient(owed, collateral),
+        liquidation_ltv=_quotient(secured, collateral),
     )
+
+
+def _sum(first: _Ratio, second: _Ratio) -> _Ratio:
+    if first[1] == second[1]:
+        return first[0] + second[0], first[1]
+    return first[0] * second[1] + second[0] * first[1], first[1] * second[1]
+
+
+def _quotient(dividend: _Ratio, divisor: _Ratio) -> Fraction | None:
+    """Return a quotient, reduced; None where the divisor is 0."""
+    if not divisor[0]:
+        return None
+    return Fraction(dividend[0] * divisor[1], dividend[1] * divisor[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from struct import error
 from typing import Final, NamedTuple
 
@@ -49,6 +50,7 @@ _EMODE_TAG_AT: Final = 920
 _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
 _EMISSIONS: Final = 3  # flags: of borrows, of deposits
+_KEPT: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ class Layout:
     bank: Kind
     group: Kind | None  # None: banks are known up to their share values only
     rewards: bool
+
+
+class _Terms(NamedTuple):
+    """How a bank counts in a position: price and weights, where its layout is known."""
+
+    lends_on: bool
+    oracle_usd: Fraction | None = None
+    supply_usd: Fraction | None = None  # in health, at the lower end of the oracle's band
+    borrow_usd: Fraction | None = None  # likewise, at the upper end
+    supply_weight: Fraction | None = None
+    borrow_weight: Fraction | None = None
 
 
 class _Balance(NamedTuple):
@@ -182,20 +195,15 @@ def _lines(
     values: ShareValues | None,
 ) -> Iterator[Asset]:
     """Yield what was supplied, rounded down, and borrowed, rounded up."""
-    is_known = layout.group is not None
-    lends_on = is_known and bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
-    price = band = None
-    if is_known and bank[_ASSET_TAG_AT] < _STAKED and i80f48(bank, 1408) > 0:
-        price = i80f48(bank, 1408)
-        band = i80f48(bank, 1432) or None  # 0: of a version that did not note it
-    for role, shares, weight_at in (
-        (Role.SUPPLY, balance.supplied, 312),
-        (Role.BORROW, balance.borrowed, 344),
+    terms = _Terms(lends_on=False) if layout.group is None else _terms(bank)
+    for role, shares, health_usd, weight in (
+        (Role.SUPPLY, balance.supplied, terms.supply_usd, terms.supply_weight),
+        (Role.BORROW, balance.borrowed, terms.borrow_usd, terms.borrow_weight),
     ):
         if not shares:
             continue
         raw = None
-        if lends_on:
+        if terms.lends_on:
             _name(position, "amount: the bank's deposits are shares of another protocol")
         elif values is not None:
             value = values.asset if role is Role.SUPPLY else values.liability
@@ -205,14 +213,22 @@ def _lines(
             raw = exact >> 2 * BITS if role is Role.SUPPLY else -(-exact >> 2 * BITS)
             if not raw:
                 continue
-        line = Asset(role, raw_pubkey(bank, 8), raw, bank[40])
-        if price is not None:
-            line.oracle_usd = Fraction(price, ONE)
-        if price is not None and band is not None:
-            line.health_usd = Fraction(price + (band if role is Role.BORROW else -band), ONE)
-        if is_known:
-            line.weight = Fraction(i80f48(bank, weight_at), ONE)
-        yield line
+        mint = raw_pubkey(bank, 8)
+        yield Asset(role, mint, raw, bank[40], terms.oracle_usd, health_usd, weight)
+
+
+@lru_cache(_KEPT)
+def _terms(bank: bytes) -> _Terms:
+    """Return how a bank of marginfi itself counts; raises `struct.error`, or IndexError."""
+    weights = Fraction(i80f48(bank, 312), ONE), Fraction(i80f48(bank, 344), ONE)
+    lends_on = bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
+    price = i80f48(bank, 1408)
+    if bank[_ASSET_TAG_AT] >= _STAKED or price <= 0:
+        return _Terms(lends_on, None, None, None, *weights)
+    low = high = None
+    if band := i80f48(bank, 1432):  # 0: of a version that did not note it
+        low, high = Fraction(price - band, ONE), Fraction(price + band, ONE)
+    return _Terms(lends_on, Fraction(price, ONE), low, high, *weights)
 
 
 def _emissions(position: Position, balance: _Balance, bank: bytes) -> Iterator[Asset]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -67,6 +68,8 @@ _TICKS: Final = 88
 _REWARDS: Final = 3
 _REWARD_SIZE: Final = 128
 _U64: Final = (1 << 64) - 1
+_OUTSIDE: Final = struct.Struct("<10Q")  # five growths, each of two words
+_KEPT_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -78,6 +81,7 @@ class _Placed(NamedTuple):
     mint: bytes
     liquidity: int
     ticks: tuple[int, int]
+    sqrt_prices_x64: tuple[int, int]  # at its ticks
     is_first: bool  # of those with its mint
 
 
@@ -114,11 +118,15 @@ def _positions(held: Held) -> Iterator[_Placed]:
                 continue
             lower, upper = struct.unpack_from("<ii", data, 88)
             placed = _Placed(
-                account, pool, mint, u128(data, 72), (lower, upper), is_first=mint not in seen
+                account,
+                pool,
+                mint,
+                u128(data, 72),
+                (lower, upper),
+                (orca_sqrt_price_x64(lower), orca_sqrt_price_x64(upper)),
+                is_first=mint not in seen,
             )
             u64(data, 208)  # the last of its fields
-            orca_sqrt_price_x64(lower)
-            orca_sqrt_price_x64(upper)
         except struct.error:
             raise Unreadable(f"position of {len(data)} bytes", account.address) from None
         except ValueError as reason:
@@ -155,8 +163,14 @@ def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     spacing = u16(pool.data, 41)
     if not spacing:
         raise Unreadable("whirlpool: tick_spacing is 0", placed.account.address)
-    starts = (array_start(tick, spacing, _TICKS) for tick in placed.ticks)
-    return tuple(_derived(b"tick_array", placed.pool, str(start).encode()) for start in starts)
+    return tuple(
+        _array_address(placed.pool, array_start(tick, spacing, _TICKS)) for tick in placed.ticks
+    )
+
+
+@lru_cache(_KEPT_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
+def _array_address(pool: bytes, start: int) -> bytes:
+    return _derived(b"tick_array", pool, str(start).encode())
 
 
 def _position(
@@ -181,7 +195,7 @@ def _position(
     decimals = [_decimals(found.get(mint)) for mint in mints]
     sqrt_price_x64 = u128(data, 65)
     [current_tick] = struct.unpack_from("<i", data, 81)
-    lower_x64, upper_x64 = (orca_sqrt_price_x64(tick) for tick in placed.ticks)
+    lower_x64, upper_x64 = placed.sqrt_prices_x64
     position.range = price_range(
         mints,
         (decimals[0], decimals[1]),
@@ -269,10 +283,15 @@ def _tick(array: Account, tick: int, spacing: int, position: Account) -> _Tick |
         else:
             at, is_initialized = _dynamic(array.data, index)
         if is_initialized:  # its net and gross liquidity first
-            return _Tick(tuple(u128(array.data, at + 32 + 16 * each) for each in range(5)))
+            words = _OUTSIDE.unpack_from(array.data, at + 32)
+            return _Tick(tuple(map(_whole, words[::2], words[1::2])))
     except (struct.error, IndexError):
         raise Unreadable(f"tick array of {len(array.data)} bytes", position.address) from None
     return None
+
+
+def _whole(low: int, high: int) -> int:
+    return low | high << 64
 
 
 def _dynamic(data: bytes, index: int) -> tuple[int, bool]:

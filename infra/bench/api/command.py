@@ -14,6 +14,9 @@ from infra.bench.api import load, measures
 from infra.bench.api.data import Stores, stores
 from infra.bench.api.endpoints import Pairs, read_pairs
 from infra.bench.api.measures import Effort
+from infra.bench.api.positions.chain import moving
+from infra.bench.api.positions.data import wallets
+from infra.bench.api.positions.measure import positions
 from infra.bench.api.serving import Served, serve_api
 from infra.bench.api.world import World
 from infra.clickhouse import client as clickhouse_client
@@ -48,6 +51,8 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
                 to a second: most answers are had without Redis
     clickhouse  answers from ClickHouse: latency at ten requests a second
     batch       a whole batch against a batch of one, asked one at a time
+    positions   latency at 200 requests a second, every answer computed, while slots go on: wallets
+                with 20 positions in a protocol, and aggregates of wallets with 20 in each of two
     growth      p50 over the larger data set against that over the smaller, both at a modest rate
     """
     load.require()
@@ -62,6 +67,7 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
         figures["hot"] = hot
         figures["clickhouse"] = measures.clickhouse(served, pairs, folder, effort)
         figures["batch"] = measures.batches(served, pairs, folder, effort)
+        figures["positions"] = _positions(folder / "positions", effort)
         if scale > 1:
             larger = World(world.swaps * scale)
             large, figures["data_grown"] = _serve(stack, folder / "large", larger)
@@ -89,3 +95,15 @@ def _serve(
     with clickhouse_client.connect(filled.settings) as clickhouse:
         pairs = read_pairs(clickhouse, world.swaps)
     return (stack.enter_context(serve_api(filled, folder)), pairs), told
+
+
+def _positions(folder: Path, effort: Effort) -> dict[str, Any]:
+    """Return the figures of positions, over stores of their own: the lane of accounts is there."""
+    folder.mkdir()
+    world = World(_QUICK_SWAPS)
+    with ExitStack() as own:
+        filled: Stores = own.enter_context(stores(folder))
+        filled.fill(world, with_positions=True)
+        served = own.enter_context(serve_api(filled, folder))
+        own.enter_context(moving(filled.settings, world))
+        return positions(served, wallets(world), folder, effort)

@@ -13,6 +13,7 @@ from clickhouse_connect.driver.client import Client
 
 from infra.bench import progress
 from infra.bench.api import books, markets
+from infra.bench.api.positions.data import write_positions
 from infra.bench.api.redis_writer import RedisWriter
 from infra.bench.api.world import DAYS, LAST_MS, SOL_USD, World
 from infra.bench.roles import Role, system, wait_ready
@@ -58,14 +59,17 @@ class Stores:
             wait_ready(role, process.ready)
             self.roles.append(role)
 
-    def fill(self, world: World) -> dict[str, Any]:
-        """Write the data set into the empty stores; return how long it took and what it takes."""
+    def fill(self, world: World, *, with_positions: bool = False) -> dict[str, Any]:
+        """Write the data set into the empty stores; return how long it took and what it takes.
+
+        `with_positions`: wallets that have accounts of protocols as well, and the lane of accounts.
+        """
         began = time.monotonic()
         migrate(self.settings)
         with clickhouse_client.connect(self.settings, answer_timeout_s=_STATEMENT_S) as clickhouse:
             _fill_clickhouse(clickhouse, world)
             tables_s = time.monotonic() - began
-            asyncio.run(self._fill_redis(clickhouse, world))
+            asyncio.run(self._fill_redis(clickhouse, world, with_positions=with_positions))
             figures = asyncio.run(self._rest(clickhouse))
         return {
             "swaps": world.swaps,
@@ -76,7 +80,7 @@ class Stores:
             **figures,
         }
 
-    async def _fill_redis(self, clickhouse: Client, world: World) -> None:
+    async def _fill_redis(self, clickhouse: Client, world: World, *, with_positions: bool) -> None:
         async with redis_client.connect(self.settings) as redis:
             # All at once it need not outlive a crash; nor is it what a stack's limit is made for.
             await redis.config_set("appendonly", "no")
@@ -89,6 +93,9 @@ class Stores:
                 await markets.write_markets(write, clickhouse, world, number, slices)
             await books.write_progress(write)
             await markets.write_progress(write)
+            if with_positions:
+                progress("accounts of protocols")
+                await write_positions(write, world)
             await write.flush()
 
     async def _rest(self, clickhouse: Client) -> dict[str, Any]:

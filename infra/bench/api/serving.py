@@ -33,6 +33,7 @@ class Served:
     role: Role
     url: str
     key: str = ""
+    metrics: str = ""  # where its metrics are; empty: it has none
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def serve_api(stores: Stores, folder: Path) -> Iterator[Served]:
     env = {**stores.env, "API_PORT": str(port), "METRICS_PORT_API": str(metrics)}
     with role("api", folder, ["api"], **env) as running:
         wait_ready(running, lambda: _listens(port))
-        yield Served(running, f"http://{_HOST}:{port}", key)
+        yield Served(running, f"http://{_HOST}:{port}", key, f"http://{_HOST}:{metrics}/metrics")
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from schemas.protocols.contract import Range
 
 _U64: Final = (1 << 64) - 1
 _U128: Final = (1 << 128) - 1
-_ONE_X64: Final = 1 << 64
 
 
 def token_amounts(
@@ -82,8 +81,9 @@ def price(sqrt_price_x64: int, decimals_a: int | None, decimals_b: int | None) -
     """Return the price of a whole a in whole b; None without both tokens' decimals."""
     if decimals_a is None or decimals_b is None:
         return None
-    raw = Fraction(sqrt_price_x64, _ONE_X64) ** 2
-    return raw * Fraction(10) ** (decimals_a - decimals_b)
+    places = decimals_a - decimals_b
+    over, under = (10**places, 1) if places >= 0 else (1, 10**-places)
+    return Fraction(sqrt_price_x64 * sqrt_price_x64 * over, under << 128)  # reduced but once
 
 
 def price_range(

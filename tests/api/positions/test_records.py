@@ -6,6 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api.positions.records import mints_of, record
 from api.tokens.facts import facts
@@ -22,6 +24,7 @@ from schemas.protocols.contract import (
     Role,
 )
 from schemas.solana.addresses import text
+from tests.support.exploring import examples
 
 COIN, DUST, UNKNOWN = (bytes([n]) * 32 for n in (1, 2, 3))
 ACCOUNT = Account(b"a" * 32, Kind("thing", b"p" * 32, size=1), 1, b"", 5)
@@ -148,3 +151,56 @@ def test_no_ratio_or_price_is_too_large_to_be_answered() -> None:
     assert (found["health"]["health_factor"], found["health"]["liquidation_ltv"]) == (None, 0.0)
     assert found["assets"][0]["price_usd"] is None
     assert (found["assets"][0]["value_usd"], found["value_usd"]) == (None, None)
+
+
+ASSETS = st.builds(
+    Asset,
+    st.sampled_from(Role),
+    st.sampled_from([COIN, DUST, UNKNOWN]),
+    st.none() | st.integers(0, 2**64 - 1),
+    st.none() | st.integers(0, 255),
+    st.none() | st.fractions(min_value=-9, max_denominator=2**48),
+)
+
+
+def clear_sum(assets: list[Any]) -> int | None:
+    """Return what assets are worth together, read from how each is answered."""
+    if any(
+        each["amount_raw"] is None
+        or (each["role"] == "borrow" and not each["value_usd_micros"] and each["amount_raw"] != "0")
+        for each in assets
+    ):
+        return None
+    known = [int(each["value_usd_micros"]) for each in assets if each["value_usd_micros"]]
+    return sum(known) if known else None
+
+
+@given(st.lists(ASSETS, max_size=5))
+@examples(300)
+def test_sums_are_those_of_the_assets_as_they_are_answered(assets: list[Asset]) -> None:
+    found = answered(*assets)
+    for asset, answer in zip(assets, found["assets"], strict=True):
+        if answer["price_source"] == "protocol" and answer["value_usd_micros"] is not None:
+            assert asset.amount_raw is not None
+            assert asset.decimals is not None
+            assert asset.oracle_usd is not None
+            exact = Fraction(asset.amount_raw * 10**6, 10**asset.decimals) * asset.oracle_usd
+            assert answer["value_usd_micros"] == str(int(exact))
+        if asset.amount_raw is not None and asset.decimals is not None:
+            assert answer["amount"] == float(Fraction(asset.amount_raw, 10**asset.decimals))
+    by_role = {
+        role.value: [each for each in found["assets"] if each["role"] == role.value]
+        for role in Role
+    }
+    supplied = [each for each in found["assets"] if each["role"] not in ("borrow", "reward")]
+    parts = {
+        "supplied": clear_sum(supplied),
+        "borrowed": clear_sum(by_role["borrow"]),
+        "rewards": clear_sum(by_role["reward"]),
+    }
+    for name, micros in parts.items():
+        assert found[f"{name}_usd_micros"] == (None if micros is None else str(micros)), name
+    value = None
+    if clear_sum(found["assets"]) is not None:
+        value = sum(each or 0 for each in parts.values()) - 2 * (parts["borrowed"] or 0)
+    assert found["value_usd_micros"] == (None if value is None else str(value))

@@ -22,6 +22,8 @@ from infra.bench.api.endpoints import (
     wallet_batch,
 )
 from infra.bench.api.load import LoadFailed, Request
+from infra.bench.api.positions import measure
+from infra.bench.api.positions.measure import ASKED
 from infra.bench.api.serving import fetch, serve_api
 from infra.bench.api.world import LAST_MS, LAST_SLOT, World
 from infra.clickhouse.client import connect
@@ -121,6 +123,7 @@ def test_markets_have_prices_days_and_pools(served):
 def test_the_command_tells_one_line(monkeypatch):
     monkeypatch.setattr(measures, "HOT", HOT[:1])
     monkeypatch.setattr(measures, "CLICKHOUSE", CLICKHOUSE[:1])
+    monkeypatch.setattr(measure, "ASKED", ASKED[:1])
     ended = CliRunner().invoke(api, ["--quick", "--swaps", "10000", "--scale", "2"])
     assert ended.exit_code == 0, ended.output
     line = orjson.loads(ended.stdout)
@@ -133,6 +136,7 @@ def test_the_command_tells_one_line(monkeypatch):
     assert hot["at_half"]["rate"] == pytest.approx(hot["rate"] / 2, rel=0.2)
     assert line["clickhouse"].keys() == {"daily_pnl"}
     assert line["batch"].keys() == {"tokens", "top_traders", "wallets"}
+    assert line["positions"].keys() == {"whirlpools"}
     assert line["growth"].keys() == {"price", "daily_pnl"}
 
 

@@ -124,3 +124,10 @@ def test_a_range_earns_from_its_lower_tick_to_before_its_upper() -> None:
             Fraction(1),
         )
         assert (found.base, found.quote) == (A, B)
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(0, 255), st.integers(0, 255))
+@examples(200)
+def test_a_price_is_the_square_in_whole_tokens(root: int, of_a: int, of_b: int) -> None:
+    exact = Fraction(root, 2**64) ** 2 * Fraction(10) ** (of_a - of_b)
+    assert price(root, of_a, of_b) == exact
