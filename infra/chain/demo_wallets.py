@@ -9,7 +9,7 @@ from schemas.solana.addresses import text
 
 _HABITS: Final = {
     "holder-0": "trades, provides liquidity and has leveraged positions",
-    "lender-1": "lends and borrows",
+    "lender-1": "lends, borrows and provides liquidity",
     "staker-0": "stakes, and has shares of vaults",
 }
 ADDRESSES: Final = {

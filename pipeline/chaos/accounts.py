@@ -36,12 +36,18 @@ from schemas.solana.addresses import (
 
 GROUP: Final = "accounts"
 MARGINFI_PROGRAM: Final = key("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
+KLEND_PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 SIZES: Final = {
     STAKE_PROGRAM: frozenset({200}),
     MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
+    KLEND_PROGRAM: frozenset({3_344, 4_664, 8_624}),  # obligations, markets and reserves
 }
 """Programs that are compared whole, and the sizes of their accounts that are stored."""
-_NAMES: Final = {STAKE_PROGRAM: "stake account", MARGINFI_PROGRAM: "marginfi account"}
+_NAMES: Final = {
+    STAKE_PROGRAM: "stake account",
+    MARGINFI_PROGRAM: "marginfi account",
+    KLEND_PROGRAM: "klend account",
+}
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 _HOLDER_AT: Final = slice(32, 64)

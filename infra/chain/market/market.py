@@ -91,6 +91,7 @@ class Market:
             self.knobs.wallets,
             self.knobs.metadata_origin,
             self.knobs.start_time_ms // 1_000,
+            self.knobs.start_slot,
         )
         self.habits = Habits(self.world, self._random, self.knobs)
         self._ahead = 0  # transactions of the desk that the rate did not ask for

@@ -98,6 +98,7 @@ METEORA_DBC: Final = Program("dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN")
 JUPITER_TRIGGER: Final = Program("j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X")
 JUPITER: Final = Program("JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4")
 MARGINFI: Final = Program("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
+KLEND: Final = Program("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 
 PROGRAMS: Final = (
     SYSTEM,
@@ -126,6 +127,7 @@ PROGRAMS: Final = (
     JUPITER_TRIGGER,
     JUPITER,
     MARGINFI,
+    KLEND,
 )
 
 WSOL: Final = key("So11111111111111111111111111111111111111112")

@@ -15,6 +15,7 @@ from infra.chain.market.traders.crowd import Crowd
 from infra.chain.market.traders.curves import Curves
 from infra.chain.market.traders.desk import Desk
 from infra.chain.market.traders.holding import Holding
+from infra.chain.market.traders.klend_lending import KlendLending
 from infra.chain.market.traders.lending import Lending
 from infra.chain.market.traders.ordering import Ordering
 from infra.chain.market.traders.routing import Routing
@@ -39,6 +40,7 @@ class Habits:
         per_slot = knobs.rate * knobs.slot_ms / 1_000 * SHARE
         self._staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._klend = KlendLending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._urgent: deque[Habit] = deque()
         shares: tuple[tuple[float, Habit], ...] = (
             (0.08, crowd.keep_reference),
@@ -80,6 +82,7 @@ class Habits:
         """Yield what stakers and lenders do, on which no price depends."""
         yield from self._staking.turn(slot)
         yield from self._lending.turn()
+        yield from self._klend.turn()
 
     def end_slot(self) -> Iterator[Intent]:
         """Yield what the desk does; each transaction must have run before the next."""

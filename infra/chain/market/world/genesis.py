@@ -29,6 +29,7 @@ from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
 from infra.chain.market.venues.venue import Pool
+from infra.chain.market.world.klend_lending import KlendLender, KlendWallets
 from infra.chain.market.world.lending import Lender
 from infra.chain.market.world.names import Names
 from infra.chain.market.world.wallets import Validator, Wallet
@@ -56,6 +57,7 @@ class World:
         wallets: int,
         metadata_origin: str = "",
         start_time_s: int = 0,
+        start_slot: int = 0,
     ) -> None:
         self.seed = seed
         self._metadata_origin = metadata_origin
@@ -109,6 +111,18 @@ class World:
         self.dollars = self._dollar_pool()
         self.coins = self._coins()
         self._stock_makers()
+        obligors = [
+            self._wallet(f"obligor-{n}", (500 if n else 20_000) * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 20, 4))
+        ]
+        self.klend = KlendLender(
+            seed,
+            self.ledger,
+            {self.sol: SOL_PRICE_USDC, self.usdc: 1},
+            KlendWallets(obligors[0], self.lender.borrower, obligors[1:]),
+            start_slot,
+            start_time_s,
+        )
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
