@@ -2,13 +2,14 @@
 
 An asset is worth our price, the same as in holdings, so that a deposit does not change what a
 wallet is worth. Where there is none it is worth what the protocol last saw. A sum whose parts are
-not all known is null: an unknown amount, or a debt without a price, which would pass for none.
+not all known is null: an unknown amount, or a debt without a price, which would pass for none. So
+are the sums of a position that lacks an account: what it has there is in none of its lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
 from api.positions.blocks import health_answer, lock_answer, number, range_answer
@@ -20,6 +21,8 @@ from schemas.protocols.contract import Asset, Position, Role, Stake
 from schemas.solana.addresses import text as address_text
 
 _MOST_MICROS = 1 << 256  # a worth above it is the price's mistake, and no number in JSON
+
+_PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
 
 _PriceSource = Literal["market", "protocol"]
 
@@ -44,6 +47,8 @@ def record(
             of_role = earned if asset.role is Role.REWARD else supplies
             of_role.add(micros, is_unknown=asset.amount_raw is None)
     supplied, borrowed, rewards = supplies.value, borrows.value, earned.value
+    if position.missing:
+        supplied = borrowed = rewards = None
     value = None
     is_known = not (supplies.is_unknown or borrows.is_unknown or earned.is_unknown)
     if is_known and any(each is not None for each in (supplied, borrowed, rewards)):
@@ -68,7 +73,10 @@ def record(
         "health": None if position.health is None else health_answer(position.health),
         "range": None if position.range is None else range_answer(position.range),
         "locks": [lock_answer(lock) for lock in position.locks],
-        "unsupported_fields": [*position.unsupported_fields],
+        "unsupported_fields": [
+            *position.unsupported_fields,
+            *([_PARTIAL] if position.missing else ()),
+        ],
     }
 
 

@@ -368,5 +368,9 @@ PROTOCOL: Final = Protocol(
     (POSITION, POOL, VESTING),
     (Route(ROUTE, Shape.LIQUIDITY, "Liquidity of pools, with fees and rewards not yet claimed"),),
     read,
+    unsupported_fields=(
+        "Token-2022 transfer fees: amounts are before them",
+        "schedules of vestings apart from their positions",
+    ),
     reads_tokens=True,
 )

@@ -136,13 +136,13 @@ def read(held: Held, world: World) -> Reading:
         for account in held.of(POSITION)
         if held.wallet in ((shares := _shares(account)).owner, shares.fee_owner)
     ]
-    first = [
-        _of_first_version(each) for each in held.of(POSITION_V1) if _owner(each) == held.wallet
-    ]
-    if not found:
-        return first
+    of_first = [each for each in held.of(POSITION_V1) if _owner(each) == held.wallet]
+    if not found and not of_first:
+        return []
     wanted = [address for each in found for address in (each.pair, *each.arrays.values())]
+    wanted += [each.data[8:40] for each in of_first]
     known = yield tuple(dict.fromkeys(wanted))
+    first = [_of_first_version(each, known) for each in of_first]
     pairs = {each.pair: _pair(known[each.pair], each) for each in found if each.pair in known}
     mints = dict.fromkeys(
         mint
@@ -164,14 +164,32 @@ def _owner(account: Account) -> bytes:
     return account.data[_OWNER_AT : _OWNER_AT + 32]
 
 
-def _of_first_version(account: Account) -> Position:
-    """Return a position of the program's first version, whose arithmetic no SDK has any more."""
-    return Position(
+def _of_first_version(account: Account, known: Mapping[bytes, Account]) -> Position:
+    """Return a position of the program's first version, whose arithmetic no SDK has any more.
+
+    Its tokens are lines without an amount, so that no sum passes for the whole without them.
+    """
+    if len(account.data) != POSITION_V1.size:
+        raise Unreadable(f"position of {len(account.data)} bytes", account.address)
+    address = account.data[8:40]
+    position = Position(
         ROUTE,
         account,
-        market=account.data[8:40],
+        market=address,
         unsupported_fields=["assets: a position of the first version", "range"],
     )
+    pair = known.get(address)
+    if pair is None:
+        position.missing = [address]
+        return position
+    if pair.kind is not PAIR or len(pair.data) != PAIR.size:
+        raise Unreadable("lb_pair is no pair", account.address)
+    position.reference_slot = pair.slot
+    mints = raw_pubkey(pair.data, 88), raw_pubkey(pair.data, 120)
+    position.assets = [
+        Asset(role, mint, None) for role in (Role.SUPPLY, Role.REWARD) for mint in mints
+    ]
+    return position
 
 
 def _shares(account: Account) -> _Shares:
@@ -396,5 +414,9 @@ PROTOCOL: Final = Protocol(
     (POSITION, POSITION_V1, PAIR, BIN_ARRAY),
     (Route(ROUTE, Shape.LIQUIDITY, "Liquidity in bins, with fees and rewards not yet claimed"),),
     read,
-    unsupported_fields=("limit orders", "amounts of positions of the first version"),
+    unsupported_fields=(
+        "limit orders",
+        "amounts of positions of the first version",
+        "Token-2022 transfer fees: amounts are before them",
+    ),
 )

@@ -164,6 +164,9 @@ PROTOCOL: Final = Protocol(
     kinds=(POOL, LOCK),
     routes=(Route(ROUTE, Shape.LIQUIDITY, "Shares of pools, free and locked for ever"),),
     read=read,
-    unsupported_fields=("fees that a lock earned, apart",),
+    unsupported_fields=(
+        "fees that a lock earned, apart",
+        "Token-2022 transfer fees: amounts are before them",
+    ),
     reads_tokens=True,
 )

@@ -87,6 +87,22 @@ def test_a_debt_without_a_price_makes_no_value() -> None:
     assert answered(supply, Asset(Role.BORROW, UNKNOWN, 0, 1))["value_usd"] == 10.0
 
 
+def test_a_position_that_lacks_an_account_has_no_sums() -> None:
+    """What it owes may be with the account that is not known."""
+    lines = [
+        Asset(Role.SUPPLY, COIN, 5_000_000, 6),
+        Asset(Role.BORROW, COIN, 1_000_000, 6),
+        Asset(Role.REWARD, COIN, 1_000_000, 6),
+    ]
+    lending = Position("lending", ACCOUNT, assets=lines, missing=[b"b" * 32])
+    found = record("p99", lending, tokens())
+    names = ("supplied", "borrowed", "rewards", "value")
+    assert [found[f"{name}_usd_micros"] for name in names] == [None] * 4
+    assert [asset["value_usd"] for asset in found["assets"]] == [10.0, 2.0, 2.0]
+    assert any(each.startswith("sums: ") for each in found["unsupported_fields"])
+    assert answered(*lines)["unsupported_fields"] == []
+
+
 def test_a_position_is_known_by_its_own_id() -> None:
     nft = bytes([9]) * 32
     found = record("p99", Position("liquidity", ACCOUNT, id=nft), tokens())

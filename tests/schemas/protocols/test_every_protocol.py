@@ -189,3 +189,11 @@ def test_an_account_alone_ends_in_time(protocol: Protocol, kind: Kind) -> None:
             began = perf_counter()
             read(protocol, Held(WALLET, [account]), seed)
             assert perf_counter() - began < SLOWEST_S
+
+
+@pytest.mark.parametrize(
+    "name", ["meteora_damm_v2", "meteora_dlmm", "raydium_clmm", "raydium_cpmm", "whirlpools"]
+)
+def test_pools_of_token_2022_say_that_transfer_fees_are_not_taken_off(name: str) -> None:
+    [protocol] = [each for each in ALL if each.name == name]
+    assert any("transfer fees" in each for each in protocol.unsupported_fields)

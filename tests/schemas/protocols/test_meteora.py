@@ -231,9 +231,15 @@ def test_bins_with_limit_orders_pay_no_rewards() -> None:
 def test_a_position_of_the_first_version_is_named_without_amounts() -> None:
     data = put(7560, dlmm.POSITION_V1.tag, (8, PAIR), (40, WALLET))
     of_first = account(AT, dlmm.POSITION_V1, data)
-    [position] = driven(dlmm.read(Held(WALLET, [of_first]), WORLD), {})
-    assert (position.market, position.assets) == (PAIR, [])
+    known = {PAIR: account(PAIR, dlmm.PAIR, bin_pair(), slot=7)}
+    [position] = driven(dlmm.read(Held(WALLET, [of_first]), WORLD), known)
+    assert lines(position) == [
+        (role, each, None) for role in (Role.SUPPLY, Role.REWARD) for each in (X, Y)
+    ]
+    assert (position.market, position.reference_slot, position.missing) == (PAIR, 7, [])
     assert position.unsupported_fields
+    [position] = driven(dlmm.read(Held(WALLET, [of_first]), WORLD), {})
+    assert (position.assets, position.missing) == ([], [PAIR])
     assert driven(dlmm.read(Held(OTHER, [of_first]), WORLD), {}) == []
 
 
