@@ -49,7 +49,8 @@ class Written(NamedTuple):
         data = bytearray(self.account.content)
         for offsets, later in ((self.times_at, later_s), (self.slots_at, later_slots)):
             for at in offsets:
-                data[at : at + 8] = _U64.pack(_U64.unpack_from(data, at)[0] + later)
+                moved = _U64.unpack_from(data, at)[0] + later
+                data[at : at + 8] = _U64.pack(max(moved, 0))  # a chain may start in 1970
         return Still(self.account.owner, bytes(data))
 
 
