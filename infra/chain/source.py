@@ -105,7 +105,7 @@ class SlotCompleted:
     """The bank is frozen: the slot is processed and its block can be fetched."""
 
     header: BlockHeader
-    writes: tuple[AccountWrite, ...] = ()  # the bank's own: sysvars, rewards
+    writes: tuple[AccountWrite, ...] = ()  # sysvars, rewards, pools: once a slot
     rewards: tuple[Reward, ...] = ()  # in the first block of an epoch
     has_entries: bool = False  # it is made here, and so are its entries
 

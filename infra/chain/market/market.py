@@ -29,6 +29,7 @@ from infra.chain.market.runtime.wire import LookupTable, encode
 from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
 from infra.chain.market.traders.lending import LENDING
+from infra.chain.market.traders.providing import PROVIDING
 from infra.chain.market.traders.staking import STAKING
 from infra.chain.market.world import still
 from infra.chain.market.world.genesis import World
@@ -189,12 +190,14 @@ class Market:
                     moment = due + number * knobs.slot_ms / BATCHES_PER_SLOT
                     yield moment, SlotTransactions(slot, batch)
             end = due + float(knobs.slot_ms)
-            by_bank = changes.contents | self.world.ledger.endowed
+            ledger = self.world.ledger
+            by_bank = changes.contents | ledger.endowed | ledger.rewritten
+            ledger.rewritten.clear()
             if not on_branch:
-                self.world.ledger.endowed.clear()  # a branch leaves them, so they are written again
+                ledger.endowed.clear()  # a branch leaves them, so they are written again
                 if slot % RETIRE_EVERY_SLOTS == 0:
                     by_bank |= self.habits.retire()
-                    self.world.ledger.forget_encoded()
+                    ledger.forget_encoded()
             if dies:
                 yield end, SlotDead(slot, "block was abandoned by its leader")
             else:
@@ -263,7 +266,7 @@ class Market:
                 index += 1
                 if not canonical:
                     journal.append(changes)
-                    if not intent.is_vote and intent.tag not in (STAKING, LENDING):
+                    if not intent.is_vote and intent.tag not in (STAKING, LENDING, PROVIDING):
                         intents.append(intent)
             yield tuple(batch)
 

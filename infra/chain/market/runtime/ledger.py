@@ -136,6 +136,7 @@ class Ledger:
         self.metadata: dict[bytes, Mint] = {}  # Metaplex accounts, by address: whom they describe
         self.endowed: set[bytes] = set()  # token accounts that no transaction made, not written yet
         self.natives = Natives()
+        self.rewritten: set[bytes] = set()  # accounts of venues that the slot has changed
         self.opaque: set[bytes] = set()  # accounts of venues, whose bytes nothing here keeps
         self._associated: dict[bytes, dict[bytes, bytes]] = {}  # mint -> owner -> address
 

@@ -1,6 +1,7 @@
 """Account writes: every account a transaction, or the bank, changed, as it is afterwards.
 
-The market writes no bytes of venues' accounts; these are left out.
+Pools and arrays of ticks change with every swap and are written once, at the slot's end. The market
+writes no bytes of the other venues' accounts; these are left out.
 """
 
 from __future__ import annotations

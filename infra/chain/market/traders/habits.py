@@ -18,6 +18,7 @@ from infra.chain.market.traders.holding import Holding
 from infra.chain.market.traders.klend_lending import KlendLending
 from infra.chain.market.traders.lending import Lending
 from infra.chain.market.traders.ordering import Ordering
+from infra.chain.market.traders.providing import Providing
 from infra.chain.market.traders.routing import Routing
 from infra.chain.market.traders.staking import SHARE, Staking
 from infra.chain.market.traders.trading import Habit, Trading
@@ -41,6 +42,7 @@ class Habits:
         self._staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._klend = KlendLending(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._providing = Providing(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._urgent: deque[Habit] = deque()
         shares: tuple[tuple[float, Habit], ...] = (
             (0.08, crowd.keep_reference),
@@ -79,10 +81,11 @@ class Habits:
         self._crowd.young = self.curves.graduates()
 
     def beside_trade(self, slot: int) -> Iterator[Intent]:
-        """Yield what stakers and lenders do, on which no price depends."""
+        """Yield what stakers, lenders and providers do, whom nobody waits for."""
         yield from self._staking.turn(slot)
         yield from self._lending.turn()
         yield from self._klend.turn()
+        yield from self._providing.turn()
 
     def end_slot(self) -> Iterator[Intent]:
         """Yield what the desk does; each transaction must have run before the next."""

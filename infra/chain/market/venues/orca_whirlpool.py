@@ -1,7 +1,11 @@
-"""Orca Whirlpool: one range over all prices, fees in the input, event `Traded` in the logs."""
+"""Orca Whirlpool: positions between ticks, fees in the input, event `Traded` in the logs.
+
+Layouts: `Whirlpool`, `TickArray` and `Position` of its IDL, Anchor.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isqrt
 from struct import Struct
 from typing import Final
@@ -19,8 +23,9 @@ from infra.chain.market.runtime.programs import (
     pda,
 )
 from infra.chain.market.venues import sqrt_price
-from infra.chain.market.venues.sqrt_price import ONE
-from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div
+from infra.chain.market.venues.ranges import RangedPool, RangedPosition
+from infra.chain.market.venues.ticks import orca_sqrt_price
+from infra.chain.market.venues.venue import Call, Trader
 
 _SWAP_TAG: Final = anchor_tag("swap")
 _SWAP_V2_TAG: Final = anchor_tag("swap_v2")
@@ -31,25 +36,84 @@ _SWAP_WRITABLE: Final = mask("--w wwww www w")
 _SWAP_V2_WRITABLE: Final = mask("---- w -- wwww www w")
 MIN_SQRT_PRICE: Final = 4_295_048_016
 MAX_SQRT_PRICE: Final = 79_226_673_515_401_279_992_447_579_055
+CONFIG: Final = derived("orca-config")
+_SPACINGS: Final = {100: 1, 400: 4, 3_000: 64}  # of ticks, by fee
+_POOL_TAG: Final = bytes.fromhex("3f95d10ce1806309")
+_ARRAY_TAG: Final = bytes.fromhex("4561bdbe6e0742bb")
+_POSITION_TAG: Final = bytes.fromhex("aabc8fe47a40f7d0")
+_POOL: Final = Struct("<8s32sBHHHH16s16siQQ32s32s16s32s32s16s392x").pack
+_TICK: Final = Struct("<?16s16s16s16s48x")
+_POSITION: Final = Struct("<8s32s32s16sii16sQ16sQ72x").pack
 
 
-class Whirlpool(Pool):
-    """A pool; sides are (token A, token B)."""
+class WhirlpoolPosition(RangedPosition):
+    """A position's account."""
 
-    __slots__ = (
-        "arrays",
-        "fee_rate",
-        "liquidity",
-        "oracle",
-        "protocol_rate",
-        "sqrt_price",
-        "v2",
-    )
+    __slots__ = ()
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return ORCA_WHIRLPOOL.address
+
+    def data(self) -> bytes:
+        """Return the account's 216 bytes."""
+        growth_a, growth_b = (each.to_bytes(16, "little") for each in self.checkpoints)
+        owed_a, owed_b = self.owed
+        return _POSITION(
+            _POSITION_TAG,
+            self.pool,
+            self.mint,
+            self.liquidity.to_bytes(16, "little"),
+            self.lower,
+            self.upper,
+            growth_a,
+            owed_a,
+            growth_b,
+            owed_b,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TickArray:
+    """88 ticks of a pool, as they are now."""
+
+    pool: RangedPool
+    start: int
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return ORCA_WHIRLPOOL.address
+
+    def data(self) -> bytes:
+        """Return the account's 9,988 bytes."""
+        data = bytearray(_ARRAY_TAG + self.start.to_bytes(4, "little", signed=True))
+        data += bytes(_TICK.size * self.pool.ARRAY_TICKS) + self.pool.address
+        for number, _, tick in self.pool.initialized(self.start):
+            _TICK.pack_into(
+                data,
+                12 + _TICK.size * number,
+                True,
+                tick.net.to_bytes(16, "little", signed=True),
+                tick.gross.to_bytes(16, "little"),
+                *(each.to_bytes(16, "little") for each in tick.outside),
+            )
+        return bytes(data)
+
+
+class Whirlpool(RangedPool):
+    """A pool; sides are (token A, token B). It has no rewards, and fixed arrays of ticks."""
+
+    __slots__ = ("arrays", "oracle", "protocol_rate", "v2")
 
     DEX = "orca-whirlpool"
     PROGRAM = ORCA_WHIRLPOOL
     SLIPPAGE_ERROR = 6_036
-    MUTABLE = ("alive", "sqrt_price")
+    BYTES = 653
+    ARRAY_BYTES = 9_988
+    ARRAY_TICKS = 88
+    POSITION_BYTES = 216
 
     def __init__(
         self,
@@ -61,37 +125,60 @@ class Whirlpool(Pool):
         v2: bool = False,
     ) -> None:
         vaults = (derived("orca-a", address), derived("orca-b", address))
-        super().__init__(ledger, address, sides, vaults)
-        self.sqrt_price = sqrt_price.sqrt_price_of(*amounts)
-        self.liquidity = isqrt(amounts[0] * amounts[1])
-        self.fee_rate = fee_rate  # hundredths of a basis point
+        price = sqrt_price.sqrt_price_of(*amounts)
         self.protocol_rate = 1_300  # basis points of the fee
+        super().__init__(ledger, address, sides, vaults, price, fee_rate, _SPACINGS[fee_rate])
         self.v2 = v2 or any(side.program is not TOKEN for side in sides)
-        held_a = sqrt_price.amount_a(self.liquidity, self.sqrt_price, MAX_SQRT_PRICE)
-        held_b = sqrt_price.amount_b(self.liquidity, MIN_SQRT_PRICE, self.sqrt_price)
-        ledger.endow(vaults[0], sides[0], address, held_a)
-        ledger.endow(vaults[1], sides[1], address, held_b)
         self.oracle = pda(ORCA_WHIRLPOOL, b"oracle", address)
-        self.arrays = tuple(
-            pda(ORCA_WHIRLPOOL, b"tick_array", address, str(start).encode()) for start in (0, 1, 2)
+        first, size = self.array_start(self.tick), self.spacing * self.ARRAY_TICKS
+        self.arrays = tuple(self.array_address(first + size * number) for number in (0, 1, 2))
+        self.found(derived("provider", address), *self.widest, isqrt(amounts[0] * amounts[1]))
+
+    sqrt_price_at = staticmethod(orca_sqrt_price)
+
+    def kept(self, fee: int) -> tuple[int, int]:
+        """Return what the protocol keeps of a fee; there is no fund."""
+        return fee * self.protocol_rate // 10_000, 0
+
+    def data(self) -> bytes:
+        """Return the account's 653 bytes."""
+        side_a, side_b = self.sides
+        return _POOL(
+            _POOL_TAG,
+            CONFIG,
+            255,
+            self.spacing,
+            self.spacing,
+            self.fee_rate,
+            self.protocol_rate,
+            self.liquidity.to_bytes(16, "little"),
+            self.sqrt_price.to_bytes(16, "little"),
+            self.tick,
+            self.protocol_raw[0],
+            self.protocol_raw[1],
+            side_a.address,
+            self.vaults[0],
+            self.growths[0].to_bytes(16, "little"),
+            side_b.address,
+            self.vaults[1],
+            self.growths[1].to_bytes(16, "little"),
         )
 
-    def _fees(self, received: int) -> tuple[int, int]:
-        fee = ceil_div(received * self.fee_rate, 1_000_000)
-        protocol = fee * self.protocol_rate // 10_000
-        return fee - protocol, protocol
+    def array_address(self, start: int) -> bytes:
+        """Return the address of the array of ticks from `start`."""
+        return pda(ORCA_WHIRLPOOL, b"tick_array", self.address, str(start).encode())
 
-    def depth(self) -> tuple[float, float]:
-        """Return liquidity and root price of the range."""
-        return float(self.liquidity), self.sqrt_price / ONE
+    def array(self, start: int) -> TickArray:
+        """Return the account of the array of ticks from `start`."""
+        return TickArray(self, start)
 
-    def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
-        """Return the output for an input."""
-        received = amount_in_raw - mint_in.transfer_fee(amount_in_raw)
-        used = received - sum(self._fees(received))
-        a_to_b = mint_in is self.sides[0]
-        out = sqrt_price.swap_in(self.liquidity, self.sqrt_price, a_to_b, used).amount_out
-        return out - self.other(mint_in).transfer_fee(out)
+    def position_address(self, mint: bytes) -> bytes:
+        """Return the address of the position of an NFT."""
+        return pda(ORCA_WHIRLPOOL, b"position", mint)
+
+    def position(self, mint: bytes, lower: int, upper: int) -> WhirlpoolPosition:
+        """Return the account of an empty position."""
+        return WhirlpoolPosition(self.address, mint, lower, upper)
 
     def owner_and_vaults(self, trader: Trader, a_to_b: bool) -> tuple[bytes, ...]:
         """Return owner account A, vault A, owner account B, vault B."""
@@ -145,17 +232,17 @@ class Whirlpool(Pool):
         a_to_b = mint_in is self.sides[0]
         fee_in = mint_in.transfer_fee(amount_in_raw)
         received = amount_in_raw - fee_in
-        lp_fee, protocol_fee = self._fees(received)
         before = self.sqrt_price
-        after, out = sqrt_price.swap_in(
-            self.liquidity, before, a_to_b, received - lp_fee - protocol_fee
-        )
+        walk = self.walk(a_to_b, received)
+        after, out = walk.sqrt_price, walk.amount_out
+        protocol_fee = walk.kept[0]
+        lp_fee = walk.fee - protocol_fee
         fee_out = mint_out.transfer_fee(out)
         self.check(out - fee_out, min_out_raw)
-        if not MIN_SQRT_PRICE < after < MAX_SQRT_PRICE:
+        if walk.is_left:
             raise InstructionError(6_011, "Error: SqrtPriceOutOfBounds")
         tx.touch(self)
-        self.sqrt_price = after
+        self.follow(a_to_b, walk)
         vault_in, vault_out = self.vaults if a_to_b else self.vaults[::-1]
         if self.v2:
             spl.transfer_checked(

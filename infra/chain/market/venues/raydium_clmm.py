@@ -1,13 +1,17 @@
-"""Raydium CLMM: one range over all prices, fee in the input, event after the transfers."""
+"""Raydium CLMM: positions between ticks, fee in the input, event after the transfers.
+
+Layouts: `PoolState`, `TickArrayState` and `PersonalPositionState` of raydium-clmm, Anchor.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isqrt
 from struct import Struct
 from typing import Final
 
 from infra.chain.market.runtime import spl
-from infra.chain.market.runtime.execution import Execution, mask
+from infra.chain.market.runtime.execution import Execution, InstructionError, mask
 from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.programs import (
     MEMO,
@@ -20,8 +24,9 @@ from infra.chain.market.runtime.programs import (
     pda,
 )
 from infra.chain.market.venues import sqrt_price
-from infra.chain.market.venues.sqrt_price import ONE
-from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div
+from infra.chain.market.venues.ranges import MILLION, RangedPool, RangedPosition
+from infra.chain.market.venues.ticks import raydium_sqrt_price
+from infra.chain.market.venues.venue import Call, Trader
 
 _SWAP: Final = anchor_tag("swap")
 _SWAP_V2: Final = anchor_tag("swap_v2")
@@ -30,29 +35,90 @@ _ARGS: Final = Struct("<QQ16s?").pack
 _AMOUNTS: Final = Struct("<QQQQ?").pack
 _SWAP_WRITABLE: Final = mask("--wwwwww-wwww")
 _SWAP_V2_WRITABLE: Final = mask("--wwwwww-----www")
-_MIN_SQRT_PRICE: Final = 4_295_048_016
-_MAX_SQRT_PRICE: Final = 79_226_673_521_066_979_257_578_248_091
 
 
-class ClmmPool(Pool):
-    """A pool; sides are (token 0, token 1)."""
+CONFIG_SPACINGS: Final = {100: 1, 400: 10, 2_500: 60}  # of ticks, by fee
+_POOL_TAG: Final = bytes.fromhex("f7ede3f5d7c3de46")
+_ARRAY_TAG: Final = bytes.fromhex("c09b55cd31f9812a")
+_POSITION_TAG: Final = bytes.fromhex("466f967ee60f1975")
+_PROTOCOL_RATE: Final = 120_000  # of a million of the fee
+_FUND_RATE: Final = 40_000
+_POOL: Final = Struct("<8sB32s32s32s32s32s32s32sBBH16s16si4x16s16sQQ").pack
+_FUND: Final = Struct("<QQ").pack_into
+_ARRAY: Final = Struct("<8s32si").pack
+_TICK: Final = Struct("<i16s16s16s16s100x")
+_POSITION: Final = Struct("<8sB32s32sii16s16s16sQQ136x").pack
+_BITMAP_AT: Final = 904
+_BITMAP_ARRAYS: Final = 1_024  # from the one that begins at half of them below tick 0
+_ARRAY_COUNT_AT: Final = 10_124
 
-    __slots__ = (
-        "_config",
-        "_extension",
-        "_observation",
-        "_ticks",
-        "fee_rate",
-        "liquidity",
-        "sqrt_price",
-        "v2",
-    )
+
+class ClmmPosition(RangedPosition):
+    """A position's account, `PersonalPositionState`."""
+
+    __slots__ = ()
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return RAYDIUM_CLMM.address
+
+    def data(self) -> bytes:
+        """Return the account's 281 bytes."""
+        return _POSITION(
+            _POSITION_TAG,
+            255,
+            self.mint,
+            self.pool,
+            self.lower,
+            self.upper,
+            self.liquidity.to_bytes(16, "little"),
+            *(each.to_bytes(16, "little") for each in self.checkpoints),
+            *self.owed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TickArray:
+    """60 ticks of a pool, as they are now: `TickArrayState`."""
+
+    pool: RangedPool
+    start: int
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return RAYDIUM_CLMM.address
+
+    def data(self) -> bytes:
+        """Return the account's 10,240 bytes."""
+        data = bytearray(_ARRAY(_ARRAY_TAG, self.pool.address, self.start).ljust(10_240, b"\0"))
+        for number, at, tick in self.pool.initialized(self.start):
+            _TICK.pack_into(
+                data,
+                44 + _TICK.size * number,
+                at,
+                tick.net.to_bytes(16, "little", signed=True),
+                tick.gross.to_bytes(16, "little"),
+                *(each.to_bytes(16, "little") for each in tick.outside),
+            )
+            data[_ARRAY_COUNT_AT] += 1
+        return bytes(data)
+
+
+class ClmmPool(RangedPool):
+    """A pool; sides are (token 0, token 1). It has no rewards."""
+
+    __slots__ = ("_config", "_extension", "_observation", "_ticks", "v2")
 
     DEX = "raydium-clmm"
     PROGRAM = RAYDIUM_CLMM
     SLIPPAGE_ERROR = 6_022
     ROUTE_STEP = b"\x1a"
-    MUTABLE = ("alive", "sqrt_price")
+    BYTES = 1_544
+    ARRAY_BYTES = 10_240
+    ARRAY_TICKS = 60
+    POSITION_BYTES = 281
 
     def __init__(
         self,
@@ -68,33 +134,73 @@ class ClmmPool(Pool):
             pda(RAYDIUM_CLMM, b"pool_vault", address, sides[0].address),
             pda(RAYDIUM_CLMM, b"pool_vault", address, sides[1].address),
         )
-        super().__init__(ledger, address, sides, vaults)
-        self.sqrt_price = sqrt_price.sqrt_price_of(*amounts)
-        self.liquidity = isqrt(amounts[0] * amounts[1])
-        self.fee_rate = fee_rate  # of a million
+        price = sqrt_price.sqrt_price_of(*amounts)
+        spacing = CONFIG_SPACINGS[fee_rate]
+        super().__init__(ledger, address, sides, vaults, price, fee_rate, spacing)
         self.v2 = address[0] % 2 == 0 or any(side.program is not TOKEN for side in sides)
-        held_0 = sqrt_price.amount_a(self.liquidity, self.sqrt_price, _MAX_SQRT_PRICE)
-        held_1 = sqrt_price.amount_b(self.liquidity, _MIN_SQRT_PRICE, self.sqrt_price)
-        ledger.endow(vaults[0], sides[0], address, held_0)
-        ledger.endow(vaults[1], sides[1], address, held_1)
         self._observation = pda(RAYDIUM_CLMM, b"observation", address)
         self._extension = pda(RAYDIUM_CLMM, b"pool_tick_array_bitmap_extension", address)
+        first = self.array_start(self.tick)
         self._ticks = (
-            pda(RAYDIUM_CLMM, b"tick_array", address, (0).to_bytes(4, "big")),
-            pda(RAYDIUM_CLMM, b"tick_array", address, (60).to_bytes(4, "big")),
+            self.array_address(first),
+            self.array_address(first + self.spacing * self.ARRAY_TICKS),
         )
+        self.found(derived("provider", address), *self.widest, isqrt(amounts[0] * amounts[1]))
 
-    def depth(self) -> tuple[float, float]:
-        """Return liquidity and root price of the range."""
-        return float(self.liquidity), self.sqrt_price / ONE
+    sqrt_price_at = staticmethod(raydium_sqrt_price)
 
-    def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
-        """Return the output for an input."""
-        received = amount_in_raw - mint_in.transfer_fee(amount_in_raw)
-        used = received - ceil_div(received * self.fee_rate, 1_000_000)
-        zero_for_one = mint_in is self.sides[0]
-        out = sqrt_price.swap_in(self.liquidity, self.sqrt_price, zero_for_one, used).amount_out
-        return out - self.other(mint_in).transfer_fee(out)
+    def kept(self, fee: int) -> tuple[int, int]:
+        """Return what the protocol and its fund keep of a fee."""
+        return fee * _PROTOCOL_RATE // MILLION, fee * _FUND_RATE // MILLION
+
+    def data(self) -> bytes:
+        """Return the account's 1,544 bytes; what the bitmap has no place for is not in it."""
+        first, second = self.sides
+        fees = self.protocol_raw
+        head = _POOL(
+            _POOL_TAG,
+            255,
+            self._config,
+            self._config,
+            first.address,
+            second.address,
+            *self.vaults,
+            self._observation,
+            first.decimals,
+            second.decimals,
+            self.spacing,
+            self.liquidity.to_bytes(16, "little"),
+            self.sqrt_price.to_bytes(16, "little"),
+            self.tick,
+            *(each.to_bytes(16, "little") for each in self.growths),
+            fees[0],
+            fees[1],
+        )
+        data = bytearray(head.ljust(self.BYTES, b"\0"))
+        size = self.spacing * self.ARRAY_TICKS
+        for start in {self.array_start(tick) for tick in self.ticks}:
+            place = start // size + _BITMAP_ARRAYS // 2
+            if 0 <= place < _BITMAP_ARRAYS:
+                data[_BITMAP_AT + place // 8] |= 1 << place % 8
+        _FUND(data, 1_064, fees[2], fees[3])
+        return bytes(data)
+
+    def array_address(self, start: int) -> bytes:
+        """Return the address of the array of ticks from `start`."""
+        seed = start.to_bytes(4, "big", signed=True)
+        return pda(RAYDIUM_CLMM, b"tick_array", self.address, seed)
+
+    def array(self, start: int) -> TickArray:
+        """Return the account of the array of ticks from `start`."""
+        return TickArray(self, start)
+
+    def position_address(self, mint: bytes) -> bytes:
+        """Return the address of the position of an NFT."""
+        return pda(RAYDIUM_CLMM, b"position", mint)
+
+    def position(self, mint: bytes, lower: int, upper: int) -> ClmmPosition:
+        """Return the account of an empty position."""
+        return ClmmPosition(self.address, mint, lower, upper)
 
     def call(self, trader: Trader, mint_in: Mint, amount_in_raw: int, min_out_raw: int) -> Call:
         """Return swap (13 accounts) or swap_v2 (16 accounts)."""
@@ -137,14 +243,14 @@ class ClmmPool(Pool):
         zero_for_one = mint_in is self.sides[0]
         fee_in = mint_in.transfer_fee(amount_in_raw)
         received = amount_in_raw - fee_in
-        fee = ceil_div(received * self.fee_rate, 1_000_000)
-        after, out = sqrt_price.swap_in(
-            self.liquidity, self.sqrt_price, zero_for_one, received - fee
-        )
+        walk = self.walk(zero_for_one, received)
+        after, out = walk.sqrt_price, walk.amount_out
         fee_out = mint_out.transfer_fee(out)
         self.check(out - fee_out, min_out_raw)
+        if walk.is_left:
+            raise InstructionError(6_013, "AnchorError: SqrtPriceLimitOverflow.")
         tx.touch(self)
-        self.sqrt_price = after
+        self.follow(zero_for_one, walk)
         vault_in, vault_out = call.accounts[5:7]
         user = trader.authority
         if self.v2:
@@ -167,7 +273,7 @@ class ClmmPool(Pool):
             + _AMOUNTS(*amounts, zero_for_one)
             + after.to_bytes(16, "little")
             + self.liquidity.to_bytes(16, "little")
-            + sqrt_price.tick_of(after).to_bytes(4, "little", signed=True)
+            + self.tick.to_bytes(4, "little", signed=True)
         )
         tx.leave(50_000)
         leg = self.leg(tx, place, trader, mint_in, (received, out), (amount_in_raw, out - fee_out))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, isqrt, log
+from math import isqrt
 from typing import Final, NamedTuple
 
 from infra.chain.market.venues.venue import ceil_div
@@ -39,13 +39,3 @@ def amount_b(liquidity: int, lower: int, upper: int) -> int:
 def sqrt_price_of(reserve_a: int, reserve_b: int) -> int:
     """Return the square root price at which two amounts are worth the same."""
     return isqrt((reserve_b << 128) // reserve_a)
-
-
-def tick_of(sqrt_price: int) -> int:
-    """Return the greatest tick whose price (1.0001 ** tick) is not above this one."""
-    # The estimate from logarithms is at most one off.
-    estimate = floor(2 * log(sqrt_price / ONE) / log(1.0001))
-    for tick in (estimate + 1, estimate):
-        if 1.0001 ** (tick / 2) * ONE <= sqrt_price:
-            return tick
-    return estimate - 1

@@ -25,6 +25,7 @@ from infra.chain.market.venues.meteora_damm_v2 import DammV2Pool
 from infra.chain.market.venues.meteora_dlmm import DlmmPool
 from infra.chain.market.venues.orca_whirlpool import Whirlpool
 from infra.chain.market.venues.pump_swap import LARGE, PumpSwapPool
+from infra.chain.market.venues.ranges import RangedPool
 from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
@@ -108,6 +109,10 @@ class World:
             self.staked_sol.address: STAKED_SOL_PERCENT / 100,
         }
         self.reference = self._reference_pools()
+        self.providers = [
+            self._wallet(f"provider-{n}", 500 * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 20, 4))
+        ]
         self.dollars = self._dollar_pool()
         self.coins = self._coins()
         self._stock_makers()
@@ -123,6 +128,7 @@ class World:
             start_slot,
             start_time_s,
         )
+        self.ranged = self._provide()
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
@@ -207,6 +213,21 @@ class World:
         ]
         for pool in pools:
             self.directory.add(pool)
+        return pools
+
+    def _provide(self) -> list[RangedPool]:
+        """Return the pools of ticks of SOL, staked SOL and USDC, with a demo wallet's positions."""
+        tokens = {self.sol, self.usdc, self.staked_sol}
+        pools = [
+            pool
+            for pool in self.directory.pools.values()
+            if isinstance(pool, RangedPool) and tokens.issuperset(pool.sides)
+        ]
+        for pool in pools:
+            middle = pool.tick // pool.spacing * pool.spacing
+            reach = 500 // pool.spacing * pool.spacing  # five percent of the price
+            owner = self.lender.borrower.address
+            pool.found(owner, middle - reach, middle + reach, pool.liquidity // 500)
         return pools
 
     def _dollar_pool(self) -> Pool:
