@@ -204,7 +204,11 @@ def test_logs_nest_as_the_instructions_do(market):
 
 def pools_with_liquidity_moved(infos: list[SubscribeUpdateTransactionInfo]) -> set[str]:
     """All keys of transactions that put liquidity into a pool, or take it out."""
-    names = ("deposit", "withdraw", "remove_liquidity_by_range2", "add_liquidity_by_strategy2")
+    names = (
+        *("deposit", "withdraw", "remove_liquidity_by_range2", "add_liquidity_by_strategy2"),
+        *("increase_liquidity", "decrease_liquidity", "collect_fees"),
+        *("increase_liquidity_v2", "decrease_liquidity_v2", "open_position_v2"),
+    )
     tags = tuple(map(anchor_tag, names))
     keys = {
         base58.encode(key)
