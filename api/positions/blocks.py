@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final, overload
 
 from api.positions.answers import HealthAnswer, LockAnswer, RangeAnswer
 from schemas.amounts import text
 from schemas.protocols.contract import Health, Lock, Range
 from schemas.solana.addresses import text as address_text
+
+_MOST_INTEGER: Final = (1 << 53) - 1  # above it JSON numbers are not exact, and 2**64 is none
 
 
 def number(ratio: Fraction | None) -> float | None:
@@ -18,6 +21,18 @@ def number(ratio: Fraction | None) -> float | None:
         return float(ratio)
     except OverflowError:
         return None
+
+
+@overload
+def integer(value: int) -> int: ...
+@overload
+def integer(value: int | None) -> int | None: ...
+def integer(value: int | None) -> int | None:
+    """Return a time, slot or epoch as JSON has it: what lies beyond its integers, at their bound.
+
+    Strangers write these, and an answer with one that is too large could not be encoded at all.
+    """
+    return None if value is None else max(-_MOST_INTEGER, min(value, _MOST_INTEGER))
 
 
 def health_answer(health: Health) -> HealthAnswer:
@@ -37,9 +52,9 @@ def range_answer(of: Range) -> RangeAnswer:
     return {
         "base": address_text(of.base),
         "quote": address_text(of.quote),
-        "lower_index": of.lower_index,
-        "upper_index": of.upper_index,
-        "current_index": of.current_index,
+        "lower_index": integer(of.lower_index),
+        "upper_index": integer(of.upper_index),
+        "current_index": integer(of.current_index),
         "lower": number(of.lower),
         "upper": number(of.upper),
         "current": number(of.current),
@@ -53,6 +68,6 @@ def lock_answer(lock: Lock) -> LockAnswer:
         "kind": lock.kind,
         "locked_raw": text(lock.locked_raw),
         "claimable_raw": text(lock.claimable_raw),
-        "ends_ms": lock.ends_ms,
-        "ends_slot": lock.ends_slot,
+        "ends_ms": integer(lock.ends_ms),
+        "ends_slot": integer(lock.ends_slot),
     }

@@ -2,14 +2,16 @@
 
 A reading yields the addresses it needs next, and is sent those that exist. Each is run by itself:
 one that fails becomes errors, and the others are answered. An account that is unreadable is left
-out and its protocol read again, from what was fetched already.
+out and its protocol read again, from what was fetched already; one that it was sent, as a pool that
+a stranger made, is then not sent: the positions that need it lack it, and the others do not.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import thread_time
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -35,6 +37,8 @@ MOST_POSITIONS: Final = 5_000  # of one reading
 MOST_LEFT_OUT: Final = 20  # unreadable accounts of one reading; with more it fails
 
 MOST_S: Final = 0.5  # of computing, of one reading
+MOST_OF_ALL_S: Final = 1.0  # of all readings of a request
+_PAUSE_AFTER_S: Final = 0.005  # of computing at a time; then other requests come in between
 _ADDRESS_BYTES: Final = 32
 _MOST_DECIMALS: Final = 255  # a mint has a byte for them
 
@@ -70,10 +74,12 @@ class Outcome:
 
 async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
     """Return what each protocol's reading found, in their order; raises what `fetch` raises."""
-    runs = [_Run(protocol, held, world) for protocol, held in asked]
+    budget = _Budget()
+    runs = [_Run(protocol, held, world, budget) for protocol, held in asked]
     known: dict[bytes, Account | None] = {}
     for each in runs:
         each.begin()
+        await budget.pause()
     while waiting := [each for each in runs if each.wanted]:
         wanted = {address for each in waiting for address in each.wanted if address not in known}
         if wanted:
@@ -81,22 +87,44 @@ async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch
             known.update((address, found.get(address)) for address in wanted)
         for each in waiting:
             each.go_on(known)
+            await budget.pause()
     return [each.close() for each in runs]
+
+
+class _Budget:
+    """What the readings of a request have left to compute, in seconds of the thread."""
+
+    def __init__(self) -> None:
+        self.left_s = MOST_OF_ALL_S
+        self._since_pause_s = 0.0
+
+    def spend(self, seconds: float) -> None:
+        self.left_s -= seconds
+        self._since_pause_s += seconds
+
+    async def pause(self) -> None:
+        """Let others come in between, where something has been computed."""
+        if self._since_pause_s > _PAUSE_AFTER_S:
+            self._since_pause_s = 0.0
+            await asyncio.sleep(0)
 
 
 class _Run:
     """One reading on its way."""
 
-    def __init__(self, protocol: Protocol, held: Held, world: World) -> None:
+    def __init__(self, protocol: Protocol, held: Held, world: World, budget: _Budget) -> None:
         self._protocol = protocol
         self._held = held
         self._world = world
+        self._budget = budget
         self._reading: Reading | None = None
         self._outcome = Outcome()
         self._rounds = 0
         self._wanted_count = 0
         self._is_again = False  # it is to be read again, without an account
         self._took_s = 0.0
+        self._sent: set[bytes] = set()
+        self._unusable: set[bytes] = set()  # of what was sent, what could not be read
         self.wanted: Sequence[bytes] = ()  # nothing: the reading is over
 
     def begin(self) -> None:
@@ -114,7 +142,12 @@ class _Run:
 
     def go_on(self, known: Mapping[bytes, Account | None]) -> None:
         """Send the reading those of its wanted accounts that exist."""
-        sent = {each: found for each in self.wanted if (found := known.get(each)) is not None}
+        sent = {
+            each: found
+            for each in self.wanted
+            if each not in self._unusable and (found := known.get(each)) is not None
+        }
+        self._sent |= sent.keys()
         self._advance(sent)
         if self._is_again:
             self.begin()
@@ -123,6 +156,8 @@ class _Run:
         """Return what was found, with an error for each account that was missing."""
         positions = self._outcome.positions
         for address in dict.fromkeys(each for one in positions for each in one.missing):
+            if address in self._unusable:  # it was said why
+                continue
             self._fail(address, "reference_missing", "the account is not known")
         name = self._protocol.name
         READING_MS.labels(name).observe(self._took_s * 1000)
@@ -131,7 +166,7 @@ class _Run:
 
     def _advance(self, sent: Mapping[bytes, Account] | None) -> None:
         """Go on to where accounts are wanted, or to the end."""
-        began = perf_counter()
+        began = thread_time()
         self.wanted = ()
         try:
             self._go(sent)
@@ -140,15 +175,20 @@ class _Run:
             self._is_again = self._leaves_out(error.account)
         except OverTime:
             log.error("reading took too long", protocol=self._protocol.name)
-            self._fail(None, "unreadable", f"its reading computed for more than {MOST_S} s")
+            own = f"its reading computed for more than {MOST_S} s"
+            of_all = f"the readings of the request computed for more than {MOST_OF_ALL_S} s"
+            is_own = MOST_S - self._took_s <= self._budget.left_s
+            self._fail(None, "unreadable", own if is_own else of_all)
         except Exception as error:
             log.exception("reading failed", protocol=self._protocol.name)
             self._fail(None, "unreadable", f"its reading failed ({type(error).__name__})")
-        self._took_s += perf_counter() - began
+        took_s = thread_time() - began
+        self._took_s += took_s
+        self._budget.spend(took_s)
 
     def _go(self, sent: Mapping[bytes, Account] | None) -> None:
         try:
-            with within(MOST_S - self._took_s):
+            with within(min(MOST_S - self._took_s, self._budget.left_s)):
                 self.wanted = self._next(sent)
         except StopIteration as end:
             found = end.value
@@ -186,11 +226,16 @@ class _Run:
             self._outcome.positions = positions
 
     def _leaves_out(self, address: bytes | None) -> bool:
-        """Take an account out of what the reading has; return whether it was there."""
-        kept = [each for each in self._held.accounts if each.address != address]
-        if len(kept) == len(self._held.accounts) or len(self._outcome.failures) > MOST_LEFT_OUT:
+        """Take an account out of what the reading has or is sent; return whether it was there."""
+        if address is None or len(self._outcome.failures) > MOST_LEFT_OUT:
             return False
-        self._held = replace(self._held, accounts=kept)
+        kept = [each for each in self._held.accounts if each.address != address]
+        if len(kept) < len(self._held.accounts):
+            self._held = replace(self._held, accounts=kept)
+            return True
+        if address not in self._sent or address in self._unusable:
+            return False
+        self._unusable.add(address)
         return True
 
     def _fail(self, account: bytes | None, code: Code, detail: str) -> None:

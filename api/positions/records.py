@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
-from api.positions.blocks import health_answer, lock_answer, number, range_answer
+from api.positions.blocks import health_answer, integer, lock_answer, number, range_answer
 from api.positions.rewards import Rewards
 from api.tokens.reader import Token, Tokens
 from api.wallets.figures import worth
@@ -174,11 +174,11 @@ def _stake(stake: Stake, rewards: Rewards) -> StakeAnswer:
         "status": stake.status,
         "effective_lamports": text(stake.effective_lamports),
         "effective_sol": sol(stake.effective_lamports),
-        "activation_epoch": stake.activation_epoch,
-        "deactivation_epoch": stake.deactivation_epoch,
+        "activation_epoch": integer(stake.activation_epoch),
+        "deactivation_epoch": integer(stake.deactivation_epoch),
         "authority": stake.authority,
-        "locked_until_ms": stake.locked_until_ms,
-        "locked_until_epoch": stake.locked_until_epoch,
+        "locked_until_ms": integer(stake.locked_until_ms),
+        "locked_until_epoch": integer(stake.locked_until_epoch),
         "rewards": rewards[0],
         "rewards_reason": rewards[1],
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import zstandard
 from google.protobuf.message import DecodeError
 
 from infra.settings import Settings
+from infra.solana_rpc.client import MOST_ANSWER_BYTES
 from pipeline.ingest.accounts.ledger import UNSEEN, Update
 from schemas.accounts import BadAccount, compress, decompress
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
@@ -27,6 +29,8 @@ FOLDER: Final = "recordings"  # of SOLTAPE_DATA: where ingest looks for the name
 
 _LENGTH: Final = Struct("<I")
 _MOST: Final = 64 << 20  # bytes of a part; one of bootstrap's has some 20
+MOST_AHEAD_SLOTS: Final = 1_000
+"""How far behind a part's slot the lane may be: what follows the part waits until it is there."""
 _NAME: Final = re.compile(r"\w[\w.-]{0,99}")
 
 
@@ -96,6 +100,7 @@ def read_recording(file: Path) -> Iterator[SlotBatch]:
     try:
         with _regular(file) as raw, zstandard.ZstdDecompressor().stream_reader(raw) as source:
             last = None
+            highest = -1
             while head := source.read(_LENGTH.size):
                 if len(head) < _LENGTH.size or (size := _LENGTH.unpack(head)[0]) > _MOST:
                     raise BadRecording(f"{file}: no recording of accounts")
@@ -103,11 +108,42 @@ def read_recording(file: Path) -> Iterator[SlotBatch]:
                 if len(body) < size:
                     raise BadRecording(f"{file} ends amid a part: it was cut")
                 last = _checked(SlotBatch.FromString(body), file)
+                if last.accounts or not last.covered:
+                    highest = max(highest, last.slot)
+                # What is stored with a slot below its coverage is not alive: it would all be gone.
+                if from_slots := [each.slot for each in last.covered if each.slot > highest]:
+                    raise BadRecording(
+                        f"{file} covers from slot {from_slots[0]}, with no part of it"
+                    )
                 yield last
             if last is None or not last.covered:
                 raise BadRecording(f"{file} has no end: its recording was interrupted")
     except (zstandard.ZstdError, DecodeError) as error:
         raise BadRecording(f"{file}: no recording of accounts ({error})") from None
+
+
+def last_of(file: Path) -> SlotBatch:
+    """Return the last message of a recording; raises BadRecording, OSError."""
+    return deque(read_recording(file), maxlen=1)[0]
+
+
+def check_slots(part: SlotBatch, least: int, settled: int) -> None:
+    """Refuse a part that the lane cannot take; raises BadRecording.
+
+    The lane is known from `least` on, and has come to `settled`.
+    """
+    if part.covered and not part.accounts and not part.slot:
+        return  # it says what is covered, and is of no slot itself
+    if part.slot < least:
+        raise BadRecording(
+            f"it is of slot {part.slot}; this process has the lane from slot {least} on, and what "
+            "changed before is not known. Record again"
+        )
+    if part.slot > settled + MOST_AHEAD_SLOTS:
+        raise BadRecording(
+            f"it is of slot {part.slot}, and the lane is at slot {settled}: it is of another "
+            "chain, or of a node far ahead"
+        )
 
 
 def _regular(file: Path) -> IO[bytes]:
@@ -126,6 +162,9 @@ def _checked(batch: SlotBatch, file: Path) -> SlotBatch:
         raise BadRecording(f"{file}: an address in slot {batch.slot} has not 32 bytes")
     if any(each.kind != Covered.PROGRAM or not each.HasField("slot") for each in batch.covered):
         raise BadRecording(f"{file} says that it covers something else than programs")
+    opened = sum(each.size for each in batch.accounts)
+    if opened > MOST_ANSWER_BYTES:  # no node gives more at once; zeros compress to nearly nothing
+        raise BadRecording(f"{file}: a part has {opened} bytes of accounts")
     return batch
 
 

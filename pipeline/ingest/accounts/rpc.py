@@ -84,7 +84,7 @@ class AccountsRpc:
         params = [text(mint), {"commitment": "confirmed"}]
         slot, value = await self._ask(method, params, least_slot)
         try:
-            return slot, [(key(item["address"]), int(item["amount"])) for item in value]
+            return slot, [(key(item["address"]), _amount(item["amount"])) for item in value]
         except (KeyError, TypeError, ValueError) as error:
             raise BadAnswer(f"{method}: {_short(error)}") from None
 
@@ -92,7 +92,7 @@ class AccountsRpc:
         """Return the chain's epoch."""
         answer = await self._ask_plain("getEpochInfo", [{"commitment": "confirmed"}])
         try:
-            return int(answer["epoch"])
+            return _u64(answer["epoch"])
         except (KeyError, TypeError, ValueError) as error:
             raise BadAnswer(f"getEpochInfo: {error!r}") from None
 
@@ -164,7 +164,7 @@ class AccountsRpc:
                 await backoff.wait()
                 continue
             try:
-                slot = int(answer["context"]["slot"])
+                slot = _u64(answer["context"]["slot"])
                 value = answer["value"]
             except (KeyError, TypeError, ValueError) as error:
                 raise BadAnswer(f"{method}: no context slot ({_short(error)})") from None
@@ -193,12 +193,27 @@ def _reward(item: Any) -> tuple[int, int, int | None, int]:
     except (AttributeError, KeyError, TypeError) as error:
         raise BadAnswer(f"getInflationReward: {_short(error)}") from None
     for value in found:
-        if value is not None and (type(value) is not int or not 0 <= value < 1 << 64):
-            raise BadAnswer(f"getInflationReward: {str(value)[:40]!r} is no u64")
+        if value is not None:
+            try:
+                _u64(value)
+            except ValueError as error:
+                raise BadAnswer(f"getInflationReward: {error}") from None
     lamports, balance, commission, slot = found
     if None in (lamports, balance, slot) or (commission or 0) > 100:
         raise BadAnswer("getInflationReward: a reward without an amount, a balance or a slot")
     return lamports, balance, commission, slot
+
+
+def _u64(value: Any) -> int:
+    """Return an integer that the lane's messages can hold; raises ValueError."""
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(f"{str(value)[:40]!r} is no u64")
+    return value
+
+
+def _amount(value: Any) -> int:
+    """Return a raw amount, which JSON-RPC has as text; raises ValueError."""
+    return _u64(int(value) if isinstance(value, str) else None)
 
 
 def _short(error: Exception) -> str:
@@ -212,6 +227,6 @@ def _memcmp(offset: int, data: bytes) -> dict[str, Any]:
 def _account(address: bytes, item: Any) -> Update:
     try:
         data = b64decode(item["data"][0])
-        return Update(address, key(item["owner"]), int(item["lamports"]), data, UNSEEN)
+        return Update(address, key(item["owner"]), _u64(item["lamports"]), data, UNSEEN)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise BadAnswer(f"account {text(address)}: {_short(error)}") from None

@@ -42,6 +42,7 @@ from pipeline.ingest.accounts.ledger import (
 from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
 from pipeline.ingest.accounts.recorded import (
     BadRecording,
+    check_slots,
     file_of,
     read_recording,
     updates_of,
@@ -464,11 +465,7 @@ class AccountIngest:
             log.info("loading a recording", file=str(file))
             parts = read_recording(file)
             while (part := await asyncio.to_thread(next, parts, None)) is not None:
-                if part.slot < least and not part.covered:
-                    raise BadRecording(
-                        f"{file} is of slot {part.slot}; this process has the lane from slot "
-                        f"{least} on, and what changed before is not known. Record again"
-                    )
+                check_slots(part, least, self._settled_slot)
                 ready = max(ready, part.slot)
                 self._answers.put(
                     Answer.of(updates_of(part), part.covered, ready_slot=ready), bulk=True

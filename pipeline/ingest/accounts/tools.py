@@ -21,7 +21,7 @@ from infra.solana_rpc import client as solana_rpc
 from infra.telemetry import configure_logging
 from pipeline.ingest.accounts.bootstrap import ask_part, part_name, parts_of
 from pipeline.ingest.accounts.counting import Counted, count
-from pipeline.ingest.accounts.recorded import BadRecording, file_of, read_recording, recording
+from pipeline.ingest.accounts.recorded import BadRecording, file_of, last_of, recording
 from pipeline.ingest.accounts.rpc import AccountsRpc, BadAnswer
 from schemas.account_reading import (
     as_of_slot,
@@ -126,7 +126,7 @@ def bootstrap(programs: tuple[str, ...], file: Path | None) -> None:
 def _recorded(file: Path) -> tuple[str, ...]:
     """Return the programs that a recording has whole."""
     try:
-        *_, last = read_recording(file)
+        last = last_of(file)
     except BadRecording as error:
         raise click.ClickException(str(error)) from None
     return tuple(text(each.address) for each in last.covered)

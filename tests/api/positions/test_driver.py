@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from time import thread_time
 from typing import Any
 
 import pytest
 
 from api.positions.driver import (
     MOST_LEFT_OUT,
+    MOST_OF_ALL_S,
     MOST_POSITIONS,
     MOST_ROUNDS,
     MOST_S,
@@ -185,6 +188,32 @@ async def test_one_that_computes_for_ever_is_ended() -> None:
     assert await failing(endless) == f"its reading computed for more than {MOST_S} s"
 
 
+async def test_all_of_a_request_have_one_bound_and_others_come_in_between() -> None:
+    def slow(held: Held, world: World) -> Reading:
+        while True:
+            pass
+        yield ()
+
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(other())
+    began = thread_time()
+    found, _ = await outcomes(*[slow] * 8)
+    took_s = thread_time() - began
+    beside.cancel()
+    said = [each.failures[0].detail for each in found]
+    assert said[0] == f"its reading computed for more than {MOST_S} s"
+    assert said[-1] == f"the readings of the request computed for more than {MOST_OF_ALL_S} s"
+    assert took_s < 2 * MOST_OF_ALL_S  # each by itself: eight times MOST_S
+    assert turns > 1
+
+
 async def test_the_accounts_that_one_may_want_are_bounded() -> None:
     def greedy(held: Held, world: World) -> Reading:
         yield [n.to_bytes(32, "big") for n in range(MOST_WANTED + 1)]
@@ -231,3 +260,45 @@ async def test_positions_of_a_route_that_is_not_the_protocols_are_a_failure() ->
     named = Protocol("p", (KIND,), (Route("lending", Shape.LENDING, "Loans"),), read)
     [found] = await run([(named, HELD)], WORLD, Trips().fetch)
     assert found.failures[0].detail == "its reading found positions of another route: other"
+
+
+async def test_an_unreadable_reference_is_not_given_again_and_the_others_are_read() -> None:
+    """A stranger's pool that cannot be read takes its own position away, and no other."""
+
+    def read(held: Held, world: World) -> Reading:
+        found = yield [account(each).address for each in "ab"]
+        positions = []
+        for holder, letter in zip(held.accounts, "abb", strict=True):
+            pool = found.get(account(letter).address)
+            if letter == "a" and pool is not None:
+                raise Unreadable("the pool's byte 7 is 3", pool.address)
+            missing = [] if pool else [account(letter).address]
+            positions.append(Position("route", holder, missing=missing))
+        return positions
+
+    [found], trips = await outcomes(read)
+    assert trips == [{"a", "b"}]  # read again from what is known
+    assert names(found) == "xyz"
+    assert found.failures == [(account("a").address, "unreadable", "the pool's byte 7 is 3")]
+
+
+async def test_a_reading_that_blames_what_it_was_not_given_fails() -> None:
+    def read(held: Held, world: World) -> Reading:
+        yield [account("a").address]
+        raise Unreadable("no", account("h").address)
+
+    [found], _ = await outcomes(read)
+    assert (found.positions, len(found.failures)) == ([], 1)
+
+
+async def test_of_too_many_unreadable_references_a_reading_fails() -> None:
+    letters = "abcdefgh"
+
+    def read(held: Held, world: World) -> Reading:
+        found = yield [account(each).address for each in letters]
+        for each in found.values():
+            raise Unreadable("no", each.address)
+        raise Unreadable("no", account("a").address)  # also without it
+
+    [found], _ = await outcomes(read)
+    assert (found.positions, len(found.failures)) == ([], len(letters) + 1)

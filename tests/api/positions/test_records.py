@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.http.encoding import encode
 from api.positions.records import mints_of, record
 from api.tokens.facts import facts
 from api.tokens.reader import Token, Tokens
@@ -22,6 +24,7 @@ from schemas.protocols.contract import (
     Position,
     Range,
     Role,
+    Stake,
 )
 from schemas.solana.addresses import text
 from tests.support.exploring import examples
@@ -220,3 +223,18 @@ def test_sums_are_those_of_the_assets_as_they_are_answered(assets: list[Asset]) 
     if clear_sum(found["assets"]) is not None:
         value = sum(each or 0 for each in parts.values()) - 2 * (parts["borrowed"] or 0)
     assert found["value_usd_micros"] == (None if value is None else str(value))
+
+
+def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
+    most = (1 << 53) - 1
+    locks = [
+        Lock("term", ends_slot=(1 << 64) + 5),
+        Lock("term", ends_ms=-(1 << 80)),
+        Lock("term", ends_slot=most),
+    ]
+    stake = Stake(None, "inactive", 0, None, None, "staker", (1 << 74), (1 << 64) - 1)
+    found = record("p99", Position("lending", ACCOUNT, locks=locks, stake=stake), tokens())
+    told = orjson.loads(encode(found).body)
+    assert [each["ends_slot"] for each in told["locks"]] == [most, None, most]
+    assert told["locks"][1]["ends_ms"] == -most
+    assert [told["stake"][f"locked_until_{each}"] for each in ("ms", "epoch")] == [most, most]
