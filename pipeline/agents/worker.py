@@ -101,7 +101,10 @@ async def run(
     if left:
         log.warning("not acknowledged in time, the next start sends them again", messages=left)
     await asyncio.gather(*(group.end() for group in running))
-    log.info("stopped")
+    if reason is not None:
+        log.error("stopped", reason=reason)  # the last line is the one that a supervisor shows
+    else:
+        log.info("stopped")
     _exit(EX_SOFTWARE if reason else 0)
 
 
