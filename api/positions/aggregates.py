@@ -12,6 +12,10 @@ from schemas.protocols.contract import Protocol
 
 ABOUT: Final = {
     "all-lending": "Deposits, loans and their health, of all lending protocols",
+    "all-perps": "Bets on prices: sizes, collateral, profit and loss, of all perpetual markets",
+    "all-staking": "Stake of all kinds: native, and of protocols, with locks and rewards",
+    "all-governance": "Deposits and escrows that vote, and tokens that vest",
+    "all-yield": "Vaults, yield tokens and strategies",
     "all-lp": "Liquidity of all pools: amounts, ranges, and fees not yet collected",
     "all-rewards": "Rewards of all protocols that were not claimed",
 }

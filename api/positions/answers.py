@@ -187,6 +187,57 @@ class LockAnswer(TypedDict):
     ends_slot: Annotated[int | None, about("likewise, by slot", None)]
 
 
+class PerpAnswer(TypedDict):
+    """An open bet on a price; dollars by the protocol's prices, what it is worth is in `assets`."""
+
+    symbol: Annotated[str | None, about("the market, as the protocol writes it", "SOL-PERP")]
+    side: Annotated[Literal["long", "short"], about("which way it bets", "long")]
+    size: Annotated[float | None, about("whole units of what is traded", 12.5)]
+    notional_usd: Annotated[float | None, about("size at the mark price", 1875.0)]
+    entry_price_usd: Annotated[float | None, about("mean price it was opened at", 142.0)]
+    mark_price_usd: Annotated[float | None, about("as the protocol last saw it", 150.0)]
+    liquidation_price_usd: Annotated[
+        float | None,
+        about("mark price at which it is liquidated; null: none above 0, or not known", 96.4),
+    ]
+    leverage: Annotated[float | None, about("notional by collateral", 3.2)]
+    unrealized_usd: Annotated[
+        float | None, about("profit or loss by the price, without fees and funding", 100.0)
+    ]
+    funding_usd: Annotated[
+        float | None,
+        about("funding and borrow fees not settled: received, or owed where negative", -1.25),
+    ]
+
+
+class MarginAnswer(TypedDict):
+    """What backs an account's bets and loans together, by the protocol's prices and weights."""
+
+    collateral_usd: Annotated[float | None, about("weighted, for maintenance", 5400.0)]
+    maintenance_usd: Annotated[
+        float | None, about("required; with less collateral it is liquidated", 950.0)
+    ]
+    initial_usd: Annotated[float | None, about("required to open more", 1800.0)]
+    free_usd: Annotated[float | None, about("what may back more", 3600.0)]
+    leverage: Annotated[float | None, about("of the whole account", 1.7)]
+    health_pct: Annotated[
+        float | None, about("0 to 100, as the protocol shows it; 0 is liquidated", 82.0)
+    ]
+
+
+class VotingAnswer(TypedDict):
+    """What a deposit or lock counts for in votes."""
+
+    power_raw: Annotated[
+        str | None, about("votes, in the unit that the program counts; null: not known", "750000")
+    ]
+    open_votes: Annotated[
+        int | None,
+        about("votes not relinquished, until then nothing can be withdrawn; null: not known", 0),
+    ]
+    delegate: Annotated[str | None, about("who votes with it; null: the wallet itself", None)]
+
+
 class PositionRecord(TypedDict):
     """One position."""
 
@@ -230,6 +281,9 @@ class PositionRecord(TypedDict):
     health: Annotated[HealthAnswer | None, about("of a loan; null: it is none")]
     range: Annotated[RangeAnswer | None, about("of liquidity in a range; null: it is none")]
     locks: Annotated[list[LockAnswer], about("what keeps parts of it from being withdrawn")]
+    perp: Annotated[PerpAnswer | None, about("of a bet on a price; null: it is none")]
+    margin: Annotated[MarginAnswer | None, about("of a margin account; null: it is none")]
+    voting: Annotated[VotingAnswer | None, about("of a deposit that votes; null: it is none")]
     unsupported_fields: Annotated[
         list[str], about("what is null in this position and not computed, and why", [])
     ]

@@ -1,13 +1,20 @@
-"""What a position has beside its assets: health, range and locks, as they are answered."""
+"""What a position has beside its assets: health, range, locks, bets and votes, as answered."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Final, overload
 
-from api.positions.answers import HealthAnswer, LockAnswer, RangeAnswer
+from api.positions.answers import (
+    HealthAnswer,
+    LockAnswer,
+    MarginAnswer,
+    PerpAnswer,
+    RangeAnswer,
+    VotingAnswer,
+)
 from schemas.amounts import text
-from schemas.protocols.contract import Health, Lock, Range
+from schemas.protocols.contract import Health, Lock, Margin, Perp, Range, Voting
 from schemas.solana.addresses import text as address_text
 
 _MOST_INTEGER: Final = (1 << 53) - 1  # above it JSON numbers are not exact, and 2**64 is none
@@ -70,4 +77,41 @@ def lock_answer(lock: Lock) -> LockAnswer:
         "claimable_raw": text(lock.claimable_raw),
         "ends_ms": integer(lock.ends_ms),
         "ends_slot": integer(lock.ends_slot),
+    }
+
+
+def perp_answer(of: Perp) -> PerpAnswer:
+    """Return an open bet on a price."""
+    return {
+        "symbol": of.symbol,
+        "side": of.side,
+        "size": number(of.size),
+        "notional_usd": number(of.notional_usd),
+        "entry_price_usd": number(of.entry_price_usd),
+        "mark_price_usd": number(of.mark_price_usd),
+        "liquidation_price_usd": number(of.liquidation_price_usd),
+        "leverage": number(of.leverage),
+        "unrealized_usd": number(of.unrealized_usd),
+        "funding_usd": number(of.funding_usd),
+    }
+
+
+def margin_answer(of: Margin) -> MarginAnswer:
+    """Return what backs an account's bets and loans."""
+    return {
+        "collateral_usd": number(of.collateral_usd),
+        "maintenance_usd": number(of.maintenance_usd),
+        "initial_usd": number(of.initial_usd),
+        "free_usd": number(of.free_usd),
+        "leverage": number(of.leverage),
+        "health_pct": number(of.health_pct),
+    }
+
+
+def voting_answer(of: Voting) -> VotingAnswer:
+    """Return what a deposit counts for in votes."""
+    return {
+        "power_raw": text(of.power_raw),
+        "open_votes": integer(of.open_votes),
+        "delegate": None if of.delegate is None else address_text(of.delegate),
     }

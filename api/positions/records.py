@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from api.positions.answers import AssetAnswer, PositionRecord, StakeAnswer
-from api.positions.blocks import health_answer, integer, lock_answer, number, range_answer
+from api.positions.blocks import (
+    health_answer,
+    integer,
+    lock_answer,
+    margin_answer,
+    number,
+    perp_answer,
+    range_answer,
+    voting_answer,
+)
 from api.positions.rewards import Rewards
 from api.tokens.reader import Token, Tokens
 from api.wallets.figures import worth
@@ -73,6 +82,9 @@ def record(
         "health": None if position.health is None else health_answer(position.health),
         "range": None if position.range is None else range_answer(position.range),
         "locks": [lock_answer(lock) for lock in position.locks],
+        "perp": None if position.perp is None else perp_answer(position.perp),
+        "margin": None if position.margin is None else margin_answer(position.margin),
+        "voting": None if position.voting is None else voting_answer(position.voting),
         "unsupported_fields": [
             *position.unsupported_fields,
             *([_PARTIAL] if position.missing else ()),

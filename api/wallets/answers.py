@@ -284,7 +284,26 @@ class Positions(TypedDict):
     positions: Annotated[list[PositionOf], about("the 50 with the newest trades")]
 
 
-class BatchItem(AsOf):
+_Aggregate = Annotated[
+    AggregatePositions, about("as `/all-...` of that name, with a state of its own")
+]
+# By calls, for `yield` is a word of Python's.
+SectionsOfProtocols = TypedDict(
+    "SectionsOfProtocols",
+    {
+        "lending": _Aggregate,
+        "perps": _Aggregate,
+        "staking": _Aggregate,
+        "governance": _Aggregate,
+        "lp": _Aggregate,
+        "yield": _Aggregate,
+        "rewards": _Aggregate,
+    },
+    total=False,
+)
+
+
+class BatchItem(AsOf, SectionsOfProtocols):
     """One wallet of a batch, with the sections asked for: none where it is in quarantine."""
 
     wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
@@ -292,11 +311,6 @@ class BatchItem(AsOf):
     holdings: NotRequired[Annotated[Holdings, about("verified balances")]]
     pnl: NotRequired[Annotated[Summary, about("the last seven days")]]
     portfolio: NotRequired[Annotated[Portfolio, about("the wallet at a glance")]]
-    lending: NotRequired[
-        Annotated[AggregatePositions, about("as `/all-lending`, with a state of its own")]
-    ]
-    lp: NotRequired[Annotated[AggregatePositions, about("as `/all-lp`, likewise")]]
-    rewards: NotRequired[Annotated[AggregatePositions, about("as `/all-rewards`, likewise")]]
 
 
 class Batch(UpTo):

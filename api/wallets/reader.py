@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from api.accounts.following import MOST_MINTS, Following, Standing
 from api.accounts.mints import MintReader
@@ -91,7 +91,11 @@ class Section(StrEnum):
     PNL = "pnl"
     PORTFOLIO = "portfolio"
     LENDING = "lending"
+    PERPS = "perps"
+    STAKING = "staking"
+    GOVERNANCE = "governance"
     LP = "lp"
+    YIELD = "yield"
     REWARDS = "rewards"
 
 
@@ -117,9 +121,16 @@ _PARTS: Final = {
 OF_BOOKS: Final = (*_PARTS,)
 """Sections that a batch has where none are named."""
 OF_PROTOCOLS: Final = {
-    Section.LENDING: "all-lending",
-    Section.LP: "all-lp",
-    Section.REWARDS: "all-rewards",
+    section: f"all-{section.value}"
+    for section in (
+        Section.LENDING,
+        Section.PERPS,
+        Section.STAKING,
+        Section.GOVERNANCE,
+        Section.LP,
+        Section.YIELD,
+        Section.REWARDS,
+    )
 }
 """Sections that are aggregates of positions, with their names."""
 
@@ -505,10 +516,8 @@ def _item(
                 item["pnl"] = summary(state)
             case Section.PORTFOLIO:
                 item["portfolio"] = portfolio(facts)
-            case Section.LENDING:
-                item["lending"] = of_protocols[OF_PROTOCOLS[section]]
-            case Section.LP:
-                item["lp"] = of_protocols[OF_PROTOCOLS[section]]
-            case Section.REWARDS:
-                item["rewards"] = of_protocols[OF_PROTOCOLS[section]]
+    for section in sections:
+        if section in OF_PROTOCOLS:
+            found = {section.value: of_protocols[OF_PROTOCOLS[section]]}
+            item.update(cast("BatchItem", found))
     return item

@@ -98,11 +98,11 @@ async def batch(request: Request, body: BatchBody) -> Response:
     """Sections of up to 50 wallets, in the order asked, unknown ones with empty figures.
 
     `positions`: the 50 with the newest trades, and the totals; `holdings`; `pnl`: the last
-    seven days; `portfolio`; and, where they are named, `lending`, `lp` and `rewards`, as
-    `/all-lending`, `/all-lp` and `/all-rewards` answer them, of wallets that are followed already
-    as far as their tokens lead to positions. A wallet's figures are of one state, whose
-    `as_of_slot` is beside them. Of a wallet with more than 200 positions, `open` is null and the
-    portfolio counts the 200 with the newest trades. Costs one credit.
+    seven days; `portfolio`; and, where they are named, `lending`, `perps`, `staking`,
+    `governance`, `lp`, `yield` and `rewards`, as `/all-lending` and so on answer them, of wallets
+    that are followed already as far as their tokens lead to positions. A wallet's figures are of
+    one state, whose `as_of_slot` is beside them. Of a wallet with more than 200 positions, `open`
+    is null and the portfolio counts the 200 with the newest trades. Costs one credit.
     """
     return send(request, await services(request).wallets.batch(body.wallets, body.include))
 

@@ -154,6 +154,47 @@ class Lock:
     ends_slot: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Perp:
+    """An open bet on a price; what is owed for it is in the position's assets.
+
+    A profit that is not settled is a line of role `pending`, a loss one of role `borrow`, both of
+    the mint that it is settled in. So the lines of a position sum to what closing it would pay.
+    """
+
+    symbol: str | None  # of the market, as the protocol writes it: "SOL-PERP"
+    side: Literal["long", "short"]
+    size: Fraction | None  # whole units of what is traded, positive
+    notional_usd: Fraction | None  # at the mark price
+    entry_price_usd: Fraction | None
+    mark_price_usd: Fraction | None  # as the protocol last saw it
+    liquidation_price_usd: Fraction | None
+    leverage: Fraction | None  # notional by collateral
+    unrealized_usd: Fraction | None  # by the price alone, without fees and funding
+    funding_usd: Fraction | None  # not settled: received, or owed where negative; borrow fees too
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """What backs an account's bets and loans together, by the protocol's own prices and weights."""
+
+    collateral_usd: Fraction | None  # weighted, for maintenance
+    maintenance_usd: Fraction | None  # required; with less collateral it is liquidated
+    initial_usd: Fraction | None  # required to open more
+    free_usd: Fraction | None  # what may back more
+    leverage: Fraction | None
+    health_pct: Fraction | None  # 0 to 100, as the protocol shows it; 0 is liquidated
+
+
+@dataclass(frozen=True, slots=True)
+class Voting:
+    """What a deposit or lock counts for in votes."""
+
+    power_raw: int | None  # votes of it, in the unit that the program counts
+    open_votes: int | None  # not relinquished: until then the deposit cannot be withdrawn
+    delegate: bytes | None  # who votes with it in the wallet's place
+
+
 @dataclass(slots=True)
 class Position:
     """One position; each fact of the chain is in one position only."""
@@ -171,6 +212,9 @@ class Position:
     health: Health | None = None
     range: Range | None = None
     locks: list[Lock] = field(default_factory=list)
+    perp: Perp | None = None
+    margin: Margin | None = None
+    voting: Voting | None = None
     unsupported_fields: list[str] = field(default_factory=list)  # what is null here, and why
 
 

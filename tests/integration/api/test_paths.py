@@ -20,6 +20,10 @@ OPERATIONS = {
     "get /api/wallets/{wallet}/staking/native",
     "get /api/wallets/{wallet}/all-lending",
     "get /api/wallets/{wallet}/all-lp",
+    "get /api/wallets/{wallet}/all-perps",
+    "get /api/wallets/{wallet}/all-staking",
+    "get /api/wallets/{wallet}/all-governance",
+    "get /api/wallets/{wallet}/all-yield",
     "get /api/wallets/{wallet}/all-rewards",
     "post /api/wallets/batch",
     "get /api/tokens/{mint}",
@@ -40,19 +44,7 @@ BEYOND = {
     "get /api/usage",
     "get /api/system",
 }
-TO_COME = (
-    *(
-        "analyze",
-        "all-perps",
-        "all-staking",
-        "all-governance",
-        "all-yield",
-        "p08/positions",
-        "p09/pnl",
-        "p11/liquidity",
-    ),
-    *("p14/v2/liquidity", "p30/s2e/staking", "p32/deposits"),
-)
+TO_COME = ("analyze", "p11/liquidity", "p35/positions")
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
 

@@ -250,7 +250,8 @@ TOLD_ELSEWHERE = (
     "/api/health/live",
     "/api/usage",
     "/api/wallets/{wallet}/staking/native",
-    "/api/wallets/{wallet}/all-lending",
-    "/api/wallets/{wallet}/all-lp",
-    "/api/wallets/{wallet}/all-rewards",
+    *(
+        f"/api/wallets/{{wallet}}/all-{kind}"
+        for kind in ("lending", "perps", "staking", "governance", "lp", "yield", "rewards")
+    ),
 )

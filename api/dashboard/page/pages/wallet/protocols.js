@@ -20,12 +20,11 @@ import { createTable } from "../../lib/table.js";
 const PERIOD_MS = 30_000;
 const KINDS = [
   { title: "Lending", paths: ["all-lending"], empty: "No deposit, no loan." },
+  { title: "Perpetuals", paths: ["all-perps"], empty: "No open bet." },
   { title: "Liquidity", paths: ["all-lp"], empty: "No liquidity." },
-  {
-    title: "Vaults and farms",
-    paths: ["p01/vaults", "p01/liquidity", "p01/staking", "p03/vaults", "p07/positions"],
-    empty: "No share of a vault, nothing in a farm.",
-  },
+  { title: "Vaults and yield", paths: ["all-yield"], empty: "No share of a vault." },
+  { title: "Staking", paths: ["all-staking"], empty: "Nothing is staked." },
+  { title: "Governance", paths: ["all-governance"], empty: "No deposit, nothing vests." },
   { title: "Rewards to claim", paths: ["all-rewards"], empty: "No reward to claim.", areRewards: true },
 ];
 
