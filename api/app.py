@@ -21,6 +21,7 @@ from starlette.middleware.cors import CORSMiddleware
 from api.access.charge import Charges
 from api.access.gate import Gate
 from api.access.sessions import Sessions
+from api.analysis import routes as analysis
 from api.dashboard.routes import Dashboard
 from api.docs import openapi
 from api.docs import page as docs
@@ -110,6 +111,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
         *ROUTERS[:-1],
+        analysis.router,
         positions.router(services.positions.slugs, services.positions.aggregates),
         ROUTERS[-1],  # its /{wallet}/{mint} takes any word
         page.router(),  # before the documentation, which else is at /

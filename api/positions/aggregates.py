@@ -21,6 +21,7 @@ ABOUT: Final = {
 }
 NOT_YET: Final = "this protocol is not read yet"
 NO_ROUTE: Final = "this route of the protocol is not read yet"
+EVERYTHING: Final = "analyze"
 OFF: Final = "the operator has switched it off (PROTOCOLS)"
 
 
@@ -68,6 +69,20 @@ def aggregates(
                 pending.append(Pending(slug, route, OFF if is_off else reason))
         found[name] = Aggregate(name, ABOUT[name], tuple(routes), tuple(pending))
     return found
+
+
+def everything(served: Mapping[str, Protocol], aggregates: Mapping[str, Aggregate]) -> Aggregate:
+    """Return all routes that are read, of aggregates or not, and all that are pending."""
+    routes, pending = [], dict[tuple[str, str], Pending]()
+    for slug, protocol in served.items():
+        for route in protocol.routes:
+            if route.unsupported is None:
+                routes.append((slug, route.path))
+            else:
+                pending[slug, route.path] = Pending(slug, route.path, route.unsupported)
+    for aggregate in aggregates.values():
+        pending |= {(each.slug, each.route): each for each in aggregate.pending}
+    return Aggregate(EVERYTHING, "All positions", tuple(routes), tuple(pending.values()))
 
 
 def _lacks(protocol: Protocol | None, path: str) -> str | None:

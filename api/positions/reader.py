@@ -8,9 +8,10 @@ protocols are asked for, the wallet's accounts are read once, and each protocol'
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -51,6 +52,14 @@ class _Read:
     held: WalletAccounts
     outcomes: dict[str, Outcome]  # by slug
     epoch: int | None  # None: the chain's clock is not known
+
+
+class Everything(NamedTuple):
+    """What a wallet has of all routes, and which of its tokens that is the meaning of."""
+
+    answer: AggregatePositions
+    stands_for: Mapping[str, int]  # mint -> raw amount: it counts in positions, not in holdings
+    tokens: Mapping[str, int]  # mint -> raw amount that the wallet had when it was read
 
 
 class Positions:
@@ -117,6 +126,29 @@ class Positions:
 
         For a key's fingerprint; with None the wallet is not asked for where it is not followed.
         """
+        read, records, _ = await self._of_routes(wallet, asked, slugs, holder)
+        return [_aggregate(wallet, each, slugs, read, records) for each in asked]
+
+    async def everything(
+        self, wallet: str, of: Aggregate, slugs: Mapping[str, Protocol], holder: str
+    ) -> Everything:
+        """Return what a wallet has of an aggregate, with the tokens that its positions mean."""
+        read, records, positions = await self._of_routes(wallet, [of], slugs, holder)
+        stands_for: Counter[str] = Counter()
+        for position in positions:
+            for mint, amount_raw in position.stands_for.items():
+                stands_for[text(mint)] += amount_raw
+        tokens = {text(mint): raw for mint, raw in held_tokens(read.held.accounts).items() if raw}
+        return Everything(_aggregate(wallet, of, slugs, read, records), stands_for, tokens)
+
+    async def _of_routes(
+        self,
+        wallet: str,
+        asked: Sequence[Aggregate],
+        slugs: Mapping[str, Protocol],
+        holder: str | None,
+    ) -> tuple[_Read, list[PositionRecord], list[Position]]:
+        """Return what was read, and the positions of all routes asked for, each once."""
         served = {slug: slugs[slug] for each in asked for slug, _ in each.routes}
         read = await self._read(wallet, served, holder)
         routes = {route for each in asked for route in each.routes}
@@ -128,7 +160,7 @@ class Positions:
             if (slug, each.route) in routes
         }
         records = await self._records([*found.values()], read, holder)
-        return [_aggregate(wallet, each, served, read, records) for each in asked]
+        return read, records, [position for _, position in found.values()]
 
     async def _read(self, wallet: str, served: Mapping[str, Protocol], holder: str | None) -> _Read:
         by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]

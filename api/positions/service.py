@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from api.http.encoding import Encoded
-from api.positions.aggregates import aggregates
+from api.positions.aggregates import aggregates, everything
 from api.positions.answers import AggregatePositions
-from api.positions.reader import Positions
+from api.positions.reader import Everything, Positions
 from api.stores.caches import CachedAnswers
-from schemas.protocols.contract import Protocol
+from schemas.protocols.contract import Protocol, Shape
 
 KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0
@@ -30,6 +30,7 @@ class PositionService:
         """Serve the protocols of slugs; `known` are the slugs of all files."""
         self.slugs = slugs
         self.aggregates = aggregates(slugs, known)
+        self._everything = everything(slugs, self.aggregates)
         self._positions = positions
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 
@@ -51,6 +52,14 @@ class PositionService:
         of = self._positions.of_aggregates
         [answer] = await of(wallet, [self.aggregates[name]], self.slugs, holder)
         return answer
+
+    async def everything(self, wallet: str, holder: str) -> Everything:
+        """Return all positions of a wallet, with the tokens of its own that they mean."""
+        return await self._positions.everything(wallet, self._everything, self.slugs, holder)
+
+    def shape_of(self, slug: str, route: str) -> Shape:
+        """Return the shape of a route that is served."""
+        return next(each.shape for each in self.slugs[slug].routes if each.path == route)
 
     async def of_many(
         self, wallets: Sequence[str], names: Sequence[str]

@@ -271,6 +271,12 @@ class Wallets:
             **holdings(held, facts.pooled, facts.backed, wanted),
         }
 
+    async def facts(self, wallet: str, asked: Standing) -> Facts:
+        """Return what a wallet at a glance is made of; `asked` is what `follow` returned."""
+        (await self._gaps.read()).check_wallet(wallet)
+        (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS, asked)
+        return facts
+
     async def ask_mints(self, wallet: str, holder: str) -> None:
         """Have the tokens followed, for a key, whose mints the last `holdings` did not know."""
         mints = self._unknown_mints.kept.get(wallet, ())

@@ -30,7 +30,7 @@ class WalletService:
         positions: ReadAggregates,
     ) -> None:
         self._positions = positions
-        self._wallets = Wallets(stores, tokens, gaps, following)
+        self.reader = self._wallets = Wallets(stores, tokens, gaps, following)
         self._reads = SingleFlight()
         self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
 

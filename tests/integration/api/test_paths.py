@@ -20,6 +20,7 @@ OPERATIONS = {
     "get /api/wallets/{wallet}/staking/native",
     "get /api/wallets/{wallet}/all-lending",
     "get /api/wallets/{wallet}/all-lp",
+    "get /api/wallets/{wallet}/analyze",
     "get /api/wallets/{wallet}/all-perps",
     "get /api/wallets/{wallet}/all-staking",
     "get /api/wallets/{wallet}/all-governance",
@@ -44,7 +45,7 @@ BEYOND = {
     "get /api/usage",
     "get /api/system",
 }
-TO_COME = ("analyze", "p11/liquidity", "p35/positions")
+TO_COME = ("p11/liquidity", "p35/positions")
 WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
 

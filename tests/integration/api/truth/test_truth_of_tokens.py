@@ -250,6 +250,7 @@ TOLD_ELSEWHERE = (
     "/api/health/live",
     "/api/usage",
     "/api/wallets/{wallet}/staking/native",
+    "/api/wallets/{wallet}/analyze",
     *(
         f"/api/wallets/{{wallet}}/all-{kind}"
         for kind in ("lending", "perps", "staking", "governance", "lp", "yield", "rewards")

@@ -1,0 +1,109 @@
+"""The shape of a wallet's analysis: net worth, its categories, and all that they are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict
+
+from api.docs.words import IN_MICROS
+from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.positions.answers import (
+    AccountsRead,
+    PendingMember,
+    PositionError,
+    PositionRecord,
+    ProtocolSum,
+)
+from api.wallets.answers import Holdings, Pnl, TopPositions
+from api.wallets.position_answers import AsOf, about
+
+WorthReason = Literal[
+    "holdings_incomplete",
+    "holdings_unpriced",
+    "positions_incomplete",
+    "positions_unknown",
+    "moved_while_read",
+]
+
+
+class NetWorth(TypedDict):
+    """What a wallet is worth: assets without debts."""
+
+    value_usd: Annotated[
+        float | None,
+        about("assets without debts; null: `reasons` says why", 12_480.5),
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "12480500000")]
+    assets_usd: Annotated[
+        float | None,
+        about("holdings, and all that positions have: deposits, liquidity, rewards", 13_480.5),
+    ]
+    assets_usd_micros: Annotated[str | None, about(IN_MICROS, "13480500000")]
+    debts_usd: Annotated[float | None, about("what positions owe", 1000.0)]
+    debts_usd_micros: Annotated[str | None, about(IN_MICROS, "1000000000")]
+    unpriced: Annotated[int, about("assets of positions without a worth: in no sum", 0)]
+    reasons: Annotated[
+        list[WorthReason],
+        about(
+            "why it is null: `holdings_incomplete`, see `holdings.coverage`; `holdings_unpriced`: "
+            "SOL has no price; `positions_incomplete`, see `errors`; `positions_unknown`: an "
+            "amount, or the price of a debt, is not known; `moved_while_read`: the wallet's tokens "
+            "moved while positions were read, ask again",
+            [],
+        ),
+    ]
+
+
+class Category(TypedDict):
+    """What a wallet has of a kind of positions."""
+
+    category: Annotated[
+        Literal["lending", "perps", "yield", "liquidity", "staking", "governance", "rewards"],
+        about("kind of the routes", "lending"),
+    ]
+    position_count: Annotated[int, about("positions of the kind", 3)]
+    value_usd: Annotated[
+        float | None,
+        about("assets without debts; null: nothing has a price, or a part is not known", 4000.0),
+    ]
+    value_usd_micros: Annotated[str | None, about(IN_MICROS, "4000000000")]
+    is_complete: Annotated[bool, about("all of its protocols could be read", True)]
+
+
+class Meant(TypedDict):
+    """A token that was taken out of holdings, for a position has what it stands for."""
+
+    mint: Annotated[str, about("address of the token", EXAMPLE_MINT)]
+    amount_raw: Annotated[str, about("of it, in the smallest unit", "25000000")]
+
+
+class Dex(TypedDict):
+    """What trading came to, by lots: first in, first out. It is in no worth."""
+
+    positions: Annotated[TopPositions, about("what is held, by lots, since the tape began")]
+    pnl: Annotated[Pnl, about("what was realized")]
+
+
+class Analysis(AsOf):
+    """All that is known of a wallet."""
+
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    net_worth: Annotated[NetWorth, about("assets without debts")]
+    is_complete: Annotated[
+        bool, about("nothing is missing: no error, nothing pending, all balances known", False)
+    ]
+    categories: Annotated[list[Category], about("positions by kind, those that there are")]
+    holdings: Annotated[
+        Holdings,
+        about("SOL and verified tokens, as `/holdings`, without what positions stand for"),
+    ]
+    taken_out: Annotated[
+        list[Meant], about("tokens whose worth is in `positions`, and not in `holdings`")
+    ]
+    positions: Annotated[list[PositionRecord], about("most valuable first, each once")]
+    dex: Annotated[Dex, about("DEX trading")]
+    protocols: Annotated[list[ProtocolSum], about("the positions by protocol")]
+    pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
+    coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
+    errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]

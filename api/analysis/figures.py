@@ -1,0 +1,123 @@
+"""From holdings and positions to what a wallet is worth, nothing counted twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from api.analysis.answers import Category, NetWorth, WorthReason
+from api.positions.answers import AggregatePositions, PositionRecord
+from api.positions.records import has_unknown
+from api.wallets.answers import Holdings
+from api.wallets.held import HeldAccount, HeldAccounts
+from schemas.amounts import text, usd
+from schemas.protocols.contract import Shape
+
+ShapeOf = Callable[[str, str], Shape]
+"""From slug and route to the shape of its positions."""
+
+_ORDER: Final = tuple(Shape)
+
+
+def amounts_of(held: HeldAccounts) -> dict[str, int]:
+    """Return what accounts hold, by mint: mint -> raw amount, above 0."""
+    found: Counter[str] = Counter()
+    for each in held.tokens:
+        found[each.mint] += each.amount_raw
+    return {mint: amount_raw for mint, amount_raw in found.items() if amount_raw}
+
+
+def without(held: HeldAccounts, amounts: Mapping[str, int]) -> tuple[HeldAccounts, dict[str, int]]:
+    """Return what accounts hold without raw amounts of mints, and what was taken out of them.
+
+    No more is taken out than there is. A mint's accounts give in their order.
+    """
+    left, taken = dict(amounts), Counter[str]()
+    tokens: list[HeldAccount] = []
+    for each in held.tokens:
+        part = min(left.get(each.mint, 0), each.amount_raw)
+        if part:
+            left[each.mint] -= part
+            taken[each.mint] += part
+        if not part or part < each.amount_raw:
+            tokens.append(replace(each, amount_raw=each.amount_raw - part) if part else each)
+    return replace(held, tokens=tokens), dict(taken)
+
+
+def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> NetWorth:
+    """Return what a wallet is worth; a part that is not known makes all of it null."""
+    positions = found["positions"]
+    reasons: list[WorthReason] = []
+    native, covered = holdings["native"], holdings["coverage"]
+    has_all = covered["known_accounts"] == covered["read_accounts"]
+    if not (covered["is_complete"] and has_all) or native is None:
+        reasons.append("holdings_incomplete")
+    elif native["value_usd_micros"] is None:
+        reasons.append("holdings_unpriced")
+    coverage = found["coverage"]
+    if found["errors"] or coverage["known_accounts"] != coverage["read_accounts"]:
+        reasons.append("positions_incomplete")
+    if any(_is_unknown(each) for each in positions):
+        reasons.append("positions_unknown")
+    if moved:
+        reasons.append("moved_while_read")
+    assets = debts = value = None
+    if not reasons:
+        assets = int(holdings["total_value_usd_micros"] or 0)
+        assets += _sum(positions, "supplied_usd_micros") + _sum(positions, "rewards_usd_micros")
+        debts = _sum(positions, "borrowed_usd_micros")
+        value = assets - debts
+    return {
+        "value_usd": usd(value),
+        "value_usd_micros": text(value),
+        "assets_usd": usd(assets),
+        "assets_usd_micros": text(assets),
+        "debts_usd": usd(debts),
+        "debts_usd_micros": text(debts),
+        "unpriced": found["unpriced"],
+        "reasons": reasons,
+    }
+
+
+def categories(found: AggregatePositions, shape_of: ShapeOf) -> list[Category]:
+    """Return the positions by the shape of their routes; a shape without any is left out."""
+    complete = {each["protocol"]: each["is_complete"] for each in found["protocols"]}
+    by_shape: dict[Shape, list[PositionRecord]] = {shape: [] for shape in _ORDER}
+    slugs: dict[Shape, set[str]] = {shape: set() for shape in _ORDER}
+    for position in found["positions"]:
+        by_shape[shape_of(position["protocol"], position["route"])].append(position)
+    for each in found["protocols"]:
+        for route in each["routes"]:
+            slugs[shape_of(each["protocol"], route)].add(each["protocol"])
+    return [
+        _category(shape, by_shape[shape], all(complete[slug] for slug in slugs[shape]))
+        for shape in _ORDER
+        if by_shape[shape]
+    ]
+
+
+def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) -> Category:
+    values = [each["value_usd_micros"] for each in own]
+    priced = [int(each) for each in values if each is not None]
+    is_known = is_complete and priced and not any(map(_is_unknown, own))
+    value = sum(priced) if is_known else None
+    return {
+        "category": shape.value,
+        "position_count": len(own),
+        "value_usd": usd(value),
+        "value_usd_micros": text(value),
+        "is_complete": is_complete,
+    }
+
+
+def _is_unknown(position: PositionRecord) -> bool:
+    return has_unknown(position["assets"])
+
+
+def _sum(
+    positions: Collection[PositionRecord],
+    of: Literal["supplied_usd_micros", "borrowed_usd_micros", "rewards_usd_micros"],
+) -> int:
+    return sum(int(each[of] or 0) for each in positions)

@@ -1,0 +1,79 @@
+"""What every door answers about all that a wallet has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.analysis.answers import Analysis
+from api.analysis.figures import amounts_of, categories, net_worth, without
+from api.http.encoding import Encoded
+from api.positions.reader import Everything
+from api.positions.service import PositionService
+from api.stores.caches import CachedAnswers
+from api.wallets.holdings import Wanted, holdings
+from api.wallets.reader import Facts, Wallets, portfolio
+
+KEPT_BYTES: Final = 32 << 20
+FRESH_FOR_S: Final = 1.0
+WAIT_S: Final = 1.5  # until all of a wallet's accounts are known
+_MOST_READINGS: Final = 3  # until holdings and positions are of the same tokens
+
+
+class AnalysisService:
+    """Encoded answers, cached. Every method raises Problem."""
+
+    def __init__(self, wallets: Wallets, positions: PositionService) -> None:
+        self._wallets = wallets
+        self._positions = positions
+        self._cached = CachedAnswers(KEPT_BYTES, FRESH_FOR_S)
+
+    async def analyze(self, wallet: str, holder: str) -> Encoded:
+        """Return all that is known of a wallet (`answers.Analysis`), and have it followed.
+
+        `holder` is the fingerprint of the key, on whose account more is asked for.
+        """
+        return await self._cached.get(self._analysis, wallet, holder)
+
+    async def _analysis(self, wallet: str, holder: str) -> Analysis:
+        facts, found, moved = await self._read(wallet, holder)
+        own, taken = without(facts.balances, found.stands_for)
+        listed = holdings(own, facts.pooled, facts.backed, Wanted())
+        glance, answer = portfolio(facts), found.answer
+        worth = net_worth(listed, answer, moved=moved)
+        as_of = facts.as_of()
+        least = min(as_of, answer, key=lambda each: each["as_of_slot"])
+        return {
+            "as_of_slot": least["as_of_slot"],
+            "as_of_ms": least["as_of_ms"],
+            "gaps": facts.gaps,
+            "wallet": wallet,
+            "net_worth": worth,
+            "is_complete": not worth["reasons"] and not answer["pending"],
+            "categories": categories(answer, self._positions.shape_of),
+            "holdings": listed,
+            "taken_out": [
+                {"mint": mint, "amount_raw": str(amount)} for mint, amount in sorted(taken.items())
+            ],
+            "positions": answer["positions"],
+            "dex": {"positions": glance["positions"], "pnl": glance["pnl"]},
+            "protocols": answer["protocols"],
+            "pending": answer["pending"],
+            "coverage": answer["coverage"],
+            "errors": answer["errors"],
+        }
+
+    async def _read(self, wallet: str, holder: str) -> tuple[Facts, Everything, bool]:
+        """Return what a wallet holds and its positions, and whether tokens moved in between.
+
+        A deposit between the two readings would count twice, or not at all: both must have seen
+        the same amounts of every token.
+        """
+        asked = await self._wallets.follow(wallet, holder, WAIT_S)
+        for _ in range(_MOST_READINGS):
+            facts = await self._wallets.facts(wallet, asked)
+            found = await self._positions.everything(wallet, holder)
+            held, covered = facts.balances, found.answer["coverage"]
+            is_whole = held.is_complete and covered["known_accounts"] == covered["read_accounts"]
+            if not is_whole or amounts_of(held) == found.tokens:
+                return facts, found, False
+        return facts, found, True

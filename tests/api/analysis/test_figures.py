@@ -1,0 +1,45 @@
+"""Holdings without what positions stand for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.accounts.following import Standing
+from api.analysis.figures import amounts_of, without
+from api.wallets.held import HeldAccount, HeldAccounts
+
+_MINTS = st.sampled_from(["a", "b", "c"])
+_AMOUNTS = st.integers(0, 2**64)
+
+
+def _held(tokens: list[HeldAccount]) -> HeldAccounts:
+    count = len(tokens)
+    return HeldAccounts("w", 1, 1, 0, 1, tokens, count, count, True, 1, None, Standing.COMPLETE)
+
+
+@given(
+    st.lists(st.tuples(_MINTS, st.integers(1, 2**64)), max_size=8),
+    st.dictionaries(_MINTS, _AMOUNTS),
+)
+def test_what_is_left_and_what_is_taken_are_what_was_there(
+    accounts: list[tuple[str, int]], amounts: dict[str, int]
+) -> None:
+    held = _held(
+        [
+            HeldAccount(bytes([at]) * 32, mint, amount_raw, 0, is_token_2022=False)
+            for at, (mint, amount_raw) in enumerate(accounts)
+        ]
+    )
+    before = amounts_of(held)
+    own, taken = without(held, amounts)
+    assert Counter(amounts_of(own)) + Counter(taken) == Counter(before)
+    assert taken == {
+        mint: least
+        for mint, amount in amounts.items()
+        if (least := min(amount, before.get(mint, 0)))
+    }
+    assert amounts_of(held) == before, "what it was given is not changed"
+    assert all(each.amount_raw for each in own.tokens)

@@ -1,0 +1,117 @@
+"""`/analyze` over real stores: what a wallet is worth, nothing counted twice."""
+
+# ruff: noqa: F401, F811 - the fixtures are of another file
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from schemas.money import USDC as USDC_TEXT
+from schemas.protocols import registry
+from schemas.protocols.contract import Held, Reading, World
+from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
+from tests.integration.api.positions.test_aggregates import (
+    LENDING,
+    Ask,
+    Stocked,
+    _protocols,
+    ask,
+    chain,
+    client,
+    read_loans,
+)
+
+SOL = 10**9
+USDC = key(USDC_TEXT)
+
+
+async def _followed(chain: Stocked, lamports: int) -> bytes:
+    wallet = chain.address()
+    await chain.covers(wallet)
+    await chain.put(wallet, SYSTEM_PROGRAM, b"", lamports=lamports)
+    return wallet
+
+
+async def test_net_worth_is_holdings_and_positions_without_debts(
+    chain: Stocked,
+    ask: Ask,
+) -> None:
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.token(wallet, USDC, 7_000_000)
+    await chain.loan(wallet, 30, 10, await chain.bank(2))
+    found = await ask(wallet, "analyze")
+    worth = found["net_worth"]
+    assert worth["reasons"] == []
+    sol = 300.0  # 2 SOL at 150
+    assert (worth["assets_usd"], worth["debts_usd"]) == (sol + 7 + 60 + 5, 20.0)
+    assert worth["value_usd"] == worth["assets_usd"] - worth["debts_usd"]
+    assert found["holdings"]["total_value_usd"] == sol + 7
+    by_kind = {each["category"]: each["value_usd"] for each in found["categories"]}
+    assert by_kind == {"lending": 40.0, "rewards": 5.0}
+    assert len(found["positions"]) == 2
+    assert not found["is_complete"], "what is pending is not here"
+    assert {each["protocol"] for each in found["pending"]} >= {"p02", "p33"}
+    assert found["as_of_slot"] == 0, "the books of trades have nothing yet, and are a part of it"
+
+
+@pytest.fixture
+def _shares(monkeypatch: pytest.MonkeyPatch, _protocols: None) -> None:
+    """Have a loan be the meaning of as many millionths of USDC as it supplied coins."""
+
+    def read(held: Held, world: World) -> Reading:
+        found = yield from read_loans(held, world)
+        for each in found:
+            if each.route == "lending":
+                each.stands_for = {USDC: each.assets[0].amount_raw * 1_000_000}
+        return found
+
+    everything = [replace(each, read=read) if each is LENDING else each for each in registry.ALL]
+    slugs = registry.by_slug({"p01": "lender"}, everything)
+    monkeypatch.setattr(registry, "SLUGS", slugs)
+
+
+@pytest.mark.usefixtures("_shares")
+async def test_a_token_that_a_position_is_the_meaning_of_counts_once(
+    chain: Stocked,
+    ask: Ask,
+) -> None:
+    wallet = await _followed(chain, 2 * SOL)
+    await chain.token(wallet, USDC, 6_000_000)
+    await chain.token(wallet, USDC, 1_000_000)
+    await chain.loan(wallet, 5, 1, await chain.bank(2))
+    found = await ask(wallet, "analyze")
+    assert found["taken_out"] == [{"mint": text(USDC), "amount_raw": "5000000"}]
+    [usdc] = found["holdings"]["tokens"]
+    assert usdc["amount_raw"] == "2000000"
+    assert found["net_worth"]["value_usd"] == 300 + 2 + (5 - 1) * 2 + 5
+
+
+async def test_what_fails_makes_net_worth_null_and_leaves_the_rest(
+    chain: Stocked,
+    ask: Ask,
+) -> None:
+    wallet = await _followed(chain, SOL)
+    bank = await chain.bank(1)
+    await chain.loan(wallet, 13, 10, bank)
+    await chain.loan(wallet, 30, 10, bank)
+    found = await ask(wallet, "analyze")
+    worth = found["net_worth"]
+    assert (worth["value_usd"], worth["assets_usd"], worth["debts_usd"]) == (None, None, None)
+    assert worth["reasons"] == ["positions_incomplete"]
+    assert [each["code"] for each in found["errors"]] == ["unreadable"]
+    assert 20.0 in {each["value_usd"] for each in found["positions"]}
+    assert found["holdings"]["total_value_usd"] == 150.0
+    [lending] = [each for each in found["categories"] if each["category"] == "lending"]
+    assert (lending["value_usd"], lending["is_complete"]) == (None, False)
+
+
+async def test_without_all_balances_net_worth_is_null(chain: Stocked, ask: Ask) -> None:
+    wallet = chain.address()
+    await chain.loan(wallet, 30, 10, await chain.bank(2))
+    found = await ask(wallet, "analyze")
+    assert found["net_worth"]["value_usd"] is None
+    assert "holdings_incomplete" in found["net_worth"]["reasons"]
+    assert not found["holdings"]["coverage"]["is_complete"]
+    assert {each["value_usd"] for each in found["positions"]} == {40.0, 5.0}
