@@ -211,6 +211,6 @@ def test_positions_of_protocols_show_health_range_and_what_they_are_worth(
     expect(leveraged).to_contain_text(re.compile(r"owes [\d.,]+ SOL"), timeout=READ_WITHIN_MS)
     expect(leveraged).to_contain_text(re.compile(r"health 1\.\d\d"))
     expect(leveraged).to_contain_text("in range")
-    liquid = rows(page, "Vaults and farms, most valuable first").filter(has_text="Kamino").first
+    liquid = rows(page, "Vaults and yield, most valuable first").filter(has_text="Kamino").first
     expect(liquid).to_contain_text(re.compile(r"to [\d.]+, now 150\.0"), timeout=READ_WITHIN_MS)
     assert visit.overflow_px() == 0
