@@ -6,12 +6,14 @@ import {
   completenessWords,
   healthWords,
   lockWords,
+  perpWords,
   protocolWords,
   rangeWords,
   roleWords,
   together,
   togetherWords,
   unknownWords,
+  votingWords,
 } from "../../../api/dashboard/page/lib/protocol_words.js";
 
 const health = (factor, atRisk) => ({ health_factor: factor, at_risk: atRisk, ltv: 0.5, liquidation_ltv: 0.7, prices: "protocol" });
@@ -108,4 +110,35 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
   const failed = together([{ ...none, errors: [error], is_complete: false }, { ...none, errors: [error] }]);
   assert.deepEqual([failed.errors.length, failed.is_complete], [1, false]);
   assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1 }] }]).positions[0].name, "two");
+});
+
+const perp = {
+  symbol: "SOL-PERP",
+  side: "long",
+  size: 12.5,
+  notional_usd: 1875,
+  entry_price_usd: 142,
+  mark_price_usd: 150,
+  liquidation_price_usd: null,
+  leverage: 3.24,
+  unrealized_usd: 100,
+  funding_usd: null,
+};
+
+test("a bet says its side, its prices and what it gained, and nothing that is not known", () => {
+  assert.equal(perpWords(null), null);
+  const { text, tone, hint } = perpWords(perp);
+  assert.equal(text, "long 12.5 SOL-PERP 3.2x");
+  assert.equal(tone, "good");
+  assert.match(hint, /^entered at \$142.*, now \$150.*, \+\$100/);
+  assert.ok(!hint.includes("liquidated"));
+  const unknown = perpWords({ ...perp, size: null, leverage: null, entry_price_usd: null, mark_price_usd: null, unrealized_usd: null });
+  assert.deepEqual(unknown, { text: "long SOL-PERP", tone: "", hint: "" });
+  assert.equal(perpWords({ ...perp, unrealized_usd: -1 }).tone, "warn");
+});
+
+test("votes are counted, and what keeps a deposit is said", () => {
+  assert.equal(votingWords(null), null);
+  assert.equal(votingWords({ power_raw: "750000", open_votes: 0, delegate: null }), "votes 750,000");
+  assert.equal(votingWords({ power_raw: null, open_votes: 2, delegate: "x" }), "votes not known, 2 not relinquished, delegated");
 });

@@ -214,3 +214,11 @@ def test_positions_of_protocols_show_health_range_and_what_they_are_worth(
     liquid = rows(page, "Vaults and yield, most valuable first").filter(has_text="Kamino").first
     expect(liquid).to_contain_text(re.compile(r"to [\d.]+, now 150\.0"), timeout=READ_WITHIN_MS)
     assert visit.overflow_px() == 0
+
+
+def test_the_wallets_net_worth_is_at_the_top_with_its_kinds(look: Any) -> None:
+    page = look(f"wallet/{text(ADDRESSES['holder-0'])}").page
+    worth = page.get_by_role("region", name="Net worth")
+    expect(worth).to_contain_text("Lending", timeout=READ_WITHIN_MS)
+    expect(worth).to_contain_text(re.compile(r"Assets|Net worth is not known"))
+    expect(worth).to_contain_text(re.compile("Kinds of positions that are not read yet"))

@@ -51,6 +51,37 @@ function prices(lower, upper, current) {
   return `${told(lower)} to ${told(upper)}${current === null ? "" : `, now ${price(current)}`}`;
 }
 
+/** An open bet in words: `{text, tone, hint}`; null where there is none. */
+export function perpWords(perp) {
+  if (perp === null) return null;
+  const { symbol, side, size, leverage, entry_price_usd: entry, mark_price_usd: mark, liquidation_price_usd: end, unrealized_usd: gained } = perp;
+  const parts = [side, size !== null && amount(size), harmless(symbol, 20), leverage !== null && `${leverage.toFixed(1)}x`];
+  const prices = [
+    entry !== null && `entered at $${price(entry)}`,
+    mark !== null && `now $${price(mark)}`,
+    end !== null && `liquidated at $${price(end)}`,
+    gained !== null && `${money(gained, { sign: true })} by the price`,
+  ];
+  return {
+    text: parts.filter(Boolean).join(" "),
+    tone: gained === null ? "" : gained < 0 ? "warn" : "good",
+    hint: prices.filter(Boolean).join(", "),
+  };
+}
+
+/** What a deposit counts for in votes, in words; null where it has none. */
+export function votingWords(voting) {
+  if (voting === null) return null;
+  const { power_raw: power, open_votes: open, delegate } = voting;
+  return [
+    power === null ? "votes not known" : `votes ${count(Number(power))}`,
+    open > 0 && `${count(open)} not relinquished`,
+    delegate !== null && "delegated",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
 /** A lock in words. */
 export function lockWords({ kind, ends_ms: endsMs, ends_slot: endsSlot }) {
   if (kind === "permanent") return "locked for ever";

@@ -14,6 +14,7 @@ import { createProtocols } from "./wallet/protocols.js";
 import { createStake } from "./wallet/stake.js";
 import { createTotals, createWeek } from "./wallet/totals.js";
 import { createTrades } from "./wallet/trades.js";
+import { createWorth } from "./wallet/worth.js";
 
 export const title = "Wallet";
 
@@ -66,6 +67,7 @@ export function mount(root, { api, socket, params, query, announce }) {
     heading.remove();
     document.title = `Wallet ${short(address)} – Soltape`;
     const totals = createTotals({ address });
+    const worth = createWorth({ api, path });
     const week = createWeek();
     const daily = createDaily({ api, path });
     const holdings = createHoldings({ api, path });
@@ -83,11 +85,12 @@ export function mount(root, { api, socket, params, query, announce }) {
       onTrades: (row) => trades.choose(row.mint, named(row)),
       onRead: (read) => trades.learn(read),
     });
-    parts.push(week, daily, holdings, stake, protocols, trades, lots, positions);
+    parts.push(worth, week, daily, holdings, stake, protocols, trades, lots, positions);
     content.hidden = false;
     fill(
       content,
       totals.element,
+      worth.element,
       element("div", { class: "columns" }, week.element, daily.element),
       holdings.element,
       stake.element,

@@ -8,12 +8,14 @@ import {
   completenessWords,
   healthWords,
   lockWords,
+  perpWords,
   protocolWords,
   rangeWords,
   roleWords,
   together,
   togetherWords,
   unknownWords,
+  votingWords,
 } from "../../lib/protocol_words.js";
 import { createTable } from "../../lib/table.js";
 
@@ -108,12 +110,19 @@ function lines(assets, areRewards) {
   });
 }
 
-function states({ health, range, locks, unsupported_fields: unsupported }) {
+function states({ health, range, locks, perp, voting, unsupported_fields: unsupported }) {
   const found = [];
   const unknown = unknownWords(unsupported);
   const loan = healthWords(health);
   // What is not known is said once, by name.
   if (loan !== null && (loan.isKnown || unknown === null)) found.push(element("span", { class: `badge ${loan.tone}`, title: "By the protocol's own prices and weights" }, loan.text));
+  const bet = perpWords(perp);
+  if (bet !== null) {
+    found.push(element("span", { class: `badge ${bet.tone}` }, bet.text));
+    if (bet.hint !== "") found.push(element("span", { class: "hint" }, bet.hint));
+  }
+  const votes = votingWords(voting);
+  if (votes !== null) found.push(element("span", { class: "badge" }, votes));
   const band = rangeWords(range);
   if (band !== null) {
     found.push(element("span", { class: `badge ${band.tone}` }, band.text));

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { kindWords, worthWords } from "../../../api/dashboard/page/lib/worth_words.js";
+
+const worth = (reasons, unpriced = 0) => ({ reasons, unpriced });
+
+test("net worth is complete only where nothing is missing", () => {
+  assert.deepEqual(worthWords({ net_worth: worth([]), pending: [] }), { short: "complete", tone: "good", words: "" });
+  const part = worthWords({ net_worth: worth([], 3), pending: [{}, {}] });
+  assert.deepEqual([part.short, part.tone], ["in part", "warn"]);
+  assert.match(part.words, /not read yet, and in no sum: 2\. Assets without a worth, in no sum: 3\./);
+});
+
+test("net worth that is not known says why, a reason it does not know by its name", () => {
+  const found = worthWords({ net_worth: worth(["holdings_incomplete", "new_one"]), pending: [] });
+  assert.deepEqual([found.short, found.tone], ["not known", "warn"]);
+  assert.equal(found.words, "Net worth is not known: not all balances of the wallet are known yet; new_one.");
+});
+
+test("a kind has a name", () => {
+  assert.equal(kindWords("perps"), "Perpetuals");
+  assert.equal(kindWords("constructor"), "constructor");
+});
