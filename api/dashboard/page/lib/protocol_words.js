@@ -10,12 +10,17 @@ const NAMES = {
   loopscale: "Loopscale",
   meteora_damm_v2: "Meteora DAMM v2",
   meteora_dlmm: "Meteora DLMM",
+  meteora_s2e: "Meteora Stake2Earn",
   native_stake: "Native stake",
   offerbook: "Jupiter Offerbook",
+  pyth: "Pyth",
   raydium_amm_v4: "Raydium AMM v4",
   raydium_clmm: "Raydium CLMM",
   raydium_cpmm: "Raydium CPMM",
+  solstice: "Solstice",
+  streamflow: "Streamflow",
   whirlpools: "Orca Whirlpools",
+  wormhole: "Wormhole",
 };
 const ROLES = { supply: null, borrow: "owes", reward: "to claim" };
 const SAFE_FROM = 1.25; // a health factor below it is shown as a warning
