@@ -40,7 +40,7 @@ proto: $(READY)  ## generate the protobuf modules anew
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. schemas/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. schemas/proto/geyser.proto
 
-BENCHES := accounts api attacks decode e2e fanout holdings ingest market memory parts pipeline pnl rebuild storage
+BENCHES := accounts api attacks decode e2e fanout holdings ingest market mcp memory parts pipeline pnl rebuild storage
 
 # All of them, whatever one says: `pipeline` fails where the machine falls behind.
 bench: $(READY)  ## every benchmark, quick: some ten minutes

@@ -30,6 +30,7 @@ from api.http import dispatch, problems
 from api.http.access_log import AccessLog
 from api.http.edge import Edge
 from api.http.guard import Guard
+from api.mcp import routes as mcp
 from api.positions import routes as positions
 from api.services import Services
 from api.system import routes as system
@@ -79,6 +80,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     sessions = None if demo_key is None else Sessions(services.stores.access, demo_key)
     charges = Charges(services.stores.access)
     access_log = AccessLog(settings)
+    agents = mcp.Door(settings, services, charges)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -86,7 +88,8 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
             asyncio.create_task(services.system.watch_availability()),
             asyncio.create_task(_end_if_raised(services)),
         ]
-        yield
+        async with agents.running():
+            yield
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
@@ -114,6 +117,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         analysis.router,
         positions.router(services.positions.slugs, services.positions.aggregates),
         ROUTERS[-1],  # its /{wallet}/{mint} takes any word
+        agents.router(),
         page.router(),  # before the documentation, which else is at /
         docs.router,
     ]
@@ -123,9 +127,10 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.add_middleware(
         Gate,
         charges=charges,
-        open_paths=system.OPEN | docs.OPEN | page.open,
+        open_paths=system.OPEN | docs.OPEN | mcp.OPEN | page.open,
         most_in_flight=settings.api_max_concurrent_per_key,
         sessions=sessions,
+        prices=agents.prices,
     )
     app.add_middleware(Guard, settings=settings)
     if settings.api_cors_origins:

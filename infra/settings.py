@@ -340,6 +340,15 @@ class Settings(BaseSettings):
     api_max_connections: int = Field(
         2_000, ge=1, le=100_000, description="connections that a process holds at once"
     )
+    mcp_max_sessions: int = Field(
+        500, ge=1, le=100_000, description="sessions of MCP over SSE that a process holds at once"
+    )
+    mcp_max_sessions_per_key: int = Field(
+        16, ge=1, le=100_000, description="those of one key that a process holds at once"
+    )
+    mcp_session_idle_s: float = Field(
+        1_800.0, gt=0, le=86_400, description="after which a silent session of MCP ends"
+    )
     api_new_accounts: int = Field(
         6_000,
         ge=0,

@@ -42,4 +42,11 @@ ENTERPRISE: Final = Plan(
     "enterprise", None, None, None, None, None, None, 100, kafka=True, mcp="full"
 )
 
+# What is basic is not stated: the tools that most questions begin with.
+MCP_TOOLS: Final[dict[Literal["basic", "full"], frozenset[str] | None]] = {
+    "basic": frozenset({"analyze_wallet", "get_all_dex", "get_holdings"}),
+    "full": None,
+}
+"""Names of the tools that a level of MCP may call; None: all."""
+
 PLANS: Final = {plan.name: plan for plan in (FREE, PRO, BUSINESS, ENTERPRISE)}

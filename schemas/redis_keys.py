@@ -579,3 +579,17 @@ API_SESSION: Final = Key(
 API_TICKET: Final = Key(
     "access:ticket:{hash}", "string", "api", 60, "a ticket that opens one WebSocket"
 )
+MCP_SESSIONS: Final = Key(
+    "mcp:{tag}:sessions",
+    "hash",
+    "api",
+    30,
+    "session of MCP over SSE that a process holds open -> SHA-256 of its key's text, in hex",
+)
+MCP_ANSWERS: Final = Key(
+    "mcp:{tag}:answers",
+    "list",
+    "api",
+    30,
+    "answers that other processes made for the sessions of one, oldest first: session, then JSON",
+)

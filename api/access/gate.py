@@ -24,7 +24,7 @@ without Redis too. A browser sends a cookie unasked, so one that is not valid ch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -37,6 +37,7 @@ from api.access.charge import STORE, Charges
 from api.access.failures import Failures
 from api.access.grants import Grant, Refusal
 from api.access.in_flight import InFlight, Turns
+from api.access.prices import Price, Priced
 from api.access.sessions import Sessions
 from api.http import problems
 from api.http.errors import CONCURRENCY_EXCEEDED, CREDITS_SPENT, RATE_EXCEEDED, Problem
@@ -49,6 +50,7 @@ FREE: Final = frozenset({HEALTH, "/api/usage", "/websocket-ticket"})
 """Paths that cost no credit. They count for the rate."""
 
 _COST: Final = 1
+_OF_THE_PLAN: Final = (RATE_EXCEEDED, CREDITS_SPENT)
 BATCHES_AT_ONCE: Final = 4
 """Of one key: so many take the process some 60 ms, for which all others wait."""
 _RETRY_AFTER_S: Final = 1
@@ -71,11 +73,14 @@ class Gate:
         open_paths: Collection[str],
         most_in_flight: int,
         sessions: Sessions | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
+        """`prices` are of paths whose requests do not all cost the same."""
         self._app = app
         self._charges = charges
         self._open_paths = frozenset(open_paths)
         self._sessions = sessions
+        self._prices = prices or {}
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
         self._failures = Failures()
@@ -121,28 +126,39 @@ class Gate:
         return None
 
     async def _answer(self, fingerprint: str, scope: Scope, receive: Receive, send: Send) -> None:
+        priced: Priced | None = None
         try:
-            grant = await self._admit(fingerprint, scope)
+            if (price := self._prices.get(scope["path"])) is not None:
+                priced = await price(scope, receive, fingerprint)
+                receive = priced.receive
+                cost = priced.cost
+            else:
+                cost = 0 if scope["path"] in FREE else _COST
+            grant = await self._admit(fingerprint, scope, cost)
         except Problem as problem:
+            if priced is not None and priced.answers_refusals and problem.kind in _OF_THE_PLAN:
+                scope["state"]["refusal"] = problem
+                await self._app(scope, receive, send)
+                return
             await problems.response(problem, scope)(scope, receive, send)
             return
         if grant is None:
             await self._app(scope, receive, send)
         else:
             scope["state"]["grant"] = grant
-            if scope["method"] == "POST" and scope["path"] not in FREE:
+            if scope["method"] == "POST" and scope["path"] not in FREE and priced is None:
                 async with self._batches.take(fingerprint):
                     await self._pass_on(grant, scope, receive, send)
             else:
                 await self._pass_on(grant, scope, receive, send)
 
-    async def _admit(self, fingerprint: str, scope: Scope) -> Grant | None:
+    async def _admit(self, fingerprint: str, scope: Scope, cost: int) -> Grant | None:
         """Return what a key grants, None for health without Redis; raises Problem."""
         path, client = scope["path"], scope.get("client")
         address = client[0] if client else ""
         self._failures.check(address, fingerprint)
         try:
-            answer = await self._charges.request(fingerprint, 0 if path in FREE else _COST)
+            answer = await self._charges.request(fingerprint, cost)
         except (RedisError, OSError) as error:
             if path == HEALTH:
                 return None

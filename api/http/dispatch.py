@@ -8,9 +8,9 @@ the place of an address, and refuses every method. A request that no route takes
 way: 404 or 405. A query parameter that a documented route does not have is refused: a misspelt one
 would otherwise be answered as if it was not there.
 
-Most requests are a GET of a path with addresses in it and nothing more. Their handlers need
-nothing of what FastAPI does around them, a quarter of the rest: `Direct` calls them at once. A
-request with a query, a body or an invalid address takes the whole way.
+Most requests are a GET of a path with addresses in it and nothing more, or a message of MCP. Their
+handlers need nothing of what FastAPI does around them, a quarter of the rest: `Direct` calls them
+at once. A request with a query, a body or an invalid address takes the whole way.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from api.http.errors import Problem
 from api.http.parameters import Mint, Wallet
 from schemas.solana.addresses import NoAddress, check
 
+_DIRECT: Final = frozenset({"GET", "POST"})  # a handler that takes a body is never direct
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")  # text without a slash
 
 
@@ -152,7 +153,7 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
-        if scope["type"] == "http" and not scope["query_string"] and scope["method"] == "GET":
+        if scope["type"] == "http" and not scope["query_string"] and scope["method"] in _DIRECT:
             found = self._routes.find(scope)
             if found is not None and (name := found[0].request_name) and _are_addresses(found[1]):
                 entry, scope["path_params"] = found

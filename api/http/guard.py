@@ -68,6 +68,16 @@ class Guard:
 
         problem = None
         task = self._deadlines.enter(asyncio.get_running_loop())
+        is_lasting = False
+
+        def lasts() -> None:
+            """Have no bound of ours any more: the answer is a stream, whose route bounds it."""
+            nonlocal is_lasting, is_late
+            is_lasting = True
+            self._running -= 1
+            is_late = self._deadlines.leave(task)
+
+        scope["state"]["lasts"] = lasts
         try:
             if body is not None:
                 body.check_length(scope)
@@ -90,8 +100,9 @@ class Guard:
             log.exception("request failed", request_id=request_id, path=shown(scope["path"]))
             problem = problems.internal(request_id)
         finally:
-            self._running -= 1
-            is_late = self._deadlines.leave(task)
+            if not is_lasting:
+                self._running -= 1
+                is_late = self._deadlines.leave(task)
         if problem is None:
             return
         if is_late:

@@ -38,7 +38,7 @@ def test_make_bench_runs_every_bench(tmp_path):
     run = subprocess.run(
         ["make", "-n", "bench"], cwd=Path(__file__).parents[2], capture_output=True, text=True
     )
-    assert len(benches) == 15
+    assert len(benches) == 16
     assert f"for name in {' '.join(benches)}; do" in run.stdout
     assert "bench $name --quick ||" in run.stdout
 

@@ -31,7 +31,11 @@ function init(arguments)
     if body == "" then
       body = nil
     else
-      with = { ["x-api-key"] = key, ["content-type"] = "application/json" }
+      with = {
+        ["x-api-key"] = key,
+        ["content-type"] = "application/json",
+        ["accept"] = "application/json, text/event-stream",
+      }
     end
     requests[#requests + 1] = wrk.format(method, path, with, body)
   end

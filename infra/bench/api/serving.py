@@ -7,11 +7,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -48,12 +48,14 @@ def serve_api(stores: Stores, folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def serve_bare(answers: dict[str, str], folder: Path) -> Iterator[Served]:
-    """Run the bare route with these answers."""
+def serve_bare(
+    answers: Mapping[str, Any], folder: Path, module: str = "api.http.bare"
+) -> Iterator[Served]:
+    """Run the bare route of a module with these answers."""
     listed = folder / "answers.json"
     listed.write_bytes(orjson.dumps(answers))
     port = free_port()
-    command = [sys.executable, "-m", "api.http.bare", str(listed)]
+    command = [sys.executable, "-m", module, str(listed)]
     env = {**os.environ, "API_PORT": str(port)}
     process = Process("bare", command, "", lambda: _listens(port), env=env)
     with system(process, folder) as running:

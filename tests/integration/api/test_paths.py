@@ -34,6 +34,7 @@ OPERATIONS = {
     "post /api/tokens/batch",
     "post /api/tokens/leaderboard/batch",
     "get /api/health",
+    "get /mcp/health",
 }
 BEYOND = {
     "get /api/tokens/{mint}/candles",
@@ -62,7 +63,7 @@ def test_what_is_to_come_is_not_there(api):
         # One word where a mint may stand is taken for one, and is none.
         wanted = (422, "invalid_address") if "/" not in path else (404, "not_found")
         assert (answer.status_code, answer.json()["code"]) == wanted, path
-    for path in ("/mcp/health", "/mcp/sse", "/pay/__402/health", "/ws"):
+    for path in ("/pay/__402/health", "/ws"):
         assert httpx.get(f"{api.url}{path}", headers=headers).status_code == 404
 
 

@@ -46,7 +46,8 @@ def open_list() -> frozenset[str]:
     page = {f"/{path.as_posix()}" for path in files if path.parts[0][0] not in "._"}
     docs = {f"/docs/{name}" for name in
             ("swagger-ui.css", "swagger-ui-bundle.js", "favicon.png", "start.js")}  # fmt: skip
-    named = {"/", "/dashboard.json", "/docs", "/openapi.json", "/api/health", "/api/health/live"}
+    named = {"/", "/dashboard.json", "/docs", "/openapi.json", "/api/health", "/api/health/live",
+             "/mcp/health"}  # fmt: skip
     return frozenset(page | docs | named)
 
 

@@ -541,4 +541,4 @@ async def test_every_path_of_the_api_is_behind_the_gate(settings, redis):
                 answer = await client.request(method, path)
                 if answer.status_code != 401:
                     is_open.add(path)
-    assert is_open == {"/api/health/live"}
+    assert is_open == {"/api/health/live", "/mcp/health"}

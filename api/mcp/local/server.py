@@ -1,0 +1,183 @@
+"""The local tools: tokens, positions, what there is, and how it all works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+import orjson
+from mcp.server import MCPServer
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
+
+from api.app import create_app
+from api.http.addresses import EXAMPLE_MINT, EXAMPLE_WALLET
+from api.http.encoding import Encoded
+from api.http.errors import INVALID_ADDRESS, STORE_UNAVAILABLE, Problem
+from api.mcp.cutting import cut
+from api.mcp.local.knowledge import Knowledge, passages
+from api.mcp.tools import NULL_MEANS
+from api.mcp.words import covered
+from api.services import Services
+from infra.settings import Settings
+from schemas.solana.addresses import NoAddress, check
+
+HOLDER: Final = ""  # no key: what is asked for counts for the process alone
+LOOK_S: Final = 2.0
+_READ_ONLY: Final = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_FRESH: Final = f"Confirmed blocks, about two seconds behind the chain's tip. Free. {NULL_MEANS}."
+
+Wallet = Annotated[str, Field(description="Address of a wallet", examples=[EXAMPLE_WALLET])]
+Mint = Annotated[str, Field(description="Address of a token's mint", examples=[EXAMPLE_MINT])]
+
+
+def make_server(settings: Settings, services: Services) -> MCPServer[Any]:
+    """Return the server of the six local tools."""
+    server: MCPServer[Any] = MCPServer(
+        "soltape-local",
+        version=version("soltape"),
+        instructions=f"Solana tokens and wallets from this machine's Redis. {NULL_MEANS}.",
+        log_level="ERROR",
+        subscriptions=False,
+    )
+
+    @cache
+    def knowledge() -> Knowledge:
+        document = create_app(Settings(_env_file=None)).openapi()  # type: ignore[call-arg]
+        return Knowledge(passages(document))
+
+    @server.tool(
+        description=f"A token: price, market, supply, last 24 hours. {_FRESH}",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def get_token_info(mint: Mint) -> CallToolResult:
+        return await _answered(services.tokens.token(mint, HOLDER), mint)
+
+    @server.tool(
+        description=f"Wallets that realized most with a token, by FIFO. {_FRESH}",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def get_token_leaderboard(
+        mint: Mint, limit: Annotated[int, Field(ge=1, le=100)] = 10
+    ) -> CallToolResult:
+        return await _answered(services.tokens.leaderboard(mint, limit), mint)
+
+    @server.tool(
+        description=f"A wallet's positions by token, newest trade first, with FIFO gains. {_FRESH}",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def get_wallet_positions(
+        wallet: Wallet, limit: Annotated[int, Field(ge=1, le=500)] = 50
+    ) -> CallToolResult:
+        return await _answered(services.wallets.positions(wallet, limit), wallet)
+
+    @server.tool(
+        description=f"A wallet's position in one token. {_FRESH}",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def get_wallet_token_position(wallet: Wallet, mint: Mint) -> CallToolResult:
+        return await _answered(services.wallets.position(wallet, mint), wallet, mint)
+
+    @server.tool(
+        description="What this server can answer now: which stores and services are reachable, "
+        "what is missing without them, and which protocols are covered. Free.",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def get_capabilities() -> CallToolResult:
+        found = {
+            "version": version("soltape"),
+            "tools": [tool.name for tool in await server.list_tools()],
+            "stores": await _stores(settings, services),
+            "hosted": orjson.loads(covered(services)),
+        }
+        return _result(found)
+
+    @server.tool(
+        description="Full-text search over Soltape's own documents: REST paths, fields of answers, "
+        "WebSocket channels, Kafka topics, protocols, rules of FIFO. Needs no store. Free.",
+        annotations=_READ_ONLY,
+        structured_output=False,
+    )
+    async def search_knowledge(
+        query: Annotated[str, Field(max_length=400, description="a few words")],
+        limit: Annotated[int, Field(ge=1, le=30)] = 8,
+    ) -> CallToolResult:
+        found = await asyncio.to_thread(lambda: knowledge().search(query, limit))
+        return _result({"passages": [asdict(each) for each in found]})
+
+    return server
+
+
+async def _answered(asked: Awaitable[Encoded], *addresses: str) -> CallToolResult:
+    """Return an answer of the services, cut; or what is wrong, as an error of the tool."""
+    try:
+        for address in addresses:
+            try:
+                check(address)
+            except NoAddress as error:
+                raise Problem(INVALID_ADDRESS, f"{address[:50]!r} {error}") from None
+        encoded = await asked
+    except Problem as problem:
+        if hasattr(asked, "close"):
+            asked.close()  # where it was not awaited
+        detail = problem.detail
+        if problem.kind is STORE_UNAVAILABLE:
+            detail += "; get_capabilities says what is missing and which setting leads to it"
+        return CallToolResult(
+            content=[TextContent(type="text", text=f"{problem.kind.code}: {detail}")],
+            is_error=True,
+        )
+    answer, shortened = cut(encoded.body)
+    return _result({"answer": answer, "cut": shortened})
+
+
+def _result(found: dict[str, Any]) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=orjson.dumps(found).decode())],
+        structured_content=found,
+    )
+
+
+async def _stores(settings: Settings, services: Services) -> list[dict[str, Any]]:
+    """Return which parts are reachable, and what each is for."""
+
+    async def look(
+        name: str, setting: str, needed_for: str, asked: Awaitable[Any]
+    ) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await asked
+            reachable = True
+        except (Problem, OSError, TimeoutError):
+            reachable = False
+        found: dict[str, Any] = {"name": name, "setting": setting, "is_reachable": reachable}
+        return found if reachable else {**found, "missing": needed_for}
+
+    async def api() -> None:
+        _, writer = await asyncio.open_connection(settings.api_host, settings.api_port)
+        writer.close()
+
+    stores = services.stores
+    return list(
+        await asyncio.gather(
+            look("redis", "REDIS_URL", "every figure: only search_knowledge works", stores.infos()),
+            look(
+                "clickhouse",
+                "CLICKHOUSE_URL",
+                "wallets and tokens that were idle for long, and their history",
+                stores.query("SELECT 1", {}),
+            ),
+            look("api", "API_HOST, API_PORT", "REST, and the hosted tools at /mcp", api()),
+        )
+    )

@@ -1,0 +1,112 @@
+"""What a message of MCP costs: a `tools/call` one credit, all others none.
+
+A body is read before it is paid for, so it is bounded by the guard, and by how many requests of a
+key run at once. A page of another origin is refused here, before anything is charged: a browser
+that a page leads to this server by a name of its own (DNS rebinding) is refused by `Host` already.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+from starlette.types import Message, Receive, Scope
+
+from api.access.prices import Priced
+from api.http.errors import INVALID_PARAMETER, Problem
+from api.mcp.problem_kinds import ORIGIN_REFUSED
+from api.mcp.sessions import Sessions
+
+CALL = "tools/call"
+
+
+class Pricing:
+    """Prices the requests of MCP's paths."""
+
+    def __init__(self, sessions: Sessions, origins: frozenset[str]) -> None:
+        """`origins` are those of pages that may call, beside the server's own."""
+        self._sessions = sessions
+        self._origins = origins
+
+    async def price(self, scope: Scope, receive: Receive, fingerprint: str) -> Priced:
+        """Price one request; raises Problem where its page may not call."""
+        self._check_origin(scope)
+        if scope["method"] != "POST":
+            return Priced(0, receive, answers_refusals=False)
+        body = await _read(receive)
+        is_call = _method(body) == CALL
+        return Priced(int(is_call), _again(body, receive), answers_refusals=is_call)
+
+    async def price_of_session(self, scope: Scope, receive: Receive, fingerprint: str) -> Priced:
+        """As `price`, of a message to a session; raises Problem if it is not open for the key."""
+        if scope["method"] == "POST":
+            await self._sessions.check(session_of(scope), fingerprint)
+        return await self.price(scope, receive, fingerprint)
+
+    def _check_origin(self, scope: Scope) -> None:
+        host = b""
+        origins = []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origins.append(value.decode("latin-1").lower())
+        for origin in origins:
+            if origin in self._origins:
+                continue
+            try:
+                own = urlsplit(origin).netloc == host.decode("latin-1").lower() != ""
+            except ValueError:
+                own = False
+            if not own:
+                raise Problem(
+                    ORIGIN_REFUSED,
+                    f"Pages of {origin[:100]!r} may not use MCP here: add it to API_CORS_ORIGINS "
+                    "if that is a page of yours",
+                )
+
+
+def session_of(scope: Scope) -> str:
+    """Return the session that a message is for; raises Problem."""
+    query: str = scope["query_string"].decode("latin-1")
+    found = parse_qs(query).get("session_id", [])
+    if len(found) != 1:
+        raise Problem(INVALID_PARAMETER, "`session_id` must be the one of the `endpoint` event")
+    return found[0]
+
+
+def _method(body: bytes) -> object:
+    """Return the method of a message, None where there is none to be read.
+
+    The tools refuse a call that was read as anything else here, so a text that two parsers
+    understand differently is no way around the price.
+    """
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return message.get("method") if isinstance(message, dict) else None
+
+
+async def _read(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":  # the caller has left
+            break
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read, once, and then what comes after it."""
+    pending = [body]
+
+    async def replay() -> Message:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        return await receive()
+
+    return replay

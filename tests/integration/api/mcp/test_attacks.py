@@ -1,0 +1,291 @@
+"""What hostile pages, guessed sessions, odd bodies and silent clients get: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from api.access.keys import new
+from tests.support.api.served import Served
+from tests.support.waiting import eventually_async
+
+WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    },
+}
+ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+def call(name: str = "get_holdings", wallet: str = WALLET) -> dict[str, Any]:
+    params = {"name": name, "arguments": {"wallet": wallet}}
+    return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+
+@pytest.fixture
+async def http(four) -> AsyncIterator[httpx.AsyncClient]:
+    limits = httpx.Limits(max_connections=200)
+    async with httpx.AsyncClient(base_url=four[0].url, timeout=60, limits=limits) as client:
+        yield client
+
+
+class Stream:
+    """An SSE session that a test reads by hand."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self._lines = answer.aiter_lines()
+        self.endpoint = ""
+
+    async def event(self) -> tuple[str, str] | None:
+        """Return the next event, None once the stream has ended."""
+        kind = ""
+        try:
+            async for line in self._lines:
+                if line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: "):
+                    return kind, line[6:]
+        except httpx.RemoteProtocolError:
+            pass
+        return None
+
+
+@asynccontextmanager
+async def stream(http: httpx.AsyncClient, key: str) -> AsyncIterator[Stream]:
+    async with http.stream("GET", "/mcp/sse", headers={"x-api-key": key}) as answer:
+        found = Stream(answer)
+        if answer.status_code == 200:
+            event = await found.event()
+            assert event is not None
+            assert event[0] == "endpoint"
+            found.endpoint = event[1]
+        yield found
+
+
+@asynccontextmanager
+async def started(serve: Any, **changed: object) -> AsyncIterator[Served]:
+    """An API of the test's own."""
+    starting = serve(**changed)
+    api = await asyncio.to_thread(starting.__enter__)
+    try:
+        yield api
+    finally:
+        await asyncio.to_thread(starting.__exit__, None, None, None)
+
+
+async def code_of(answer: httpx.Response) -> tuple[int, str]:
+    await answer.aread()
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/sse", "/mcp/messages", "/mcp/health"])
+async def test_a_page_that_rebinds_a_name_is_refused(four, http, path) -> None:
+    method = "POST" if path in ("/mcp", "/mcp/messages") else "GET"
+    headers = {"host": "evil.example", "x-api-key": four[0].key}
+    answer = await http.request(method, path, headers=headers)
+    assert await code_of(answer) == (421, "misdirected")
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/sse", "/mcp/messages?session_id=0"])
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://127.0.0.1.evil.example", "http://127.0.0.1:1",
+     "http://[", "file://", ""],
+)  # fmt: skip
+async def test_a_page_of_another_origin_is_refused_unpaid(four, http, path, origin, make_key):
+    key = await asyncio.to_thread(make_key, "pro")
+    method = "GET" if path == "/mcp/sse" else "POST"
+    headers = {**ACCEPT, "origin": origin, "x-api-key": key}
+    answer = await http.request(method, path, headers=headers, json=call())
+    if path.startswith("/mcp/messages"):
+        assert answer.status_code in (403, 404)
+    else:
+        assert await code_of(answer) == (403, "origin_refused")
+    usage = await http.get("/api/usage", headers={"x-api-key": key})
+    assert usage.headers["x-credits-left"] == "1000000"
+
+
+async def test_a_page_of_the_own_origin_may_call(four, http) -> None:
+    headers = {**ACCEPT, "origin": four[0].url, "x-api-key": four[0].key}
+    answer = await http.post("/mcp", headers=headers, json=INITIALIZE)
+    assert answer.status_code == 200
+
+
+async def test_a_session_of_one_key_is_none_for_another(four, http, make_key) -> None:
+    mine, other = [await asyncio.to_thread(make_key, "pro") for _ in range(2)]
+    async with stream(http, mine) as found:
+        for _ in range(12):  # whichever process it comes to
+            for key, status, code in (
+                (other, 404, "no_session"),
+                (new(), 404, "no_session"),
+                ("", 401, "key_malformed"),
+            ):
+                answer = await http.post(
+                    found.endpoint, headers={**ACCEPT, "x-api-key": key}, json=call()
+                )
+                assert await code_of(answer) == (status, code)
+            async with httpx.AsyncClient(base_url=four[0].url) as once:
+                answer = await once.post(
+                    found.endpoint, headers={**ACCEPT, "x-api-key": other}, json=call()
+                )
+            assert await code_of(answer) == (404, "no_session")
+        usage = await http.get("/api/usage", headers={"x-api-key": other})
+        assert usage.headers["x-credits-left"] == "1000000"
+        # Nothing of it has come out: the first event is the answer to the owner.
+        answer = await http.post(
+            found.endpoint, headers={**ACCEPT, "x-api-key": mine}, json=INITIALIZE
+        )
+        assert answer.status_code == 202
+        event = await found.event()
+        assert event is not None
+        assert json.loads(event[1])["id"] == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "session_id=", "session_id=0", "session_id=*", "session_id=" + "0" * 48,
+     "session_id=" + "g" * 48, "session_id=" + "0" * 4_000, "session_id=%7Bx%7D&session_id=2"],
+)  # fmt: skip
+async def test_guessed_sessions_are_none(four, http, query) -> None:
+    answer = await http.post(
+        f"/mcp/messages?{query}", headers={**ACCEPT, "x-api-key": four[0].key}, json=call()
+    )
+    assert await code_of(answer) in ((404, "no_session"), (422, "invalid_parameter"))
+
+
+async def test_a_session_ends_with_its_stream(four, http) -> None:
+    headers = {**ACCEPT, "x-api-key": four[0].key}
+    async with stream(http, four[0].key) as found:
+        endpoint = found.endpoint
+        assert (await http.post(endpoint, headers=headers, json=INITIALIZE)).status_code == 202
+
+    async def is_gone() -> bool:
+        return (await http.post(endpoint, headers=headers, json=INITIALIZE)).status_code == 404
+
+    await eventually_async(is_gone)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"tools/call"', b"\xff", b"[" * 5_000,
+     b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}',
+     b'{"jsonrpc":"2.0","id":1,"method":["tools/call"]}',
+     json.dumps([call(), call()]).encode(),
+     json.dumps(call("rm")).encode(),
+     json.dumps({**call(), "params": {"name": "get_holdings", "arguments": []}}).encode(),
+     json.dumps(call("get_holdings", "x" * 5_000)).encode(),
+     json.dumps({**call(), "id": None}).encode()],
+)  # fmt: skip
+async def test_odd_messages_get_an_error_and_no_answer(four, http, body) -> None:
+    headers = {**ACCEPT, "x-api-key": four[0].key}
+    answer = await http.post("/mcp", headers=headers, content=body)
+    assert answer.status_code < 500
+    assert b"structuredContent" not in answer.content
+    assert (await http.get("/api/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # One parser reads the first, another the last of two equal names; one reads NaN.
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b,"method":"tools/list"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":%b,"method":"tools/call"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b,"x":NaN}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b,"x":"\\ud800"}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}',
+    ],
+)
+async def test_no_spelling_of_a_call_is_free(four, http, make_key, body) -> None:
+    key = await asyncio.to_thread(make_key, "pro")
+    body = body % json.dumps(call()["params"]).encode()
+    answer = await http.post("/mcp", headers={**ACCEPT, "x-api-key": key}, content=body)
+    usage = await http.get("/api/usage", headers={"x-api-key": key})
+    is_paid = usage.headers["x-credits-left"] == "999999"
+    assert is_paid or "structuredContent" not in answer.text
+
+
+async def test_a_body_over_the_limit_is_refused(four, http) -> None:
+    headers = {**ACCEPT, "x-api-key": four[0].key}
+    answer = await http.post("/mcp", headers=headers, content=b" " * (65 * 1024))
+    assert await code_of(answer) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
+async def test_streamable_http_has_no_other_methods(four, http, method) -> None:
+    answer = await http.request(method, "/mcp", headers={**ACCEPT, "x-api-key": four[0].key})
+    assert await code_of(answer) == (405, "method_not_allowed")
+
+
+async def test_silent_sessions_of_a_key_are_bounded_and_others_have_room(serve) -> None:
+    async with started(serve, mcp_max_sessions_per_key=3) as api:
+        other = await asyncio.to_thread(api.new_key, "other")
+        async with (
+            httpx.AsyncClient(base_url=api.url, timeout=60) as http,
+            AsyncExitStack() as stack,
+        ):
+            for _ in range(3):
+                found = await stack.enter_async_context(stream(http, api.key))
+                assert found.answer.status_code == 200
+            refused = await stack.enter_async_context(stream(http, api.key))
+            assert await code_of(refused.answer) == (429, "too_many_sessions")
+            theirs = await stack.enter_async_context(stream(http, other))
+            assert theirs.answer.status_code == 200
+            health = (await http.get("/mcp/health")).json()
+            assert health["sessions"] == 4
+
+
+async def test_in_a_full_process_the_longest_silent_session_makes_room(serve) -> None:
+    async with started(serve, mcp_max_sessions=2) as api:
+        headers = {**ACCEPT, "x-api-key": api.key}
+        async with (
+            httpx.AsyncClient(base_url=api.url, timeout=60) as http,
+            AsyncExitStack() as stack,
+        ):
+            first, second = [
+                await stack.enter_async_context(stream(http, api.key)) for _ in range(2)
+            ]
+            answer = await http.post(first.endpoint, headers=headers, json=INITIALIZE)
+            assert answer.status_code == 202
+            assert await first.event() is not None
+            third = await stack.enter_async_context(stream(http, api.key))
+            assert third.answer.status_code == 200
+            assert await second.event() is None  # it was silent
+            answer = await http.post(first.endpoint, headers=headers, json=INITIALIZE)
+            assert answer.status_code == 202
+
+
+async def test_a_stream_outlives_the_longest_time_of_a_request(serve) -> None:
+    async with started(serve, api_timeout_s=1.0) as api:
+        headers = {**ACCEPT, "x-api-key": api.key}
+        async with (
+            httpx.AsyncClient(base_url=api.url, timeout=60) as http,
+            stream(http, api.key) as found,
+        ):
+            await asyncio.sleep(2.5)
+            answer = await http.post(found.endpoint, headers=headers, json=INITIALIZE)
+            assert answer.status_code == 202
+            assert await found.event() is not None
+
+
+async def test_a_process_stops_while_sessions_are_open(serve) -> None:
+    async with started(serve) as api:
+        async with (
+            httpx.AsyncClient(base_url=api.url, timeout=60) as http,
+            stream(http, api.key),
+        ):
+            await asyncio.to_thread(api.stop)
+        assert "Traceback" not in api.logged()
+        assert api.process.returncode == 0

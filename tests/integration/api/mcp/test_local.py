@@ -1,0 +1,133 @@
+"""`soltape mcp` as a client starts it: six tools, from Redis alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from infra.local.process import free_port
+
+WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+NAMES = {
+    "get_token_info",
+    "get_token_leaderboard",
+    "get_wallet_positions",
+    "get_wallet_token_position",
+    "get_capabilities",
+    "search_knowledge",
+}
+
+
+@asynccontextmanager
+async def local(folder: Path, **settings: str) -> AsyncIterator[ClientSession]:
+    path = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "infra.cli", "mcp"],
+        env={**path, **settings},
+        cwd=folder,
+    )
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        yield session
+
+
+async def called(session: ClientSession, name: str, **arguments: Any) -> tuple[bool, Any]:
+    result = await session.call_tool(name, arguments)
+    [content] = result.content
+    if result.is_error:
+        return False, content.text
+    return True, orjson.loads(content.text)
+
+
+async def test_six_tools_answer_from_redis(stores, tmp_path) -> None:
+    async with local(
+        tmp_path, REDIS_URL=stores.redis_url, CLICKHOUSE_URL=str(stores.clickhouse_url)
+    ) as session:
+        tools = (await session.list_tools()).tools
+        assert {tool.name for tool in tools} == NAMES
+        assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+        is_answered, found = await called(session, "get_wallet_positions", wallet=WALLET)
+        assert is_answered
+        assert found["answer"]["wallet"] == WALLET
+        is_answered, text = await called(
+            session, "get_wallet_token_position", wallet=WALLET, mint=WALLET
+        )
+        assert not is_answered
+        assert text.startswith("no_position: ")
+        is_answered, text = await called(session, "get_token_info", mint="nobody")
+        assert not is_answered
+        assert text.startswith("invalid_address: 'nobody' must be")
+
+
+async def test_positions_are_those_of_rest(api, tmp_path) -> None:
+    async with local(tmp_path, REDIS_URL=api.settings.redis_url) as session:
+        _, found = await called(session, "get_wallet_positions", wallet=WALLET)
+    async with httpx.AsyncClient(timeout=60) as http:
+        rest = await http.get(
+            f"{api.url}/api/wallets/{WALLET}?limit=50", headers={"x-api-key": api.key}
+        )
+    assert found["answer"]["positions"] == rest.json()["positions"]
+
+
+async def test_without_any_store_it_searches_and_says_what_is_missing(tmp_path) -> None:
+    away = {
+        "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0",
+        "CLICKHOUSE_URL": f"http://127.0.0.1:{free_port()}",
+        "API_PORT": str(free_port()),
+    }
+    async with local(tmp_path, **away) as session:
+        for query, title in (
+            ("holdings", "/api/wallets/{wallet}/holdings"),
+            ("oldest lot first", "FIFO"),
+            ("unmatched", "FIFO"),
+            ("solana-dex-swaps", "Kafka topics: solana-dex-swaps"),
+            ("kamino obligations", "kamino: "),
+            ("subscribe channel prices", "WebSocket"),
+            ("win_rate_pct", "win_rate_pct"),
+        ):
+            _, found = await called(session, "search_knowledge", query=query)
+            titles = [each["title"] for each in found["passages"]]
+            assert any(title in each for each in titles), (query, titles)
+        for query in ("", '"', "NEAR(", "* OR *", "title:x", "'; DROP TABLE passages"):
+            is_answered, _ = await called(session, "search_knowledge", query=query)
+            assert is_answered
+        _, found = await called(session, "get_capabilities")
+        assert {each["name"]: each["is_reachable"] for each in found["stores"]} == {
+            "redis": False,
+            "clickhouse": False,
+            "api": False,
+        }
+        assert all(each["missing"] and each["setting"] for each in found["stores"])
+        is_answered, text = await called(session, "get_wallet_positions", wallet=WALLET)
+        assert not is_answered
+        assert text.startswith("store_unavailable: redis does not answer")
+        assert "get_capabilities" in text
+
+
+def test_config_prints_what_clients_take(tmp_path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.cli", "mcp", "config", "--url", "https://tape.example"],
+        cwd=tmp_path,
+        env={**os.environ, "REDIS_URL": "redis://127.0.0.1:1/0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.partition("\n")[2].partition("\n\n")[0]
+    servers = orjson.loads(first)["mcpServers"]
+    assert servers["soltape"]["url"] == "https://tape.example/mcp"
+    assert servers["soltape-local"]["env"] == {"REDIS_URL": "redis://127.0.0.1:1/0"}
+    assert "claude mcp add" in done.stdout
