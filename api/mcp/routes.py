@@ -21,8 +21,9 @@ from typing_extensions import TypedDict
 from api.access.charge import Charges
 from api.access.grants import Grant
 from api.access.prices import Price
-from api.docs.openapi import open_problems
+from api.docs.openapi import open_problems, told_with
 from api.http.encoding import encode
+from api.http.errors import BUSY, TIMED_OUT
 from api.http.replies import Answer, send_uncached
 from api.http.state import services as services_of
 from api.mcp.pricing import Pricing, session_of
@@ -85,13 +86,26 @@ class Door:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve while the context lasts."""
-        delivering = asyncio.create_task(self._sessions.deliver())
-        try:
+        serving, ending = asyncio.Event(), asyncio.Event()
+
+        # The manager's task group must be left by the task that entered it; the server that starts
+        # and stops the application need not do both in one task.
+        async def manage() -> None:
             async with self._manager.run():
-                yield
+                serving.set()
+                await ending.wait()
+
+        delivering = asyncio.create_task(self._sessions.deliver())
+        managing = asyncio.create_task(manage())
+        managing.add_done_callback(lambda _: serving.set())
+        try:
+            await serving.wait()
+            yield
         finally:
+            ending.set()
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
+            await managing
 
     def router(self) -> APIRouter:
         """Return the paths."""
@@ -119,7 +133,14 @@ class Door:
             responses={
                 **open_problems(),
                 200: {"model": McpHealth},
-                503: {"model": McpHealth, "description": "Send none: a store does not answer"},
+                503: {
+                    "model": McpHealth,
+                    "description": "Send none: a store does not answer. Or a problem: `timed_out`, "
+                    "`busy`",
+                    "content": told_with(
+                        (TIMED_OUT, BUSY), {"status": "unavailable", "tools": 10, "sessions": 0}
+                    ),
+                },
             },
             openapi_extra={"security": []},
         )

@@ -249,6 +249,7 @@ TOLD_ELSEWHERE = (
     "/api/tokens/{mint}/image",  # of a stranger's server
     "/api/health/live",
     "/api/usage",
+    "/mcp/health",  # with the other paths of MCP
     "/api/wallets/{wallet}/staking/native",
     "/api/wallets/{wallet}/analyze",
     *(
