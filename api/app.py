@@ -1,7 +1,8 @@
 """The application: routes over the services, inside the gate, inside what every answer has.
 
 From the outside in: `edge` (id, log, headers, compression), CORS where it is wanted, `guard` (time,
-size, how many at once, problems), `access.gate` (key, rate, credits), the routes.
+size, how many at once, problems), `pay` where it is on, `access.gate` (key, rate, credits), the
+routes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from api.http.access_log import AccessLog
 from api.http.edge import Edge
 from api.http.guard import Guard
 from api.mcp import routes as mcp
+from api.pay.door import Door, Till
 from api.positions import routes as positions
 from api.services import Services
 from api.system import routes as system
@@ -48,13 +50,23 @@ ROUTERS = (system.router, tokens.router, history.router, wallets.router)
 
 _CORS: Final[dict[str, Any]] = {
     "allow_methods": ("GET", "HEAD", "POST"),
-    "allow_headers": ("content-type", "if-none-match", "x-api-key", "x-request-id"),
+    "allow_headers": (
+        "content-type",
+        "if-none-match",
+        "payment-signature",
+        "x-api-key",
+        "x-payment",
+        "x-request-id",
+    ),
     "expose_headers": (
         "etag",
+        "payment-required",
+        "payment-response",
         "ratelimit",
         "ratelimit-policy",
         "retry-after",
         "x-credits-left",
+        "x-payment-response",
         "x-request-id",
     ),
     "max_age": 3_600,
@@ -79,6 +91,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     services = Services(settings)
     sessions = None if demo_key is None else Sessions(services.stores.access, demo_key)
     charges = Charges(services.stores.access)
+    till = Till(settings, services.stores.access) if settings.x402_facilitator_url else None
     access_log = AccessLog(settings)
     agents = mcp.Door(settings, services, charges)
 
@@ -95,6 +108,8 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         await asyncio.gather(*watching, return_exceptions=True)
         access_log.flush()
         await charges.aclose()
+        if till is not None:
+            await till.aclose()
         await services.close()
 
     app = FastAPI(
@@ -132,6 +147,8 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         sessions=sessions,
         prices=agents.prices,
     )
+    if till is not None:
+        app.add_middleware(Door, routes=routes, till=till)
     app.add_middleware(Guard, settings=settings)
     if settings.api_cors_origins:
         app.add_middleware(

@@ -382,6 +382,28 @@ class Settings(BaseSettings):
     )
     api_dashboard: bool = Field(True, description="whether the API serves the dashboard, at /")
 
+    # Pay per call; off without a facilitator.
+    x402_facilitator_url: OptionalHttpUrl = Field(
+        None, description="x402 facilitator that settles payments; empty: /pay is off"
+    )
+    pay_to: OptionalText = Field(
+        None, description="wallet that payments go to; it needs a token account of PAY_ASSET"
+    )
+    pay_network: Literal[
+        "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+        "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+        "solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z",
+    ] = Field(
+        "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+        description="CAIP-2: mainnet, devnet or testnet, in this order",
+    )
+    pay_asset: str = Field(
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        min_length=32,
+        max_length=44,
+        description="mint of USDC, with 6 decimals",
+    )
+
     # The WebSocket gateway.
     gateway_host: str = Field(
         "127.0.0.1", min_length=1, description="address that the gateway listens on"

@@ -579,6 +579,15 @@ API_SESSION: Final = Key(
 API_TICKET: Final = Key(
     "access:ticket:{hash}", "string", "api", 60, "a ticket that opens one WebSocket"
 )
+PAYMENT: Final = Key(
+    "pay:{id}",
+    "hash",
+    "api",
+    HOUR_S,
+    "a payment by the SHA-256 of its transaction's message. request: SHA-256 of what it is bound "
+    "to; state: claimed, stored, settled or delivered; owner, lease_until_ms: who works on it; "
+    "answer: what it pays for; settlement: JSON of the facilitator",
+)
 MCP_SESSIONS: Final = Key(
     "mcp:{tag}:sessions",
     "hash",

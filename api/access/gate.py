@@ -109,6 +109,8 @@ class Gate:
 
     async def _holder(self, scope: Scope) -> str | None:
         """Return the fingerprint of the key to charge, None on an open path; raises Problem."""
+        if (paid := _given(scope)) is not None:
+            return paid.fingerprint
         is_open = scope["path"] in self._open_paths or scope["method"] == "OPTIONS"
         if is_open and scope["path"] != HEALTH:
             return None
@@ -154,6 +156,8 @@ class Gate:
 
     async def _admit(self, fingerprint: str, scope: Scope, cost: int) -> Grant | None:
         """Return what a key grants, None for health without Redis; raises Problem."""
+        if (paid := _given(scope)) is not None:
+            return paid
         path, client = scope["path"], scope.get("client")
         address = client[0] if client else ""
         self._failures.check(address, fingerprint)
@@ -202,6 +206,12 @@ class Gate:
             "next one when another has ended",
             headers={"Retry-After": str(_RETRY_AFTER_S)},
         )
+
+
+def _given(scope: Scope) -> Grant | None:
+    """Return the grant of another door of this application (`api.pay`): a caller sends no state."""
+    found: Grant | None = scope.get("state", {}).get("grant")
+    return found
 
 
 def _is_callers_fault(error: BaseException, scope: Scope) -> bool:

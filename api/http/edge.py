@@ -89,6 +89,7 @@ class Edge:
         state["request_id"] = request_id
         method = scope["method"]
         if method == "HEAD":  # as GET; the server leaves the body out
+            state["is_head"] = True
             scope = {**scope, "method": "GET"}
         answer = _Answer(send, request_id, takes_gzip)
         self._running += 1

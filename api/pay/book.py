@@ -1,0 +1,134 @@
+"""The state of payments in Redis, where all processes see it, each change in one step.
+
+A payment is bound to one request and belongs to one owner at a time, by a lease that the owner
+renews. An owner that was killed loses it within `LEASE_S`; the same request then goes on where the
+owner ended. States, in order:
+
+- claimed: nothing is stored; the payment was not given to the facilitator for settlement.
+- stored: the answer is here, and the payment may be settled.
+- settled: the payment is on the chain; the answer waits to be delivered, for `KEPT_S`.
+- delivered: the last byte was sent. The payment buys nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from secrets import token_hex
+from typing import Any, Final, Literal, cast
+
+import orjson
+
+from api.access.script import Asks, load
+from schemas.redis_keys import PAYMENT
+from schemas.times import HOUR_S
+
+LEASE_S: Final = 6.0
+RENEWED_S: Final = 1.5
+KEPT_S: Final = 600
+"""How long the answer of a settled payment can be had by the same request."""
+_CLAIMED_S: Final = 120
+_STORED_S: Final = HOUR_S
+
+_CLAIM: Final = load("claim", __package__)
+_STEP: Final = load("step", __package__)
+_DROP: Final = load("drop", __package__)
+
+Refusal = Literal["busy", "other", "delivered"]
+
+
+class NotOwner(Exception):
+    """The lease ended, and another request owns the payment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it was made."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def pack(self) -> bytes:
+        """Return the bytes that are stored: a line of JSON, then the body."""
+        pairs = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
+        return orjson.dumps([self.status, pairs]) + b"\n" + self.body
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Answer:
+        """Return what was packed."""
+        head, _, body = data.partition(b"\n")
+        status, pairs = orjson.loads(head)
+        headers = ((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+        return cls(status, tuple(headers), body)
+
+
+class Claim:
+    """One payment, owned for one request. Every method raises RedisError, and NotOwner."""
+
+    def __init__(
+        self, redis: Asks, payment: str, owner: str, state: str, answer: bytes, settlement: bytes
+    ) -> None:
+        self._redis = redis
+        self._keys = [PAYMENT.make(id=payment)]
+        self._owner = owner
+        self.state = state  # claimed, stored or settled
+        self.answer = Answer.unpack(answer) if answer else None
+        self.settling: asyncio.Task[Any] | None = None  # the attempt to settle it, once begun
+        self.settlement: dict[str, Any] | None = orjson.loads(settlement) if settlement else None
+
+    async def renew(self) -> None:
+        """Keep the payment for another lease."""
+        await self._step(LEASE_S, 0)
+
+    async def store(self, answer: Answer) -> None:
+        """Keep the answer; from here on the payment may be settled."""
+        await self._step(LEASE_S, _STORED_S, state="stored", answer=answer.pack())
+        self.state, self.answer = "stored", answer
+
+    async def settle(self, settlement: dict[str, Any]) -> None:
+        """Note that the payment is on the chain."""
+        data = orjson.dumps(settlement)
+        await self._step(LEASE_S, KEPT_S, state="settled", settlement=data)
+        self.state, self.settlement = "settled", settlement
+
+    async def deliver(self) -> None:
+        """Note that the last byte was sent."""
+        await self._step(0, KEPT_S, state="delivered", answer=b"")
+
+    async def leave(self) -> None:
+        """Give the lease back: the same request may go on at once."""
+        await self._step(0, 0)
+
+    async def drop(self) -> None:
+        """Forget the payment: it was not settled, and may be sent again."""
+        await _DROP.run(self._redis, self._keys, [self._owner])
+
+    async def _step(self, lease_s: float, ttl_s: float, **fields: str | bytes) -> None:
+        told = [part for pair in fields.items() for part in pair]
+        arguments = [self._owner, int(lease_s * 1000), int(ttl_s * 1000), *told]
+        if not await _STEP.run(self._redis, self._keys, arguments):
+            raise NotOwner
+
+
+async def claim(redis: Asks, payment: str, request: str) -> Claim | Refusal:
+    """Take a payment (its id) for a request (`bound`), or say why not; raises RedisError."""
+    owner = token_hex(8)
+    found = await _CLAIM.run(
+        redis,
+        [PAYMENT.make(id=payment)],
+        [request, owner, int(LEASE_S * 1000), _CLAIMED_S * 1000],
+    )
+    state = found[0].decode()
+    if state in ("busy", "other", "delivered"):
+        return cast("Refusal", state)
+    if state == "new":
+        return Claim(redis, payment, owner, "claimed", b"", b"")
+    return Claim(redis, payment, owner, state, found[1], found[2])
+
+
+def bound(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256, in hex, of what a payment is bound to."""
+    return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()

@@ -1,0 +1,129 @@
+"""`soltape pay`: pay for one call, and print its answer."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import click
+import orjson
+from solders.keypair import Keypair
+
+from api.pay import buying
+from api.pay.buying import NotPaid
+from api.pay.terms import PRICE_RAW
+from infra.settings import check_url, load
+
+_WITHIN_S: Final = 90.0
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--wallet",
+    "wallet_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="PAY_WALLET",
+    required=True,
+    help="The payer's key pair: a file as `solana-keygen` writes it. Or PAY_WALLET.",
+)
+@click.option(
+    "--most",
+    "most_raw",
+    type=click.IntRange(0),
+    default=PRICE_RAW,
+    show_default=True,
+    help="The most to pay, in units of 10^-6 USDC.",
+)
+def pay(url: str, wallet_file: Path, most_raw: int) -> None:
+    """Pay for one GET with USDC, and print the answer.
+
+    URL is a whole address, or a path of the API here: /pay is put before it. The server is asked
+    first; what it wants is paid from the wallet, unless it is more than --most. The payment's
+    transaction is named on stderr. RPC_ENDPOINT leads to the node of the network that is paid on.
+
+    \b
+    Examples:
+      soltape pay /api/wallets/<wallet>/holdings --wallet payer.json
+      soltape pay https://api.example.com/pay/api/wallets/<wallet>/pnl/summary --wallet payer.json
+    """
+    settings = load()
+    if url.startswith("/"):
+        url = settings.api_url + (url if url.startswith("/pay/") else f"/pay{url}")
+    try:
+        check_url(url, ("http", "https"))
+    except ValueError as error:
+        raise click.ClickException(f"{url}: {error}, or a path that begins with /") from None
+    if settings.rpc_endpoint is None:
+        raise click.ClickException("RPC_ENDPOINT is not set; a payment needs a recent blockhash")
+    try:
+        wallet = Keypair.from_bytes(bytes(orjson.loads(wallet_file.read_bytes())))
+    except (ValueError, TypeError, OSError):
+        raise click.ClickException(
+            f"{wallet_file}: not a key pair (a JSON list of 64 bytes)"
+        ) from None
+    status, headers, body = _get(url, {})
+    if status == 402:
+        try:
+            challenge = orjson.loads(body)
+            accepted = buying.chosen(challenge, most_raw)
+            blockhash = _blockhash(settings.rpc_endpoint)
+            paid = buying.signed(accepted, challenge.get("resource"), wallet, blockhash)
+        except ValueError:
+            raise click.ClickException("the server's challenge is not JSON") from None
+        except NotPaid as error:
+            raise click.ClickException(f"not paid: {error}") from None
+        status, headers, body = _get(url, {"payment-signature": paid})
+    if status != 200:
+        raise click.ClickException(f"{url} answered {status}: {_reason(body)}")
+    if settled := headers.get("payment-response"):
+        click.echo(f"paid: transaction {_transaction(settled)}", err=True)
+    sys.stdout.buffer.write(body + b"\n")
+
+
+def _get(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    try:
+        with urlopen(Request(url, headers=headers), timeout=_WITHIN_S) as answer:  # noqa: S310 - http
+            return answer.status, _lower(answer.headers), answer.read()
+    except HTTPError as error:
+        return error.code, _lower(error.headers), error.read()
+    except (URLError, OSError) as error:
+        raise click.ClickException(f"{url} does not answer: {error}") from None
+
+
+def _transaction(value: str) -> str:
+    try:
+        return str(orjson.loads(b64decode(value))["transaction"])
+    except (ValueError, KeyError, TypeError):
+        return "unknown"
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _blockhash(rpc_url: str) -> str:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "getLatestBlockhash", "params": []}
+    request = Request(  # noqa: S310 - http
+        rpc_url, orjson.dumps(call), {"content-type": "application/json"}
+    )
+    try:
+        with urlopen(request, timeout=_WITHIN_S) as answer:  # noqa: S310 - http
+            return str(orjson.loads(answer.read())["result"]["value"]["blockhash"])
+    except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+        raise NotPaid(
+            f"the node of RPC_ENDPOINT has no blockhash: {type(error).__name__}"
+        ) from None
+
+
+def _reason(body: bytes) -> str:
+    """Return what a problem or a challenge says."""
+    try:
+        told = orjson.loads(body)
+        return str(told.get("detail") or told.get("error") or "no reason given")
+    except (ValueError, AttributeError):
+        return "no reason given"

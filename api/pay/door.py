@@ -1,0 +1,433 @@
+"""The door: a request under `/pay` with a payment becomes one with a grant, and its answer is sold.
+
+ASGI middleware around the gate. It translates only: the path without `/pay` goes through the gate,
+with the grant of the payment, to the same routes as with a key. The order is what makes it safe:
+verify, answer, store the answer, settle, send, mark. `api.pay.book` has the states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+from typing import Any, Final
+
+import anyio
+import orjson
+import structlog
+from redis.exceptions import RedisError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access.charge import STORE
+from api.access.grants import Grant
+from api.access.script import Asks
+from api.http.dispatch import Routes
+from api.http.errors import (
+    METHOD_NOT_ALLOWED,
+    NO_FACILITATOR,
+    NOT_FOUND,
+    PAYMENT_BUSY,
+    PAYMENT_UNSETTLED,
+    Problem,
+)
+from api.http.replies import Answer as Reply
+from api.pay import book, metrics, payment
+from api.pay.book import Answer, Claim, NotOwner
+from api.pay.chain import Chain
+from api.pay.facilitator import Facilitator, FacilitatorAway
+from api.pay.payment import NoPayment, Payment
+from api.pay.settlement import Failed, Outcome, Settled, Settlement
+from api.pay.terms import NETWORKS, PRICE_RAW, Terms, header
+from api.stores.clients import unavailable
+from infra.settings import Settings, SettingsError
+from schemas.plans import ENTERPRISE
+from schemas.solana.addresses import NoAddress, check
+
+log = structlog.get_logger(__name__)
+
+PREFIX: Final = "/pay"
+HEALTH: Final = "/pay/__402/health"
+_SOLD: Final = "/api/wallets/"
+_END_WITHIN_S: Final = 2.0
+_RETRY_AFTER: Final = {"Retry-After": "2"}
+_NOT_KEPT: Final = (b"cache-control", b"no-store")
+_JSON: Final = (b"content-type", b"application/json")
+# Not for the routes: what pays, who asks, and conditions under which there would be no content.
+_HELD_BACK: Final = frozenset(
+    {*payment.HEADERS, b"x-api-key", b"cookie", b"if-none-match", b"if-modified-since", b"range"}
+)
+
+
+class Till:
+    """What the door takes payments with: Redis, the facilitator and a node."""
+
+    def __init__(self, settings: Settings, redis: Asks) -> None:
+        """Build all; raises SettingsError where a setting is missing or wrong."""
+        self.redis = redis
+        self.terms = terms_of(settings)
+        assert settings.x402_facilitator_url is not None
+        assert settings.rpc_endpoint is not None
+        self.facilitator = Facilitator(settings.x402_facilitator_url, self.terms)
+        self._chain = Chain(settings.rpc_endpoint)
+        self.settlement = Settlement(self.facilitator, self._chain, self.terms)
+        self.settling: set[asyncio.Task[Outcome]] = set()
+
+    async def aclose(self) -> None:
+        """Wait for settlements that callers did not wait for; give the connections back."""
+        if self.settling:
+            await asyncio.wait(self.settling, timeout=_END_WITHIN_S)
+        await self.facilitator.close()
+        await self._chain.close()
+
+
+class Door:
+    """ASGI middleware: takes what is under `/pay`, passes all else on."""
+
+    def __init__(self, app: ASGIApp, routes: Routes, till: Till) -> None:
+        self._app = app
+        self._routes = routes
+        self._till = till
+        self._redis = till.redis
+        self._terms = till.terms
+        self._facilitator = till.facilitator
+        self._settlement = till.settlement
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or pass on one request."""
+        path: str = scope.get("path", "")
+        if scope["type"] != "http" or not (path == PREFIX or path.startswith(f"{PREFIX}/")):
+            await self._app(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            await Reply(204, b"", (b"allow", b"GET, HEAD, POST"))(scope, receive, send)
+        elif path == HEALTH:
+            await (await self._health())(scope, receive, send)
+        else:
+            try:
+                await self._sell(scope, receive, send)
+            except (RedisError, OSError) as error:
+                raise unavailable(STORE, error) from None
+
+    async def _health(self) -> Reply:
+        status, told = 200, "ok"
+        try:
+            await self._facilitator.fee_payers()
+        except FacilitatorAway as error:
+            status, told = 503, str(error)
+        answer = {
+            "status": "ok" if status == 200 else "unavailable",
+            "facilitator": told,
+            "network": self._terms.network,
+            "asset": self._terms.asset,
+            "pay_to": self._terms.pay_to,
+            "amount_raw": str(PRICE_RAW),
+        }
+        return Reply(status, orjson.dumps(answer), _JSON, _NOT_KEPT)
+
+    async def _sell(self, scope: Scope, receive: Receive, send: Send) -> None:
+        inner = _inner(scope)
+        self._check_path(inner)
+        url = _url(scope)
+        try:
+            fee_payers = await self._facilitator.fee_payers()
+        except FacilitatorAway as error:
+            raise _no_facilitator(error) from None
+        try:
+            value = payment.sent(scope["headers"])
+            if value is None or "is_head" in scope["state"]:  # nobody pays for no body
+                await self._challenge("payment required", fee_payers[0], url)(scope, receive, send)
+                return
+            paid = payment.parse(value, self._terms)
+            if paid.fee_payer not in fee_payers:
+                raise NoPayment("the transaction's fee payer is not the challenge's `feePayer`")
+        except NoPayment as refusal:
+            metrics.FAILURES.labels("refused").inc()
+            await self._challenge(str(refusal), fee_payers[0], url)(scope, receive, send)
+            return
+        body = await _read(receive) if scope["method"] == "POST" else b""
+        parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
+        claim = await book.claim(self._redis, paid.id, book.bound(parts))
+        if claim == "other":
+            metrics.FAILURES.labels("conflict").inc()
+            told = "the payment was sent with another request; it pays for that one only"
+            await self._challenge(told, fee_payers[0], url)(scope, receive, send)
+            return
+        if not isinstance(claim, Claim):
+            metrics.FAILURES.labels("conflict").inc()
+            raise _conflict(claim)
+        try:
+            async with _renewed(claim):
+                await self._deliver(claim, paid, inner, body, (scope, receive, send), fee_payers[0])
+        except NotOwner:
+            metrics.FAILURES.labels("conflict").inc()
+            raise _conflict("busy") from None
+
+    async def _deliver(
+        self,
+        claim: Claim,
+        paid: Payment,
+        inner: Scope,
+        body: bytes,
+        caller: tuple[Scope, Receive, Send],
+        fee_payer: str,
+    ) -> None:
+        scope, receive, send = caller
+        url = _url(scope)
+        if claim.state == "claimed":
+            made = await self._make(claim, paid, inner, body, url, fee_payer)
+            scope["route"] = inner.get("route")  # for the edge's metrics
+            if made is not None:
+                await made(scope, receive, send)
+                return
+            outcome = await self._settled(claim, self._settlement.first(paid, url))
+        elif claim.state == "stored":
+            outcome = await self._settled(claim, self._settlement.again(paid, url))
+        else:
+            outcome = Settled(claim.settlement or {})
+        if isinstance(outcome, Failed):
+            failed = self._challenge(f"settlement failed: {outcome.reason}", fee_payer, url)
+            failed.raw_headers += _settlement_headers(outcome.response, paid)
+            await failed(scope, receive, send)
+            return
+        if not isinstance(outcome, Settled):
+            metrics.FAILURES.labels("unknown").inc()
+            raise Problem(
+                PAYMENT_UNSETTLED,
+                "It is not known yet if the payment was settled; repeat the same request with the "
+                "same payment: it is not paid twice",
+                headers=_RETRY_AFTER,
+            )
+        answer = claim.answer
+        assert answer is not None, "stored before it is settled"
+        headers = [*answer.headers, _NOT_KEPT, *_settlement_headers(outcome.response, paid)]
+        kept = [each for each in headers if each[0] != b"etag"]
+        await send({"type": "http.response.start", "status": answer.status, "headers": _once(kept)})
+        gone = await _is_gone(receive)
+        await send({"type": "http.response.body", "body": answer.body})
+        if not gone:
+            await claim.deliver()
+
+    async def _make(
+        self, claim: Claim, paid: Payment, inner: Scope, body: bytes, url: str, fee_payer: str
+    ) -> ASGIApp | None:
+        """Verify a payment, make its answer and store it; return what to send where that fails."""
+        is_stored = False
+        try:
+            try:
+                verified = await self._facilitator.verify(paid, url)
+            except FacilitatorAway as error:
+                metrics.FAILURES.labels("facilitator").inc()
+                raise _no_facilitator(error) from None
+            if not verified.is_valid:
+                metrics.FAILURES.labels("refused").inc()
+                reason = verified.invalid_reason or "the payment is not valid"
+                return self._challenge(reason, fee_payer, url)
+            inner["state"]["grant"] = _grant(verified.payer or paid.accounts[1])
+            answer = await _answered(self._app, inner, body)
+            if answer.status >= 400:  # what failed is not paid for
+                metrics.FAILURES.labels("answer").inc()
+                return _Whole(answer)
+            await claim.store(answer)
+            is_stored = True
+            return None
+        finally:
+            if not is_stored:
+                await asyncio.shield(claim.drop())
+
+    async def _settled(self, claim: Claim, settling: Awaitable[Outcome]) -> Outcome:
+        """Settle, and note it, whether the caller waits for it or not."""
+
+        async def settle() -> Outcome:
+            outcome = await settling
+            if isinstance(outcome, Settled):
+                await claim.settle(outcome.response)
+                metrics.PAYMENTS.inc()
+                metrics.REVENUE.inc(PRICE_RAW)
+            elif isinstance(outcome, Failed):
+                metrics.FAILURES.labels("settlement").inc()
+                await claim.drop()
+            return outcome
+
+        task = claim.settling = asyncio.create_task(settle())
+        self._till.settling.add(task)
+        task.add_done_callback(self._till.settling.discard)
+        return await asyncio.shield(task)
+
+    def _check_path(self, inner: Scope) -> None:
+        """Raise Problem where there is nothing to sell: such a request is not asked to pay."""
+        path = inner["path"]
+        if not path.startswith(_SOLD):
+            raise Problem(NOT_FOUND, "Only the paths under /pay/api/wallets are sold by the call")
+        if self._sells(inner):
+            return
+        others = [each for each in ("GET", "POST") if self._sells({**inner, "method": each})]
+        if not others:
+            raise Problem(NOT_FOUND, "No such path; /docs lists all paths")
+        raise Problem(
+            METHOD_NOT_ALLOWED,
+            f"Use {' or '.join(others)}",
+            headers={"Allow": ", ".join(others)},
+        )
+
+    def _sells(self, inner: Scope) -> bool:
+        found = self._routes.find(inner)
+        return found is not None and not found[0].is_refusal
+
+    def _challenge(self, error: str, fee_payer: str, url: str) -> Reply:
+        metrics.CHALLENGES.inc()
+        challenge = self._terms.challenge(fee_payer, url, error)
+        return Reply(402, challenge, _JSON, _NOT_KEPT, (b"payment-required", header(challenge)))
+
+
+class _Whole:
+    """An answer that is passed on as it is."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        """Send it."""
+        status, headers = self._answer.status, [*self._answer.headers]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": self._answer.body})
+
+
+def terms_of(settings: Settings) -> Terms:
+    """Return what a call costs by the settings; raises SettingsError."""
+    lacking = [
+        name.upper()
+        for name in ("x402_facilitator_url", "pay_to", "rpc_endpoint")
+        if getattr(settings, name) is None
+    ]
+    if lacking:
+        raise SettingsError(f"pay per call needs {' and '.join(lacking)}")
+    assert settings.pay_to is not None
+    assert settings.pay_network in NETWORKS
+    for name in ("pay_to", "pay_asset"):
+        try:
+            check(getattr(settings, name))
+        except NoAddress as error:
+            raise SettingsError(f"{name.upper()}: {error}") from None
+    return Terms(settings.pay_network, settings.pay_asset, settings.pay_to)
+
+
+@asynccontextmanager
+async def _renewed(claim: Claim) -> AsyncIterator[None]:
+    """Keep a claim while the context lasts; give it back at its end."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(book.RENEWED_S)
+            with suppress(RedisError, OSError):
+                await claim.renew()
+
+    async def leave() -> None:
+        if claim.settling is not None:  # goes on although the caller's time is over
+            await asyncio.wait([claim.settling])
+            if not claim.settling.cancelled() and (error := claim.settling.exception()):
+                log.warning("settlement not noted", reason=repr(error))
+        renewing.cancel()
+        with suppress(NotOwner, RedisError, OSError):  # dropped, or another's
+            await claim.leave()
+
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        await asyncio.shield(leave())
+
+
+def _inner(scope: Scope) -> Scope:
+    """Return the scope of the same request with a key."""
+    raw = scope.get("raw_path") or b""
+    return {
+        **scope,
+        "path": scope["path"].removeprefix(PREFIX),
+        "raw_path": raw.removeprefix(PREFIX.encode()),
+        "headers": [each for each in scope["headers"] if each[0] not in _HELD_BACK],
+        "state": {**scope["state"]},
+    }
+
+
+def _raw(inner: Scope) -> bytes:
+    return str(inner["path"]).encode("utf-8", "surrogateescape")
+
+
+def _url(scope: Scope) -> str:
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    query = scope["query_string"].decode("latin-1")
+    place = f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope['path']}"
+    return f"{place}?{query}" if query else place
+
+
+def _grant(payer: str) -> Grant:
+    """Return leave for one request, which has the limits of no plan but those of all requests."""
+    return Grant(sha256(f"pay:{payer}".encode()).hexdigest(), ENTERPRISE, "", 0, 1, 0, 0)
+
+
+async def _read(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _answered(app: ASGIApp, inner: Scope, body: bytes) -> Answer:
+    """Return the answer of an application as a value; raises what it raises."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+    start: dict[str, Any] = {}
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(inner, receive, send)
+    return Answer(start["status"], tuple(start.get("headers", ())), b"".join(parts))
+
+
+async def _is_gone(receive: Receive) -> bool:
+    """Return whether the caller has closed the connection."""
+    message: Message = {}
+    with anyio.CancelScope() as looking:
+        looking.cancel()
+        message = await receive()
+    return message.get("type") == "http.disconnect"
+
+
+def _settlement_headers(response: dict[str, Any], paid: Payment) -> list[tuple[bytes, bytes]]:
+    value = header(orjson.dumps(response))
+    name = b"payment-response" if paid.version == 2 else b"x-payment-response"
+    return [(name, value)]
+
+
+def _once(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers with the last value of each name."""
+    return [*dict(headers).items()]
+
+
+def _conflict(why: str) -> Problem:
+    if why == "delivered":
+        return Problem(PAYMENT_BUSY, "The payment's answer was delivered; make a new payment")
+    return Problem(
+        PAYMENT_BUSY,
+        "Another request with this payment is being answered; repeat the request if that one fails",
+        headers=_RETRY_AFTER,
+    )
+
+
+def _no_facilitator(error: Exception) -> Problem:
+    log.warning("facilitator does not answer", reason=str(error))
+    return Problem(
+        NO_FACILITATOR,
+        "The facilitator does not answer, so payments cannot be taken; nothing was paid. Retry in "
+        "2 s, or use an API key",
+        headers=_RETRY_AFTER,
+    )

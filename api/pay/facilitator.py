@@ -1,0 +1,114 @@
+"""The facilitator by HTTP: what it supports, whether a payment is good, and its settlement.
+
+Source: package `x402` 2.25.0, `http.facilitator_client_base`: `/supported`, `/verify`, `/settle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+import aiohttp
+import orjson
+from pydantic import ValidationError
+from x402.schemas import SettleResponse, SupportedResponse, VerifyResponse
+
+from api.pay.payment import Payment
+from api.pay.terms import SCHEME, Terms
+
+_VERIFY_S: Final = 5.0
+_SETTLE_S: Final = 45.0  # the official one waits 30 s for the confirmation
+_FRESH_S: Final = 60.0
+
+
+class FacilitatorAway(Exception):
+    """It does not answer, or not in the words of x402: what it did is unknown."""
+
+
+class Facilitator:
+    """A facilitator that is asked over HTTP. Every method raises FacilitatorAway."""
+
+    def __init__(self, url: str, terms: Terms) -> None:
+        self._url = url.rstrip("/")
+        self._terms = terms
+        self._client: aiohttp.ClientSession | None = None
+        self._fee_payers: tuple[str, ...] = ()
+        self._fresh_until_s = 0.0
+        self._asking = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def fee_payers(self) -> tuple[str, ...]:
+        """Return the wallets that pay a transaction's fee, the one to name first."""
+        async with self._asking:  # many first requests are one question
+            if time.monotonic() >= self._fresh_until_s:
+                self._fee_payers = self._of(await self._ask("GET", "/supported", None, _VERIFY_S))
+                self._fresh_until_s = time.monotonic() + _FRESH_S
+        return self._fee_payers
+
+    async def verify(self, payment: Payment, url: str) -> VerifyResponse:
+        """Return whether a payment could be settled now."""
+        answer = await self._ask("POST", "/verify", self._question(payment, url), _VERIFY_S)
+        try:
+            return VerifyResponse.model_validate(answer)
+        except ValidationError as error:
+            raise FacilitatorAway(f"/verify answered with what is no answer: {error}") from None
+
+    async def settle(self, payment: Payment, url: str) -> SettleResponse:
+        """Settle a payment, and return how that went; after FacilitatorAway it may be settled."""
+        answer = await self._ask("POST", "/settle", self._question(payment, url), _SETTLE_S)
+        try:
+            return SettleResponse.model_validate(answer)
+        except ValidationError as error:
+            raise FacilitatorAway(f"/settle answered with what is no answer: {error}") from None
+
+    def _question(self, payment: Payment, url: str) -> dict[str, Any]:
+        wanted: Any = self._terms.requirements(payment.fee_payer)
+        if payment.version == 1:
+            wanted = self._terms.old_requirements(payment.fee_payer, url)
+        return {
+            "x402Version": payment.version,
+            "paymentPayload": payment.payload,
+            "paymentRequirements": wanted.model_dump(by_alias=True, exclude_none=True),
+        }
+
+    def _of(self, answer: Any) -> tuple[str, ...]:
+        try:
+            supported = SupportedResponse.model_validate(answer)
+        except ValidationError as error:
+            raise FacilitatorAway(f"/supported is not what x402 says: {error}") from None
+        for kind in supported.kinds:
+            is_ours = (kind.x402_version, kind.scheme, kind.network) == (
+                2,
+                SCHEME,
+                self._terms.network,
+            )
+            named = (kind.extra or {}).get("feePayer")
+            if is_ours and isinstance(named, str):
+                others = supported.signers.get("solana:*", [])
+                return (named, *(each for each in others if each != named))
+        raise FacilitatorAway(f"it does not settle `{SCHEME}` on {self._terms.network}")
+
+    async def _ask(self, method: str, path: str, body: Any, within_s: float) -> Any:
+        if self._client is None:
+            self._client = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        try:
+            async with self._client.request(
+                method,
+                f"{self._url}{path}",
+                data=None if body is None else orjson.dumps(body),
+                headers={"content-type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=within_s),
+                allow_redirects=False,
+            ) as answer:
+                data = await answer.read()
+                # A refusal of /verify and /settle may come as 4xx with the usual body.
+                if answer.status >= 500 or answer.status == 429:
+                    raise FacilitatorAway(f"{path} answered {answer.status}")
+                return orjson.loads(data)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise FacilitatorAway(f"{path}: {type(error).__name__}") from None

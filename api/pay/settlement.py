@@ -1,0 +1,96 @@
+"""Settling a payment so that its outcome is known: by the facilitator's word, else by the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from x402.schemas import SettleResponse
+
+from api.pay.chain import Chain, NodeAway
+from api.pay.facilitator import Facilitator, FacilitatorAway
+from api.pay.payment import Payment
+from api.pay.terms import Terms
+
+log = structlog.get_logger(__name__)
+
+# With these the facilitator has sent the transaction, or may have.
+# Source: package `x402` 2.25.0, `mechanisms.svm.constants`.
+_MAYBE_SENT: Final = frozenset({"transaction_failed", "settlement_pending", "duplicate_settlement"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The payment is on the chain."""
+
+    response: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The payment is not on the chain, and will not be."""
+
+    response: dict[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may be on the chain, or come to it."""
+
+
+Outcome = Settled | Failed | Unknown
+
+
+class Settlement:
+    """Settles payments of one kind."""
+
+    def __init__(self, facilitator: Facilitator, chain: Chain, terms: Terms) -> None:
+        self._facilitator = facilitator
+        self._chain = chain
+        self._terms = terms
+
+    async def first(self, payment: Payment, url: str) -> Outcome:
+        """Settle a payment that nobody has tried to settle."""
+        reason = "unknown"
+        try:
+            answer = await self._facilitator.settle(payment, url)
+            if answer.success:
+                return Settled(answer.model_dump(by_alias=True, exclude_none=True))
+            reason = answer.error_reason or reason
+            if reason not in _MAYBE_SENT and reason != "unknown":
+                return Failed(answer.model_dump(by_alias=True, exclude_none=True), reason)
+        except FacilitatorAway as error:
+            log.warning("facilitator does not answer", reason=str(error))
+        return await self._look(payment, reason)
+
+    async def again(self, payment: Payment, url: str) -> Outcome:
+        """Settle a payment that somebody may have settled."""
+        outcome = await self._look(payment, "unknown")
+        if not isinstance(outcome, Unknown):
+            return outcome
+        tried = await self.first(payment, url)
+        # The facilitator refuses what is on the chain since we looked.
+        return await self._look(payment, tried.reason) if isinstance(tried, Failed) else tried
+
+    async def _look(self, payment: Payment, reason: str) -> Outcome:
+        try:
+            signature, absent = await self._chain.find(payment)
+        except NodeAway as error:
+            log.warning("node does not answer", reason=str(error))
+            return Unknown()
+        if absent == "pending":
+            return Unknown()
+        if absent == "expired":
+            return Failed(self._response(payment, "", reason), "expired")
+        return Settled(self._response(payment, signature, None))
+
+    def _response(self, payment: Payment, signature: str, reason: str | None) -> dict[str, Any]:
+        return SettleResponse(
+            success=reason is None,
+            error_reason=reason,
+            payer=payment.accounts[1],
+            transaction=signature,
+            network=self._terms.network,
+        ).model_dump(by_alias=True, exclude_none=True)

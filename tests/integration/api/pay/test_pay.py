@@ -1,0 +1,433 @@
+"""Pay per call: the official client and facilitator code of package x402, real stores."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from click.testing import CliRunner
+from solders.keypair import Keypair
+
+from api.pay.command import pay as pay_command
+from infra.local.process import free_port
+from tests.integration.api.conftest import Serve
+from tests.support.api.paying import NETWORK, USDC, PayWorld
+from tests.support.api.served import Served
+
+WALLET = "6dNUKmBYvRSBJB9bTVYKPbcZCoQ8Lxy1rGmkHSUhHcvW"
+OTHER = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
+PATH = f"/pay/api/wallets/{WALLET}/pnl/summary"
+PRICE_RAW = 400
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[PayWorld]:
+    found = PayWorld()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def settings(world: PayWorld) -> dict[str, object]:
+    return {
+        "x402_facilitator_url": world.url,
+        "rpc_endpoint": world.rpc_url,
+        "pay_to": world.seller,
+        "pay_network": NETWORK,
+    }
+
+
+@pytest.fixture(scope="module")
+def seller(serve: Serve, settings: dict[str, object]) -> Iterator[Served]:
+    with serve(**settings) as running:
+        yield running
+
+
+def challenge(url: str) -> dict[str, Any]:
+    answer = httpx.get(url)
+    assert answer.status_code == 402, answer.text
+    found: dict[str, Any] = orjson.loads(b64decode(answer.headers["payment-required"]))
+    assert found == answer.json()
+    return found
+
+
+def pay(world: PayWorld, url: str, wallet: Keypair | None = None, **changed: Any) -> str:
+    """Return the header of a payment that the official client makes for a challenge."""
+    from x402.mechanisms.svm import KeypairSigner
+    from x402.mechanisms.svm.exact import ExactSvmClientScheme
+    from x402.schemas import PaymentPayload, PaymentRequired
+
+    asked = PaymentRequired.model_validate(challenge(url))
+    accepted = asked.accepts[0]
+    wanted = accepted.model_copy(update=changed)
+    signer = KeypairSigner(wallet or world.wallet())
+    inner = ExactSvmClientScheme(signer, world.rpc_url).create_payment_payload(wanted)
+    payload = PaymentPayload(payload=inner, accepted=accepted, resource=asked.resource)
+    return b64encode(payload.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
+
+
+def send(url: str, header: str, **more: Any) -> httpx.Response:
+    return httpx.get(url, headers={"payment-signature": header}, timeout=60, **more)
+
+
+async def test_the_official_client_pays_and_gets_what_a_key_gets(
+    world: PayWorld, seller: Served
+) -> None:
+    from x402 import x402Client
+    from x402.http.clients.httpx import x402HttpxClient
+    from x402.mechanisms.svm import KeypairSigner
+    from x402.mechanisms.svm.exact import register_exact_svm_client
+
+    client = x402Client()
+    signer = KeypairSigner(world.wallet())
+    register_exact_svm_client(client, signer, NETWORK, rpc_url=world.rpc_url)
+    had_raw = world.revenue_raw
+    async with x402HttpxClient(client, timeout=60) as http:
+        paid = await http.get(seller.url + PATH)
+        keyed = await http.get(
+            seller.url + PATH.removeprefix("/pay"), headers={"x-api-key": seller.key}
+        )
+    assert (paid.status_code, paid.content) == (200, keyed.content)
+    settled = orjson.loads(b64decode(paid.headers["payment-response"]))
+    assert settled["success"]
+    assert settled["transaction"] in world.chain.landed
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_challenge_says_what_a_call_costs(world: PayWorld, seller: Served) -> None:
+    found = challenge(seller.url + PATH)
+    assert found["x402Version"] == 2
+    assert found["resource"]["url"] == seller.url + PATH
+    [accepted] = found["accepts"]
+    assert accepted["extra"]["feePayer"] == str(world.fee_payer.pubkey())
+    assert (accepted["scheme"], accepted["network"]) == ("exact", NETWORK)
+    assert (accepted["amount"], accepted["asset"]) == ("400", USDC)
+    assert accepted["payTo"] == world.seller
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/pay", 404),
+        ("/pay/api/wallets/x/y/z/w/v", 404),
+        ("/pay/api/tokens/leaderboard", 404),
+        ("/pay/api/health", 404),
+        ("/pay/pay/api/wallets/x/pnl/summary", 404),
+        ("/pay/__402/health", 200),
+    ],
+)
+def test_what_is_not_sold_asks_for_no_payment(seller: Served, path: str, status: int) -> None:
+    assert httpx.get(seller.url + path).status_code == status
+
+
+def test_a_method_that_a_path_lacks_is_refused_unpaid(seller: Served) -> None:
+    answer = httpx.post(seller.url + PATH, json={})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+def test_a_head_buys_nothing(world: PayWorld, seller: Served) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    headers = {"payment-signature": header}
+    assert httpx.head(seller.url + PATH, headers=headers).status_code == 402
+    assert world.revenue_raw == had_raw
+    assert send(seller.url + PATH, header).status_code == 200
+
+
+def test_of_fifty_concurrent_replays_one_is_answered(world: PayWorld, seller: Served) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+
+    async def replay() -> list[int]:
+        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=50)) as http:
+            headers = {"payment-signature": header}
+            sent = [http.get(seller.url + PATH, headers=headers) for _ in range(50)]
+            return [answer.status_code for answer in await asyncio.gather(*sent)]
+
+    statuses = asyncio.run(replay())
+    assert sorted(statuses) == [200] + [409] * 49
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_payment_pays_for_one_request_only(world: PayWorld, seller: Served) -> None:
+    header = pay(world, seller.url + PATH)
+    assert send(seller.url + PATH, header).status_code == 200
+    assert send(seller.url + PATH, header).status_code == 409
+    for url in (
+        seller.url + PATH.replace(WALLET, OTHER),
+        f"{seller.url}/pay/api/wallets/{WALLET}/holdings",
+        f"{seller.url}{PATH}?x=1",
+    ):
+        assert send(url, header).status_code == 402
+
+
+def test_a_request_that_is_refused_costs_nothing_and_the_payment_stays_good(
+    world: PayWorld, seller: Served
+) -> None:
+    had_raw = world.revenue_raw
+    header = pay(world, seller.url + PATH)
+    assert send(seller.url + "/pay/api/wallets/nobody/pnl/summary", header).status_code == 422
+    assert world.revenue_raw == had_raw
+    assert send(seller.url + PATH, header).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"amount": "399"},
+        {"pay_to": OTHER},
+    ],
+)
+def test_a_payment_on_other_terms_is_refused(
+    world: PayWorld, seller: Served, changed: dict[str, Any]
+) -> None:
+    had_raw = world.revenue_raw
+    answer = send(seller.url + PATH, pay(world, seller.url + PATH, **changed))
+    assert answer.status_code == 402
+    assert "accepts" in answer.json()
+    assert world.revenue_raw == had_raw
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"network": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"},
+        {"asset": OTHER},
+        {"amount": "1"},
+        {"payTo": OTHER},
+        {"scheme": "upto"},
+    ],
+)
+def test_a_payment_that_accepts_other_terms_is_refused(
+    world: PayWorld, seller: Served, changed: dict[str, str]
+) -> None:
+    payload = orjson.loads(b64decode(pay(world, seller.url + PATH)))
+    payload["accepted"] |= changed
+    answer = send(seller.url + PATH, b64encode(orjson.dumps(payload)).decode())
+    assert answer.status_code == 402
+    assert next(iter(changed)) in answer.json()["error"]
+
+
+def test_anothers_signature_is_refused(world: PayWorld, seller: Served) -> None:
+    first, second = (orjson.loads(b64decode(pay(world, seller.url + PATH))) for _ in range(2))
+    wires = [bytearray(b64decode(each["payload"]["transaction"])) for each in (first, second)]
+    wires[0][65:129] = wires[1][65:129]  # behind the count and the fee payer's signature
+    first["payload"]["transaction"] = b64encode(wires[0]).decode()
+    answer = send(seller.url + PATH, b64encode(orjson.dumps(first)).decode())
+    assert answer.status_code == 402
+    assert "signed" in answer.json()["error"]
+
+
+def test_an_expired_blockhash_and_an_empty_wallet_are_refused(
+    world: PayWorld, seller: Served
+) -> None:
+    header = pay(world, seller.url + PATH)
+    world.chain.advance()
+    assert send(seller.url + PATH, header).status_code == 402
+    poor = pay(world, seller.url + PATH, world.wallet(PRICE_RAW - 1))
+    assert send(seller.url + PATH, poor).status_code == 402
+
+
+@pytest.mark.parametrize("header", ["", "%%%", b64encode(b"[]").decode(), "e30=", "A" * 10_000])
+def test_what_is_no_payment_is_refused(seller: Served, header: str) -> None:
+    assert send(seller.url + PATH, header).status_code == 402
+
+
+def test_a_batch_is_one_request_at_one_price(world: PayWorld, seller: Served) -> None:
+    url = f"{seller.url}/pay/api/wallets/batch"
+    body = {"wallets": [WALLET, OTHER]}
+    assert httpx.post(url, json=body).status_code == 402
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    headers = {"payment-signature": header}
+    assert httpx.post(url, json=body, headers=headers, timeout=60).status_code == 200
+    other = httpx.post(url, json={"wallets": [WALLET]}, headers=headers, timeout=60)
+    assert other.status_code == 402
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_facilitator_that_is_down_costs_nothing(
+    world: PayWorld, serve: Serve, settings: dict[str, object], seller: Served
+) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    world.desk.is_down = True
+    try:
+        assert send(seller.url + PATH, header).status_code == 503
+        with serve(**settings) as fresh:
+            assert httpx.get(fresh.url + PATH).status_code == 503
+            assert httpx.get(fresh.url + "/pay/__402/health").status_code == 503
+    finally:
+        world.desk.is_down = False
+    assert world.revenue_raw == had_raw
+    assert send(seller.url + PATH, header).status_code == 200
+
+
+def test_a_settlement_whose_answer_is_lost_is_found_on_the_chain(
+    world: PayWorld, seller: Served
+) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    world.desk.lose_settle_answers = True
+    try:
+        answer = send(seller.url + PATH, header)
+    finally:
+        world.desk.lose_settle_answers = False
+    assert answer.status_code == 200
+    settled = orjson.loads(b64decode(answer.headers["payment-response"]))
+    assert settled["transaction"] in world.chain.landed
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_caller_who_left_before_the_answer_can_have_it(world: PayWorld, seller: Served) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    world.desk.settle_delay_s = 2.0
+    try:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(seller.url + PATH, headers={"payment-signature": header}, timeout=1.0)
+        assert send(seller.url + PATH, header).status_code == 409
+        deadline_s = time.monotonic() + 30
+        while (answer := send(seller.url + PATH, header)).status_code == 409:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+    finally:
+        world.desk.settle_delay_s = 0.0
+    assert answer.status_code == 200
+    assert send(seller.url + PATH, header).status_code == 409
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_settlement_that_fails_shows_nothing(world: PayWorld, seller: Served) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    world.desk.before_settle = world.chain.advance  # verified, and expired when it is settled
+    try:
+        answer = send(seller.url + PATH, header)
+    finally:
+        world.desk.before_settle = None
+    assert answer.status_code == 402
+    assert not orjson.loads(b64decode(answer.headers["payment-response"]))["success"]
+    assert b"pnl" not in answer.content.replace(b"pnl/summary", b"")
+    assert world.revenue_raw == had_raw
+
+
+def test_an_outcome_that_nobody_knows_is_said_and_found_later(
+    world: PayWorld, seller: Served
+) -> None:
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    world.desk.lose_settle_answers = world.chain.is_down = True
+    try:
+        answer = send(seller.url + PATH, header)
+    finally:
+        world.desk.lose_settle_answers = world.chain.is_down = False
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "payment_unsettled"
+    assert send(seller.url + PATH.replace(WALLET, OTHER), header).status_code == 402
+    assert send(seller.url + PATH, header).status_code == 200
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_kill_between_settlement_and_answer_leaves_the_answer_to_the_same_request(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    had_raw = world.revenue_raw
+    with serve(**settings) as first:
+        header = pay(world, first.url + PATH)
+        world.desk.settle_delay_s = 5.0  # after the transaction is on the chain
+        try:
+            with httpx.stream("GET", first.url + PATH, headers={"payment-signature": header}):
+                pytest.fail("answered before the settlement")
+        except httpx.ReadTimeout:
+            pass
+        finally:
+            world.desk.settle_delay_s = 0.0
+        assert world.revenue_raw == had_raw + PRICE_RAW
+        first.process.kill()
+        first.process.wait(20)
+    with serve(**settings) as second:
+        other = send(second.url + PATH.replace(WALLET, OTHER), header)
+        assert other.status_code == 402
+        deadline_s = time.monotonic() + 30
+        while (answer := send(second.url + PATH, header)).status_code == 409:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.5)
+        assert answer.status_code == 200
+        assert send(second.url + PATH, header).status_code == 409
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_a_client_of_version_1_pays_in_its_own_header(world: PayWorld, seller: Served) -> None:
+    inner = orjson.loads(b64decode(pay(world, seller.url + PATH)))["payload"]
+    payload = {"x402Version": 1, "scheme": "exact", "network": "solana", "payload": inner}
+    header = b64encode(orjson.dumps(payload)).decode()
+    had_raw = world.revenue_raw
+    answer = httpx.get(seller.url + PATH, headers={"x-payment": header}, timeout=60)
+    assert answer.status_code == 200
+    assert orjson.loads(b64decode(answer.headers["x-payment-response"]))["success"]
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_four_processes_on_one_port_sell_one_answer_a_payment(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    shared = {**settings, "api_reuse_port": True, "api_port": free_port()}
+    had_raw = world.revenue_raw
+    with ExitStack() as stack:
+        first, *_ = [stack.enter_context(serve(**shared)) for _ in range(4)]
+        url = first.url + PATH
+        payments = [pay(world, url) for _ in range(10)]
+
+        async def send_all() -> list[list[int]]:
+            async def one(header: str) -> int:
+                async with httpx.AsyncClient(timeout=60) as http:  # a connection of its own
+                    found = await http.get(url, headers={"payment-signature": header})
+                    return found.status_code
+
+            return [
+                list(await asyncio.gather(*(one(header) for _ in range(8)))) for header in payments
+            ]
+
+        found = asyncio.run(send_all())
+    assert [sorted(each) for each in found] == [[200] + [409] * 7] * 10
+    assert world.revenue_raw == had_raw + 10 * PRICE_RAW
+
+
+def test_soltape_pay_pays_and_prints_the_answer(
+    world: PayWorld, seller: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wallet = tmp_path / "payer.json"
+    wallet.write_bytes(orjson.dumps(list(bytes(world.wallet()))))
+    monkeypatch.setenv("RPC_ENDPOINT", world.rpc_url)
+    monkeypatch.chdir(tmp_path)
+    had_raw = world.revenue_raw
+    done = CliRunner().invoke(pay_command, [seller.url + PATH, "--wallet", str(wallet)])
+    assert done.exit_code == 0, done.output
+    assert orjson.loads(done.stdout)["wallet"] == WALLET
+    assert done.stderr.startswith("paid: transaction ")
+    assert world.revenue_raw == had_raw + PRICE_RAW
+    dear = CliRunner().invoke(
+        pay_command, [seller.url + PATH, "--wallet", str(wallet), "--most", "399"]
+    )
+    assert dear.exit_code == 1
+    assert "more than --most allows" in dear.stderr
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_the_counters_agree_with_the_chain(world: PayWorld, serve: Serve, settings: Any) -> None:
+    had_raw = world.revenue_raw
+    with serve(**settings) as fresh:
+        for _ in range(3):
+            assert send(fresh.url + PATH, pay(world, fresh.url + PATH)).status_code == 200
+        fresh.until_metric("soltape_pay_payments_total 3.0")
+        fresh.until_metric(f"soltape_pay_revenue_raw_total {world.revenue_raw - had_raw}.0")
+        fresh.until_metric("soltape_pay_challenges_total 3.0")
