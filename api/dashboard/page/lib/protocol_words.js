@@ -5,6 +5,8 @@ import { amount, count, dateTime, harmless, money, price } from "./format.js";
 const NAMES = {
   carrot: "Carrot",
   defituna: "DefiTuna",
+  huma_onre: "Huma and OnRe",
+  hylo: "Hylo",
   jupiter_lend: "Jupiter Lend",
   kamino: "Kamino",
   loopscale: "Loopscale",
@@ -13,12 +15,14 @@ const NAMES = {
   meteora_s2e: "Meteora Stake2Earn",
   native_stake: "Native stake",
   offerbook: "Jupiter Offerbook",
+  perena: "Perena",
   pyth: "Pyth",
   raydium_amm_v4: "Raydium AMM v4",
   raydium_clmm: "Raydium CLMM",
   raydium_cpmm: "Raydium CPMM",
   solstice: "Solstice",
   streamflow: "Streamflow",
+  voltr: "Voltr",
   whirlpools: "Orca Whirlpools",
   wormhole: "Wormhole",
 };

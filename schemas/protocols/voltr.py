@@ -1,0 +1,219 @@
+"""Voltr (Ranger Earn): shares of vaults as tokens of their asset, and withdrawals on their way.
+
+A share is worth what a withdrawal pays now: its part of the vault's assets without the profit that
+is still locked, less the redemption fee. Fees count as shares: those that were not harvested, and
+the management fee since it was last charged. A request keeps shares in escrow, and pays what they
+are worth at the end, though no more than when it was made.
+
+Source: the program's IDL (`Vault`, `RequestWithdrawVaultReceipt`); the arithmetic is that of
+`@voltr/vault-sdk`: `calculateAssetsForWithdrawHelper`, `processWithdrawalReceipt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.protocols.contract import (
+    Account,
+    Asset,
+    Held,
+    Kind,
+    Lock,
+    Position,
+    Protocol,
+    Reading,
+    Role,
+    Route,
+    Shape,
+    Unreadable,
+    World,
+)
+from schemas.protocols.in_step import in_step
+from schemas.protocols.mint import MINT, MINT_2022, MINT_2022_EXTENDED
+from schemas.solana.addresses import key
+from schemas.solana.borsh import raw_pubkey, u16, u64, u128
+from schemas.solana.token_accounts import BadAccount, read_mint
+
+PROGRAM: Final = key("vVoLTRjQmtFpiYoegx285Ze4gsLJ8ZxgFKVcuvmG1a8")
+
+_SHARES_MINT_AT: Final = 272
+_USER_AT: Final = 40
+VAULT: Final = Kind(
+    "voltr_vault",
+    PROGRAM,
+    bytes.fromhex("d308e82b02987577"),
+    size=928,
+    mints=(_SHARES_MINT_AT,),
+)
+REQUEST: Final = Kind(
+    "voltr_withdrawal_request",
+    PROGRAM,
+    bytes.fromhex("cb51df8daf6c6572"),
+    size=106,
+    wallets=(_USER_AT,),
+)
+
+_WHOLE_BPS: Final = 10_000
+_YEAR_S: Final = 365 * 86_400
+_FRACTION_BITS: Final = 48  # of amounts that the program keeps as decimals
+_LATEST_MS: Final = (1 << 53) - 1  # times are any u64 of seconds; JSON numbers are not
+_NO_SUPPLY: Final = "assets.amount_raw: how many shares the vault has is not known"
+
+
+def read(held: Held, world: World) -> Reading:
+    """Return what a wallet's shares and requested withdrawals are worth; raises Unreadable."""
+    return (yield from in_step(_read_shares(held, world), _read_requests(held, world)))
+
+
+def _read_shares(held: Held, world: World) -> Reading:
+    vaults = [
+        vault for vault in held.of(VAULT) if held.tokens.get(_shares_mint(_checked(vault)), 0) > 0
+    ]
+    if not vaults:
+        return []
+    mints = yield tuple(dict.fromkeys(_shares_mint(vault) for vault in vaults))
+    return [_share(vault, held.tokens[_shares_mint(vault)], mints, world) for vault in vaults]
+
+
+def _share(vault: Account, shares: int, mints: Mapping[bytes, Account], world: World) -> Position:
+    shares_mint = _shares_mint(vault)
+    position = Position("positions", vault, market=vault.address, stands_for={shares_mint: shares})
+    amount_raw = _worth(vault, shares, mints, world, position)
+    position.assets = [Asset(Role.SUPPLY, raw_pubkey(vault.data, 104), amount_raw)]
+    return position
+
+
+def _read_requests(held: Held, world: World) -> Reading:
+    requests = [
+        each
+        for each in held.of(REQUEST)
+        if raw_pubkey(_checked(each).data, _USER_AT) == held.wallet and u64(each.data, 72)
+    ]
+    if not requests:
+        return []
+    vaults: Mapping[bytes, Account] = yield tuple(
+        dict.fromkeys(raw_pubkey(each.data, 8) for each in requests)
+    )
+    for each in requests:
+        if (vault := vaults.get(raw_pubkey(each.data, 8))) and vault.kind is not VAULT:
+            raise Unreadable(f"request: its vault at 8 is {vault.kind.name}", each.address)
+    mints = yield tuple(dict.fromkeys(_shares_mint(_checked(each)) for each in vaults.values()))
+    return [_request(each, vaults.get(raw_pubkey(each.data, 8)), mints, world) for each in requests]
+
+
+def _request(
+    request: Account, vault: Account | None, mints: Mapping[bytes, Account], world: World
+) -> Position:
+    address = raw_pubkey(request.data, 8)
+    position = Position("positions", request, market=address)
+    amount_raw: int | None = None
+    ends_s = u64(request.data, 96)
+    is_over = ends_s <= world.time_s
+    if vault is None:
+        position.missing.append(address)
+        position.unsupported_fields.append("assets: the vault is not known, nor what it pays in")
+    else:
+        position.reference_slot = vault.slot
+        amount_raw = _worth(vault, u64(request.data, 72), mints, world, position)
+        if amount_raw is not None:
+            amount_raw = min(amount_raw, u128(request.data, 80) >> _FRACTION_BITS)
+        role = Role.SUPPLY if is_over else Role.PENDING
+        position.assets = [Asset(role, raw_pubkey(vault.data, 104), amount_raw)]
+    locked_raw, claimable_raw = (0, amount_raw) if is_over else (amount_raw, 0)
+    ends_ms = min(ends_s * 1000, _LATEST_MS)
+    position.locks = [Lock("cooldown", locked_raw, claimable_raw, ends_ms)]
+    return position
+
+
+def _worth(
+    vault: Account, shares: int, mints: Mapping[bytes, Account], world: World, position: Position
+) -> int | None:
+    """Return the raw asset that a withdrawal pays for shares now, rounded down; raises Unreadable.
+
+    None where the supply is not known; the position then says so.
+    """
+    shares_mint = _shares_mint(vault)
+    mint = mints.get(shares_mint)
+    if mint is None:
+        position.missing.append(shares_mint)
+        position.unsupported_fields.append(_NO_SUPPLY)
+        return None
+    position.reference_slot = min(mint.slot, position.reference_slot or mint.slot)
+    supply = _supply(mint)
+    if shares > supply:
+        raise Unreadable(f"vault: {shares} of {supply} shares", vault.address)
+    data = vault.data
+    total = u64(data, 168)
+    unlocked = total - _locked_profit(data, world.time_s)
+    redemption_bps = u16(data, 520)
+    if unlocked < 0:
+        raise Unreadable("vault: more profit is locked at 672 than it has at 168", vault.address)
+    if redemption_bps > _WHOLE_BPS:
+        raise Unreadable(f"vault: redemption_fee {redemption_bps} at 520", vault.address)
+    harvestable = sum(u64(data, at) for at in (576, 584, 592))
+    supply += harvestable + u64(data, 616)  # and the dead weight
+    supply += _uncharged_shares(vault, total, supply, world.time_s)
+    return shares * unlocked * (_WHOLE_BPS - redemption_bps) // (supply * _WHOLE_BPS)
+
+
+def _locked_profit(data: bytes, now_s: int) -> int:
+    """Return the profit that does not count yet: less with every second since its report."""
+    duration_s = u64(data, 448)
+    left_s = duration_s - max(now_s - u64(data, 680), 0)
+    return u64(data, 672) * left_s // duration_s if left_s > 0 else 0
+
+
+def _uncharged_shares(vault: Account, total: int, supply: int, now_s: int) -> int:
+    """Return the shares that the management fee adds when it is next charged, rounded up."""
+    data = vault.data
+    charged_s = u64(data, 568)
+    bps = sum(u16(data, at) for at in (516, 518, 526))  # manager, admin, protocol
+    if not charged_s or now_s <= charged_s:
+        return 0
+    fee = total * (now_s - charged_s) * bps // _WHOLE_BPS // _YEAR_S
+    if not fee:
+        return 0
+    if fee >= total:
+        raise Unreadable("vault: its management fee is more than it has at 168", vault.address)
+    return -(-fee * supply // (total - fee))
+
+
+def _supply(mint: Account) -> int:
+    if mint.kind not in (MINT, MINT_2022, MINT_2022_EXTENDED):
+        raise Unreadable("the mint of a vault's shares is none", mint.address)
+    try:
+        return read_mint(mint.kind.program, mint.data).supply_raw
+    except BadAccount as error:
+        raise Unreadable(f"mint of shares: {error}", mint.address) from None
+
+
+def _shares_mint(vault: Account) -> bytes:
+    return raw_pubkey(vault.data, _SHARES_MINT_AT)
+
+
+def _checked(account: Account) -> Account:
+    if len(account.data) != account.kind.size:
+        raise Unreadable(f"{account.kind.name} of {len(account.data)} bytes", account.address)
+    return account
+
+
+PROTOCOL: Final = Protocol(
+    "voltr",
+    (VAULT, REQUEST),
+    (
+        Route(
+            "positions",
+            Shape.YIELD,
+            "Shares of vaults as a withdrawal pays them, and withdrawals that were requested",
+        ),
+    ),
+    read,
+    identified="guess",
+    unsupported_fields=(
+        "gains and losses of strategies, and performance fees, since they were last reported",
+        "strategies are worth what the adaptors that a vault's admin chose say they are",
+        "fees that a vault's manager or admin may harvest",
+    ),
+    reads_tokens=True,
+)
