@@ -52,6 +52,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_trailers = False  # or in a chunk whose first byte has not arrived
         self._later_bytes = 0  # of a head or trailers, after the piece that they began in
         self._piece_bytes = 0
+        self._first_bytes = 0  # of the piece that the head began in
         self._is_too_large = False
         self._is_stopping = False
         self._timer: asyncio.TimerHandle | None = None
@@ -118,6 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """A head begins."""
         self._in_head = True
         self._in_trailers = False
+        self._first_bytes = self._piece_bytes
         self._later_bytes = 0
         super().on_message_begin()
 
@@ -127,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         # What came in one small piece needs no counting.
         if len(self.headers) > HEAD_FIELDS or (
-            self._piece_bytes + self._later_bytes > HEAD_BYTES and self._head_bytes() > HEAD_BYTES
+            self._first_bytes + self._later_bytes > HEAD_BYTES and self._head_bytes() > HEAD_BYTES
         ):
             self._is_too_large = True
             raise HttpParserError

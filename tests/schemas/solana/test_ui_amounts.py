@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from random import Random
 from struct import pack
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +65,8 @@ class Svm:
         transaction = Transaction([self.payer], message, self.vm.latest_blockhash())
         answer = self.vm.simulate_transaction(transaction)
         assert isinstance(answer, SimulatedTransactionInfo), answer
-        return answer.meta().return_data().data.decode()
+        meta: Any = answer.meta()  # the package's stubs leave `return_data` out
+        return str(meta.return_data().data.decode())
 
 
 def test_token_2022_says_the_same() -> None:
