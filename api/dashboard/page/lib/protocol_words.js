@@ -5,8 +5,10 @@ import { amount, count, dateTime, harmless, money, price } from "./format.js";
 const NAMES = {
   carrot: "Carrot",
   defituna: "DefiTuna",
+  helium: "Helium",
   huma_onre: "Huma and OnRe",
   hylo: "Hylo",
+  jupiter_dao: "Jupiter DAO",
   jupiter_lend: "Jupiter Lend",
   kamino: "Kamino",
   loopscale: "Loopscale",
