@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.protocols.balances import read_balances
 from schemas.protocols.contract import (
-    Asset,
     Held,
     Kind,
-    Position,
     Protocol,
     Reading,
-    Role,
     Route,
     Shape,
     World,
@@ -47,27 +45,11 @@ _LAYOUT: Final = Layout(ACCOUNT, BANK, group=None, rewards=False)
 
 def read(held: Held, world: World) -> Reading:
     """Return a wallet's Boost accounts and its CRT; raises Unreadable."""
-    return (yield from in_step(read_lending(_LAYOUT, held, world), _read_crt(held)))
-
-
-def _read_crt(held: Held) -> Reading:
-    amount_raw = held.tokens.get(CRT, 0)
-    if amount_raw <= 0:
-        return []
-    mint = (yield (CRT,)).get(CRT)
-    if mint is None:
-        return []
-    return [
-        Position(
-            "positions",
-            mint,
-            id=CRT,
-            market=CRT,
-            assets=[Asset(Role.SUPPLY, CRT, amount_raw)],
-            stands_for={CRT: amount_raw},
-            reference_slot=mint.slot,
+    return (
+        yield from in_step(
+            read_lending(_LAYOUT, held, world), read_balances("positions", (CRT,), held, world)
         )
-    ]
+    )
 
 
 PROTOCOL: Final = Protocol(
@@ -79,9 +61,6 @@ PROTOCOL: Final = Protocol(
     ),
     read,
     identified="guess",
-    unsupported_fields=(
-        "interest of Boost since its banks' last updates, and health",
-        "CRT while its mint is not among the stored accounts",
-    ),
+    unsupported_fields=("interest of Boost since its banks' last updates, and health",),
     reads_tokens=True,
 )
