@@ -23,6 +23,7 @@ PARTS = {
     "writer": "live-7",
     "hash": "0f" * 32,
     "program": MINT,
+    "id": "0f" * 16,
 }
 
 
