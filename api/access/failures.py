@@ -45,14 +45,18 @@ class Failures:
         """Raise Problem where the answer is known without a look; "" is no key, but a ticket."""
         if fingerprint in self._good:
             return
-        failed = self._failed.get(_network(address))
-        if failed is not None and failed[0] >= FAILURES:
+        if self.are_too_many(address):
             SPARED.labels("address").inc()
             raise refusals.too_many_failures(int(WINDOW_S))
         if fingerprint in self._unknown:
             SPARED.labels("unknown").inc()
             self._count(address)
             raise refusals.unknown()
+
+    def are_too_many(self, address: str) -> bool:
+        """Return whether what comes from an address is refused without a look."""
+        failed = self._failed.get(network(address))
+        return failed is not None and failed[0] >= FAILURES
 
     def found(self, fingerprint: str) -> None:
         """Note that a key is good."""
@@ -66,15 +70,15 @@ class Failures:
         self._count(address)
 
     def _count(self, address: str) -> None:
-        network = _network(address)
-        failed = self._failed.get(network)
+        caller = network(address)
+        failed = self._failed.get(caller)
         if failed is None:
-            self._failed[network] = [1]
+            self._failed[caller] = [1]
         else:
             failed[0] += 1
 
 
-def _network(address: str) -> str:
+def network(address: str) -> str:
     """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one."""
     try:
         found = ip_address(address)

@@ -8,8 +8,8 @@ verify, answer, store the answer, settle, send, mark. `api.pay.book` has the sta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -20,15 +20,20 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.charge import STORE
+from api.access.failures import FAILURES, WINDOW_S, Failures, network
 from api.access.grants import Grant
+from api.access.in_flight import InFlight
 from api.access.script import Asks
 from api.http.dispatch import Routes
 from api.http.errors import (
+    BUSY,
+    CONCURRENCY_EXCEEDED,
     METHOD_NOT_ALLOWED,
     NO_FACILITATOR,
     NOT_FOUND,
     PAYMENT_BUSY,
     PAYMENT_UNSETTLED,
+    TOO_MANY_FAILURES,
     Problem,
 )
 from api.http.replies import Answer as Reply
@@ -50,6 +55,8 @@ PREFIX: Final = "/pay"
 HEALTH: Final = "/pay/__402/health"
 _SOLD: Final = "/api/wallets/"
 _END_WITHIN_S: Final = 2.0
+SHARE: Final = 2
+"""Payments take at most one in so many of a process's requests: keys keep the rest."""
 _RETRY_AFTER: Final = {"Retry-After": "2"}
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 _JSON: Final = (b"content-type", b"application/json")
@@ -66,6 +73,8 @@ class Till:
         """Build all; raises SettingsError where a setting is missing or wrong."""
         self.redis = redis
         self.terms = terms_of(settings)
+        self.most_in_flight = max(1, settings.api_max_concurrent // SHARE)
+        self.most_of_an_address = settings.api_max_concurrent_per_key
         assert settings.x402_facilitator_url is not None
         assert settings.rpc_endpoint is not None
         self.facilitator = Facilitator(settings.x402_facilitator_url, self.terms)
@@ -92,6 +101,10 @@ class Door:
         self._terms = till.terms
         self._facilitator = till.facilitator
         self._settlement = till.settlement
+        self._failures = Failures()  # payments that were refused after somebody was asked
+        self._of_address = InFlight(till.most_of_an_address)
+        self._most = till.most_in_flight
+        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -144,20 +157,66 @@ class Door:
             metrics.FAILURES.labels("refused").inc()
             await self._challenge(str(refusal), fee_payers[0], url)(scope, receive, send)
             return
+        with self._entered(_address(scope)):
+            await self._take(paid, inner, (scope, receive, send), fee_payers[0])
+
+    @contextmanager
+    def _entered(self, address: str) -> Iterator[None]:
+        """Count a payment in while the context lasts; raises Problem where there is no room."""
+        if self._failures.are_too_many(address):
+            metrics.FAILURES.labels("bound").inc()
+            raise Problem(
+                TOO_MANY_FAILURES,
+                f"{FAILURES} payments from this address were refused within a minute; see why in "
+                "`error` of an answer before, and retry later",
+                headers={"Retry-After": str(int(WINDOW_S))},
+            )
+        if self._running >= self._most:
+            metrics.FAILURES.labels("bound").inc()
+            raise Problem(
+                BUSY,
+                "As many payments as this server takes at once are being answered; retry in 2 s",
+                headers=_RETRY_AFTER,
+            )
+        caller = network(address)
+        if not self._of_address.enter(caller):
+            metrics.FAILURES.labels("bound").inc()
+            raise Problem(
+                CONCURRENCY_EXCEEDED,
+                f"At most {self._of_address.most} payments from one address are taken at once; "
+                "send the next one when another has ended",
+                headers=_RETRY_AFTER,
+            )
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._of_address.leave(caller)
+
+    async def _take(
+        self,
+        paid: Payment,
+        inner: Scope,
+        caller: tuple[Scope, Receive, Send],
+        fee_payer: str,
+    ) -> None:
+        """Answer a request that sends a payment for these terms."""
+        scope, receive, send = caller
         body = await _read(receive) if scope["method"] == "POST" else b""
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
         claim = await book.claim(self._redis, paid.id, book.bound(parts))
         if claim == "other":
             metrics.FAILURES.labels("conflict").inc()
             told = "the payment was sent with another request; it pays for that one only"
-            await self._challenge(told, fee_payers[0], url)(scope, receive, send)
+            await self._challenge(told, fee_payer, _url(scope))(scope, receive, send)
             return
         if not isinstance(claim, Claim):
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict(claim)
         try:
             async with _renewed(claim):
-                await self._deliver(claim, paid, inner, body, (scope, receive, send), fee_payers[0])
+                await self._deliver(claim, paid, inner, body, caller, fee_payer)
         except NotOwner:
             metrics.FAILURES.labels("conflict").inc()
             raise _conflict("busy") from None
@@ -185,6 +244,7 @@ class Door:
         else:
             outcome = Settled(claim.settlement or {})
         if isinstance(outcome, Failed):
+            self._failures.refused(_address(scope))
             failed = self._challenge(f"settlement failed: {outcome.reason}", fee_payer, url)
             failed.raw_headers += _settlement_headers(outcome.response, paid)
             await failed(scope, receive, send)
@@ -219,6 +279,7 @@ class Door:
                 metrics.FAILURES.labels("facilitator").inc()
                 raise _no_facilitator(error) from None
             if not verified.is_valid:
+                self._failures.refused(_address(inner))
                 metrics.FAILURES.labels("refused").inc()
                 reason = verified.invalid_reason or "the payment is not valid"
                 return self._challenge(reason, fee_payer, url)
@@ -347,6 +408,11 @@ def _inner(scope: Scope) -> Scope:
         "headers": [each for each in scope["headers"] if each[0] not in _HELD_BACK],
         "state": {**scope["state"]},
     }
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def _raw(inner: Scope) -> bytes:

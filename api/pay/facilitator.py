@@ -20,6 +20,8 @@ from api.pay.terms import SCHEME, Terms
 _VERIFY_S: Final = 5.0
 _SETTLE_S: Final = 45.0  # the official one waits 30 s for the confirmation
 _FRESH_S: Final = 60.0
+_AWAY_S: Final = 2.0
+"""How long it is not asked again what it supports, so that callers do not wait one by one."""
 
 
 class FacilitatorAway(Exception):
@@ -35,6 +37,7 @@ class Facilitator:
         self._client: aiohttp.ClientSession | None = None
         self._fee_payers: tuple[str, ...] = ()
         self._fresh_until_s = 0.0
+        self._away: FacilitatorAway | None = None
         self._asking = asyncio.Lock()
 
     async def close(self) -> None:
@@ -46,8 +49,15 @@ class Facilitator:
         """Return the wallets that pay a transaction's fee, the one to name first."""
         async with self._asking:  # many first requests are one question
             if time.monotonic() >= self._fresh_until_s:
-                self._fee_payers = self._of(await self._ask("GET", "/supported", None, _VERIFY_S))
-                self._fresh_until_s = time.monotonic() + _FRESH_S
+                try:
+                    answer = await self._ask("GET", "/supported", None, _VERIFY_S)
+                    self._fee_payers, self._away = self._of(answer), None
+                except FacilitatorAway as error:
+                    self._away = error
+                is_away = self._away is not None
+                self._fresh_until_s = time.monotonic() + (_AWAY_S if is_away else _FRESH_S)
+        if self._away is not None:
+            raise FacilitatorAway(str(self._away))
         return self._fee_payers
 
     async def verify(self, payment: Payment, url: str) -> VerifyResponse:

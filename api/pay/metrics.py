@@ -13,7 +13,7 @@ REVENUE: Final = Counter(
 )
 FAILURES: Final = Counter(
     "soltape_pay_failures_total",
-    "Payments that bought nothing, by cause: refused, conflict, facilitator, settlement, unknown, "
-    "answer.",
+    "Payments that bought nothing, by cause: refused, bound, conflict, facilitator, settlement, "
+    "unknown, answer.",
     ["cause"],
 )

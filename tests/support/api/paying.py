@@ -158,6 +158,9 @@ class Desk:
         self.is_down = False
         self.lose_settle_answers = False
         self.settle_delay_s = 0.0
+        self.verified = 0
+        self.may_verify = threading.Event()
+        self.may_verify.set()
         self.before_settle: Callable[[], None] | None = None
 
     async def supported(self, _: web.Request) -> web.Response:
@@ -168,6 +171,8 @@ class Desk:
     async def verify(self, request: web.Request) -> web.Response:
         """Answer /verify."""
         self._check()
+        self.verified += 1
+        await asyncio.to_thread(self.may_verify.wait)
         return _json(await self._run(self._code.verify, request))
 
     async def settle(self, request: web.Request) -> web.Response:

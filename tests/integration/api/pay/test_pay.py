@@ -6,6 +6,7 @@ import asyncio
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 from solders.keypair import Keypair
 
+from api.access.failures import FAILURES
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
 from tests.integration.api.conftest import Serve
 from tests.support.api.paying import NETWORK, USDC, PayWorld
 from tests.support.api.served import Served
+from tests.support.waiting import eventually
 
 WALLET = "6dNUKmBYvRSBJB9bTVYKPbcZCoQ8Lxy1rGmkHSUhHcvW"
 OTHER = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
@@ -269,6 +272,48 @@ def test_a_facilitator_that_is_down_costs_nothing(
         world.desk.is_down = False
     assert world.revenue_raw == had_raw
     assert send(seller.url + PATH, header).status_code == 200
+
+
+def test_refused_payments_of_an_address_are_bounded_and_nobody_is_asked_any_more(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings) as fresh:
+        poor = world.wallet(0)
+        found = [
+            send(fresh.url + PATH, pay(world, fresh.url + PATH, poor)) for _ in range(FAILURES)
+        ]
+        assert {each.status_code for each in found} == {402}
+        asked = world.desk.verified
+        rich = send(fresh.url + PATH, pay(world, fresh.url + PATH))
+        assert (rich.status_code, rich.json()["code"]) == (429, "too_many_failures")
+        assert world.desk.verified == asked
+        assert httpx.get(fresh.url + PATH).status_code == 402  # a challenge costs nothing
+        keyed = fresh.url + PATH.removeprefix("/pay")
+        assert httpx.get(keyed, headers={"x-api-key": fresh.key}).status_code == 200
+
+
+def test_payments_that_wait_leave_room_for_keys(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings, api_max_concurrent=4, api_max_concurrent_per_key=2) as fresh:
+        url = fresh.url + PATH
+        headers = [pay(world, url) for _ in range(3)]
+        asked = world.desk.verified
+        world.desk.may_verify.clear()
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                waiting = [pool.submit(send, url, header) for header in headers[:2]]
+                eventually(lambda: world.desk.verified == asked + 2)
+                assert send(url, headers[2]).status_code in (429, 503)
+                keyed = httpx.get(
+                    fresh.url + PATH.removeprefix("/pay"), headers={"x-api-key": fresh.key}
+                )
+                assert keyed.status_code == 200
+                world.desk.may_verify.set()
+                assert [each.result().status_code for each in waiting] == [200, 200]
+        finally:
+            world.desk.may_verify.set()
+        assert send(url, headers[2]).status_code == 200
 
 
 def test_a_settlement_whose_answer_is_lost_is_found_on_the_chain(
