@@ -16,7 +16,9 @@ from solders.keypair import Keypair
 from api.pay import buying
 from api.pay.buying import NotPaid
 from api.pay.terms import PRICE_RAW
+from infra.chain import demo_wallets
 from infra.settings import check_url, load
+from schemas.solana.networks import SIMULATED
 
 _WITHIN_S: Final = 90.0
 
@@ -28,8 +30,8 @@ _WITHIN_S: Final = 90.0
     "wallet_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="PAY_WALLET",
-    required=True,
-    help="The payer's key pair: a file as `solana-keygen` writes it. Or PAY_WALLET.",
+    help="The payer's key pair: a file as `solana-keygen` writes it. Or PAY_WALLET. On the "
+    "simulated chain a demo wallet pays where none is named.",
 )
 @click.option(
     "--most",
@@ -39,7 +41,7 @@ _WITHIN_S: Final = 90.0
     show_default=True,
     help="The most to pay, in units of 10^-6 USDC.",
 )
-def pay(url: str, wallet_file: Path, most_raw: int) -> None:
+def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
     """Pay for one GET with USDC, and print the answer.
 
     URL is a whole address, or a path of the API here: /pay is put before it. The server is asked
@@ -48,6 +50,7 @@ def pay(url: str, wallet_file: Path, most_raw: int) -> None:
 
     \b
     Examples:
+      soltape pay /api/wallets/<wallet>/holdings        (beside `soltape up`: a demo wallet pays)
       soltape pay /api/wallets/<wallet>/holdings --wallet payer.json
       soltape pay https://api.example.com/pay/api/wallets/<wallet>/pnl/summary --wallet payer.json
     """
@@ -60,21 +63,19 @@ def pay(url: str, wallet_file: Path, most_raw: int) -> None:
         raise click.ClickException(f"{url}: {error}, or a path that begins with /") from None
     if settings.rpc_endpoint is None:
         raise click.ClickException("RPC_ENDPOINT is not set; a payment needs a recent blockhash")
-    try:
-        wallet = Keypair.from_bytes(bytes(orjson.loads(wallet_file.read_bytes())))
-    except (ValueError, TypeError, OSError):
-        raise click.ClickException(
-            f"{wallet_file}: not a key pair (a JSON list of 64 bytes)"
-        ) from None
+    wallet = _wallet(wallet_file, settings.rpc_endpoint)
     status, headers, body = _get(url, {})
     if status == 402:
         try:
             challenge = orjson.loads(body)
             accepted = buying.chosen(challenge, most_raw)
-            blockhash = _blockhash(settings.rpc_endpoint)
+            found = _ask(settings.rpc_endpoint, "getLatestBlockhash", {"commitment": "confirmed"})
+            blockhash = str(found["value"]["blockhash"])
             paid = buying.signed(accepted, challenge.get("resource"), wallet, blockhash)
-        except ValueError:
-            raise click.ClickException("the server's challenge is not JSON") from None
+        except (ValueError, KeyError, TypeError):
+            raise click.ClickException(
+                "the challenge or the node's blockhash is not JSON"
+            ) from None
         except NotPaid as error:
             raise click.ClickException(f"not paid: {error}") from None
         status, headers, body = _get(url, {"payment-signature": paid})
@@ -106,17 +107,39 @@ def _lower(headers: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _blockhash(rpc_url: str) -> str:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "getLatestBlockhash", "params": []}
+def _wallet(file: Path | None, rpc_url: str) -> Keypair:
+    """Return who pays: the wallet of a file, or a demo wallet on the simulated chain."""
+    if file is None:
+        try:
+            is_simulated = _ask(rpc_url, "getGenesisHash") == SIMULATED
+        except NotPaid as error:
+            raise click.ClickException(str(error)) from None
+        if not is_simulated:
+            raise click.ClickException("name the payer's key pair: --wallet FILE, or PAY_WALLET")
+        return demo_wallets.keypair(demo_wallets.PAYER)
+    try:
+        return Keypair.from_bytes(bytes(orjson.loads(file.read_bytes())))
+    except (ValueError, TypeError, OSError):
+        raise click.ClickException(f"{file}: not a key pair (a JSON list of 64 bytes)") from None
+
+
+def _ask(rpc_url: str, method: str, *params: Any) -> Any:
+    """Return what a node answers; raises NotPaid."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     request = Request(  # noqa: S310 - http
         rpc_url, orjson.dumps(call), {"content-type": "application/json"}
     )
     try:
         with urlopen(request, timeout=_WITHIN_S) as answer:  # noqa: S310 - http
-            return str(orjson.loads(answer.read())["result"]["value"]["blockhash"])
+            said = orjson.loads(answer.read())
+            if "error" in said:
+                raise NotPaid(
+                    f"the node of RPC_ENDPOINT refuses {method}: {said['error']['message']}"
+                )
+            return said["result"]
     except (URLError, OSError, ValueError, KeyError, TypeError) as error:
         raise NotPaid(
-            f"the node of RPC_ENDPOINT has no blockhash: {type(error).__name__}"
+            f"the node of RPC_ENDPOINT does not answer {method}: {type(error).__name__}"
         ) from None
 
 

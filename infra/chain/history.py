@@ -110,6 +110,12 @@ class History:
             if record := self.block(slot, commitment):
                 yield record
 
+    def newest_blocks(self, commitment: CommitmentLevel, last: int) -> Iterator[SlotRecord]:
+        """Yield the blocks of the commitment up to a slot, descending."""
+        for slot in reversed(self._records):
+            if slot <= last and (record := self.block(slot, commitment)):
+                yield record
+
     def first_block(self) -> int:
         """Return the oldest rooted or confirmed block that is kept, or 0 before there is one."""
         return next((record.slot for record in self.blocks(0, 2**64, CONFIRMED)), 0)

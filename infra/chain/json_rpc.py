@@ -39,6 +39,7 @@ from infra.chain.rpc_params import (
     is_u64,
     slot_at,
 )
+from infra.chain.rpc_sending import SendingMethods
 from infra.chain.source import ChainTransaction, Describes, Source
 from infra.chain.streamed import Streamed, wrapped
 from infra.chain.updates import reward_message
@@ -62,7 +63,8 @@ def rpc_application(
 ) -> web.Application:
     """Return the HTTP application; without `program_scans` it refuses `getProgramAccounts`."""
     accounts = AccountMethods(store, source, program_scans=program_scans)
-    methods = rpc_methods(history, source, accounts, ClusterMethods(history, store, source))
+    cluster = ClusterMethods(history, store, source)
+    methods = rpc_methods(history, source, accounts, cluster, SendingMethods(history, source))
 
     async def post(request: web.Request) -> web.StreamResponse:
         try:
@@ -159,7 +161,11 @@ async def _stream(request: web.Request, answer: Streamed) -> web.StreamResponse:
 
 
 def rpc_methods(
-    history: History, source: Source, accounts: AccountMethods, cluster: ClusterMethods
+    history: History,
+    source: Source,
+    accounts: AccountMethods,
+    cluster: ClusterMethods,
+    sending: SendingMethods,
 ) -> dict[str, Method]:
     """Return every method that is served, by its name."""
     return {
@@ -176,6 +182,12 @@ def rpc_methods(
         "getEpochSchedule": cluster.get_epoch_schedule,
         "getInflationReward": cluster.get_inflation_reward,
         "getVoteAccounts": cluster.get_vote_accounts,
+        "getLatestBlockhash": sending.get_latest_blockhash,
+        "getSignaturesForAddress": sending.get_signatures_for_address,
+        "getSignatureStatuses": sending.get_signature_statuses,
+        "isBlockhashValid": sending.is_blockhash_valid,
+        "sendTransaction": sending.send_transaction,
+        "simulateTransaction": sending.simulate_transaction,
     }
 
 

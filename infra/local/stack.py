@@ -24,7 +24,7 @@ from infra.chain import demo_wallets
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, topics
 from infra.kafka.client import KafkaUnreachable
-from infra.local import folder_lock, passwords
+from infra.local import facilitator, folder_lock, passwords
 from infra.local.process import (
     NotReady,
     PortInUse,
@@ -37,6 +37,7 @@ from infra.local.running import DEMO_KEY
 from infra.redis import embedded as redis
 from infra.settings import EVERYWHERE, LOOPBACK, Settings
 from infra.telemetry import host_of
+from schemas.solana.addresses import text
 
 HOST: Final = LOOPBACK
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
@@ -133,6 +134,9 @@ class Stack:
             "API_PORT": str(settings.api_port),
             "GATEWAY_PORT": str(settings.gateway_port),
             "GATEWAY_URL": settings.gateway_url or "",
+            "X402_FACILITATOR_URL": settings.x402_facilitator_url or "",
+            "PAY_TO": settings.pay_to or "",
+            "PAY_NETWORK": settings.pay_network,
             "METADATA_TRUSTED_ORIGIN": settings.metadata_trusted_origin or "",
         }
         values |= {name.upper(): getattr(settings, name) for name in self.logins}
@@ -160,6 +164,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _redis(stack, wishes)
     _chain(stack, wishes)
     _roles(stack, wishes)
+    _facilitator(stack, wishes)
     _gateway(stack)  # before the API, which tells where it is
     _api(stack)
     if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):
@@ -323,6 +328,27 @@ def _roles(stack: Stack, wishes: Wishes) -> None:
             ready=partial(listens, port, stack.settings.metrics_host),
         )
         stack.parts.append(Part(process, tuple(n for n in needs if n in here)))
+
+
+def _facilitator(stack: Stack, wishes: Wishes) -> None:
+    """Let calls be paid for with simulated dollars, unless the user settles payments elsewhere."""
+    if _is_set(stack, "x402_facilitator_url") or not _is_simulated(stack, wishes):
+        return
+    port = _listen(stack, "facilitator", "x402_facilitator_url", facilitator.PORT)
+    url = f"http://{HOST}:{port}"
+    _change(
+        stack,
+        x402_facilitator_url=url,
+        pay_to=text(demo_wallets.address(demo_wallets.SELLER)),
+        pay_network=facilitator.NETWORK,
+    )
+    process = Process(
+        name="facilitator",
+        command=[*_SOLTAPE, "facilitator", "--port", str(port)],
+        address=url,
+        ready=partial(listens, port),
+    )
+    stack.parts.append(Part(process, ("chain",)))
 
 
 def _gateway(stack: Stack) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
@@ -24,6 +25,7 @@ from infra.chain.market.runtime.damage import damage
 from infra.chain.market.runtime.execution import Changes, Execution, Intent
 from infra.chain.market.runtime.programs import derived
 from infra.chain.market.runtime.stake import EPOCH_SLOTS
+from infra.chain.market.runtime.submitted import intent_of
 from infra.chain.market.runtime.truth import Truth
 from infra.chain.market.runtime.wire import LookupTable, encode
 from infra.chain.market.runtime.writes import Writer
@@ -48,12 +50,19 @@ from infra.chain.source import (
     TokenSupply,
     VoteAccount,
 )
+from infra.chain.submission import Refused, Simulated, Submission
 from schemas.solana import base58
 from schemas.solana.networks import SIMULATED
 from schemas.times import DAY_MS
 
 BATCHES_PER_SLOT: Final = 8
+_LEAST_LAMPORTS: Final = 890_880
+"""Rent of an account without data: with less nobody pays a fee."""
 RETIRE_EVERY_SLOTS: Final = 50
+MAX_BLOCKHASH_AGE: Final = 150
+"""Blocks after which a transaction that names a blockhash cannot land any more."""
+MAX_SUBMITTED: Final = 1_000
+"""Transactions from outside that wait for a block."""
 
 
 @dataclass(slots=True)
@@ -97,6 +106,9 @@ class Market:
         self.habits = Habits(self.world, self._random, self.knobs)
         self._ahead = 0  # transactions of the desk that the rate did not ask for
         self._relanding: list[Intent] = []
+        self._submitted: deque[Intent] = deque()
+        self._landed: dict[bytes, int] = {}  # signatures from outside -> height they expire at
+        self._heights: dict[bytes, int] = {}  # recent blockhashes, oldest first
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
         start = self.knobs.start_slot
@@ -144,6 +156,57 @@ class Market:
         """Return a coin's name and symbol, None where there is none of that address."""
         found = self.world.ledger.mints.get(mint)
         return (found.name, found.symbol) if found and found.name else None
+
+    # Transactions from outside. They land in blocks that no fork takes back.
+
+    def submit(self, submission: Submission) -> None:
+        """Land a transaction in one of the next blocks; raises Refused, Unreadable."""
+        intent = intent_of(submission, self.habits.signer.next_serial())
+        if not submission.is_signed:
+            raise Refused("SignatureFailure")
+        if (refusal := self._refusal(submission)) is not None:
+            raise Refused(refusal)
+        if len(self._submitted) >= MAX_SUBMITTED:
+            raise Refused("ClusterMaintenance")
+        self._landed[submission.signatures[0]] = self._heights[submission.recent_blockhash]
+        self._submitted.append(intent)
+
+    def simulate(self, submission: Submission) -> Simulated:
+        """Return what a transaction would do now; raises Unreadable."""
+        intent = intent_of(submission, 0)
+        if (refusal := self._refusal(submission)) is not None:
+            return Simulated(refusal, (), 0)
+        tx = Execution(self.world.ledger, intent, 0, 0)
+        tx.run()
+        tx.changes.take_back(self.world.ledger)
+        error = None
+        if tx.err_code is not None:
+            error = {"InstructionError": [tx.err_index, {"Custom": tx.err_code}]}
+        return Simulated(error, tuple(tx.logs), tx.units_limit - tx.units_left)
+
+    def _refusal(self, submission: Submission) -> str | None:
+        if submission.signatures[0] in self._landed:
+            return "AlreadyProcessed"
+        if submission.recent_blockhash not in self._heights:
+            return "BlockhashNotFound"
+        if self.world.ledger.lamports.get(submission.keys[0], 0) < _LEAST_LAMPORTS:
+            return "InsufficientFundsForFee"
+        return None
+
+    def _landing(self) -> Iterator[Intent]:
+        while self._submitted:
+            intent = self._submitted.popleft()
+            if intent.recent_blockhash in self._heights:
+                yield intent
+
+    def _grow(self, block: _Block) -> None:
+        """Note a block's hash, which the next transactions may name, and forget expired ones."""
+        self._heights[block.hash] = block.height
+        oldest = block.height - MAX_BLOCKHASH_AGE
+        while self._heights and next(iter(self._heights.values())) < oldest:
+            del self._heights[next(iter(self._heights))]
+        for signature in [each for each, height in self._landed.items() if height < oldest]:
+            del self._landed[signature]
 
     def generate(self, slots: int) -> Iterator[SlotEvent]:
         """Yield the events of the next `slots` slot numbers as fast as they can be made."""
@@ -194,6 +257,7 @@ class Market:
             by_bank = changes.contents | ledger.endowed | ledger.rewritten
             ledger.rewritten.clear()
             if not on_branch:
+                self._grow(block)
                 ledger.endowed.clear()  # a branch leaves them, so they are written again
                 if slot % RETIRE_EVERY_SLOTS == 0:
                     by_bank |= self.habits.retire()
@@ -257,6 +321,8 @@ class Market:
                 for position in range(share + votes)
             )
             chosen = chain(alone, chosen)
+            if canonical and self._submitted:
+                chosen = chain(chosen, self._landing())
             batch: list[ChainTransaction] = []
             if number == BATCHES_PER_SLOT - 1 and knobs.rate:
                 chosen = chain(chosen, self._desk_turn())
@@ -300,7 +366,8 @@ class Market:
             self.habits.desk.saw(leg.pool)
         if intent.mangled:
             damage(tx)
-        signature = self._signature(intent.serial)
+        sent = intent.submission
+        signature = self._signature(intent.serial) if sent is None else sent.signatures[0]
         if slot % self._bytes_every:
             failed = tx.err_code is not None
             nothing = frozenset[bytes]()

@@ -131,6 +131,7 @@ def test_keys_come_as_far_as_redis(production):
         ("up", "kio"),
         ("kafka --port {port}", "kio"),
         ("clickhouse --port {port}", "chdb"),
+        ("facilitator --port {port}", "solana"),
         ("bench storage --quick", "chdb"),
     ],
 )

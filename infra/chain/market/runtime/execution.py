@@ -17,6 +17,7 @@ from typing import Any, Final
 from infra.chain.market.runtime.events import Launch, Leg, Move
 from infra.chain.market.runtime.ledger import Ledger, TokenAccount
 from infra.chain.market.runtime.programs import SYSTEM, Program
+from infra.chain.submission import Submission
 
 SELF_CPI_TAG: Final = bytes.fromhex("e445a52e51cb9a1d")
 SIGNATURE_FEE_LAMPORTS: Final = 5_000
@@ -80,6 +81,7 @@ class Intent:
     mangled: bool = False  # venue data arrives damaged
     is_vote: bool = False
     tag: str = ""
+    submission: Submission | None = None  # it was made and signed outside
 
     @property
     def priority_fee_lamports(self) -> int:

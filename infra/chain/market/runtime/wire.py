@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.ledger import TokenAccount
 from infra.chain.source import AccountWrite, ChainTransaction
+from infra.chain.submission import Submission
 from schemas.proto import geyser_pb2, solana_storage_pb2
 
 if TYPE_CHECKING:
@@ -75,10 +76,13 @@ def encode(
     intent = tx.intent
     info = geyser_pb2.SubscribeUpdateTransactionInfo(signature=signature, is_vote=intent.is_vote)
     rest = solana_storage_pb2.TransactionStatusMeta()  # fields after the token balances
-    keys = _message(tx, info, rest, signature, table if intent.lookup else None)
-    place = {address: number for number, address in enumerate(keys)}
     meta = solana_storage_pb2.TransactionStatusMeta()  # fields before them
-    _instructions(tx, info.transaction.message.instructions, meta.inner_instructions, place)
+    if intent.submission is not None:
+        keys = _submitted(intent.submission, info)
+    else:
+        keys = _message(tx, info, rest, signature, table if intent.lookup else None)
+        place = {address: number for number, address in enumerate(keys)}
+        _instructions(tx, info.transaction.message.instructions, meta.inner_instructions, place)
     _meta(tx, meta, rest, keys)
     balances = b"".join(_token_balances(tx, keys))
     told = meta.SerializeToString() + balances + rest.SerializeToString()
@@ -155,6 +159,26 @@ def _message(
     message.account_keys.extend(static)
     message.recent_blockhash = intent.recent_blockhash
     return static + loaded_writable + loaded_readonly
+
+
+def _submitted(
+    submission: Submission, info: geyser_pb2.SubscribeUpdateTransactionInfo
+) -> list[bytes]:
+    """Fill in a message as its signers made it; returns its keys. It calls no other programs."""
+    info.transaction.signatures.extend(submission.signatures)
+    message = info.transaction.message
+    message.versioned = submission.is_versioned
+    header = message.header
+    (
+        header.num_required_signatures,
+        header.num_readonly_signed_accounts,
+        header.num_readonly_unsigned_accounts,
+    ) = submission.header
+    message.account_keys.extend(submission.keys)
+    message.recent_blockhash = submission.recent_blockhash
+    for program, accounts, data in submission.instructions:
+        message.instructions.add(program_id_index=program, accounts=accounts, data=data)
+    return [*submission.keys]
 
 
 def _instructions(

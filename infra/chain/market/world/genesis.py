@@ -90,6 +90,7 @@ class World:
         ]
         self.makers = [self._wallet(f"maker-{n}", 200_000 * LAMPORTS, True) for n in range(MAKERS)]
         self.validators = [self._validator(number) for number in range(8)]
+        self._payments()
         self.stakers = [
             self._bare_wallet(f"staker-{n}", 50 * LAMPORTS) for n in range(max(wallets // 20, 4))
         ]
@@ -160,6 +161,14 @@ class World:
         wallet = Wallet(self._wallet_address(name))
         self.ledger.lamports[wallet.address] = lamports
         return wallet
+
+    def _payments(self) -> None:
+        """Give calls that are paid for a seller, and somebody who pays the fees."""
+        seller = demo_wallets.address(demo_wallets.SELLER)
+        account = self.ledger.associated(seller, self.usdc)
+        self.ledger.endow(account, self.usdc, seller, 0)
+        for name in (demo_wallets.SELLER, demo_wallets.FEE_PAYER):
+            self.ledger.lamports[demo_wallets.address(name)] = 100 * LAMPORTS
 
     def _stake(self) -> None:
         """Give validators stakes of their own, and some wallets one that has long been active."""

@@ -1,0 +1,201 @@
+"""Transactions that somebody sends to the simulated chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0, to_bytes_versioned
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from infra.chain import demo_wallets
+from infra.chain.market import Knobs, Market
+from infra.chain.market.market import MAX_BLOCKHASH_AGE
+from infra.chain.source import ChainTransaction, SlotCompleted, SlotEvent, SlotTransactions
+from infra.chain.submission import MAX_BYTES, Refused, Submission, Unreadable, parse
+from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana import base58
+from schemas.solana.addresses import TOKEN_PROGRAM
+
+PAYER = demo_wallets.keypair(demo_wallets.PAYER)
+SELLER = demo_wallets.address(demo_wallets.SELLER)
+MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+TOKEN = Pubkey.from_bytes(TOKEN_PROGRAM)
+FORKING = Knobs(seed=3, wallets=10, rate=20.0, forks=0.3)
+
+
+class Chain:
+    """A market, and the hash of its newest block."""
+
+    def __init__(self, knobs: Knobs | None = None) -> None:
+        self.market = Market(knobs or Knobs(seed=3, wallets=10, rate=20.0, forks=0.0))
+        self._events = self.market.stream()
+        self.blockhash = b""
+        self.until_block()
+
+    def __iter__(self) -> Iterator[SlotEvent]:
+        return (event for _, event in self._events)
+
+    def until_block(self) -> list[ChainTransaction]:
+        """Run to the end of a block; return its transactions."""
+        found: list[ChainTransaction] = []
+        for event in self:
+            if isinstance(event, SlotTransactions):
+                found += event.transactions
+            elif isinstance(event, SlotCompleted):
+                self.blockhash = base58.decode(event.header.blockhash)
+                return found
+        raise AssertionError
+
+    def landed(self, signature: bytes) -> ChainTransaction:
+        """Run until a transaction is in a block."""
+        for _ in range(20):
+            for each in self.until_block():
+                if each.signature == signature:
+                    return each
+        raise AssertionError("it did not land within 20 blocks")
+
+    def account(self, wallet: bytes) -> Pubkey:
+        world = self.market.world
+        return Pubkey.from_bytes(world.ledger.associated(wallet, world.usdc))
+
+    def balance(self, wallet: bytes) -> int:
+        return self.market.world.ledger.balance(bytes(self.account(wallet)))
+
+
+@pytest.fixture
+def chain() -> Chain:
+    return Chain()
+
+
+def transfer(chain: Chain, amount_raw: int, authority: Keypair = PAYER, *, note: str = "") -> bytes:
+    mint = Pubkey.from_bytes(chain.market.world.usdc.address)
+    accounts = [
+        AccountMeta(chain.account(bytes(PAYER.pubkey())), is_signer=False, is_writable=True),
+        AccountMeta(mint, is_signer=False, is_writable=False),
+        AccountMeta(chain.account(SELLER), is_signer=False, is_writable=True),
+        AccountMeta(authority.pubkey(), is_signer=True, is_writable=False),
+    ]
+    data = bytes([12]) + amount_raw.to_bytes(8, "little") + bytes([6])
+    steps = [Instruction(TOKEN, data, accounts), Instruction(MEMO, note.encode(), [])]
+    return signed(chain, steps, authority)
+
+
+def signed(chain: Chain, steps: list[Instruction], signer: Keypair = PAYER) -> bytes:
+    recent = Hash(chain.blockhash)
+    message = MessageV0.try_compile(PAYER.pubkey(), steps, [], recent)
+    keys = {each.pubkey(): each for each in (PAYER, signer)}
+    needed = message.account_keys[: message.header.num_required_signatures]
+    wire = bytes(to_bytes_versioned(message))
+    signatures = [keys[each].sign_message(wire) for each in needed]
+    return bytes(VersionedTransaction.populate(message, signatures))
+
+
+def submitted(chain: Chain, wire: bytes) -> Submission:
+    submission = parse(wire)
+    chain.market.submit(submission)
+    return submission
+
+
+def test_a_transfer_lands_as_it_was_signed_and_moves_what_it_says(chain: Chain) -> None:
+    had_raw = chain.balance(SELLER)
+    submission = submitted(chain, transfer(chain, 400, note="lunch"))
+    landed = chain.landed(submission.signatures[0])
+    assert not landed.failed
+    assert chain.balance(SELLER) == had_raw + 400
+    info = SubscribeUpdateTransactionInfo.FromString(landed.info)
+    message = info.transaction.message
+    assert tuple(message.account_keys) == submission.keys
+    assert message.recent_blockhash == submission.recent_blockhash
+    assert [each.data for each in message.instructions] == [
+        data for _, _, data in submission.instructions
+    ]
+    assert 'Program log: Memo (len 5): "lunch"' in info.meta.log_messages
+    owners = {each.owner for each in info.meta.post_token_balances}
+    assert owners == {base58.encode(bytes(PAYER.pubkey())), base58.encode(SELLER)}
+    assert landed.writes
+
+
+def test_it_lands_once(chain: Chain) -> None:
+    wire = transfer(chain, 400)
+    submission = submitted(chain, wire)
+    with pytest.raises(Refused, match="AlreadyProcessed"):
+        chain.market.submit(parse(wire))
+    chain.landed(submission.signatures[0])
+    with pytest.raises(Refused, match="AlreadyProcessed"):
+        chain.market.submit(parse(wire))
+
+
+def test_no_fork_takes_it_back() -> None:
+    chain = Chain(FORKING)
+    sent = 0
+    before_raw = chain.balance(SELLER)
+    for number in range(60):
+        chain.until_block()
+        with suppress(Refused):  # its hash may be that of an abandoned block
+            submitted(chain, transfer(chain, 1, note=str(number)))
+            sent += 1
+    for _ in range(10):
+        chain.until_block()
+    assert sent > 20
+    assert chain.balance(SELLER) == before_raw + sent
+
+
+def test_a_transfer_of_more_than_there_is_fails_and_costs_the_fee(chain: Chain) -> None:
+    payer = bytes(PAYER.pubkey())
+    wire = transfer(chain, chain.balance(payer) + 1_000_000_000_000)
+    simulated = chain.market.simulate(parse(wire))
+    assert simulated.error == {"InstructionError": [0, {"Custom": 1}]}
+    submission = submitted(chain, wire)
+    had_raw = chain.balance(SELLER)
+    assert chain.landed(submission.signatures[0]).failed
+    assert chain.balance(SELLER) == had_raw
+
+
+def test_a_simulation_changes_nothing(chain: Chain) -> None:
+    had_raw = chain.balance(SELLER)
+    lamports = dict(chain.market.world.ledger.lamports)
+    found = chain.market.simulate(parse(transfer(chain, 400)))
+    assert found.error is None
+    assert found.units_consumed > 0
+    assert chain.balance(SELLER) == had_raw
+    assert chain.market.world.ledger.lamports == lamports
+
+
+def test_nobody_moves_what_is_anothers(chain: Chain) -> None:
+    thief = demo_wallets.keypair(demo_wallets.FEE_PAYER)
+    found = chain.market.simulate(parse(transfer(chain, 400, thief)))
+    assert found.error == {"InstructionError": [0, {"Custom": 4}]}
+
+
+def test_a_wrong_signature_is_refused(chain: Chain) -> None:
+    transaction = VersionedTransaction.from_bytes(transfer(chain, 400))
+    forged = VersionedTransaction.populate(transaction.message, [Signature.default()])
+    with pytest.raises(Refused, match="SignatureFailure"):
+        chain.market.submit(parse(bytes(forged)))
+
+
+def test_a_blockhash_expires(chain: Chain) -> None:
+    wire = transfer(chain, 400)
+    for _ in range(MAX_BLOCKHASH_AGE + 2):
+        chain.until_block()
+    with pytest.raises(Refused, match="BlockhashNotFound"):
+        chain.market.submit(parse(wire))
+
+
+def test_what_the_chain_does_not_run_is_refused(chain: Chain) -> None:
+    other = Instruction(Pubkey.from_bytes(bytes([7]) * 32), b"", [])
+    with pytest.raises(Unreadable, match="this chain runs Compute Budget"):
+        chain.market.submit(parse(signed(chain, [other])))
+
+
+@pytest.mark.parametrize("wire", [b"", b"\x01", bytes(200), b"\xff" * 300, bytes(MAX_BYTES + 1)])
+def test_what_is_no_transaction_is_refused(wire: bytes) -> None:
+    with pytest.raises(Unreadable):
+        parse(wire)
