@@ -319,8 +319,8 @@ def _isolated_leverage(perp: PerpPosition, markets: Markets) -> Fraction | None:
     market = markets.perps[perp.market_index]
     quote = markets.spots[market.quote_market]
     deposit = token_amount(perp.isolated_balance, quote, is_borrow=False)
-    gained, owed = _unweighted(perp, markets)
-    worth = value_of(deposit, quote.price, quote) + gained
+    worth = value_of(deposit, quote.price, quote) + profit_of(perp, market).total
+    owed = _unweighted(perp, markets)[1]
     return Fraction(owed, worth) if worth > 0 else None
 
 
