@@ -1,8 +1,8 @@
 """Sub-accounts and insurance stakes of Drift, as Drift's SDK computes them.
 
 20 answers are recorded; `DRIFT_SDK=1 pytest -m node <this file>` asks the SDK about 200 worlds and
-about all users of the corpus. To record them anew: `node worlds.cjs 20 | gzip -9n > worlds.jsonl.gz`
-in `drift_sdk`, after `npm install` there.
+about all users of the corpus. To record them anew: `node worlds.cjs 20 | gzip -9n >
+worlds.jsonl.gz` in `drift_sdk`, after `npm install` there.
 
 Where SDK and program differ, the program's source decides, and these are the differences:
 
@@ -197,7 +197,7 @@ def differences(worlds: Iterable[str]) -> list[str]:
 
 
 def _stakes(world: dict[str, Any]) -> Iterator[str]:
-    """Yield what of a stake is read otherwise than the SDK says: the sum of what stays and leaves."""
+    """Yield whether what stays and leaves of a stake is another sum than the SDK says."""
     stake = account(layout.STAKE, b"\7" * 32, base64.b64decode(world["stake"]))
     there = reference_accounts(world)
     market = there[layout.spot_market_address(int.from_bytes(stake.data[120:122], "little"))].data
