@@ -72,6 +72,7 @@ ROUTES: Final = (
 UNSUPPORTED: Final = (
     "interest since a market's last update",
     "prices: of bets and margin they are those that a market last saw, not its oracle's",
+    "perp.leverage: the bets of a sub-account have one collateral, see `health`",
     "what a profit pays before the market's losers have settled",
     "what a withdrawal pays where a market is paused, or its vault has less than it owes",
 )
