@@ -238,6 +238,13 @@ class VotingAnswer(TypedDict):
     delegate: Annotated[str | None, about("who votes with it; null: the wallet itself", None)]
 
 
+class PointsAnswer(TypedDict):
+    """A count that a protocol keeps for its users; no mint represents it, and nothing prices it."""
+
+    name: Annotated[str, about("what it counts, as the protocol writes it", "fuel_taker")]
+    amount: Annotated[str, about("how many", "1840")]
+
+
 class PositionRecord(TypedDict):
     """One position."""
 
@@ -284,6 +291,7 @@ class PositionRecord(TypedDict):
     perp: Annotated[PerpAnswer | None, about("of a bet on a price; null: it is none")]
     margin: Annotated[MarginAnswer | None, about("of a margin account; null: it is none")]
     voting: Annotated[VotingAnswer | None, about("of a deposit that votes; null: it is none")]
+    points: Annotated[list[PointsAnswer], about("what the protocol counts without a token")]
     unsupported_fields: Annotated[
         list[str], about("what is null in this position and not computed, and why", [])
     ]

@@ -10,11 +10,12 @@ from api.positions.answers import (
     LockAnswer,
     MarginAnswer,
     PerpAnswer,
+    PointsAnswer,
     RangeAnswer,
     VotingAnswer,
 )
 from schemas.amounts import text
-from schemas.protocols.contract import Health, Lock, Margin, Perp, Range, Voting
+from schemas.protocols.contract import Health, Lock, Margin, Perp, Points, Range, Voting
 from schemas.solana.addresses import text as address_text
 
 _MOST_INTEGER: Final = (1 << 53) - 1  # above it JSON numbers are not exact, and 2**64 is none
@@ -115,3 +116,8 @@ def voting_answer(of: Voting) -> VotingAnswer:
         "open_votes": integer(of.open_votes),
         "delegate": None if of.delegate is None else address_text(of.delegate),
     }
+
+
+def points_answer(of: Points) -> PointsAnswer:
+    """Return a count that a protocol keeps, which is no token."""
+    return {"name": of.name, "amount": str(of.amount)}

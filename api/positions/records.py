@@ -19,6 +19,7 @@ from api.positions.blocks import (
     margin_answer,
     number,
     perp_answer,
+    points_answer,
     range_answer,
     voting_answer,
 )
@@ -85,6 +86,7 @@ def record(
         "perp": None if position.perp is None else perp_answer(position.perp),
         "margin": None if position.margin is None else margin_answer(position.margin),
         "voting": None if position.voting is None else voting_answer(position.voting),
+        "points": [points_answer(each) for each in position.points],
         "unsupported_fields": [
             *position.unsupported_fields,
             *([_PARTIAL] if position.missing else ()),

@@ -195,6 +195,14 @@ class Voting:
     delegate: bytes | None  # who votes with it in the wallet's place
 
 
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A count that a protocol keeps for its users; no mint represents it, and nothing prices it."""
+
+    name: str  # what it counts, as the protocol writes it: "fuel_taker"
+    amount: int
+
+
 @dataclass(slots=True)
 class Position:
     """One position; each fact of the chain is in one position only."""
@@ -215,6 +223,7 @@ class Position:
     perp: Perp | None = None
     margin: Margin | None = None
     voting: Voting | None = None
+    points: list[Points] = field(default_factory=list)
     unsupported_fields: list[str] = field(default_factory=list)  # what is null here, and why
 
 

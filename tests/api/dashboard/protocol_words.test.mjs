@@ -6,7 +6,9 @@ import {
   completenessWords,
   healthWords,
   lockWords,
+  marginWords,
   perpWords,
+  pointsWords,
   protocolWords,
   rangeWords,
   roleWords,
@@ -93,7 +95,7 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
     ...answer,
     protocol,
     name: `${protocol} name`,
-    positions: worths.map((each) => ({ protocol, value_usd: each })),
+    positions: worths.map((each) => ({ protocol, value_usd: each, assets: [{}] })),
     value_usd: value,
   });
   const [one, two, none] = [of("p01", [1, 5], 6), of("p03", [3], 3), of("p07", [], null)];
@@ -109,7 +111,7 @@ test("several answers are one, and a part of a sum does not pass for all", () =>
   const error = { protocol: "p01", account: null, detail: "not read" };
   const failed = together([{ ...none, errors: [error], is_complete: false }, { ...none, errors: [error] }]);
   assert.deepEqual([failed.errors.length, failed.is_complete], [1, false]);
-  assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1 }] }]).positions[0].name, "two");
+  assert.equal(together([{ ...none, protocols: [{ protocol: "p02", name: "two" }], positions: [{ protocol: "p02", value_usd: 1, assets: [{}] }] }]).positions[0].name, "two");
 });
 
 const perp = {
@@ -141,4 +143,29 @@ test("votes are counted, and what keeps a deposit is said", () => {
   assert.equal(votingWords(null), null);
   assert.equal(votingWords({ power_raw: "750000", open_votes: 0, delegate: null }), "votes 750,000");
   assert.equal(votingWords({ power_raw: null, open_votes: 2, delegate: "x" }), "votes not known, 2 not relinquished, delegated");
+});
+
+const margin = { collateral_usd: 5400, maintenance_usd: 950, initial_usd: 1800, free_usd: 3600, leverage: 1.72, health_pct: 82.4 };
+
+test("a margin account says its health, and what backs it", () => {
+  assert.equal(marginWords(null), null);
+  const { text, tone, hint } = marginWords(margin);
+  assert.equal(text, "health 82%, 1.7x");
+  assert.equal(tone, "good");
+  assert.match(hint, /^\$5,400.* backs, \$950.* is required, \$3,600.* is free$/);
+  assert.equal(marginWords({ ...margin, health_pct: 7 }).tone, "warn");
+  assert.deepEqual([marginWords({ ...margin, health_pct: 0, leverage: null })].map(({ text, tone }) => [text, tone]), [["health 0%, may be liquidated", "bad"]]);
+  assert.deepEqual(marginWords({ ...margin, health_pct: null }), { text: "margin not known", tone: "", hint: "" });
+});
+
+test("points are counted, and are no token", () => {
+  assert.deepEqual(pointsWords([]), []);
+  assert.deepEqual(pointsWords([{ name: "fuel_taker", amount: "1840" }]), ["1,840 fuel taker"]);
+});
+
+test("what has no assets leaves a sum of several answers known", () => {
+  const whole = { as_of_slot: 5, protocol: "p08", name: "drift", is_complete: true, errors: [], unpriced: 0, coverage: { known_accounts: 1, read_accounts: 1 } };
+  const worth = { ...whole, value_usd: 5, positions: [{ protocol: "p08", value_usd: 5, assets: [{}] }] };
+  const health = { ...whole, value_usd: null, positions: [{ protocol: "p08", value_usd: null, assets: [] }] };
+  assert.equal(together([worth, health]).value_usd, 5);
 });

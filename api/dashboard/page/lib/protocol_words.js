@@ -5,6 +5,7 @@ import { amount, count, dateTime, harmless, money, price } from "./format.js";
 const NAMES = {
   carrot: "Carrot",
   defituna: "DefiTuna",
+  drift: "Drift",
   helium: "Helium",
   huma_onre: "Huma and OnRe",
   hylo: "Hylo",
@@ -35,6 +36,7 @@ const NAMES = {
 };
 const ROLES = { supply: null, borrow: "owes", reward: "to claim" };
 const SAFE_FROM = 1.25; // a health factor below it is shown as a warning
+const SAFE_FROM_PCT = 20; // likewise, health of a margin account
 
 /** A loan's health: `{text, tone, isKnown}`, tone "good", "warn" or "bad"; null where there is none. */
 export function healthWords(health) {
@@ -85,6 +87,29 @@ export function perpWords(perp) {
   };
 }
 
+/** A margin account in words: `{text, tone, hint}`; null where there is none. */
+export function marginWords(margin) {
+  if (margin === null) return null;
+  const { health_pct: health, leverage, collateral_usd: collateral, maintenance_usd: required, free_usd: free } = margin;
+  if (health === null) return { text: "margin not known", tone: "", hint: "" };
+  const text = [`health ${health.toFixed(0)}%`, leverage !== null && `${leverage.toFixed(1)}x`, health <= 0 && "may be liquidated"];
+  const hint = [
+    collateral !== null && `${money(collateral)} backs`,
+    required !== null && `${money(required)} is required`,
+    free !== null && `${money(free)} is free`,
+  ];
+  return {
+    text: text.filter(Boolean).join(", "),
+    tone: health <= 0 ? "bad" : health < SAFE_FROM_PCT ? "warn" : "good",
+    hint: hint.filter(Boolean).join(", "),
+  };
+}
+
+/** What a protocol counts without a token, in words, one a count. */
+export function pointsWords(points) {
+  return points.map(({ name, amount: counted }) => `${count(Number(counted))} ${harmless(name, 40)?.replaceAll("_", " ") ?? "points"}`);
+}
+
 /** What a deposit counts for in votes, in words; null where it has none. */
 export function votingWords(voting) {
   if (voting === null) return null;
@@ -130,7 +155,8 @@ export function together(answers) {
   const names = new Map(answers.flatMap(({ protocols, protocol, name }) => (protocols ?? [{ protocol, name }]).map((each) => [each.protocol, each.name])));
   const positions = answers.flatMap((each) => each.positions).map((row) => ({ ...row, name: names.get(row.protocol) ?? row.protocol }));
   const add = (pick) => answers.reduce((sum, each) => sum + pick(each), 0);
-  const worths = answers.filter((each) => each.positions.length > 0 || each.errors.length > 0).map((each) => each.value_usd);
+  // What has no assets, as the margin of an account, is worth nothing by itself.
+  const worths = answers.filter((each) => each.positions.some(({ assets }) => assets.length > 0) || each.errors.length > 0).map((each) => each.value_usd);
   return {
     as_of_slot: answers.length === 0 ? null : Math.min(...answers.map((each) => each.as_of_slot)),
     positions: positions.sort((a, b) => Number(a.value_usd === null) - Number(b.value_usd === null) || b.value_usd - a.value_usd),

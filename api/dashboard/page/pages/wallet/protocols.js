@@ -8,7 +8,9 @@ import {
   completenessWords,
   healthWords,
   lockWords,
+  marginWords,
   perpWords,
+  pointsWords,
   protocolWords,
   rangeWords,
   roleWords,
@@ -22,7 +24,7 @@ import { createTable } from "../../lib/table.js";
 const PERIOD_MS = 30_000;
 const KINDS = [
   { title: "Lending", paths: ["all-lending"], empty: "No deposit, no loan." },
-  { title: "Perpetuals", paths: ["all-perps"], empty: "No open bet." },
+  { title: "Perpetuals", paths: ["all-perps", "p08/health", "p08/lp"], empty: "No open bet." },
   { title: "Liquidity", paths: ["all-lp"], empty: "No liquidity." },
   { title: "Vaults and yield", paths: ["all-yield"], empty: "No share of a vault." },
   { title: "Staking", paths: ["all-staking"], empty: "Nothing is staked." },
@@ -51,7 +53,7 @@ function createCard({ api, path, title, paths, empty, areRewards = false }) {
     empty,
     columns: [
       { id: "protocol", label: "Protocol", content: named, cellTitle: (row) => `${row.protocol}/${row.route}` },
-      { id: "assets", label: areRewards ? "To claim" : "Assets", content: (row) => lines(row.assets, areRewards) },
+      { id: "assets", label: areRewards ? "To claim" : "Assets", content: (row) => [...lines(row.assets, areRewards), ...counted(row)] },
       ...(areRewards ? [] : [state]),
       { id: "value", label: "Value", numeric: true, content: (row) => money(row.value_usd) },
     ],
@@ -94,8 +96,12 @@ function named(row) {
   ];
 }
 
+function counted({ assets, points }) {
+  if (assets.length + points.length === 0) return ["–"];
+  return pointsWords(points).map((words) => element("div", { class: "hint" }, words));
+}
+
 function lines(assets, areRewards) {
-  if (assets.length === 0) return "–";
   const isOwed = (asset) => Number(asset.role === "borrow");
   return assets.toSorted((a, b) => isOwed(a) - isOwed(b)).map((asset) => {
     const role = areRewards ? null : roleWords(asset.role);
@@ -110,7 +116,7 @@ function lines(assets, areRewards) {
   });
 }
 
-function states({ health, range, locks, perp, voting, unsupported_fields: unsupported }) {
+function states({ health, range, locks, perp, margin, voting, unsupported_fields: unsupported }) {
   const found = [];
   const unknown = unknownWords(unsupported);
   const loan = healthWords(health);
@@ -120,6 +126,11 @@ function states({ health, range, locks, perp, voting, unsupported_fields: unsupp
   if (bet !== null) {
     found.push(element("span", { class: `badge ${bet.tone}` }, bet.text));
     if (bet.hint !== "") found.push(element("span", { class: "hint" }, bet.hint));
+  }
+  const backing = marginWords(margin);
+  if (backing !== null) {
+    found.push(element("span", { class: `badge ${backing.tone}` }, backing.text));
+    if (backing.hint !== "") found.push(element("span", { class: "hint" }, backing.hint));
   }
   const votes = votingWords(voting);
   if (votes !== null) found.push(element("span", { class: "badge" }, votes));

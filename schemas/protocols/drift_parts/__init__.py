@@ -1,0 +1,1 @@
+"""The parts of Drift: layouts, what positions are worth, margin, insurance stakes and fuel."""
