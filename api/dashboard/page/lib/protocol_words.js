@@ -5,6 +5,7 @@ import { amount, count, dateTime, harmless, money, price } from "./format.js";
 const NAMES = {
   carrot: "Carrot",
   defituna: "DefiTuna",
+  exponent: "Exponent",
   helium: "Helium",
   huma_onre: "Huma and OnRe",
   hylo: "Hylo",
@@ -18,6 +19,7 @@ const NAMES = {
   meteora_s2e: "Meteora Stake2Earn",
   native_stake: "Native stake",
   offerbook: "Jupiter Offerbook",
+  parcl: "Parcl",
   perena: "Perena",
   pyth: "Pyth",
   raydium_amm_v4: "Raydium AMM v4",
