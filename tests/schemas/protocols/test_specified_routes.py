@@ -7,7 +7,8 @@ from importlib.resources import files
 
 from schemas.protocols.registry import SLUGS
 
-SPECIFIED = [
+SPECIFIED = (
+    # Lending
     "p01/lending",
     "p02/lending",
     "p03/loans",
@@ -18,6 +19,7 @@ SPECIFIED = [
     "p05/positions",
     "p06/positions",
     "p07/lending",
+    # Perpetuals
     "p08/positions",
     "p08/health",
     "p08/lp",
@@ -26,6 +28,7 @@ SPECIFIED = [
     "p09/pnl",
     "p10/positions",
     "p11/positions",
+    # Yield and stablecoins
     "p01/vaults",
     "p01/liquidity",
     "p03/vaults",
@@ -37,6 +40,7 @@ SPECIFIED = [
     "p14/v2/strategy-vaults",
     "p15/positions",
     "p16/positions",
+    # Liquidity
     "p17/liquidity",
     "p18/liquidity",
     "p19/liquidity",
@@ -44,6 +48,7 @@ SPECIFIED = [
     "p21/liquidity",
     "p22/liquidity",
     "p11/lp",
+    # Staking
     "staking/native",
     "p08/staking",
     "p23/staking",
@@ -59,15 +64,17 @@ SPECIFIED = [
     "p29/staking",
     "p30/s2e/staking",
     "p31/positions",
+    # Governance
     "p32/deposits",
     "p33/vesting",
     "p34/escrows",
+    # Rewards
     "p01/rewards",
     "p08/rewards",
     "p02/rewards",
     "p03/rewards",
-]
-AGGREGATES = [
+)
+AGGREGATES = (
     "all-lending",
     "all-perps",
     "all-staking",
@@ -75,13 +82,13 @@ AGGREGATES = [
     "all-lp",
     "all-yield",
     "all-rewards",
-]
+)
 EVERYTHING = 1  # `analyze`
 
 # ---------------------------------------------------------------------------------------------
 # Routes of protocols that are not read yet. Empty this set: it may name nothing that is read.
-NOT_YET = set(
-    [
+NOT_YET: frozenset[str] = frozenset(
+    {
         "p08/positions",
         "p08/health",
         "p08/lp",
@@ -92,7 +99,7 @@ NOT_YET = set(
         "p09/pnl",
         "p10/positions",
         "p10/staking",
-    ]
+    }
 )
 # ---------------------------------------------------------------------------------------------
 
