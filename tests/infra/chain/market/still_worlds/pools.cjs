@@ -17,7 +17,6 @@ const {
   TRADER,
   usd,
   USDC,
-  wide,
 } = require("./world.cjs");
 
 const AMOUNTS = [sol(2e3), usd(300e3)];

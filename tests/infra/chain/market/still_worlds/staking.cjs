@@ -12,7 +12,6 @@ const {
   PublicKey,
   sol,
   STAKER,
-  TOKEN,
   TRADER,
   usd,
   USDC,
@@ -299,7 +298,7 @@ function jupiterLock() {
   const program = new Program("LocpQgucEQHbqNABEYvBvwoxCPsSbG91A1QaQhQQqjn");
   const coin = named("lock-coin");
   mint(coin, "Locked coin", "LOCKD", 6, millions(1_000, 6), []);
-  const [cliff, period, periods, claimed] = [usd(1e3), usd(100), 24n, usd(1.2e3)];
+  const [cliff, period, periods, claimed] = [usd(1e3), usd(100), 24n, usd(900)];
   program.placed(named("lock-escrow"), 296, "f477b704497487c3", {
     8: TRADER,
     40: coin,

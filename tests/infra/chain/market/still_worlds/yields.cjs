@@ -152,12 +152,13 @@ function exponentTicks() {
   market.toBuffer().copy(data, 360_040);
   program.raw(ticks, data);
   const own = usd(1.8e3) * ONE;
-  const share = (left, right) => Buffer.concat([wide(left, 32), wide(right, 32), wide(0, 64), wide(own, 256), wide(0, 32)]);
-  const position2 = [wide(usd(1.8e3), 64), wide(0, 128), wide(2, 32), wide(3, 32), wide(0, 32), wide(2, 32)];
+  const share = (left, right) =>
+    Buffer.concat([wide(left, 32), wide(right, 32), wide(0, 64), wide(own, 256), wide(0, 32)]);
+  const head = [wide(usd(1.8e3), 64), wide(0, 128), wide(2, 32), wide(3, 32), wide(0, 32), wide(2, 32)];
   program.placed(named("exponent-v2-position"), 720, "69f125c8e002fc5a", {
     8: TRADER,
     40: market,
-    104: Buffer.concat([...position2, share(2, 1), share(1, 3)]),
+    104: Buffer.concat([...head, share(2, 1), share(1, 3)]),
   });
   const worth = (name) => nodes.slice(0, 2).reduce((sum, node) => sum + (node[name] * own) / node.shares, 0n);
   const fees = [["reward", pt, null], ["reward", sy, null]];
