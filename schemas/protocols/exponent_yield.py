@@ -139,12 +139,18 @@ def read(held: Held, world: World) -> Reading:
     owned_vaults, owned_markets = [*vaults.values()], [*markets.values()]
     if not (deposits or owned_vaults or owned_markets):
         return []
-    if unknown := dict.fromkeys(each.of for each in deposits):
-        for address, account in (yield tuple(unknown)).items():
-            if account.kind is VAULT:
-                vaults[address] = _vault(account)
-            elif account.kind is MARKET:
-                markets[address] = _market(account)
+    if deposits:
+        referred = yield tuple(dict.fromkeys(each.of for each in deposits))
+        for deposit in deposits:
+            try:
+                if (account := referred.get(deposit.of)) is None:
+                    continue
+                if account.kind is VAULT:
+                    vaults[deposit.of] = _vault(account)
+                elif account.kind is MARKET:
+                    markets[deposit.of] = _market(account)
+            except Unreadable as bad:
+                raise Unreadable(str(bad), deposit.account.address) from None
     wanted = {each.lp: None for each in markets.values()}
     for emissions in (
         *(each.emissions for each in vaults.values()),

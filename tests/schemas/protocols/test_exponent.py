@@ -315,3 +315,10 @@ def test_too_many_trackers_are_unreadable() -> None:
     data = account.data[:120] + struct.pack("<I", 65)
     with pytest.raises(Unreadable, match="65 elements at 120"):
         drive(Held(WALLET, [account._replace(data=data)]), [])
+
+
+def test_a_vault_that_ends_early_is_unreadable_for_its_deposit_alone() -> None:
+    vault = Account(bytes([8]) * 32, exponent_yield.VAULT, 1, exponent_yield.VAULT.tag, 9)
+    with pytest.raises(Unreadable, match="vault of 8 bytes") as error:
+        drive(Held(WALLET, [yield_position(5)]), [vault])
+    assert error.value.account == yield_position(5).address
