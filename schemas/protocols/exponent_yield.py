@@ -164,7 +164,8 @@ def read(held: Held, world: World) -> Reading:
         if deposit.interest is None:
             positions.append(_liquidity(deposit, markets.get(deposit.of), found, world))
         else:
-            positions.append(_yield(deposit, vaults.get(deposit.of), found, world))
+            vault = vaults.get(deposit.of)
+            positions.append(_yield(deposit, deposit.interest, vault, found, world))
     return [each for each in positions if each.assets or each.missing]
 
 
@@ -296,10 +297,14 @@ def _yt(vault: _Vault, raw: int, over: bool) -> Asset:
 
 
 def _yield(
-    deposit: _Deposit, vault: _Vault | None, found: Mapping[bytes, Account], world: World
+    deposit: _Deposit,
+    interest: _Tracker,
+    vault: _Vault | None,
+    found: Mapping[bytes, Account],
+    world: World,
 ) -> Position:
     position = Position(ROUTE, deposit.account, market=deposit.of)
-    if vault is None or deposit.interest is None:
+    if vault is None:
         position.missing.append(deposit.of)
         position.unsupported_fields.append(_NO_VAULT)
         return position
@@ -309,7 +314,7 @@ def _yield(
         position.assets.append(_yt(vault, deposit.amount_raw, over))
         locked, free = (0, deposit.amount_raw) if over else (deposit.amount_raw, 0)
         position.locks = [Lock("term", locked, free, vault.ends_s * 1000)]
-    earned_raw = deposit.interest.staged_raw + _interest(vault, deposit)
+    earned_raw = interest.staged_raw + _earned(vault, interest, deposit.amount_raw)
     if earned_raw:
         position.assets.append(
             Asset(Role.REWARD, vault.sy, _without_fee(earned_raw, vault.fee_bps))
@@ -324,16 +329,15 @@ def _yield(
     return position
 
 
-def _interest(vault: _Vault, deposit: _Deposit) -> int:
+def _earned(vault: _Vault, interest: _Tracker, yt_raw: int) -> int:
     """Return the SY that deposited YT earned and the program did not stage, rounded down."""
-    [tracker] = [each for each in (deposit.interest,) if each]
-    if vault.highest > vault.rate or not 0 < tracker.seen_index < vault.final:
+    if vault.highest > vault.rate or not 0 < interest.seen_index < vault.final:
         return 0  # in its emergency mode a vault pays no more
-    grown = divided(ONE, tracker.seen_index) - divided(ONE, vault.final)
-    earned = times(grown, deposit.amount_raw)
+    grown = divided(ONE, interest.seen_index) - divided(ONE, vault.final)
+    earned_raw = times(grown, yt_raw)
     if vault.rate > vault.final:
-        earned = times(divided(vault.final, vault.rate), earned)
-    return earned
+        earned_raw = times(divided(vault.final, vault.rate), earned_raw)
+    return earned_raw
 
 
 def _without_fee(raw: int, fee_bps: int) -> int:
