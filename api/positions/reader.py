@@ -171,7 +171,7 @@ class Positions:
             failure = Failure(CLOCK, "reference_missing", "the chain's clock is not known")
             return _Read(held, {slug: Outcome([], [failure]) for slug in served}, None)
         tokens = held_tokens(held.accounts)
-        kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.mints}
+        kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.has_mints}
         found = await self._by_mint.find(held, tokens, kinds) if kinds else Found()
         everything = [*held.accounts, *found.accounts]
         asked = [
@@ -274,7 +274,7 @@ class Positions:
 def _programs(protocols: Iterable[Protocol]) -> tuple[bytes, ...]:
     """Return the programs that must be covered for the positions of protocols to be all."""
     kinds = (kind for protocol in protocols for kind in protocol.kinds)
-    return tuple(dict.fromkeys(kind.program for kind in kinds if kind.wallets or kind.mints))
+    return tuple(dict.fromkeys(kind.program for kind in kinds if kind.wallets or kind.has_mints))
 
 
 def _aggregate(

@@ -7,7 +7,7 @@ decides how they are fetched; a test uses a dict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -32,8 +32,15 @@ class Kind:
     addresses: tuple[bytes, ...] = ()  # a kind of a few accounts with fixed addresses
     wallets: tuple[int, ...] = ()  # offsets of the wallets it belongs to
     mints: tuple[int, ...] = ()  # offsets of mints that represent it: NFT, LP or share token
+    mints_at: Callable[[bytes], Iterable[int]] | None = None
+    """Returns offsets of such mints that depend on the data; bad bytes have none."""
     group: Group = "positions"
     """`arrays`: large and often written; `tokens`: kept for tracked wallets and mints only."""
+
+    @property
+    def has_mints(self) -> bool:
+        """Return whether mints represent accounts of this kind."""
+        return bool(self.mints) or self.mints_at is not None
 
     def matches(self, address: bytes, program: bytes, data: bytes) -> bool:
         """Return whether an account is of this kind."""
@@ -47,8 +54,18 @@ class Kind:
 
     def found_by(self, data: bytes) -> list[bytes]:
         """Return the wallets and mints that an account's data names, ascending, each once."""
-        offsets = (*self.wallets, *self.mints)
-        return sorted({data[at : at + 32] for at in offsets if len(data) >= at + 32} - {bytes(32)})
+        return _addresses(data, (*self.wallets, *self._mint_offsets(data)))
+
+    def represented_by(self, data: bytes) -> list[bytes]:
+        """Return the mints that represent an account, by its data, ascending, each once."""
+        return _addresses(data, self._mint_offsets(data))
+
+    def _mint_offsets(self, data: bytes) -> Iterable[int]:
+        return self.mints if self.mints_at is None else (*self.mints, *self.mints_at(data))
+
+
+def _addresses(data: bytes, offsets: Iterable[int]) -> list[bytes]:
+    return sorted({data[at : at + 32] for at in offsets if len(data) >= at + 32} - {bytes(32)})
 
 
 class Account(NamedTuple):

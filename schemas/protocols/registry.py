@@ -138,15 +138,14 @@ SHARE_PROGRAMS: Final = tuple(sorted({kind.program for kind in _SHARES}))
 
 
 MINT_PROGRAMS: Final = frozenset(
-    program for program, kinds in KINDS.items() if any(kind.mints for kind in kinds)
+    program for program, kinds in KINDS.items() if any(kind.has_mints for kind in kinds)
 )
 """Programs with accounts that a token finds: NFT positions, pools and shares."""
 
 
 def mints_of(kind: Kind, data: bytes) -> list[bytes]:
     """Return the mints that an account of a kind is found by, ascending, each once."""
-    named = {data[at : at + 32] for at in kind.mints if len(data) >= at + 32}
-    return sorted(named - {bytes(32)})
+    return kind.represented_by(data)
 
 
 def pool_share(account: Account, mint: bytes) -> PoolShare | None:

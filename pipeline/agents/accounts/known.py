@@ -9,7 +9,9 @@ from schemas.protocols.contract import Kind
 from schemas.protocols.registry import KINDS, kind_of
 
 NAMED: Final = frozenset(
-    program for program, kinds in KINDS.items() if any(kind.wallets or kind.mints for kind in kinds)
+    program
+    for program, kinds in KINDS.items()
+    if any(kind.wallets or kind.has_mints for kind in kinds)
 )
 """Programs with accounts that wallets or mints find."""
 

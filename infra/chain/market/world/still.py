@@ -65,6 +65,15 @@ class Token(NamedTuple):
     held_raw: Mapping[bytes, int]
 
 
+class Vault(NamedTuple):
+    """A token account at an address of a program's own."""
+
+    address: bytes
+    mint: bytes
+    owner: bytes
+    amount_raw: int
+
+
 class StillWorld(NamedTuple):
     """What the file has; `positions` are what its script expects of readings at genesis."""
 
@@ -72,6 +81,7 @@ class StillWorld(NamedTuple):
     slot: int
     accounts: Mapping[bytes, Written]
     tokens: tuple[Token, ...]
+    vaults: tuple[Vault, ...]
     positions: tuple[Mapping[str, Any], ...]
 
 
@@ -81,9 +91,13 @@ def still_world() -> StillWorld:
     start, *rows = map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines())
     accounts: dict[bytes, Written] = {}
     tokens: list[Token] = []
+    vaults: list[Vault] = []
     positions: list[Mapping[str, Any]] = []
     for row in rows:
-        if "mint" in row:
+        if "token_account" in row:
+            at, mint, owner = (key(row[name]) for name in ("token_account", "mint", "owner"))
+            vaults.append(Vault(at, mint, owner, int(row["amount"])))
+        elif "mint" in row:
             tokens.append(_token(row))
         elif "wallet" in row:
             positions.append(row)
@@ -91,7 +105,8 @@ def still_world() -> StillWorld:
             still = Still(key(row["owner"]), b64decode(row["data"]))
             places = tuple(row["times"]), tuple(row["slots"])
             accounts[key(row["address"])] = Written(still, *places)
-    return StillWorld(start["time_s"], start["slot"], accounts, tuple(tokens), tuple(positions))
+    start_at = start["time_s"], start["slot"]
+    return StillWorld(*start_at, accounts, tuple(tokens), tuple(vaults), tuple(positions))
 
 
 def place(ledger: Ledger, others: bytes, time_s: int, slot: int) -> None:
@@ -107,10 +122,13 @@ def place(ledger: Ledger, others: bytes, time_s: int, slot: int) -> None:
     for token in world.tokens:
         mint = Mint(token.mint, token.decimals, 0, name=token.name, symbol=token.symbol)
         ledger.add_mint(mint)
-        rest_raw = token.supply_raw - sum(token.held_raw.values())
+        vaults_raw = sum(each.amount_raw for each in world.vaults if each.mint == token.mint)
+        rest_raw = token.supply_raw - sum(token.held_raw.values()) - vaults_raw
         holders = {**token.held_raw, **({others: rest_raw} if rest_raw else {})}
         for wallet, amount_raw in holders.items():
             ledger.endow(ledger.associated(wallet, mint), mint, wallet, amount_raw)
+    for vault in world.vaults:
+        ledger.endow(vault.address, ledger.mints[vault.mint], vault.owner, vault.amount_raw)
 
 
 def _token(row: Mapping[str, Any]) -> Token:

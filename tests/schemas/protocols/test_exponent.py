@@ -1,0 +1,324 @@
+"""Exponent's yield and principal tokens, and liquidity of both.
+
+Anchor's coder writes accounts with random fields, by the program's IDL; the sums are those of the
+program's source over the fields that the coder reads, in fractions where the program has 10**-12.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.protocols import exponent_yield
+from schemas.protocols.contract import Account, Held, Kind, Position, Unreadable, World
+from schemas.protocols.exponent_number import ONE
+from schemas.protocols.mint import MINT
+from schemas.protocols.token import TOKEN
+from schemas.solana.addresses import key, text
+from tests.support import anchor
+
+IDL = "p14-exponent_core.json"
+WALLET = bytes(range(1, 33))
+NOW = 1_790_000_000
+WORLD = World(100, NOW, 900)
+WORLDS = range(100)
+
+
+class Written:
+    """An account that the coder wrote, and its fields."""
+
+    def __init__(self, kind: Kind, address: bytes, answer: Mapping[str, Any]) -> None:
+        self.fields: Mapping[str, Any] = answer["fields"]
+        data = base64.b64decode(answer["data"])
+        assert kind.matches(address, kind.program, data)
+        self.account = Account(address, kind, 1, data, 9)
+
+
+def address_of(number: int) -> bytes:
+    return struct.pack("<I", number + 1).ljust(32, b"\7")
+
+
+def number_of(field: Mapping[str, Any] | list[Any]) -> int:
+    words = field["0"] if isinstance(field, Mapping) else field[0]
+    return sum(int(word) << 64 * at for at, word in enumerate(words))
+
+
+def small(value: int) -> dict[str, str]:
+    """Return a number of at most 128 bits as the coder takes it."""
+    return {str(at): str(value >> 64 * at & (1 << 64) - 1) for at in range(4)}
+
+
+def at_path(path: str, value: int) -> dict[str, str]:
+    return {f"{path}.0.{word}": raw for word, raw in small(value).items()}
+
+
+def token_account(address: bytes, mint: bytes) -> Account:
+    return Account(address, TOKEN, 1, mint + bytes(76) + b"\1" + bytes(56), 9)
+
+
+def mint_account(address: bytes, supply: int) -> Account:
+    return Account(address, MINT, 1, bytes(36) + struct.pack("<Q", supply) + b"\6\1" + bytes(36), 8)
+
+
+def drive(held: Held, chain: Iterable[Account]) -> list[Position]:
+    there = {each.address: each for each in chain}
+    reading = exponent_yield.read(held, WORLD)
+    try:
+        wanted = next(reading)
+        for _ in range(8):
+            wanted = reading.send({each: there[each] for each in wanted if each in there})
+    except StopIteration as end:
+        found: list[Position] = end.value
+        return found
+    raise AssertionError("more than 8 rounds")
+
+
+def without_fee(raw: int, fee_bps: int) -> int:
+    return raw - -(-raw * fee_bps // 10_000)
+
+
+@pytest.fixture(scope="module")
+def folder(request: pytest.FixtureRequest) -> Path:
+    anchor.idl(IDL)
+    return anchor.coder(request)
+
+
+def written(folder: Path, kind: Kind, name: str, sets: list[dict[str, Any]]) -> list[Written]:
+    answers = anchor.asked(
+        folder,
+        [
+            {"encode": name, "idl": anchor.idl(IDL), "seed": seed, "fields": fields}
+            for seed, fields in enumerate(sets)
+        ],
+    )
+    return [Written(kind, address_of(1000 * len(name) + n), of) for n, of in enumerate(answers)]
+
+
+@pytest.mark.node
+def test_yield_that_is_deposited(folder: Path) -> None:
+    chance = random.Random(14)
+    rates = [ONE + chance.randrange(ONE) for _ in WORLDS]
+    vaults = written(
+        folder,
+        exponent_yield.VAULT,
+        "Vault",
+        [
+            {
+                **at_path("final_sy_exchange_rate", rate),
+                **at_path("last_seen_sy_exchange_rate", rate + chance.choice((0, 10**9))),
+                **at_path("all_time_high_sy_exchange_rate", rate - chance.choice((0, 10**9))),
+                "interest_bps_fee": chance.randrange(10_001),
+                "start_ts": NOW - 1000,
+                "duration": chance.randrange(2000),
+                "emissions": 2,
+                "emissions.0.fee_bps": chance.randrange(10_001),
+                "emissions.1.fee_bps": 0,
+                **at_path("emissions.0.final_index", chance.randrange(ONE)),
+                **at_path("emissions.1.final_index", chance.randrange(ONE)),
+            }
+            for rate in rates
+        ],
+    )
+    deposits = written(
+        folder,
+        exponent_yield.YIELD,
+        "YieldTokenPosition",
+        [
+            {
+                "owner": text(WALLET),
+                "vault": text(vault.account.address),
+                "yt_balance": str(chance.randrange(1 << 50)),
+                **at_path("interest.last_seen_index", rate - chance.randrange(-9, ONE // 2)),
+                "interest.staged": str(chance.randrange(1 << 40)),
+                "emissions": 1,
+                **at_path("emissions.0.last_seen_index", chance.randrange(ONE)),
+                "emissions.0.staged": str(chance.randrange(1 << 40)),
+            }
+            for vault, rate in zip(vaults, rates, strict=True)
+        ],
+    )
+    for deposit, vault in zip(deposits, vaults, strict=True):
+        assert deposit.account.kind.found_by(deposit.account.data) == [WALLET]
+        of, fields = vault.fields, deposit.fields
+        paid_from = [key(each["token_account"]) for each in of["emissions"]]
+        mints = [bytes([n]) * 32 for n in (201, 202)]
+        chain = [vault.account, *map(token_account, paid_from, mints)]
+        [found] = drive(Held(WALLET, [deposit.account]), chain)
+        yt, final = int(fields["yt_balance"]), number_of(of["final_sy_exchange_rate"])
+        last = number_of(of["last_seen_sy_exchange_rate"])
+        seen = number_of(fields["interest"]["last_seen_index"])
+        earned = 0
+        if seen < final and number_of(of["all_time_high_sy_exchange_rate"]) <= last:
+            half = ONE // 2
+            grown = (ONE * ONE + half) // seen - (ONE * ONE + half) // final
+            earned = grown * yt // ONE
+            if last > final:
+                earned = (final * ONE + half) // last * earned // ONE
+        earned += int(fields["interest"]["staged"])
+        in_sy = earned + (yt * ONE * ONE + ONE // 2) // final // ONE
+        trackers = [*fields["emissions"], {"last_seen_index": [[0]], "staged": 0}]
+        expected = [("supply", key(of["mint_yt"]), yt)]
+        expected.append(
+            ("reward", key(of["mint_sy"]), without_fee(earned, int(of["interest_bps_fee"])))
+        )
+        for emission, tracker, mint in zip(of["emissions"], trackers, mints, strict=True):
+            grown = number_of(emission["final_index"]) - number_of(tracker["last_seen_index"])
+            raw = int(tracker["staged"]) + max(grown, 0) * in_sy // ONE
+            expected.append(("reward", mint, without_fee(raw, int(emission["fee_bps"]))))
+        lines = [(each.role.value, each.mint, each.amount_raw) for each in found.assets]
+        assert lines == [each for each in expected if each[2] or each[1] in mints]
+        over = int(of["start_ts"]) + int(of["duration"]) < NOW
+        assert found.assets[0].oracle_usd == (0 if over else None)
+        assert found.market == vault.account.address
+        assert not found.missing
+
+
+@pytest.mark.node
+def test_tokens_of_a_vault_before_and_after_maturity(folder: Path) -> None:
+    chance = random.Random(15)
+    sets = [
+        {
+            "start_ts": NOW - 500,
+            "duration": chance.randrange(1000),
+            "sy_for_pt": str(chance.randrange(1 << 60)),
+            "pt_supply": str(chance.randrange(1 << 62)),
+        }
+        for _ in WORLDS
+    ]
+    for vault in written(folder, exponent_yield.VAULT, "Vault", sets):
+        of = vault.fields
+        pt, yt, sy = (key(of[name]) for name in ("mint_pt", "mint_yt", "mint_sy"))
+        assert vault.account.kind.represented_by(vault.account.data) == sorted((pt, yt))
+        raw = chance.randrange(1, 1 << 60)
+        [principal, future] = drive(Held(WALLET, [vault.account], {pt: raw, yt: 7}), [])
+        assert (principal.stands_for, future.stands_for) == ({pt: raw}, {yt: 7})
+        assert (principal.id, future.id) == (pt, yt)
+        [line], [other] = principal.assets, future.assets
+        assert (other.mint, other.amount_raw) == (yt, 7)
+        ends_s = int(of["start_ts"]) + int(of["duration"])
+        supply = int(of["pt_supply"])
+        if ends_s < NOW:
+            share = (int(of["sy_for_pt"]) * ONE * ONE + ONE // 2) // (supply * ONE) if supply else 0
+            assert (line.mint, line.amount_raw) == (sy, share * raw // ONE)
+        else:
+            assert (line.mint, line.amount_raw) == (pt, raw)
+        [lock] = principal.locks
+        assert lock.ends_ms == ends_s * 1000
+        assert (lock.locked_raw, lock.claimable_raw) == ((0, raw) if ends_s < NOW else (raw, 0))
+
+
+@pytest.mark.node
+def test_liquidity_that_is_deposited_or_held(folder: Path) -> None:
+    chance = random.Random(16)
+    markets = written(
+        folder,
+        exponent_yield.MARKET,
+        "MarketTwo",
+        [
+            {
+                "financials.pt_balance": str(chance.randrange(1 << 60)),
+                "financials.sy_balance": str(chance.randrange(1 << 60)),
+                "emissions.trackers": 1,
+                **at_path("emissions.trackers.0.lp_share_index", chance.randrange(ONE)),
+                "lp_farm.last_seen_timestamp": NOW - chance.randrange(-5, 1000),
+                "lp_farm.farm_emissions": 2,
+                "lp_farm.farm_emissions.0.expiry_timestamp": NOW + chance.randrange(-900, 900),
+                "lp_farm.farm_emissions.0.token_rate": str(chance.randrange(1 << 30)),
+                **at_path("lp_farm.farm_emissions.0.index", chance.randrange(ONE)),
+                "lp_farm.farm_emissions.1.expiry_timestamp": NOW + 9,
+                "lp_farm.farm_emissions.1.token_rate": str(chance.randrange(1 << 30)),
+                **at_path("lp_farm.farm_emissions.1.index", chance.randrange(ONE)),
+                "lp_escrow_amount": str(chance.choice((0, chance.randrange(1 << 50)))),
+            }
+            for _ in WORLDS
+        ],
+    )
+    deposits = written(
+        folder,
+        exponent_yield.LIQUIDITY,
+        "LpPosition",
+        [
+            {
+                "owner": text(WALLET),
+                "market": text(market.account.address),
+                "lp_balance": str(chance.randrange(1, 1 << 50)),
+                "emissions.trackers": 1,
+                **at_path("emissions.trackers.0.last_seen_index", chance.randrange(ONE)),
+                "emissions.trackers.0.staged": str(chance.randrange(1 << 40)),
+                "farms.trackers": 1,
+                **at_path("farms.trackers.0.last_seen_index", chance.randrange(ONE)),
+                "farms.trackers.0.staged": str(chance.randrange(1 << 40)),
+            }
+            for market in markets
+        ],
+    )
+    for deposit, market in zip(deposits, markets, strict=True):
+        of, fields = market.fields, deposit.fields
+        pt, sy, lp = (key(of[name]) for name in ("mint_pt", "mint_sy", "mint_lp"))
+        assert market.account.kind.represented_by(market.account.data) == [lp]
+        own = int(fields["lp_balance"])
+        supply = own + chance.randrange(1, 1 << 50)
+        loose = supply - own
+        [emission] = of["emissions"]["trackers"]
+        chain = [
+            market.account,
+            mint_account(lp, supply),
+            token_account(key(emission["token_escrow"]), bytes([201]) * 32),
+        ]
+        held = Held(WALLET, [market.account, deposit.account], {lp: loose})
+        tokens, staked = drive(held, chain)
+        assert (tokens.stands_for, staked.stands_for) == ({lp: loose}, {})
+        balances = [(pt, "pt_balance"), (sy, "sy_balance")]
+        for position, raw in ((tokens, loose), (staked, own)):
+            assert [(each.mint, each.amount_raw) for each in position.assets[:2]] == [
+                (mint, int(of["financials"][name]) * raw // supply) for mint, name in balances
+            ]
+            assert position.reference_slot == 8
+        assert len(tokens.assets) == 2
+        [tracker] = fields["emissions"]["trackers"]
+        grown = number_of(emission["lp_share_index"]) - number_of(tracker["last_seen_index"])
+        expected = {bytes([201]) * 32: int(tracker["staged"]) + max(grown, 0) * own // ONE}
+        trackers = [*fields["farms"]["trackers"], {"last_seen_index": [[0]], "staged": 0}]
+        for farm, tracker in zip(of["lp_farm"]["farm_emissions"], trackers, strict=True):
+            until = min(NOW, int(farm["expiry_timestamp"]))
+            past_s = max(until - int(of["lp_farm"]["last_seen_timestamp"]), 0)
+            whole = int(of["lp_escrow_amount"])
+            more = int(farm["token_rate"]) * past_s
+            index = number_of(farm["index"])
+            index += (more * ONE * ONE + ONE // 2) // (whole * ONE) if whole else 0
+            grown = max(index - number_of(tracker["last_seen_index"]), 0)
+            expected[key(farm["mint"])] = int(tracker["staged"]) + grown * own // ONE
+        rewards = {each.mint: each.amount_raw for each in staked.assets[2:]}
+        assert rewards == {mint: raw for mint, raw in expected.items() if raw}
+        assert {each.role for each in staked.assets[2:]} <= {"reward"}
+
+
+def yield_position(yt: int) -> Account:
+    data = WALLET + bytes([8]) * 32 + struct.pack("<Q", yt) + bytes(44)
+    return Account(address_of(1), exponent_yield.YIELD, 1, exponent_yield.YIELD.tag + data, 9)
+
+
+def test_a_deposit_without_its_vault_says_so() -> None:
+    [found] = drive(Held(WALLET, [yield_position(5)]), [])
+    assert found.missing == [bytes([8]) * 32]
+    assert (found.assets, len(found.unsupported_fields)) == ([], 1)
+
+
+def test_too_many_trackers_are_unreadable() -> None:
+    account = yield_position(5)
+    data = account.data[:120] + struct.pack("<I", 65)
+    with pytest.raises(Unreadable, match="65 elements at 120"):
+        drive(Held(WALLET, [account._replace(data=data)]), [])
+
+
+def test_a_vault_that_ends_early_is_unreadable_for_its_deposit_alone() -> None:
+    vault = Account(bytes([8]) * 32, exponent_yield.VAULT, 1, exponent_yield.VAULT.tag, 9)
+    with pytest.raises(Unreadable, match="vault of 8 bytes") as error:
+        drive(Held(WALLET, [yield_position(5)]), [vault])
+    assert error.value.account == yield_position(5).address
