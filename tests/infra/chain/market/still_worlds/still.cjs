@@ -1,4 +1,5 @@
-// Reads {"idls": folder, "wallets": {name: address}} from stdin and writes, one JSON a line:
+// Reads {"idls": folder, "wallets": {name: address}, "more"?: [name]} from stdin, where `more` are
+// files beside this one whose parts are written too, and writes, one JSON a line:
 //   {"time_s", "slot"}                       when the chain starts, by the accounts
 //   {"address", "owner", "data": base64, "times": [offset], "slots": [offset]}
 //     an account, by Anchor's coder and its program's IDL, and where it has 8 bytes of a time in
@@ -15,7 +16,7 @@ const path = require("node:path");
 const { BN, BorshAccountsCoder, web3 } = require("@coral-xyz/anchor");
 
 const { PublicKey } = web3;
-const { idls: folder, wallets } = JSON.parse(readFileSync(0, "utf8"));
+const { idls: folder, wallets, more = [] } = JSON.parse(readFileSync(0, "utf8"));
 let lines = [];
 const write = (line) => lines.push(line);
 
@@ -662,6 +663,9 @@ function changed(data, later) {
 }
 
 const PARTS = [kaminoVault, kaminoLiquidity, kaminoFarm, loopscale, jupiterLend, offerbook, defituna, carrot];
+const startS = () => START_S;
+const tools = { Program, named, mint, position, startS, usd, sol, SOL, USDC, TRADER, LENDER, STAKER };
+for (const name of more) PARTS.push(...require(`./${name}.cjs`)(tools));
 const [now, second, slot] = [written(0, 0), written(1, 0), written(0, 1)];
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 say({ time_s: START_S, slot: START_SLOT });
