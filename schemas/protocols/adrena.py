@@ -131,7 +131,7 @@ def _position(account: Account, found: Mapping[bytes, Account], now_s: int) -> P
     token = Token(raw_pubkey(lender.data, 48), lender.data[12], paid_in.usd, paid_in.high)
     price = None if mark.usd is None else int(mark.usd * _ONE) or None
     moved = None if price is None else gain_of(side, size, entry, price) // 1
-    gain, owed, ends = moved, None, None
+    gain = owed = ends = None
     closing = u64(data, 232)
     is_known = len(data) == POSITION_SIZE and all(
         len(each.data) == CUSTODY_SIZE for each in (custody, lender)

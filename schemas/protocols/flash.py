@@ -65,6 +65,9 @@ _ORACLE_LEAST: Final = 44
 
 _NO_MARKET: Final = "assets: the market or custody, which says what they are of, is not known"
 _NO_PRICE: Final = "the oracle has no price of the last minute that is near its average"
+_NO_GAIN: Final = (
+    "what it is paid in has no such price, or its custody gives none to close a bet at"
+)
 _DEGEN: Final = "perp.liquidation_price_usd: of a bet with more than the usual leverage"
 
 
@@ -184,8 +187,10 @@ def _fill(position: Position, side: Side, custody: Account, lender: Account, cha
         None if gain is None else Fraction(gain, MICROS),
         -Fraction(owed, MICROS),
     )
-    if gain is None:
-        position.unsupported_fields.append(f"perp.unrealized_usd, assets.amount_raw: {_NO_PRICE}")
+    if mark is None:
+        position.unsupported_fields.append(f"perp.mark_price_usd, and what it gives: {_NO_PRICE}")
+    elif gain is None:
+        position.unsupported_fields.append(f"perp.unrealized_usd, assets.amount_raw: {_NO_GAIN}")
     if is_degen:
         position.unsupported_fields.append(_DEGEN)
 

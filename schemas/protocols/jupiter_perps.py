@@ -82,6 +82,7 @@ _NO_PRICE: Final = "the oracle's price is not known, or older than a minute"
 _NO_RATE: Final = (
     "perp.funding_usd, perp.liquidation_price_usd: its custody's bytes give no borrow rate"
 )
+_NO_LIMIT: Final = "perp.liquidation_price_usd: its custody names no greatest leverage"
 _NO_FEE: Final = (
     "assets: the fee for closing, as so large a change of the pool's balance costs more, by what "
     "others trade in the same minute"
@@ -164,6 +165,8 @@ def _position(
         None if owed is None else -Fraction(owed, MICROS),
     )
     position.unsupported_fields += _unknown(mark, token, owed, fee)
+    if left is None and owed is not None:
+        position.unsupported_fields.append(_NO_LIMIT)
     return position
 
 

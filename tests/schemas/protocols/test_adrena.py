@@ -252,7 +252,8 @@ def test_accounts_of_a_later_release_give_what_their_first_bytes_say() -> None:
         assert (perp.side, perp.size) == ("long", Fraction("3.984"))
         assert perp.mark_price_usd == 26_000
         assert (perp.funding_usd, perp.liquidation_price_usd) == (None, None)
-        assert [each.amount_raw is None for each in found.assets] == [False, False, True, True]
+        assert [each.amount_raw is None for each in found.assets] == [False, True, True, True]
+        assert perp.unrealized_usd == 3_984
         assert "another release" in found.unsupported_fields[0]
 
 

@@ -182,6 +182,17 @@ def test_a_large_change_of_the_pool_has_no_known_fee() -> None:
     assert found.unsupported_fields == []  # others opened as much as brings it below
 
 
+def test_what_a_custody_does_not_give_is_named() -> None:
+    found, perp = one(bet(), sols(most_leverage=0), feed(110))
+    assert perp.liquidation_price_usd is None
+    assert ["liquidation" in each for each in found.unsupported_fields] == [True]
+    found, perp = one(bet(), sols(rate=499), feed(110))  # below that of the bet
+    assert (perp.funding_usd, perp.liquidation_price_usd) == (None, None)
+    assert ["borrow rate" in each for each in found.unsupported_fields] == [True]
+    found, perp = one(bet(), sols(locked=0), feed(110), now_s=NOW_S + 1)  # no rates at all
+    assert (perp.funding_usd, len(found.unsupported_fields)) == (None, 1)
+
+
 def test_closed_bets_and_those_of_others_are_none() -> None:
     assert read([bet(size=0), bet(owner=OTHER)]) == []
 
