@@ -228,5 +228,6 @@ PROTOCOL: Final = Protocol(
     unsupported_fields=(
         "orders that were not executed, and the collateral that they hold",
         "loans against JLP",
+        "the price at which a stable token is paid out: it is taken to be the oracle's",
     ),
 )

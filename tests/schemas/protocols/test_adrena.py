@@ -6,8 +6,10 @@ What a close pays, and what is liquidated, is written out again as the program's
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -319,6 +321,12 @@ def test_a_fee_above_a_stake_cannot_be() -> None:
 def test_stakings_are_at_the_addresses_that_the_mints_lead_to() -> None:
     assert key("AuQaustGiaqxRvj2gtCdrd22PBzTn8kM3kEPEkZCtuDw") == ADX
     assert stake_address(WALLET, ADX) != stake_address(OTHER, ADX) != stake_address(OTHER, ALP)
+
+
+def test_its_bets_are_of_an_aggregate_and_its_stakes_of_none() -> None:
+    members = tomllib.loads(files("schemas.protocols").joinpath("aggregates.toml").read_text())
+    assert {"p09/positions", "p10/positions"} < set(members["all-perps"])
+    assert not [each for each in members["all-staking"] if each.startswith("p10/")]
 
 
 def test_an_operator_puts_the_other_one_in_its_place() -> None:
