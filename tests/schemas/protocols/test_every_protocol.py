@@ -28,6 +28,7 @@ WORLD = World(450_000_000, 1_790_000_000, 1_050)
 WORLDS = 60
 SLOWEST_S = 2.0  # of one reading, on a machine that is busy
 READ = [each for each in ALL if each.read is not None]
+FOUND_BY_ADDRESS = {"adrena"}  # what is at an address derived from a wallet is the wallet's
 OF_WALLETS = [
     (protocol, kind)
     for protocol in READ
@@ -178,7 +179,10 @@ def test_accounts_of_another_wallet_give_no_position(protocol: Protocol) -> None
     for seed in range(WORLDS):
         chance = random.Random(f"stranger {protocol.name} {seed}")
         others = accounts(chance, STRANGER, own)
-        assert read_all(protocol, Held(WALLET, others), seed) == []
+        found = read_all(protocol, Held(WALLET, others), seed)
+        if protocol.name in FOUND_BY_ADDRESS:
+            found = [each for each in found if each.account in others]
+        assert found == []
 
 
 @pytest.mark.parametrize(("protocol", "kind"), OF_WALLETS, ids=named)

@@ -89,16 +89,8 @@ EVERYTHING = 1  # `analyze`
 # Routes of protocols that are not read yet. Empty this set: it may name nothing that is read.
 NOT_YET: frozenset[str] = frozenset(
     {
-        "p08/positions",
-        "p08/health",
-        "p08/lp",
         "p08/funding",
-        "p08/staking",
-        "p08/rewards",
-        "p09/positions",
         "p09/pnl",
-        "p10/positions",
-        "p10/staking",
     }
 )
 # ---------------------------------------------------------------------------------------------

@@ -3,16 +3,19 @@
 import { amount, count, dateTime, harmless, money, price } from "./format.js";
 
 const NAMES = {
+  adrena: "Adrena",
   carrot: "Carrot",
   defituna: "DefiTuna",
   drift: "Drift",
   exponent: "Exponent",
+  flash: "Flash Trade",
   helium: "Helium",
   huma_onre: "Huma and OnRe",
   hylo: "Hylo",
   jupiter_dao: "Jupiter DAO",
   jupiter_lend: "Jupiter Lend",
   jupiter_lock: "Jupiter Lock",
+  jupiter_perps: "Jupiter Perps",
   kamino: "Kamino",
   loopscale: "Loopscale",
   meteora_damm_v2: "Meteora DAMM v2",
