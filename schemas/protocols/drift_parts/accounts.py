@@ -64,7 +64,7 @@ ROUTES: Final = (
     Route(
         "positions",
         Shape.PERPS,
-        "Deposits and borrows of each sub-account, and its perp positions with profit and loss",
+        "Deposits, borrows and perp positions of each sub-account",
     ),
     Route("health", Shape.PERPS, "Margin and health of each sub-account, and what may back more"),
     Route("lp", Shape.PERPS, "Shares of the AMMs of perp markets, a product that was retired"),
