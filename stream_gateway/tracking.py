@@ -83,10 +83,15 @@ class Tracking:
     async def _ask(self, wallets: Sequence[str], now_s: float) -> None:
         if not wallets:
             return
-        entry = ("XADD", ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", "wallet")
-        await self._redis.ask([(*entry, key(wallet)) for wallet in wallets])
-        for wallet in wallets:
+        for wallet in wallets:  # before the trip: others that ask meanwhile need not
             self._asked[wallet] = now_s
+        entry = ("XADD", ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", "wallet")
+        try:
+            await self._redis.ask([(*entry, key(wallet)) for wallet in wallets])
+        except (RedisError, OSError):
+            for wallet in wallets:
+                self._asked.pop(wallet, None)
+            raise
 
     def _count(self, holder: str, new: int, now_s: float) -> None:
         """Count new wallets in; raises Refused where they are too many within this minute."""
