@@ -83,7 +83,8 @@ class Seen:
 
     def pack(self) -> bytes:
         """Return its bytes."""
-        told = (self.market, self.since_slot, self.alerts, self.level, self.is_armed, self.locks)
+        locks = [[*each] for each in self.locks]
+        told = (self.market, self.since_slot, self.alerts, self.level, self.is_armed, locks)
         return orjson.dumps(told)
 
     @classmethod

@@ -16,7 +16,9 @@ OVERDUE_S: Final = Gauge(
     "How late the wallet is that is read next: WATCH_WALLETS_PER_S is too low where it grows.",
 )
 READINGS: Final = Counter(
-    "soltape_watch_readings_total", "Readings of wallets: whole, partial, failed.", ["outcome"]
+    "soltape_watch_readings_total",
+    "Readings of wallets: whole, partial, failed; early: none is settled.",
+    ["outcome"],
 )
 ALERTS: Final = Counter("soltape_watch_alerts_total", "Alerts that were written.", ["kind"])
 REFUSED: Final = Counter(

@@ -128,19 +128,22 @@ class Watch:
         """
         try:
             measured = await self._services.analysis.measure(wallet, HOLDER)
+            if not measured.as_of_ms:  # nothing is settled yet: as of no time
+                metrics.READINGS.labels("early").inc()
+                return
+            known = await self._book.read(wallet)
+            await self._tell(wallet, known, measured)
+            self._keep(wallet, known, measured)
         except Problem as problem:
             metrics.READINGS.labels("failed").inc()
             log.info("a wallet is not read", wallet=wallet, code=problem.kind.code)
-            return
+        except (RedisError, OSError):
+            raise
         except Exception:
             metrics.READINGS.labels("failed").inc()
-            log.exception("a wallet cannot be read", wallet=wallet)
-            return
-        is_whole = not measured.worth["reasons"]
-        metrics.READINGS.labels("whole" if is_whole else "partial").inc()
-        known = await self._book.read(wallet)
-        await self._tell(wallet, known, measured)
-        self._keep(wallet, known, measured)
+            log.exception("a wallet cannot be watched", wallet=wallet)
+        else:
+            metrics.READINGS.labels("partial" if measured.worth["reasons"] else "whole").inc()
 
     async def write_snapshots(self) -> None:
         """Write what waits, now and then, until cancelled."""

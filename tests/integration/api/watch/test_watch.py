@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api.watch import service, snapshots
+from api.watch import metrics, service, snapshots
 from api.watch.book import Book, Known
 from api.watch.crossings import At, Change
 from api.watch.crossings import advance as step
@@ -19,7 +19,15 @@ from api.watch.lease import Lease
 from infra.clickhouse.client import connect as clickhouse
 from infra.redis.asks import connect_pipelined
 from infra.settings import Settings
-from schemas.redis_keys import ASKED_ACCOUNTS, LIVE_POSITIONS, TRACKED_WALLETS, WATCH_LEASE, WATCHED
+from schemas.redis_keys import (
+    ASKED_ACCOUNTS,
+    LIVE_POSITIONS,
+    TRACKED_WALLETS,
+    WATCH_LEASE,
+    WATCHED,
+    WATERMARK,
+    account_tags,
+)
 from schemas.solana.addresses import text
 from schemas.times import HOUR_MS
 from tests.api.watch.test_crossings import loan
@@ -223,6 +231,40 @@ async def test_a_wallet_that_is_not_tracked_any_more_is_not_read(
             await here.owes(supplied)
             await here.seen(supplied / 1_000)
         assert await gone.level() == 1.5
+
+
+async def test_what_is_wrong_with_one_wallet_keeps_no_other_from_being_watched(
+    settings: Settings, chain: Stocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, whole = await Borrower.begin(chain, 1_500), await Borrower.begin(chain, 1_500)
+
+    def failing(wallet: str, *given: Any, **named: Any) -> Change:
+        if wallet == broken.name:
+            raise ZeroDivisionError
+        return step(wallet, *given, **named)
+
+    monkeypatch.setattr(service, "advance", failing)
+    async with watching(settings):
+        for supplied in (1_500, 1_200):
+            await whole.owes(supplied)
+            await whole.seen(supplied / 1_000)
+    assert await broken.level() is None
+
+
+async def test_nothing_is_written_while_nothing_is_settled(
+    settings: Settings, chain: Stocked
+) -> None:
+    borrower = await Borrower.begin(chain, 1_500)
+    tag = account_tags()[0]
+    await chain.redis.delete(WATERMARK.make(tag=tag, group="accounts"))
+    early = metrics.READINGS.labels("early")
+    before = early._value.get()
+    async with watching(settings):
+        await eventually_async(lambda: early._value.get() > before)
+        assert await borrower.level() is None
+        await chain.begin()
+        await borrower.seen(1.5)
+    assert {row["hour_ms"] for row in await rows(settings)} == {HOUR}
 
 
 async def test_only_the_process_with_the_lease_writes_and_only_from_what_is_so(
