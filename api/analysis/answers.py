@@ -168,7 +168,7 @@ class NetWorthOverTime(UpTo):
         NotTracked | None,
         about(
             "null: it is tracked. `pending`: asked for, with this request; `not_ingested`: nothing "
-            "follows accounts here; `lane_stalled`: what does stands still; `key_limit`, `limit`: "
+            "follows accounts here; `lane_stalled`: what does has stopped; `key_limit`, `limit`: "
             "too many new wallets in this minute; `not_asked`: the store took no ask; "
             "`too_many_accounts`: no such wallet is followed",
             None,

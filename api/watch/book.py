@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 MOST_ENTRIES: Final = 10_000  # of the stream
 EPOCH: Final = "1"
-"""Nothing is ever dropped by the writer: what Redis lost is found again, and told again."""
+"""Nothing is ever dropped by the writer: what Redis lost is found and written again."""
 _TTL_MS: Final = (WATCHED.ttl_s or 0) * 1000
 _VERSION: Final = b"version"
 _HOUR: Final = b"hour"

@@ -11,7 +11,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from api.analysis.service import Measured
-from api.http.errors import Problem
+from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.services import Services
 from api.watch import metrics
 from api.watch.book import Book, Known
@@ -88,6 +88,10 @@ async def _with_lease(
                 await lease.release()
 
 
+class _Away(Exception):
+    """A store does not answer; the text says which."""
+
+
 class Watch:
     """The watching of one lease."""
 
@@ -117,13 +121,14 @@ class Watch:
                     continue
                 await self.look(wallet)
                 backoff.reset()
-            except (RedisError, OSError) as error:  # a Problem is told by the stores
-                log.warning("Redis does not answer: waiting", reason=str(error))
+            except (RedisError, OSError, _Away) as error:
+                log.warning("a store does not answer: waiting", reason=str(error))
                 await backoff.wait()
 
     async def look(self, wallet: str) -> None:
-        """Read a wallet: write what changed, and the hour's net worth; raises RedisError.
+        """Read a wallet: write what changed, and the hour's net worth.
 
+        Raises RedisError, OSError or _Away where a store does not answer.
         What is wrong with one wallet keeps no other from being read.
         """
         try:
@@ -132,10 +137,12 @@ class Watch:
                 metrics.READINGS.labels("early").inc()
                 return
             known = await self._book.read(wallet)
-            await self._tell(wallet, known, measured)
+            await self._alert(wallet, known, measured)
             self._keep(wallet, known, measured)
         except Problem as problem:
             metrics.READINGS.labels("failed").inc()
+            if problem.kind is STORE_UNAVAILABLE:
+                raise _Away(problem.detail) from None
             log.info("a wallet is not read", wallet=wallet, code=problem.kind.code)
         except (RedisError, OSError):
             raise
@@ -160,7 +167,7 @@ class Watch:
             with suppress(RedisError, OSError):  # they are written again then, as the same rows
                 await self._book.note_snapshots(written)
 
-    async def _tell(self, wallet: str, known: Known, measured: Measured) -> None:
+    async def _alert(self, wallet: str, known: Known, measured: Measured) -> None:
         found = measured.positions
         coverage = found["coverage"]
         is_whole = not found["errors"] and coverage["known_accounts"] == coverage["read_accounts"]

@@ -7,7 +7,7 @@ import { DAY_MS } from "./times.js";
 const NOT_TRACKED = {
   pending: "it is asked for, and snapshots begin within the hour",
   not_ingested: "nothing follows accounts here",
-  lane_stalled: "what follows accounts stands still",
+  lane_stalled: "what follows accounts has stopped",
   key_limit: "too many new wallets were asked for in this minute",
   limit: "too many new wallets were asked for in this minute",
   not_asked: "the store took no request",

@@ -177,6 +177,10 @@ async def test_an_interval_has_its_last_complete_snapshot(
     assert await points(interval="4h", **within) == [(0, huge), (8, None)]
     assert await points(interval="1d", **within) == [(0, huge)]
     assert await points(**{"from": day + HOUR_MS + 5, "to": day + 2 * HOUR_MS}) == [(1, huge)]
+    last = "2149-06-06"
+    for interval in ("1h", "4h", "1d"):
+        assert await points(**{"from": last, "to": last, "interval": interval}) == []
+        assert await points(**{"from": 0, "to": 1, "interval": interval}) == []
     for wrong in ({"interval": "2h"}, {"from": day, "to": day}, {"from": 0}, {"from": "x"}):
         answer = await asking.get(f"/api/wallets/{wallet}/networth", params=wrong)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter"), wrong
