@@ -7,6 +7,7 @@ and sends the encoded answer. So all doors of a process share one set of caches 
 from __future__ import annotations
 
 from api.accounts.following import Following
+from api.analysis.networth import NetWorthService
 from api.analysis.service import AnalysisService
 from api.history.service import HistoryService
 from api.metadata.service import MetadataService
@@ -51,6 +52,7 @@ class Services:
             self.stores, reader, gaps, self._following, self.positions.of_many
         )
         self.analysis = AnalysisService(self.wallets.reader, self.positions)
+        self.networth = NetWorthService(self.stores, self._following)
         self._metadata = MetadataService(self.stores, settings)
         self.tokens = TokenService(self.stores, reader, gaps, self._following, self._metadata)
         self.history = HistoryService(self.stores, reader, gaps)

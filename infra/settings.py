@@ -307,6 +307,17 @@ class Settings(BaseSettings):
         10, ge=0, le=100, description="free share of a store's disk, in percent, that is too little"
     )
 
+    # Tracked wallets: `soltape watch`.
+    watch_wallets_max: int = Field(
+        5_000, ge=1, le=100_000, description="tracked wallets that are watched, last asked first"
+    )
+    watch_wallets_per_s: float = Field(
+        5.0, gt=0, le=1_000, description="wallets that are read in a second"
+    )
+    watch_every_s: float = Field(
+        10.0, ge=1, le=3_600, description="seconds between two readings of a wallet, at least"
+    )
+
     # Both doors.
     allowed_hosts: HostNames = Field(
         "", description="names that the API and the gateway are reached by, with commas between"
@@ -452,6 +463,7 @@ class Settings(BaseSettings):
     metrics_port_books: Port = Field(9104, description="of `soltape agents` without live")
     metrics_port_api: Port = Field(9105, description="of `soltape api`")
     metrics_port_gateway: Port = Field(9106, description="of `soltape gateway`")
+    metrics_port_watch: Port = Field(9108, description="of `soltape watch`")
 
     @property
     def api_url(self) -> str:

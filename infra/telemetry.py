@@ -25,7 +25,9 @@ from infra.hosts import Hosts
 from infra.local.process import PortInUse
 from infra.settings import Settings, SettingsError
 
-MetricsRole = Literal["ingest", "ingest_accounts", "agents", "books", "chain", "api", "gateway"]
+MetricsRole = Literal[
+    "ingest", "ingest_accounts", "agents", "books", "chain", "api", "gateway", "watch"
+]
 Lacking = Callable[[], dict[str, str]]  # what is not ready yet -> why
 
 _SECRET_KEYS: Final = frozenset(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -67,8 +67,11 @@ STATUS: Final = Channel(redis_keys.LIVE_STATUS.make(), "status", "status", ("slo
 TRENDING: Final = Channel(
     redis_keys.LIVE_TRENDING.make(), "trending-pairs", "trending", ("mint", "dex")
 )
+POSITIONS: Final = Channel(
+    redis_keys.LIVE_POSITIONS.make(), "positions", "position_alert", ("wallet", "kind", "fell")
+)
 
-ALL: Final = (SWAPS, CREATIONS, PRICES, STATUS, TRENDING)
+ALL: Final = (SWAPS, CREATIONS, PRICES, STATUS, TRENDING, POSITIONS)
 
 TRENDING_FIELDS: Final = (
     "mint",
@@ -93,6 +96,22 @@ TRENDING_FIELDS: Final = (
     "decimals",
 )
 """The data of a trending frame, all of them, in this order; what is not known is null."""
+
+POSITION_ALERT_FIELDS: Final = (
+    "alert_id",
+    "kind",  # health_below, range_left or lock_ended
+    "wallet",
+    "protocol",
+    "route",
+    "position_id",
+    "market",
+    "slot",
+    "time_ms",
+    "unit",  # of value and threshold: ratio, price, ms or slot
+    "value",
+    "threshold",
+)
+"""The data of an alert, all of them, in this order; what is not known is null."""
 
 SLOT_GAP: Final = "slot_gap"
 """The type of the frame, in the stream of slots, that tells of slots that could not be had."""
@@ -206,6 +225,51 @@ def trending_removed_event(mint: str, dex: str) -> LiveEvent:
     data = {"mint": mint, "dex": dex}
     frame = {"type": TRENDING_REMOVED, "channel": TRENDING.channel, "data": data}
     return LiveEvent((mint, dex), orjson.dumps(frame))
+
+
+def position_event(data: Mapping[str, Any], fell: Fall | None = None) -> LiveEvent:
+    """Return an alert for its stream; `fell`: how far health fell, of no other kind.
+
+    The threshold that health fell below is each client's own: null here, see `with_threshold`.
+    """
+    told = {name: data[name] for name in POSITION_ALERT_FIELDS}
+    index = (data["wallet"], data["kind"], None if fell is None else fell.text)
+    return LiveEvent(index, POSITIONS.frame(told))
+
+
+class Fall(NamedTuple):
+    """A fall of health: every threshold above `to`, up to and with `since`, was crossed by it.
+
+    `since` is None where the position had not been seen before: then all above `to` are crossed.
+    """
+
+    to: float
+    since: float | None
+
+    @property
+    def text(self) -> str:
+        """Return it as an event's index has it: the shortest digits that are the same numbers."""
+        return f"{self.to!r} {'' if self.since is None else repr(self.since)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Fall:
+        """Return what `text` made; raises ValueError."""
+        to, _, since = text.partition(" ")
+        return cls(float(to), float(since) if since else None)
+
+    def crosses(self, threshold: float) -> bool:
+        """Return whether health fell below a threshold now, and was not below it before."""
+        return self.to < threshold and (self.since is None or threshold <= self.since)
+
+
+_NO_THRESHOLD: Final = b'"threshold":null}}'
+
+
+def with_threshold(frame: bytes, threshold: float) -> bytes:
+    """Return the frame of an alert with the client's own threshold where it has none."""
+    if not frame.endswith(_NO_THRESHOLD):
+        return frame
+    return b'%s"threshold":%s}}' % (frame[: -len(_NO_THRESHOLD)], orjson.dumps(threshold))
 
 
 def pack(epoch: str, events: Sequence[LiveEvent]) -> dict[str, str | bytes]:

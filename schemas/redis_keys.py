@@ -171,6 +171,13 @@ LIVE_TRENDING: Final = Key(
     None,
     "tokens of the trending list that have changed, or left it; 2,000 entries",
 )
+LIVE_POSITIONS: Final = Key(
+    "{{live}}:positions",
+    "stream",
+    "watch",
+    None,
+    "alerts of positions: health fell, a range was left, a lock ended; 10,000 entries",
+)
 LIVE_EPOCH: Final = Key(
     "{{live}}:epoch",
     "string",
@@ -224,6 +231,25 @@ LIVE_FORMERLY: Final = tuple(
     )
 )
 """Names of these keys before they had a tag; `live` removes what an earlier version left there."""
+
+# Tracked wallets, watched (`soltape watch`). Under the tag of the live streams: what is known of a
+# wallet, the lease and the alert are looked at and written in one step.
+
+WATCH_LEASE: Final = Key(
+    "{{live}}:watch:lease",
+    "string",
+    "watch",
+    6,
+    "the process that watches; nobody else's writes count",
+)
+WATCHED: Final = Key(
+    "{{live}}:watch:{wallet}",
+    "hash",
+    "watch",
+    7 * DAY_S,
+    "position -> JSON of what was last seen of it: `api.watch.crossings`; version: of the hash; "
+    "hour, whole: of the last net worth in ClickHouse",
+)
 
 # Books of wallets (agent `pnl`); schemas/positions.py has the packed forms.
 
@@ -469,7 +495,7 @@ TRACKED_WALLETS: Final = Key(
     "ingest accounts",
     None,
     "raw wallet whose token accounts are kept -> when it was last asked for, ms; at most "
-    "ACCOUNT_TRACKED_MAX",
+    "ACCOUNT_TRACKED_MAX; `soltape watch` watches the last asked for",
 )
 TRACKED_MINTS: Final = Key(
     "tracked:mints",

@@ -329,6 +329,25 @@ ACCOUNTS: Final = Table(
     },
 )
 
+# Tracked wallets (`soltape watch`).
+
+NET_WORTH_SNAPSHOTS: Final = Table(
+    "net_worth_snapshots",
+    {
+        "wallet": _TEXT,
+        "hour": _TIME,
+        "read_at": _TIME,
+        "slot": _U64,
+        "net_worth_usd_micros": "Nullable(Int128)",
+        "assets_usd_micros": "Nullable(Int128)",
+        "debts_usd_micros": "Nullable(Int128)",
+        "is_complete": "Bool",
+        "reasons": "Array(String)",
+        "unpriced": "UInt32",
+        "pending_routes": "UInt16",
+    },
+)
+
 # What Redis has of all books (every settled group).
 
 BOOK_CHECKPOINTS: Final = Table(
@@ -354,6 +373,6 @@ TABLES: Final = {
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
-        *(ACCOUNTS, BOOK_CHECKPOINTS),
+        *(ACCOUNTS, NET_WORTH_SNAPSHOTS, BOOK_CHECKPOINTS),
     )
 }

@@ -37,6 +37,7 @@ from stream_gateway.server import Server, listen
 from stream_gateway.session import Sessions
 from stream_gateway.snapshots import Snapshots
 from stream_gateway.source import AWAY, AWAY_TEXT, Source
+from stream_gateway.tracking import Tracking
 from stream_gateway.vocabulary import Vocabulary
 
 log = structlog.get_logger(__name__)
@@ -143,8 +144,13 @@ class Parts:
             recent=Recent(),
         )
         replay = Replay(self.source, self._fanout)
+        self._tracking = Tracking(store, settings, self._watched)
         sessions = Sessions(
-            self._fanout, Snapshots(store), lambda: self._vocabulary.slugs, replay.catch_up
+            self._fanout,
+            Snapshots(store),
+            lambda: self._vocabulary.slugs,
+            replay.catch_up,
+            self._tracking.follow,
         )
         self.server = Server(
             Limits.of(settings),
@@ -163,6 +169,7 @@ class Parts:
         return {
             "source": self.source.run(),
             "vocabulary": self._vocabulary.run(),
+            "tracking": self._tracking.run(),
             "watch": self._watch.run(lambda: self.source.is_away),
             "admission": self.admission.run(),
             "partitions": partitions.watch(self._store.ask),
@@ -174,6 +181,11 @@ class Parts:
             self._watch.heard()
         delay_ms = time.time() * 1000 - int(batch.entry_id.partition("-")[0])
         _DELAYS[batch.channel].observe(max(0.0, delay_ms))
+
+    def _watched(self) -> set[str]:
+        """Return the wallets whose positions somebody is subscribed to."""
+        filters = self._fanout.filters(channels.POSITIONS.channel)
+        return {wallet for each in filters for wallet in each.wallets}
 
     def _notice(self, code: str, text: str) -> None:
         self.server.announce(messages.notice(code, text))

@@ -7,7 +7,7 @@ there. It orders what a stream holds, and is what a client goes on from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ _WORDS: Final[dict[Reason, str]] = {
     "epoch": "events in between may be missing: the store or its writer lost some",
     "dropped": "an entry of the stream could not be read: what it held is lost",
 }
+_FELL: Final = channels.POSITIONS.index.index("fell")
 _EVENT_BYTES: Final = 400  # of objects and of the index, beside the frames
 
 
@@ -89,6 +90,18 @@ class Batch:
             text_frame(with_id(event.frame, f"{entry_id}-{place}"))
             for place, event in enumerate(self.events, self.first)
         ]
+
+    def frames_of(self, threshold: float | None) -> list[bytes]:
+        """Return the frames of its events for a client with a threshold of its own."""
+        if threshold is None:
+            return self.frames
+        own = [
+            replace(event, frame=channels.with_threshold(event.frame, threshold))
+            if event.index[_FELL] is not None
+            else event
+            for event in self.events
+        ]
+        return replace(self, events=own).frames
 
     @cached_property
     def joined(self) -> bytes:

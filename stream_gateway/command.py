@@ -17,14 +17,15 @@ log = structlog.get_logger(__name__)
 
 @click.command()
 def gateway() -> None:
-    """Serve live swaps, creations, prices and slots over WebSocket, until Ctrl-C.
+    """Serve live swaps, creations, prices, slots and alerts over WebSocket, until Ctrl-C.
 
-    Events come from the Redis Streams that the agent `live` writes: `soltape up` runs all of it.
+    Events come from the Redis Streams that the agent `live` and `soltape watch` write: `soltape up`
+    runs all of it.
     A connection wants a key, as ?api_key= or in the header x-api-key: `soltape keys create` makes
     one, and `soltape up` leaves one in SOLTAPE_DATA/demo-key.
 
     \b
-      /ws                  channels swaps, creations, prices, status
+      /ws                  channels swaps, creations, prices, status, positions
       /ws/trending-pairs   the trending list of launch platforms
       /health/live         200 while the process lives; no key, no WebSocket
 

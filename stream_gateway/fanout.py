@@ -53,6 +53,10 @@ class Fanout:
         if not groups:
             del self._groups[subscriber]
 
+    def filters(self, channel: str) -> list[Filter]:
+        """Return the filters of those who are subscribed to a channel, each once."""
+        return [group.filter for group in self._indexes[channel]]
+
     def publish(self, batch: Batch) -> None:
         """Deliver a batch to those who want some of it."""
         index = self._indexes[batch.channel.channel]
@@ -61,9 +65,10 @@ class Fanout:
         hits = index.match([event.index for event in batch.events])
         if not hits:
             return
-        frames, count = batch.frames, len(batch.events)
+        count = len(batch.events)
         for group, numbers in hits.items():
-            if len(numbers) == count:
+            frames = batch.frames_of(group.filter.health_below)
+            if len(numbers) == count and frames is batch.frames:
                 data = batch.joined
             else:
                 data = b"".join([frames[number] for number in numbers])

@@ -31,6 +31,8 @@ _MAX_NUMBER: Final = 2**63 - 1
 _AN_ID: Final = "1763730000123-0-4"
 
 TRENDING: Final = channels.TRENDING.channel
+POSITIONS: Final = channels.POSITIONS.channel
+MAX_HEALTH_BELOW: Final = 100
 MAIN_CHANNELS: Final = tuple(each.channel for each in channels.ALL if each != channels.TRENDING)
 ALL_PLATFORMS: Final = "*"
 _ACTIONS: Final = ("subscribe", "unsubscribe", "ping")
@@ -40,6 +42,7 @@ _FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "creations": ("platforms", "since"),
     "prices": ("mints", "since", "snapshot"),
     "status": ("since",),
+    POSITIONS: ("wallets", "health_below", "since"),
     TRENDING: ("dex", "since"),
 }
 
@@ -201,6 +204,8 @@ def _subscribe(
                 raise Refused("bad_since", "send `snapshot` or `since`, not both")
         case "status":
             chosen = Filter(channel)
+        case channels.POSITIONS.channel:
+            chosen = _positions(fields, plan)
         case _:
             chosen = _trending(fields, slugs)
     return Subscribe(chosen, since, snapshot, request_id)
@@ -214,6 +219,23 @@ def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
         return Filter(TRENDING)
     platforms = slugs.platforms if slugs else None
     return Filter(TRENDING, dexes=_slugs(fields, "dex", "unknown_platform", platforms))
+
+
+def _positions(fields: Mapping[str, Any], plan: Plan) -> Filter:
+    if "wallets" not in fields:
+        raise Refused("wrong_type", "`wallets` is required: whose positions are to be watched")
+    wallets = _wallets(fields, plan)
+    below = fields.get("health_below")
+    if below is None:
+        return Filter(POSITIONS, wallets=wallets)
+    is_number = isinstance(below, int | float) and not isinstance(below, bool)
+    if not is_number or not 0 < below <= MAX_HEALTH_BELOW:
+        raise Refused(
+            "wrong_type",
+            f"`health_below` must be a number above 0, at most {MAX_HEALTH_BELOW}, "
+            f"got {_shown(below)}",
+        )
+    return Filter(POSITIONS, wallets=wallets, health_below=float(below))
 
 
 def _since(value: Any) -> str | None:

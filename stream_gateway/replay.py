@@ -104,7 +104,8 @@ class _Walk:
         ]
         if not wanted:
             return 0
-        frames = [batch.frames[number] for number in wanted]
+        own = batch.frames_of(self.filter.health_below)
+        frames = [own[number] for number in wanted]
         self._parts += frames
         self._events += len(frames)
         return sum(map(len, frames))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import structlog
@@ -19,7 +19,14 @@ from schemas.vocabulary import Slugs
 from stream_gateway import messages
 from stream_gateway.connection import INTERNAL, Connection
 from stream_gateway.fanout import Fanout
-from stream_gateway.messages import TRENDING, Ping, Refused, Subscribe, Unsubscribe
+from stream_gateway.messages import (
+    POSITIONS,
+    TRENDING,
+    Ping,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+)
 from stream_gateway.metrics import MESSAGES_IN
 from stream_gateway.snapshots import Snapshots
 from stream_gateway.subscriptions import Filter
@@ -27,7 +34,14 @@ from stream_gateway.subscriptions import Filter
 log = structlog.get_logger(__name__)
 
 CatchUp = Callable[[Connection, Filter, str], Awaitable[None]]
+Follow = Callable[[Iterable[str], str], Awaitable[bool]]
+"""Has wallets followed for a key; returns whether somebody watches them. Raises Refused."""
 _SNAPSHOT_WITHIN_S: Final = 10.0
+_FOLLOWED_WITHIN_S: Final = 10.0
+UNWATCHED: Final = "positions_unwatched"
+UNWATCHED_TEXT: Final = (
+    "no process watches positions now: alerts come once one does (`soltape watch`)"
+)
 
 
 class Sessions:
@@ -39,11 +53,13 @@ class Sessions:
         snapshots: Snapshots,
         slugs: Callable[[], Slugs | None],
         catch_up: CatchUp,
+        follow: Follow,
     ) -> None:
         self._fanout = fanout
         self._snapshots = snapshots
         self._slugs = slugs
         self._catch_up = catch_up
+        self._follow = follow
         # Subscriptions that are not live yet, by connection and channel.
         self._beginning: dict[Connection, dict[str, asyncio.Task[None]]] = defaultdict(dict)
 
@@ -78,7 +94,7 @@ class Sessions:
         self._end(connection, channel)
         connection.filters[channel] = told.filter
         connection.tell(messages.subscribed(told, replaces=replaces))
-        if told.since is None and not told.snapshot and channel != TRENDING:
+        if _is_live_at_once(told) and channel != POSITIONS:
             self._fanout.attach(connection, told.filter)
             return
         task = asyncio.get_running_loop().create_task(self._begin(connection, told))
@@ -104,6 +120,11 @@ class Sessions:
         """Send what comes before the live events, and go on with those."""
         channel = told.filter.channel
         try:
+            if channel == POSITIONS:
+                await self._have_followed(connection, told.filter)
+                if _is_live_at_once(told):
+                    self._fanout.attach(connection, told.filter)
+                    return
             since = told.since or await self._snapshot(connection, told)
             await self._catch_up(connection, told.filter, since)
         except (RedisError, OSError, TimeoutError) as error:
@@ -112,6 +133,10 @@ class Sessions:
             refused = Refused(
                 "store_unavailable", "the store does not answer: subscribe again in some seconds"
             )
+            refused.channel, refused.request_id = channel, told.request_id
+            connection.refuse(refused)
+        except Refused as refused:
+            connection.filters.pop(channel, None)
             refused.channel, refused.request_id = channel, told.request_id
             connection.refuse(refused)
         except Exception:
@@ -124,6 +149,13 @@ class Sessions:
                 if not beginning:
                     del self._beginning[connection]
 
+    async def _have_followed(self, connection: Connection, chosen: Filter) -> None:
+        """Have the wallets of a filter followed; say so where nobody watches them."""
+        async with asyncio.timeout(_FOLLOWED_WITHIN_S):
+            is_watched = await self._follow(chosen.wallets, connection.admitted.fingerprint)
+        if not is_watched:
+            connection.tell(messages.notice(UNWATCHED, UNWATCHED_TEXT))
+
     async def _snapshot(self, connection: Connection, told: Subscribe) -> str:
         """Send a snapshot; return the id of the event to go on after."""
         await connection.may_replay()  # a full queue would drop it
@@ -134,6 +166,11 @@ class Sessions:
                 snapshot = await self._snapshots.prices(told.filter.mints)
         connection.snapshot(snapshot.frame)
         return snapshot.as_of_id
+
+
+def _is_live_at_once(told: Subscribe) -> bool:
+    """Return whether nothing comes before the live events."""
+    return told.since is None and not told.snapshot and told.filter.channel != TRENDING
 
 
 def _words(error: BaseException) -> str:

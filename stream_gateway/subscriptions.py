@@ -3,6 +3,9 @@
 Values of one kind are alternatives; kinds combine: a filter of two venues and a token takes that
 token's swaps on either. An empty kind takes everything. A token matches either side of a swap.
 
+Alerts of health are taken by `HealthBelow`: a client's own threshold, compared with how far health
+fell. So what a client is sent is a function of the event and of its filter, live and replayed.
+
 The index keeps each group under the values of its most selective kind only. An event is compared
 with the groups that want its wallet, one of its tokens or its venue, never with the others.
 """
@@ -15,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Generic, TypeVar
 
 from schemas import channels
-from schemas.channels import Channel
+from schemas.channels import Channel, Fall
 
 Member = TypeVar("Member")
 
@@ -23,7 +26,26 @@ BY_NAME: Final = {channel.channel: channel for channel in channels.ALL}
 
 Places = tuple[int, ...]
 """Places in an event's index; a value at any one of them counts."""
-Condition = tuple[Places, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthBelow:
+    """Alerts that are not of health, and falls of health across a threshold, if there is one."""
+
+    threshold: float | None
+
+    def __contains__(self, fell: object) -> bool:
+        if fell is None:
+            return True
+        if self.threshold is None:
+            return False
+        try:
+            return Fall.parse(str(fell)).crosses(self.threshold)
+        except ValueError:  # of another version's making
+            return False
+
+
+Condition = tuple[Places, frozenset[str] | HealthBelow]
 
 # Kinds of a channel's filters, the most selective first: the filter's field, the values of the
 # channel's index that it matches, and its name on the wire.
@@ -42,8 +64,10 @@ _KINDS: Final[Mapping[str, tuple[tuple[str, Places, str], ...]]] = {
         channels.PRICES.channel: (("mints", ("mint",), "mints"),),
         channels.STATUS.channel: (),
         channels.TRENDING.channel: (("dexes", ("dex",), "dex"),),
+        channels.POSITIONS.channel: (("wallets", ("wallet",), "wallets"),),
     }.items()
 }
+_FELL: Final = (channels.POSITIONS.index.index("fell"),)
 _ONE_VALUE: Final = "token"  # clients name one; the others are lists
 
 
@@ -57,14 +81,25 @@ class Filter:
     wallets: frozenset[str] = frozenset()
     platforms: frozenset[str] = frozenset()
     mints: frozenset[str] = frozenset()
+    health_below: float | None = None  # of `positions`: None takes no alert of health
 
     def __post_init__(self) -> None:
         if self.channel not in _KINDS:
             raise ValueError(f"there is no channel {self.channel!r}")
         has = {field for field, _, _ in _KINDS[self.channel]}
         for field in fields(self):
-            if field.name != "channel" and field.name not in has and getattr(self, field.name):
+            if field.name in ("channel", "health_below") or field.name in has:
+                continue
+            if getattr(self, field.name):
                 raise ValueError(f"{self.channel} cannot be filtered by {field.name}")
+        if not self._is_of_positions and self.health_below is not None:
+            raise ValueError(f"{self.channel} cannot be filtered by health_below")
+        if self._is_of_positions and not self.wallets:
+            raise ValueError(f"{self.channel} is of wallets that are named")
+
+    @property
+    def _is_of_positions(self) -> bool:
+        return self.channel == channels.POSITIONS.channel
 
     def matches(self, index: Sequence[Any]) -> bool:
         """Return whether it takes an event with these values of the channel's index."""
@@ -72,11 +107,14 @@ class Filter:
 
     def conditions(self) -> tuple[Condition, ...]:
         """Return the conditions on an event's index, the most selective first."""
-        return tuple(
+        found: list[Condition] = [
             (places, wanted)
             for field, places, _ in _KINDS[self.channel]
             if (wanted := getattr(self, field))
-        )
+        ]
+        if self._is_of_positions:
+            found.append((_FELL, HealthBelow(self.health_below)))
+        return tuple(found)
 
     def told(self) -> dict[str, Any]:
         """Return it as a client is told: what is not in it is not filtered by."""
@@ -84,6 +122,8 @@ class Filter:
         for field, _, name in _KINDS[self.channel]:
             if wanted := sorted(getattr(self, field)):
                 told[name] = wanted[0] if name == _ONE_VALUE and len(wanted) == 1 else wanted
+        if self.health_below is not None:
+            told["health_below"] = self.health_below
         return told
 
 
@@ -105,6 +145,7 @@ class Group(Generic[Member]):
 
     def __init__(self, chosen: Filter) -> None:
         first, *rest = chosen.conditions() or (((), frozenset()),)
+        assert isinstance(first[1], frozenset)  # values lead to the group, a threshold does not
         self.filter = chosen
         self.places: Places = first[0]
         self.values: frozenset[str] = first[1]

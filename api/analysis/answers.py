@@ -16,7 +16,7 @@ from api.positions.answers import (
     ProtocolSum,
 )
 from api.wallets.answers import Holdings, Pnl, TopPositions
-from api.wallets.position_answers import AsOf, about
+from api.wallets.position_answers import AsOf, UpTo, about
 
 WorthReason = Literal[
     "holdings_incomplete",
@@ -107,3 +107,71 @@ class Analysis(AsOf):
     pending: Annotated[list[PendingMember], about("what belongs here and is not read")]
     coverage: Annotated[AccountsRead, about("which accounts the positions rest on")]
     errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
+
+
+NotTracked = Literal[
+    "pending",
+    "not_ingested",
+    "lane_stalled",
+    "key_limit",
+    "limit",
+    "not_asked",
+    "too_many_accounts",
+]
+
+
+class NetWorthPoint(TypedDict):
+    """What a wallet was worth in an interval: its last complete snapshot, else its last one."""
+
+    start_ms: Annotated[int, about("when the interval begins", 1_763_697_600_000)]
+    time_ms: Annotated[int, about("block time that it is as of", 1_763_700_000_000)]
+    slot: Annotated[int, about("slot that it is as of", 341_204_118)]
+    net_worth_usd: Annotated[
+        float | None, about("assets without debts; null: `reasons` says why", 12_480.5)
+    ]
+    net_worth_usd_micros: Annotated[str | None, about(IN_MICROS, "12480500000")]
+    assets_usd: Annotated[float | None, about("holdings, and all that positions have", 13_480.5)]
+    assets_usd_micros: Annotated[str | None, about(IN_MICROS, "13480500000")]
+    debts_usd: Annotated[float | None, about("what positions owed", 1000.0)]
+    debts_usd_micros: Annotated[str | None, about(IN_MICROS, "1000000000")]
+    is_complete: Annotated[
+        bool, about("the sums are known; else they are null, as a part is no whole", True)
+    ]
+    reasons: Annotated[
+        list[str],
+        about("why they are null, as in `net_worth` of `/analyze`; `too_large`: no worth", []),
+    ]
+    unpriced: Annotated[int, about("assets of positions without a worth: in no sum", 0)]
+    pending_routes: Annotated[
+        int, about("kinds of positions that nothing read at that time: in no sum", 0)
+    ]
+
+
+class NetWorthOverTime(UpTo):
+    """What a wallet was worth, interval by interval, from hourly snapshots."""
+
+    wallet: Annotated[str, about("its address", EXAMPLE_WALLET)]
+    interval: Annotated[str, about("as it was asked for", "1h")]
+    interval_ms: Annotated[int, about("its length", 3_600_000)]
+    from_ms: Annotated[int, about("beginning of the first interval", 1_763_611_200_000)]
+    to_ms: Annotated[int, about("end of the last, not in it", 1_763_701_200_000)]
+    points: Annotated[
+        list[NetWorthPoint],
+        about("oldest first; an interval without a snapshot has none, nothing is filled in"),
+    ]
+    since_ms: Annotated[
+        int | None,
+        about("block time of the first snapshot that is kept; null: none", 1_763_500_000_000),
+    ]
+    is_tracked: Annotated[bool, about("whether the wallet is tracked, so that more follow", True)]
+    not_tracked_reason: Annotated[
+        NotTracked | None,
+        about(
+            "null: it is tracked. `pending`: asked for, with this request; `not_ingested`: nothing "
+            "follows accounts here; `lane_stalled`: what does has stopped; `key_limit`, `limit`: "
+            "too many new wallets in this minute; `not_asked`: the store took no ask; "
+            "`too_many_accounts`: no such wallet is followed",
+            None,
+        ),
+    ]
+    retention_days: Annotated[int, about("how long a snapshot is kept", 400)]

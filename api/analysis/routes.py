@@ -1,15 +1,19 @@
-"""The path of a wallet's analysis."""
+"""The paths of a wallet's analysis: what it is worth now, and what it was worth."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated, Literal
 
-from api.analysis.answers import Analysis
+from fastapi import APIRouter, Query, Request, Response
+
+from api.analysis.answers import Analysis, NetWorthOverTime
 from api.docs.openapi import answers_with
-from api.http.errors import INVALID_ADDRESS
-from api.http.parameters import Wallet
+from api.http.errors import INVALID_ADDRESS, INVALID_PARAMETER
+from api.http.parameters import From, To, Wallet
 from api.http.replies import send
 from api.http.state import holder, services
+
+WorthInterval = Literal["1h", "4h", "1d"]
 
 router = APIRouter(prefix="/api/wallets", tags=["wallets"])
 
@@ -29,3 +33,29 @@ async def analyze(request: Request, wallet: Wallet) -> Response:
     one credit.
     """
     return send(request, await services(request).analysis.analyze(wallet, holder(request)))
+
+
+@router.get(
+    "/{wallet}/networth",
+    summary="What a wallet was worth, over time",
+    **answers_with(NetWorthOverTime, INVALID_ADDRESS, INVALID_PARAMETER),
+)
+async def networth(
+    request: Request,
+    wallet: Wallet,
+    interval: Annotated[WorthInterval, Query(description="Length of an interval")] = "1h",
+    from_ms: From = None,
+    to_ms: To = None,
+) -> Response:
+    """Net worth as `/analyze` computes it, from snapshots that are taken of tracked wallets.
+
+    One snapshot an hour by block time, kept for 400 days. A point is the last complete snapshot of
+    its interval, else the last one, with null sums. Intervals are whole, those that the range
+    touches: without `from` the last 300, at most 1,500. An interval without a snapshot is left
+    out; nothing is filled in or interpolated. A wallet is tracked from the first request about it
+    (this one, `/holdings`, `/analyze`): `since_ms` says from when there are snapshots.
+    """
+    answer = await services(request).networth.over_time(
+        wallet, interval, from_ms, to_ms, holder(request)
+    )
+    return send(request, answer)

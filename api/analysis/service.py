@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from api.analysis.answers import Analysis
+from api.accounts.following import Standing
+from api.analysis.answers import Analysis, NetWorth
 from api.analysis.figures import amounts_of, categories, net_worth, without
 from api.http.encoding import Encoded
+from api.positions.answers import AggregatePositions
 from api.positions.reader import Everything
 from api.positions.service import PositionService
 from api.stores.caches import CachedAnswers
@@ -17,6 +19,15 @@ KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0
 WAIT_S: Final = 1.5  # until all of a wallet's accounts are known
 _MOST_READINGS: Final = 3  # until holdings and positions are of the same tokens
+
+
+class Measured(NamedTuple):
+    """What a wallet is worth, the positions of it, and as of when."""
+
+    worth: NetWorth
+    positions: AggregatePositions
+    as_of_slot: int
+    as_of_ms: int
 
 
 class AnalysisService:
@@ -33,6 +44,19 @@ class AnalysisService:
         `holder` is the fingerprint of the key, on whose account more is asked for.
         """
         return await self._cached.get(self._analysis, wallet, holder)
+
+    async def measure(self, wallet: str, holder: str) -> Measured:
+        """Return what a wallet is worth, and its positions, as `analyze` has them.
+
+        Of a wallet that is followed already: it is not asked for again. The accounts that its
+        positions need are, for `holder`.
+        """
+        facts, found, moved = await self._read(wallet, holder, renews=False)
+        held, answer = facts.balances, found.answer
+        own, _ = without(held, found.stands_for)
+        listed = holdings(own, facts.pooled, facts.backed, Wanted())
+        as_of = min((held.as_of_slot, held.as_of_ms), (answer["as_of_slot"], answer["as_of_ms"]))
+        return Measured(net_worth(listed, answer, moved=moved), answer, *as_of)
 
     async def _analysis(self, wallet: str, holder: str) -> Analysis:
         facts, found, moved = await self._read(wallet, holder)
@@ -62,16 +86,20 @@ class AnalysisService:
             "errors": answer["errors"],
         }
 
-    async def _read(self, wallet: str, holder: str) -> tuple[Facts, Everything, bool]:
+    async def _read(
+        self, wallet: str, holder: str, *, renews: bool = True
+    ) -> tuple[Facts, Everything, bool]:
         """Return what a wallet holds and its positions, and whether tokens moved in between.
 
         A deposit between the two readings would count twice, or not at all: both must have seen
-        the same amounts of every token.
+        the same amounts of every token. `renews`: the wallet is followed on account of this.
         """
-        asked = await self._wallets.follow(wallet, holder, WAIT_S)
+        asked = Standing.NOT_FOLLOWED
+        if renews:
+            asked = await self._wallets.follow(wallet, holder, WAIT_S)
         for _ in range(_MOST_READINGS):
             facts = await self._wallets.facts(wallet, asked)
-            found = await self._positions.everything(wallet, holder)
+            found = await self._positions.everything(wallet, holder, renews=renews)
             held, covered = facts.balances, found.answer["coverage"]
             is_whole = held.is_complete and covered["known_accounts"] == covered["read_accounts"]
             if not is_whole or amounts_of(held) == found.tokens:

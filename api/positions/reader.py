@@ -130,10 +130,19 @@ class Positions:
         return [_aggregate(wallet, each, slugs, read, records) for each in asked]
 
     async def everything(
-        self, wallet: str, of: Aggregate, slugs: Mapping[str, Protocol], holder: str
+        self,
+        wallet: str,
+        of: Aggregate,
+        slugs: Mapping[str, Protocol],
+        holder: str,
+        *,
+        renews: bool = True,
     ) -> Everything:
-        """Return what a wallet has of an aggregate, with the tokens that its positions mean."""
-        read, records, positions = await self._of_routes(wallet, [of], slugs, holder)
+        """Return what a wallet has of an aggregate, with the tokens that its positions mean.
+
+        `renews`: the wallet is followed on account of this, not only what its positions need.
+        """
+        read, records, positions = await self._of_routes(wallet, [of], slugs, holder, renews=renews)
         stands_for: Counter[str] = Counter()
         for position in positions:
             for mint, amount_raw in position.stands_for.items():
@@ -147,10 +156,12 @@ class Positions:
         asked: Sequence[Aggregate],
         slugs: Mapping[str, Protocol],
         holder: str | None,
+        *,
+        renews: bool = True,
     ) -> tuple[_Read, list[PositionRecord], list[Position]]:
         """Return what was read, and the positions of all routes asked for, each once."""
         served = {slug: slugs[slug] for each in asked for slug, _ in each.routes}
-        read = await self._read(wallet, served, holder)
+        read = await self._read(wallet, served, holder, renews=renews)
         routes = {route for each in asked for route in each.routes}
         found = {
             # A position is in one route, and counts once.
@@ -159,12 +170,21 @@ class Positions:
             for each in read.outcomes[slug].positions
             if (slug, each.route) in routes
         }
-        records = await self._records([*found.values()], read, holder)
+        # What epochs paid costs requests to RPC: it is for those who look.
+        records = await self._records([*found.values()], read, holder if renews else None)
         return read, records, [position for _, position in found.values()]
 
-    async def _read(self, wallet: str, served: Mapping[str, Protocol], holder: str | None) -> _Read:
+    async def _read(
+        self,
+        wallet: str,
+        served: Mapping[str, Protocol],
+        holder: str | None,
+        *,
+        renews: bool = True,
+    ) -> _Read:
         by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]
-        held, known = await self._held(wallet, served.values(), holder if by_tokens else None)
+        asks = holder if by_tokens and renews else None
+        held, known = await self._held(wallet, served.values(), asks)
         try:
             clock = clock_of(known[CLOCK])
         except (KeyError, Unreadable):

@@ -53,9 +53,13 @@ class PositionService:
         [answer] = await of(wallet, [self.aggregates[name]], self.slugs, holder)
         return answer
 
-    async def everything(self, wallet: str, holder: str) -> Everything:
-        """Return all positions of a wallet, with the tokens of its own that they mean."""
-        return await self._positions.everything(wallet, self._everything, self.slugs, holder)
+    async def everything(self, wallet: str, holder: str, *, renews: bool = True) -> Everything:
+        """Return all positions of a wallet, with the tokens of its own that they mean.
+
+        `renews`: the wallet is followed on account of this, not only what its positions need.
+        """
+        of = self._positions.everything
+        return await of(wallet, self._everything, self.slugs, holder, renews=renews)
 
     def shape_of(self, slug: str, route: str) -> Shape:
         """Return the shape of a route that is served."""

@@ -131,6 +131,7 @@ class Stack:
             "METRICS_PORT_CHAIN": str(settings.metrics_port_chain),
             "METRICS_PORT_API": str(settings.metrics_port_api),
             "METRICS_PORT_GATEWAY": str(settings.metrics_port_gateway),
+            "METRICS_PORT_WATCH": str(settings.metrics_port_watch),
             "API_PORT": str(settings.api_port),
             "GATEWAY_PORT": str(settings.gateway_port),
             "GATEWAY_URL": settings.gateway_url or "",
@@ -309,14 +310,16 @@ _ROLES: Final = (
     ("agents", ("agents", "live"), ("kafka", "redis")),
     # In a process of their own: what they do in slices would delay what is live.
     ("books", ("agents", "pnl", "market", "store", "accounts"), ("kafka", "clickhouse", "redis")),
+    ("watch", ("watch",), ("clickhouse", "redis")),
 )
+# A recording has no accounts, and what a provider's filters cost is for its user to decide.
+_OF_ACCOUNTS: Final = frozenset({"ingest_accounts", "watch"})
 
 
 def _roles(stack: Stack, wishes: Wishes) -> None:
     here = {part.process.name for part in stack.parts}
     for name, command, needs in _ROLES:
-        # A recording has no accounts, and what a provider's filters cost is for its user to decide.
-        if name == "ingest_accounts" and not _is_simulated(stack, wishes):
+        if name in _OF_ACCOUNTS and not _is_simulated(stack, wishes):
             continue
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)

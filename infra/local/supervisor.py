@@ -84,10 +84,10 @@ def up(
     """Run the whole pipeline on this machine, until Ctrl-C.
 
     Starts Kafka, ClickHouse, Redis and a chain, each unless a setting says where yours is, then
-    `soltape ingest`, `soltape agents`, `soltape api` and `soltape gateway`. It prints where each
-    part is, a link to the page and a first request to try, then one line a second: the newest slot,
-    transactions and swaps a second, how long a transaction takes from the chain to ingest, and how
-    many slots Redis and ClickHouse are behind what is confirmed.
+    `soltape ingest`, `soltape agents`, `soltape watch`, `soltape api` and `soltape gateway`. It
+    prints where each part is, a link to the page and a first request to try, then one line a
+    second: the newest slot, transactions and swaps a second, how long a transaction takes from the
+    chain to ingest, and how many slots Redis and ClickHouse are behind what is confirmed.
 
     A part that ends is started again. When a local chain ends, its tape is over: everything starts
     again on a new chain, with empty stores and the same API keys. Everything it keeps is in

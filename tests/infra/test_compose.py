@@ -21,6 +21,7 @@ SECRETS = {
         *("RPC_ENDPOINT", "KAFKA_PASSWORD"),
         *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
     },
+    "watch": {"CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"},
     "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL"},
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
@@ -125,6 +126,7 @@ def test_health_is_asked_where_a_role_serves_it(services):
     ports = {"ingest": "metrics_port_ingest", "live": "metrics_port_agents"}
     ports |= {"accounts": "metrics_port_ingest_accounts"}
     ports |= {"books": "metrics_port_books", "api": "api_port", "gateway": "gateway_port"}
+    ports |= {"watch": "metrics_port_watch"}
     for name, setting in ports.items():
         command = services[name]["healthcheck"]["test"][-1]
         assert f"127.0.0.1:{Settings.model_fields[setting].default}/" in command, name

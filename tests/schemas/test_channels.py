@@ -77,8 +77,31 @@ def test_every_stream_is_among_the_keys():
         "{live}:prices": "live",
         "{live}:status": "live",
         "{live}:trending": "market",
+        "{live}:positions": "watch",
     }
     assert [channel.stream for channel in channels.ALL] == list(streams)
+
+
+def test_an_alert_of_health_says_how_far_it_fell_and_each_client_s_own_threshold():
+    data = dict.fromkeys(channels.POSITION_ALERT_FIELDS, 1) | {"wallet": "w", "threshold": None}
+    fall = channels.Fall(1.05, 1.1)
+    event = channels.position_event(data | {"kind": "health_below"}, fall)
+    assert event.index == ("w", "health_below", "1.05 1.1")
+    assert channels.Fall.parse(event.index[2]) == fall
+    assert channels.Fall.parse(channels.Fall(0.1 + 0.2, None).text) == (0.1 + 0.2, None)
+    own = channels.with_threshold(event.frame, 1.08)
+    assert orjson.loads(own)["data"] == orjson.loads(event.frame)["data"] | {"threshold": 1.08}
+    other = channels.position_event(data | {"kind": "range_left", "threshold": 2.0})
+    assert other.index == ("w", "range_left", None)
+    assert channels.with_threshold(other.frame, 1.08) == other.frame
+
+
+@pytest.mark.parametrize(
+    ("threshold", "crossed"), [(1.05, False), (1.06, True), (1.1, True), (1.11, False)]
+)
+def test_a_fall_crosses_the_thresholds_in_between(threshold, crossed):
+    assert channels.Fall(1.05, 1.1).crosses(threshold) is crossed
+    assert channels.Fall(1.05, None).crosses(threshold) is (threshold > 1.05)
 
 
 def test_a_trending_frame_has_null_for_what_is_not_known():

@@ -100,6 +100,23 @@ def test_equal_filters_get_the_very_same_bytes():
     assert len({id(client.writes[0]) for client in clients}) == 1
 
 
+def test_each_threshold_is_in_the_frames_of_those_who_have_it():
+    fanout, wallets = Fanout(), frozenset(["w"])
+    below = {1.1: Client(), 1.2: Client(), None: Client()}
+    for threshold, client in below.items():
+        fanout.attach(client, Filter("positions", wallets=wallets, health_below=threshold))
+    data = dict.fromkeys(channels.POSITION_ALERT_FIELDS) | {"wallet": "w"}
+    fall = channels.position_event(data, channels.Fall(1.05, 1.15))
+    left = channels.position_event(data | {"threshold": 7.0})
+    fanout.publish(Batch(channels.POSITIONS, "1-0", "1", [fall, left]))
+    told = {
+        threshold: [each["data"]["threshold"] for data in client.writes for each in read(data)]
+        for threshold, client in below.items()
+    }
+    assert told == {1.1: [1.1, 7.0], 1.2: [7.0], None: [7.0]}
+    assert [each["id"] for each in read(below[1.2].writes[0])] == ["1-0-1"]
+
+
 def test_nothing_is_framed_for_nobody():
     fanout, client = Fanout(), Client()
     fanout.attach(client, Filter("swaps", dexes=frozenset(["other"])))

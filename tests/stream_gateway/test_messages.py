@@ -64,6 +64,14 @@ class TestAccepted:
             ({"channel": "prices"}, Filter("prices")),
             ({"channel": "prices", "mints": [USDC]}, Filter("prices", mints=frozenset({USDC}))),
             ({"channel": "status"}, Filter("status")),
+            (
+                {"channel": "positions", "wallets": [WSOL]},
+                Filter("positions", wallets=frozenset({WSOL})),
+            ),
+            (
+                {"channel": "positions", "wallets": [WSOL], "health_below": 1},
+                Filter("positions", wallets=frozenset({WSOL}), health_below=1.0),
+            ),
             ({"channel": "swaps", "dex": None, "since": None}, Filter("swaps")),
         ],
     )
@@ -139,7 +147,7 @@ class TestRefused:
     def test_channels(self, action, channel):
         refused = refusal(action=action, channel=channel)
         assert refused.code == "unknown_channel"
-        assert refused.accepted == ("swaps", "creations", "prices", "status")
+        assert refused.accepted == ("swaps", "creations", "prices", "status", "positions")
 
     def test_channels_of_the_trending_connection(self):
         refused = refusal(endpoint="trending", action="subscribe", channel="swaps")
@@ -212,6 +220,14 @@ class TestRefused:
             ({"channel": "swaps", "since": "-1-0-0"}, "bad_since"),
             ({"channel": "swaps", "since": "1-0-" + "9" * 20}, "bad_since"),
             ({"channel": "swaps", "since": "9" * 60_000 + "-0-0"}, "bad_since"),
+            ({"channel": "positions"}, "wrong_type"),
+            ({"channel": "positions", "wallets": []}, "wrong_type"),
+            ({"channel": "positions", "wallets": addresses(101)}, "too_many_wallets"),
+            *(
+                ({"channel": "positions", "wallets": [WSOL], "health_below": below}, "wrong_type")
+                for below in (0, -1, 100.1, 1e300, "1.1", True, [1.1])
+            ),
+            ({"channel": "positions", "wallets": [WSOL], "snapshot": True}, "unknown_field"),
             ({"channel": "swaps", "request_id": "a" * 65}, "wrong_type"),
             ({"channel": "swaps", "request_id": 7}, "wrong_type"),
         ],
@@ -233,9 +249,10 @@ class TestRefused:
 
     @pytest.mark.parametrize("plan", [FREE, PRO])
     def test_filters_by_wallet_are_for_business_and_above(self, plan):
-        refused = refusal(action="subscribe", channel="swaps", wallets=[WSOL], plan=plan)
-        assert refused.code == "not_in_plan"
-        assert plan.name in refused.message
+        for channel in ("swaps", "positions"):
+            refused = refusal(action="subscribe", channel=channel, wallets=[WSOL], plan=plan)
+            assert refused.code == "not_in_plan"
+            assert plan.name in refused.message
 
     def test_a_refusal_names_channel_and_request(self):
         refused = refusal(action="subscribe", channel="swaps", dex="x", request_id="mine")
@@ -260,10 +277,10 @@ JSON = st.recursive(
     max_leaves=8,
 )
 NAMES = ("action", "channel", "request_id", "dex", "token", "wallets", "platforms", "mints",
-         "since", "snapshot")  # fmt: skip
+         "since", "snapshot", "health_below")  # fmt: skip
 VALUES = st.sampled_from(
     ["subscribe", "unsubscribe", "ping", "swaps", "prices", "creations", "status", "*",
-     "pump-fun", [WSOL], WSOL, ["bonk"], ID, True]
+     "positions", 1.1, "pump-fun", [WSOL], WSOL, ["bonk"], ID, True]
 )  # fmt: skip
 
 

@@ -18,7 +18,16 @@ from schemas import channels
 from schemas.plans import PLANS
 from schemas.proto import tape_pb2
 from schemas.redis_keys import CONNECTION_LEASE_S
-from stream_gateway import admission, batches, connection, messages, quiet, request, snapshots
+from stream_gateway import (
+    admission,
+    batches,
+    connection,
+    messages,
+    quiet,
+    request,
+    session,
+    snapshots,
+)
 from stream_gateway.limits import Limits
 
 FOLDER = Path(stream_gateway.__file__).parent
@@ -86,7 +95,7 @@ def told_codes(name: str, place: int, *modules: str) -> set[str]:
 
 
 def test_every_error_code_is_told_and_no_other() -> None:
-    codes = told_codes("Refused", 0, "messages", "connection", "session")
+    codes = told_codes("Refused", 0, "messages", "connection", "session", "tracking")
     assert len(codes) > 10
     assert sorted(column(section("## Errors"))) == sorted(codes)
 
@@ -161,6 +170,7 @@ def test_paths_plans_and_numbers() -> None:
     subscribing = section("## Subscribe")
     assert f"up to {messages.MAX_WALLETS} wallets" in subscribing
     assert f"up to {messages.MAX_MINTS} mints" in subscribing
+    assert f"above 0, at most {messages.MAX_HEALTH_BELOW}:" in subscribing
 
 
 def test_filters() -> None:
@@ -177,9 +187,10 @@ def test_filters() -> None:
 def test_gaps_and_notices() -> None:
     assert set(column(section("## Resume"))) == set(get_args(batches.Reason))
     codes = column(section("## Notices"))
-    assert {quiet.QUIET, quiet.BACK} <= set(codes)
+    others = {quiet.QUIET, quiet.BACK, session.UNWATCHED}
+    assert others <= set(codes)
     source = (FOLDER / "source.py").read_text()
-    assert all(f'"{code}"' in source for code in set(codes) - {quiet.QUIET, quiet.BACK})
+    assert all(f'"{code}"' in source for code in set(codes) - others)
 
 
 DATA = {
@@ -189,6 +200,7 @@ DATA = {
     "status": channels.status_event(tape_pb2.SlotStatus()),
     "slot_gap": channels.slot_gap_event(tape_pb2.SlotGap()),
     "trending": channels.trending_event(dict.fromkeys(channels.TRENDING_FIELDS)),
+    "position_alert": channels.position_event(dict.fromkeys(channels.POSITION_ALERT_FIELDS)),
     "trending_removed": channels.trending_removed_event("m", "pump-fun"),
 }
 TABLES = {
@@ -199,6 +211,7 @@ TABLES = {
     "slot_gap": ("### `status`", 1),
     "trending": ("### `trending`", 0),
     "trending_removed": ("### `trending`", 1),
+    "position_alert": ("### `position_alert`", 0),
 }
 
 
@@ -252,7 +265,7 @@ def test_frames_that_are_shown_have_the_fields_of_real_ones() -> None:
             channels.parse_event_id(frame["as_of_id"])
     assert seen == {
         *("subscribed", "unsubscribed", "pong", "error", "gap", "lagging", "notice", "snapshot"),
-        *("price", "status", "trending_removed"),
+        *("price", "status", "trending_removed", "position_alert"),
     }
 
 

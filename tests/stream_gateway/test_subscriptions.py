@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import channels
+from schemas.channels import Fall
 from schemas.money import WSOL
 from stream_gateway.subscriptions import BY_NAME, Filter, Index
 from tests.support.exploring import SLOW, examples
 
+LEVELS = (0.9, 1.0, 1.1, 1.5)
 SLUGS = st.sampled_from(["pump-fun", "pump-swap", "orca-whirlpool", ""])
 ADDRESSES = st.sampled_from([f"address-{n}" for n in range(6)])
 
@@ -28,6 +30,12 @@ FILTERS = {
     "creations": st.builds(Filter, st.just("creations"), platforms=some(SLUGS)),
     "prices": st.builds(Filter, st.just("prices"), mints=some(ADDRESSES)),
     "status": st.builds(Filter, st.just("status")),
+    "positions": st.builds(
+        Filter,
+        st.just("positions"),
+        wallets=st.frozensets(ADDRESSES, min_size=1, max_size=4),
+        health_below=st.none() | st.sampled_from(LEVELS),
+    ),
     "trending-pairs": st.builds(Filter, st.just("trending-pairs"), dexes=some(SLUGS)),
 }
 VALUES = {
@@ -41,6 +49,13 @@ VALUES = {
     "event_index": st.integers(0, 5),
     "slot": st.integers(0, 9),
     "status": st.sampled_from(["confirmed", "orphaned"]),
+    "kind": st.just("health_below"),
+    "fell": st.none()
+    | st.builds(
+        lambda to, since: Fall(to, since).text,
+        st.sampled_from(LEVELS),
+        st.none() | st.sampled_from(LEVELS),
+    ),
 }
 
 
@@ -54,6 +69,14 @@ def takes(chosen, event):
         and (not chosen.dexes or told["dex"] in chosen.dexes)
         and (not chosen.platforms or told["platform"] in chosen.platforms)
         and (not chosen.mints or told["mint"] in chosen.mints)
+        and (told.get("fell") is None or _is_crossed(chosen.health_below, told["fell"]))
+    )
+
+
+def _is_crossed(threshold, fell):
+    to, _, since = fell.partition(" ")
+    return (
+        threshold is not None and float(to) < threshold and (not since or float(since) >= threshold)
     )
 
 
@@ -182,3 +205,18 @@ def test_filters_are_told_in_the_words_of_clients():
     assert Filter("creations", platforms=frozenset(["p"])).told() == {"platforms": ["p"]}
     assert Filter("prices", mints=frozenset(["m"])).told() == {"mints": ["m"]}
     assert Filter("trending-pairs", dexes=frozenset(["p"])).told() == {"dex": ["p"]}
+
+
+@pytest.mark.parametrize(
+    ("channel", "given"),
+    [("positions", {}), ("swaps", {"health_below": 1.1}), ("prices", {"wallets": {"a"}})],
+)
+def test_a_filter_that_a_channel_does_not_have_is_refused(channel, given):
+    with pytest.raises(ValueError, match=channel):
+        Filter(channel, **given)
+
+
+@pytest.mark.parametrize("fell", ["", "x", "1.0 x", 7])
+def test_a_fall_of_another_form_is_nobody_s(fell):
+    chosen = Filter("positions", wallets=frozenset({"w"}), health_below=1.1)
+    assert not chosen.matches(("w", "health_below", fell))

@@ -48,9 +48,10 @@ def test_everything_is_started_here_by_default():
     planned = plan(load_own(), Wishes())
     assert names(planned) == [
         *("kafka", "clickhouse", "redis", "chain"),
-        *("ingest", "ingest_accounts", "agents", "books", "facilitator", "gateway", "api"),
+        *("ingest", "ingest_accounts", "agents", "books", "watch", "facilitator", "gateway", "api"),
     ]
     assert after(planned, "facilitator") == ("chain",)
+    assert after(planned, "watch") == ("clickhouse", "redis")
     assert after(planned, "ingest_accounts") == ("kafka", "redis", "chain")
     assert after(planned, "api") == ("clickhouse", "redis")
     assert after(planned, "gateway") == ("redis",)

@@ -43,6 +43,7 @@ BEYOND = {
     "get /api/wallets/{wallet}/swaps",
     "get /api/tokens/trending",
     "get /api/wallets/{wallet}/{mint}/lots",
+    "get /api/wallets/{wallet}/networth",
     "get /api/usage",
     "get /api/system",
 }

@@ -222,3 +222,40 @@ def test_the_wallets_net_worth_is_at_the_top_with_its_kinds(look: Any) -> None:
     expect(worth).to_contain_text("Lending", timeout=READ_WITHIN_MS)
     expect(worth).to_contain_text(re.compile(r"Assets|Net worth is not known"))
     expect(worth).to_contain_text(re.compile("Kinds of positions that are not read yet"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_net_worth_over_time_leaves_hours_without_a_snapshot_empty(
+    look: Any, up: Up, width: int
+) -> None:
+    wallet = text(ADDRESSES["holder-0"])
+    visit = look(f"wallet/{wallet}", viewport={"width": width, "height": 900})
+    page = visit.page
+    part = page.get_by_role("region", name="Worth over time")
+    expect(part).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    path = f"/api/wallets/{wallet}/networth"
+    eventually(lambda: ask(up, path)["points"], lambda: ask(up, path))
+
+    def with_a_gap(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        [last] = told["points"][-1:]
+        hour = told["interval_ms"]
+        known = {"net_worth_usd": 1_234.5, "is_complete": True, "reasons": []}
+        at = {"start_ms": last["start_ms"], "time_ms": last["time_ms"]}
+        earlier = {name: value - 2 * hour for name, value in at.items()}
+        part = {"net_worth_usd": None, "is_complete": False, "reasons": ["holdings_incomplete"]}
+        told["points"] = [last | part | earlier, last | known | at]
+        route.fulfill(response=answer, json=told | {"since_ms": earlier["time_ms"]})
+
+    page.route("**/networth?*", with_a_gap)
+    page.reload()
+    expect(part).to_contain_text("Without a snapshot: 1 of 3", timeout=SHOWN_WITHIN_MS)
+    expect(part).to_contain_text("Not known, as a part was not: 1.")
+    expect(part.get_by_role("img", name=re.compile(r"\$1,234\.50? at "))).to_be_visible()
+    expect(part.locator("rect.plain")).to_have_count(1)
+    part.get_by_text("As a table").click()
+    expect(rows(page, "Worth by snapshot, newest first")).to_have_count(2)
+    assert visit.overflow_px() == 0
+    part.get_by_label("Time", exact=True).select_option("2")
+    expect(part).to_contain_text("Days are UTC.", timeout=SHOWN_WITHIN_MS)

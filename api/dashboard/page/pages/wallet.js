@@ -9,6 +9,7 @@ import { refresh } from "../lib/refresh.js";
 import { createDaily } from "./wallet/daily.js";
 import { createHoldings } from "./wallet/holdings.js";
 import { createLots } from "./wallet/lots.js";
+import { createOverTime } from "./wallet/over_time.js";
 import { createPositions, named } from "./wallet/positions.js";
 import { createProtocols } from "./wallet/protocols.js";
 import { createStake } from "./wallet/stake.js";
@@ -68,6 +69,7 @@ export function mount(root, { api, socket, params, query, announce }) {
     document.title = `Wallet ${short(address)} – Soltape`;
     const totals = createTotals({ address });
     const worth = createWorth({ api, path });
+    const overTime = createOverTime({ api, path });
     const week = createWeek();
     const daily = createDaily({ api, path });
     const holdings = createHoldings({ api, path });
@@ -85,12 +87,13 @@ export function mount(root, { api, socket, params, query, announce }) {
       onTrades: (row) => trades.choose(row.mint, named(row)),
       onRead: (read) => trades.learn(read),
     });
-    parts.push(worth, week, daily, holdings, stake, protocols, trades, lots, positions);
+    parts.push(worth, overTime, week, daily, holdings, stake, protocols, trades, lots, positions);
     content.hidden = false;
     fill(
       content,
       totals.element,
       worth.element,
+      overTime.element,
       element("div", { class: "columns" }, week.element, daily.element),
       holdings.element,
       stake.element,

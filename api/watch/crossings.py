@@ -1,0 +1,315 @@
+"""When a position crosses a line: health falls, a range is left, a lock ends. Values only.
+
+Each client has a health threshold of its own. A trigger of one threshold goes off where health is
+below it, and is armed again where health is above it by HYSTERESIS. One number, the level, is the
+state of the triggers of all thresholds: those above it have gone off. Health pulls it down to
+itself, and up to itself without the hysteresis; in between it stays. So a fall of the level from
+`since` to `to` is one alert for each threshold in between, whoever has it: nobody's threshold is
+kept here, and each client is sent what crosses its own (`schemas.channels.Fall`).
+
+What is not known changes nothing: neither an unknown health nor a position that an incomplete
+reading lacks. An alert has the same identity however often it is found from the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+
+from api.positions.answers import LockAnswer, PositionRecord, RangeAnswer
+from schemas.channels import Fall
+
+HYSTERESIS: Final = 0.02
+"""Part by which health must be above a threshold before another alert of it."""
+MOST_TOLD: Final = 100.0
+"""No client's threshold is higher: what falls above it is nobody's alert."""
+MOST_POSITIONS: Final = 200  # of a wallet
+MOST_LOCKS: Final = 16  # of a position, those that end first
+_RANGE_PART: Final = 50  # of a range's width: so far inside, its alert is armed again
+
+Kind = Literal["health_below", "range_left", "lock_ended"]
+Unit = Literal["ratio", "price", "ms", "slot"]
+
+
+class At(NamedTuple):
+    """As of when a wallet was read, by the chain."""
+
+    slot: int
+    time_ms: int
+
+
+class LockEnd(NamedTuple):
+    """When a lock ends, if nobody changes it."""
+
+    kind: str
+    unit: Literal["ms", "slot"]
+    end: int
+
+    def is_over(self, at: At) -> bool:
+        """Return whether the chain has come to its end."""
+        return self.end <= (at.time_ms if self.unit == "ms" else at.slot)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which position it is."""
+
+    wallet: str
+    protocol: str
+    route: str
+    position_id: str
+    market: str | None
+
+    @property
+    def field(self) -> str:
+        """Its name among the positions of its wallet."""
+        return f"{self.protocol}/{self.route}/{self.position_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was last known of a position."""
+
+    market: str | None
+    since_slot: int  # in which it was first seen
+    alerts: int = 0  # of it, so far
+    level: float | None = None  # of health; thresholds above it have gone off. None: never known
+    is_armed: bool | None = None  # of the range; False: left, and not well inside since
+    locks: tuple[LockEnd, ...] = ()  # that have not ended
+
+    def pack(self) -> bytes:
+        """Return its bytes."""
+        locks = [[*each] for each in self.locks]
+        told = (self.market, self.since_slot, self.alerts, self.level, self.is_armed, locks)
+        return orjson.dumps(told)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Seen:
+        """Return what `pack` made; raises ValueError."""
+        try:
+            market, since_slot, alerts, level, is_armed, locks = orjson.loads(data)
+            return cls(
+                market, since_slot, alerts, level, is_armed, tuple(LockEnd(*each) for each in locks)
+            )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"no state of a position: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A line that a position crossed."""
+
+    alert_id: str
+    kind: Kind
+    place: Place
+    at: At
+    unit: Unit
+    value: float | None
+    threshold: float | None  # None: each client's own
+    fell: Fall | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return it as clients are told."""
+        place = self.place
+        return {
+            "alert_id": self.alert_id,
+            "kind": self.kind,
+            "wallet": place.wallet,
+            "protocol": place.protocol,
+            "route": place.route,
+            "position_id": place.position_id,
+            "market": place.market,
+            "slot": self.at.slot,
+            "time_ms": self.at.time_ms,
+            "unit": self.unit,
+            "value": self.value,
+            "threshold": self.threshold,
+        }
+
+
+@dataclass(slots=True)
+class Change:
+    """What a reading changes of what is known of a wallet, and the alerts of it."""
+
+    put: dict[str, Seen] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+
+
+def is_watched(record: PositionRecord) -> bool:
+    """Return whether a position has a line to cross."""
+    return bool(record["health"] or record["range"] or record["locks"])
+
+
+def advance(
+    wallet: str,
+    known: Mapping[str, Seen],
+    records: Sequence[PositionRecord],
+    at: At,
+    *,
+    is_whole: bool,
+) -> Change:
+    """Return what a reading of a wallet changes.
+
+    `is_whole`: all positions are among `records`, so that one that is not there is gone. Of more
+    than MOST_POSITIONS those that are known come first.
+    """
+    found = {
+        place.field: (place, record)
+        for record in records
+        if is_watched(record)
+        for place in (_place(wallet, record),)
+    }
+    chosen = sorted(found, key=lambda each: each not in known)[:MOST_POSITIONS]
+    change = Change()
+    for name in chosen:
+        place, record = found[name]
+        before = known.get(name)
+        after, alerts = _step(place, before, record, at)
+        if after != before:
+            change.put[name] = after
+        change.alerts += alerts
+    for name in known.keys() - found.keys() if is_whole else ():
+        protocol, route, position_id = name.split("/", 2)
+        place = Place(wallet, protocol, route, position_id, known[name].market)
+        numbered = _Numbered(place, known[name], at)
+        change.alerts += [numbered.lock(each) for each in known[name].locks if each.is_over(at)]
+        change.gone.append(name)
+    return change
+
+
+def _place(wallet: str, record: PositionRecord) -> Place:
+    return Place(
+        wallet, record["protocol"], record["route"], record["position_id"], record["market"]
+    )
+
+
+class _Numbered:
+    """Makes the alerts of a position, one after the other."""
+
+    def __init__(self, place: Place, seen: Seen, at: At) -> None:
+        self._place = place
+        self._since_slot = seen.since_slot
+        self._at = at
+        self.count = seen.alerts
+
+    def fall(self, fell: Fall) -> Alert:
+        return self._alert("health_below", "ratio", fell.to, None, fell)
+
+    def left(self, value: float | None, bound: float | None) -> Alert:
+        return self._alert("range_left", "price", value, bound)
+
+    def lock(self, lock: LockEnd) -> Alert:
+        now = self._at.time_ms if lock.unit == "ms" else self._at.slot
+        return self._alert("lock_ended", lock.unit, now, lock.end)
+
+    def _alert(
+        self,
+        kind: Kind,
+        unit: Unit,
+        value: float | None,
+        threshold: float | None,
+        fell: Fall | None = None,
+    ) -> Alert:
+        self.count += 1
+        place = self._place
+        named = (place.wallet, place.field, self._since_slot, self.count)
+        alert_id = sha256("/".join(map(str, named)).encode()).hexdigest()[:32]
+        return Alert(alert_id, kind, place, self._at, unit, value, threshold, fell)
+
+
+def _step(
+    place: Place, before: Seen | None, record: PositionRecord, at: At
+) -> tuple[Seen, list[Alert]]:
+    """Return what is known of a position after a reading, and the alerts of it."""
+    seen = before or Seen(record["market"], at.slot)
+    numbered = _Numbered(place, seen, at)
+    alerts: list[Alert] = []
+    level = _level(seen.level, record)
+    highest = MOST_TOLD if seen.level is None else min(seen.level, MOST_TOLD)
+    if level is not None and level < highest:
+        alerts.append(numbered.fall(Fall(level, seen.level)))
+    is_armed = _armed(seen.is_armed, record["range"])
+    if seen.is_armed and is_armed is False:
+        assert record["range"] is not None
+        alerts.append(numbered.left(*_bound(record["range"])))
+    listed = _ends(record["locks"])
+    ended = [each for each in seen.locks if each.is_over(at) and not _is_moved(each, seen, listed)]
+    alerts += map(numbered.lock, ended)
+    ahead = sorted((each for each in listed if not each.is_over(at)), key=lambda each: each.end)
+    after = replace(
+        seen,
+        market=record["market"],
+        level=level,
+        is_armed=is_armed,
+        locks=tuple(ahead[:MOST_LOCKS]),
+        alerts=numbered.count,
+    )
+    return after, alerts
+
+
+def _level(before: float | None, record: PositionRecord) -> float | None:
+    health = record["health"]
+    factor = None if health is None else health["health_factor"]
+    if factor is None:
+        return before if health is None or _owes(record) else None
+    return factor if before is None else min(max(before, factor / (1 + HYSTERESIS)), factor)
+
+
+def _owes(record: PositionRecord) -> bool:
+    """Return whether a position has, or may have, a debt; without one no threshold is crossed."""
+    return any(each["role"] == "borrow" and each["amount_raw"] != "0" for each in record["assets"])
+
+
+def _armed(before: bool | None, found: RangeAnswer | None) -> bool | None:
+    """Return whether leaving the range would be an alert."""
+    if found is None or found["is_in_range"] is None:
+        return before
+    if not found["is_in_range"]:
+        return False
+    return True if before is None or before else _is_well_inside(found)
+
+
+def _is_well_inside(found: RangeAnswer) -> bool:
+    """Return whether a price is so far inside its range that it is not at the edge any more."""
+    lower, upper, current = found["lower_index"], found["upper_index"], found["current_index"]
+    if lower is None or upper is None or current is None:
+        return True
+    width = upper - lower
+    margin = min(max(1, width // _RANGE_PART), width // 2)
+    return lower + margin <= current <= upper - margin
+
+
+def _bound(found: RangeAnswer) -> tuple[float | None, float | None]:
+    """Return the price, and the bound of the range that it is beyond; None: not known."""
+    lower, current, upper = found["lower_index"], found["current_index"], found["upper_index"]
+    if current is not None and lower is not None and current < lower:
+        return found["current"], found["lower"]
+    if current is not None and upper is not None and current > upper:
+        return found["current"], found["upper"]
+    return found["current"], None
+
+
+def _ends(locks: Sequence[LockAnswer]) -> set[LockEnd]:
+    found = set[LockEnd]()
+    for each in locks:
+        if each["ends_ms"] is not None:
+            found.add(LockEnd(each["kind"], "ms", each["ends_ms"]))
+        elif each["ends_slot"] is not None:
+            found.add(LockEnd(each["kind"], "slot", each["ends_slot"]))
+    return found
+
+
+def _is_moved(lock: LockEnd, seen: Seen, listed: set[LockEnd]) -> bool:
+    """Return whether the chain has another lock in its place: it was extended, and did not end."""
+    if lock in listed:
+        return False
+    new = {each for each in listed - set(seen.locks) if each.kind == lock.kind}
+    if len(seen.locks) == MOST_LOCKS:  # later ones may have been there
+        new = {each for each in new if each.end < seen.locks[-1].end}
+    return bool(new)

@@ -1,0 +1,5 @@
+-- Renews a lease that is still its owner's. KEYS: lease; ARGV: owner, ms. Returns whether it is.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])

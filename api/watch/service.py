@@ -1,0 +1,214 @@
+"""The role `soltape watch`: reads tracked wallets in turn, at a pace, while it has the lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+from redis.exceptions import RedisError
+
+from api.analysis.service import Measured
+from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.services import Services
+from api.watch import metrics
+from api.watch.book import Book, Known
+from api.watch.crossings import At, advance
+from api.watch.lease import Lease
+from api.watch.snapshots import FLUSH_EVERY_S, SnapshotWriter, snapshot
+from api.watch.turns import Turns
+from infra.backoff import Backoff
+from infra.redis import partitions
+from infra.settings import Settings
+from schemas.redis_keys import TRACKED_WALLETS
+from schemas.solana.addresses import text
+
+log = structlog.get_logger(__name__)
+
+HOLDER: Final = "watch"
+"""On whose account the accounts are asked for that positions need."""
+LIST_EVERY_S: Final = 5.0
+IDLE_S: Final = 0.2
+STOP_WITHIN_S: Final = 2.0
+_BACKOFF_S: Final = (0.2, 5.0)
+_STANDBY: Final = "standby: another process watches, or Redis is away"
+
+
+async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) -> None:
+    """Watch until `stop` is set; a standby while another process does.
+
+    `lacking` says what keeps it from watching. Raises SettingsError, PartitionsWrong.
+    """
+    # The asks are of many wallets, and of nobody's key.
+    own = settings.model_copy(update={"api_new_accounts_per_key": settings.api_new_accounts})
+    services = Services(own)
+    writer = SnapshotWriter(settings)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        while not stop.is_set():
+            await _with_lease(settings, services, writer, stopped, lacking)
+    finally:
+        stopped.cancel()
+        await writer.close()
+        await services.close()
+
+
+async def _with_lease(
+    settings: Settings,
+    services: Services,
+    writer: SnapshotWriter,
+    stopped: asyncio.Task[bool],
+    lacking: dict[str, str],
+) -> None:
+    """Wait for the lease, and watch until it is lost, or `stopped` ends."""
+    redis = services.stores.redis
+    lease = Lease(redis)
+    watch = Watch(settings, services, lease, writer)
+    lacking["lease"] = _STANDBY
+    try:
+        await _first(stopped, lease.acquire())
+        if stopped.done():
+            return
+        lacking.pop("lease")
+        metrics.ACTIVE.set(1)
+        metrics.TAKEOVERS.inc()
+        log.info("watching", wallets_per_s=settings.watch_wallets_per_s)
+        await _first(
+            stopped, lease.keep(), watch.run(), watch.write_snapshots(), partitions.watch(redis.ask)
+        )
+        log.info("stopping") if stopped.done() else log.warning("the lease is lost: standby")
+    finally:
+        metrics.ACTIVE.set(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WITHIN_S):
+                if stopped.done():
+                    await watch.flush()
+                await lease.release()
+
+
+class _Away(Exception):
+    """A store does not answer; the text says which."""
+
+
+class Watch:
+    """The watching of one lease."""
+
+    def __init__(
+        self, settings: Settings, services: Services, lease: Lease, writer: SnapshotWriter
+    ) -> None:
+        self._most = settings.watch_wallets_max
+        self._services = services
+        self._redis = services.stores.redis
+        self._book = Book(self._redis, lease)
+        self._writer = writer
+        self._turns = Turns(settings.watch_wallets_per_s, settings.watch_every_s)
+        self._listed_s = float("-inf")
+
+    async def run(self) -> None:
+        """Read wallets in turn, until cancelled; a store that is away is waited for."""
+        clock_s = asyncio.get_running_loop().time
+        backoff = Backoff(*_BACKOFF_S)
+        while True:
+            try:
+                if clock_s() - self._listed_s >= LIST_EVERY_S:
+                    await self._list()
+                wallet = self._turns.next(clock_s())
+                metrics.OVERDUE_S.set(self._turns.overdue_s(clock_s()))
+                if wallet is None:
+                    await asyncio.sleep(min(IDLE_S, self._turns.wait_s(clock_s())))
+                    continue
+                await self.look(wallet)
+                backoff.reset()
+            except (RedisError, OSError, _Away) as error:
+                log.warning("a store does not answer: waiting", reason=str(error))
+                await backoff.wait()
+
+    async def look(self, wallet: str) -> None:
+        """Read a wallet: write what changed, and the hour's net worth.
+
+        Raises RedisError, OSError or _Away where a store does not answer.
+        What is wrong with one wallet keeps no other from being read.
+        """
+        try:
+            measured = await self._services.analysis.measure(wallet, HOLDER)
+            if not measured.as_of_ms:  # nothing is settled yet: as of no time
+                metrics.READINGS.labels("early").inc()
+                return
+            known = await self._book.read(wallet)
+            await self._alert(wallet, known, measured)
+            self._keep(wallet, known, measured)
+        except Problem as problem:
+            metrics.READINGS.labels("failed").inc()
+            if problem.kind is STORE_UNAVAILABLE:
+                raise _Away(problem.detail) from None
+            log.info("a wallet is not read", wallet=wallet, code=problem.kind.code)
+        except (RedisError, OSError):
+            raise
+        except Exception:
+            metrics.READINGS.labels("failed").inc()
+            log.exception("a wallet cannot be watched", wallet=wallet)
+        else:
+            metrics.READINGS.labels("partial" if measured.worth["reasons"] else "whole").inc()
+
+    async def write_snapshots(self) -> None:
+        """Write what waits, now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(FLUSH_EVERY_S)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write the snapshots that wait, and note them."""
+        while True:
+            written = await self._writer.flush()
+            if not written:
+                return
+            with suppress(RedisError, OSError):  # they are written again then, as the same rows
+                await self._book.note_snapshots(written)
+
+    async def _alert(self, wallet: str, known: Known, measured: Measured) -> None:
+        found = measured.positions
+        coverage = found["coverage"]
+        is_whole = not found["errors"] and coverage["known_accounts"] == coverage["read_accounts"]
+        at = At(found["as_of_slot"], found["as_of_ms"])
+        change = advance(wallet, known.positions, found["positions"], at, is_whole=is_whole)
+        if not await self._book.write(wallet, known, change):
+            metrics.REFUSED.inc()
+            return
+        for alert in change.alerts:
+            metrics.ALERTS.labels(alert.kind).inc()
+
+    def _keep(self, wallet: str, known: Known, measured: Measured) -> None:
+        """Keep the hour's net worth, if it is not there, or was not whole and is now."""
+        taken = snapshot(wallet, measured)
+        if known.hour_ms is not None and taken.hour_ms <= known.hour_ms:
+            is_better = taken.hour_ms == known.hour_ms and taken.is_complete > known.is_whole
+            if not is_better:
+                return
+        if not self._writer.has(wallet, taken.hour_ms, is_complete=taken.is_complete):
+            self._writer.put(taken)
+
+    async def _list(self) -> None:
+        """Take the wallets that were asked for last; raises RedisError."""
+        self._listed_s = asyncio.get_running_loop().time()
+        name = TRACKED_WALLETS.make()
+        count, raw = await self._redis.ask(
+            [("ZCARD", name), ("ZRANGE", name, 0, self._most - 1, "REV")]
+        )
+        self._turns.set(map(text, raw), self._listed_s)
+        metrics.WALLETS.set(len(raw))
+        metrics.LEFT_OUT.set(max(0, count - len(raw)))
+
+
+async def _first(stopped: asyncio.Task[bool], *works: Coroutine[Any, Any, None]) -> None:
+    """Return when the first of works ends, or `stopped` does; end the others."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

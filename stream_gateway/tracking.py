@@ -1,0 +1,109 @@
+"""Wallets whose positions clients want alerts of: followed on the chain while they are subscribed.
+
+`soltape watch` looks at wallets that `ingest accounts` follows, and ingest at those that were asked
+for last. So a subscription asks for its wallets, and they are asked for again while it lasts. A key
+asks for as many new wallets a minute as it may ask the API for (API_NEW_ACCOUNTS_PER_KEY), of each
+gateway; a wallet that is followed already is never refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NoReturn
+
+import structlog
+from cachetools import FIFOCache
+from redis.exceptions import RedisError
+
+from infra.redis.asks import Pipelined
+from infra.settings import Settings
+from schemas.redis_keys import ASKED_ACCOUNTS, TRACKED_WALLETS, WATCH_LEASE
+from schemas.solana.addresses import key
+from stream_gateway.messages import Refused
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 60.0
+RENEWED_AFTER_S: Final = 600.0
+MAX_ENTRIES: Final = 10_000  # of the stream, as the API keeps it
+AT_ONCE: Final = 500  # asks in a trip
+_WINDOW_S: Final = 60.0
+_REMEMBERED: Final = 1 << 16
+
+
+class Tracking:
+    """What this gateway asks `ingest accounts` to follow; `wanted` are the wallets subscribed."""
+
+    def __init__(
+        self, redis: Pipelined, settings: Settings, wanted: Callable[[], Iterable[str]]
+    ) -> None:
+        self._redis = redis
+        self._most_of_key = settings.api_new_accounts_per_key
+        self._most = settings.api_new_accounts
+        self._wanted = wanted
+        self._asked: FIFOCache[str, float] = FIFOCache(_REMEMBERED)  # wallet -> when
+        self._window = 0
+        self._new: Counter[str] = Counter()  # by key, within the window
+
+    async def follow(self, wallets: Iterable[str], holder: str) -> bool:
+        """Have wallets followed for a key's fingerprint; return whether somebody watches them.
+
+        Raises Refused where they are too many new ones, and RedisError.
+        """
+        ordered = sorted(wallets)
+        name = TRACKED_WALLETS.make()
+        scores = [("ZSCORE", name, key(wallet)) for wallet in ordered]
+        lease, *found = await self._redis.ask([("EXISTS", WATCH_LEASE.make()), *scores])
+        now_s = time.monotonic()
+        due = [wallet for wallet in ordered if not self._is_recent(wallet, now_s)]
+        followed = {wallet for wallet, score in zip(ordered, found, strict=True) if score}
+        self._count(holder, sum(wallet not in followed for wallet in due), now_s)
+        await self._ask(due, now_s)
+        return bool(lease)
+
+    async def run(self) -> NoReturn:
+        """Ask again for what is subscribed, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            now_s = time.monotonic()
+            due = [each for each in sorted(self._wanted()) if not self._is_recent(each, now_s)]
+            try:
+                for at in range(0, len(due), AT_ONCE):
+                    await self._ask(due[at : at + AT_ONCE], now_s)
+            except (RedisError, OSError) as error:  # the source of events says that it is away
+                log.warning("wallets cannot be asked for again", reason=str(error))
+
+    def _is_recent(self, wallet: str, now_s: float) -> bool:
+        asked_s = self._asked.get(wallet)
+        return asked_s is not None and now_s - asked_s < RENEWED_AFTER_S
+
+    async def _ask(self, wallets: Sequence[str], now_s: float) -> None:
+        if not wallets:
+            return
+        for wallet in wallets:  # before the trip: others that ask meanwhile need not
+            self._asked[wallet] = now_s
+        entry = ("XADD", ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", "wallet")
+        try:
+            await self._redis.ask([(*entry, key(wallet)) for wallet in wallets])
+        except (RedisError, OSError):
+            for wallet in wallets:
+                self._asked.pop(wallet, None)
+            raise
+
+    def _count(self, holder: str, new: int, now_s: float) -> None:
+        """Count new wallets in; raises Refused where they are too many within this minute."""
+        window = int(now_s // _WINDOW_S)
+        if window != self._window:
+            self._window = window
+            self._new.clear()
+        of_key = self._most_of_key - self._new[holder]
+        if new > min(of_key, self._most - self._new.total()):
+            raise Refused(
+                "too_many_new_wallets",
+                f"{new} of these wallets are not followed yet, and this key may ask for "
+                f"{self._most_of_key} new ones a minute: subscribe again in a minute, or to fewer",
+            )
+        self._new[holder] += new

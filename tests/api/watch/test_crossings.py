@@ -1,0 +1,244 @@
+"""One alert a crossing: each threshold against a trigger of its own, whatever comes and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.watch import crossings
+from api.watch.crossings import HYSTERESIS, Alert, At, Seen, advance
+from schemas import channels
+from stream_gateway.subscriptions import Filter
+from tests.support.exploring import examples
+
+WALLET = "GD5R41t3VPHdqJqg4vGHuMBzdZL8NnWui2wRWpY5kfZw"
+OTHER = "57zapx5j1To9vp6D1X49yUcnhimYzUpy1onGx6rgFgXU"
+THRESHOLDS = (0.9, 1.0, 1.05, 1.1, 1.12, 1.5, 3.0, 100.0)
+
+
+def record(name: str = "a", **given: Any) -> Any:
+    base = {
+        "position_id": name,
+        "protocol": "p01",
+        "route": "lending",
+        "market": "m",
+        "assets": [{"role": "borrow", "amount_raw": "1"}],
+        "health": None,
+        "range": None,
+        "locks": [],
+    }
+    return base | given
+
+
+def loan(factor: float | None, name: str = "a", **given: Any) -> Any:
+    return record(name, health={"health_factor": factor}, **given)
+
+
+def liquidity(current: int | None, lower: int = 0, upper: int = 100) -> Any:
+    inside = None if current is None else lower <= current <= upper
+    return record(
+        range={
+            "is_in_range": inside,
+            "lower_index": lower,
+            "upper_index": upper,
+            "current_index": current,
+            "lower": 1.0,
+            "upper": 2.0,
+            "current": 9.5,
+        }
+    )
+
+
+def locked(*ends: int, kind: str = "escrow", name: str = "a") -> Any:
+    locks = [{"kind": kind, "ends_ms": end, "ends_slot": None} for end in ends]
+    return record(name, locks=locks)
+
+
+class Watcher:
+    """What is stored of a wallet, as its bytes, and what was told: it may end after any look."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Seen] = {}
+        self.alerts: list[Alert] = []
+        self.slot = 0
+
+    def look(self, *records: Any, time_ms: int = 0, is_whole: bool = True) -> list[Alert]:
+        self.slot += 1
+        at = At(self.slot, time_ms)
+        change = advance(WALLET, self.known, records, at, is_whole=is_whole)
+        again = advance(WALLET, self.known, records, at, is_whole=is_whole)
+        assert again.alerts == change.alerts, "an attempt that was killed finds the same"
+        self.known |= {name: Seen.unpack(seen.pack()) for name, seen in change.put.items()}
+        for name in change.gone:
+            del self.known[name]
+        self.alerts += change.alerts
+        return change.alerts
+
+    def told(self, threshold: float | None, wallet: str = WALLET) -> list[str]:
+        """Ids of the alerts that a client with a threshold gets, by the gateway's own filter."""
+        chosen = Filter("positions", wallets=frozenset({wallet}), health_below=threshold)
+        return [
+            alert.alert_id
+            for alert in self.alerts
+            if chosen.matches(channels.position_event(alert.data, alert.fell).index)
+        ]
+
+
+class Trigger:
+    """One threshold, the obvious way."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.has_gone_off = False
+        self.count = 0
+
+    def look(self, factor: float | None) -> None:
+        if factor is None:
+            return
+        if factor < self.threshold:
+            self.count += not self.has_gone_off
+            self.has_gone_off = True
+        elif factor / (1 + HYSTERESIS) >= self.threshold:
+            self.has_gone_off = False
+
+
+FACTORS = st.one_of(
+    st.none(),
+    st.just("incomplete"),
+    st.floats(0.8, 1.6),
+    st.sampled_from([each * (1 + e) for each in THRESHOLDS for e in (-0.001, 0, 0.01, 0.02, 0.03)]),
+)
+
+
+@given(steps=st.lists(FACTORS, max_size=40))
+@examples(300)
+def test_each_threshold_is_told_once_a_crossing_whenever_the_watcher_ends(steps: list[Any]) -> None:
+    watcher, triggers = Watcher(), [Trigger(each) for each in THRESHOLDS]
+    for step in steps:
+        if step == "incomplete":
+            watcher.look(is_whole=False)
+        else:
+            watcher.look(loan(step))
+            for trigger in triggers:
+                trigger.look(step)
+        assert [len(watcher.told(each.threshold)) for each in triggers] == [
+            each.count for each in triggers
+        ]
+    ids = [alert.alert_id for alert in watcher.alerts]
+    assert len(ids) == len(set(ids))
+    assert watcher.told(None) == []
+    assert watcher.told(1.1, OTHER) == []
+
+
+def test_a_position_that_is_first_seen_below_a_threshold_is_told() -> None:
+    watcher = Watcher()
+    [alert] = watcher.look(loan(1.05))
+    assert (alert.kind, alert.unit, alert.value, alert.threshold) == (
+        *("health_below", "ratio", 1.05),
+        None,
+    )
+    assert len(watcher.told(1.1)) == 1
+    assert watcher.told(1.0) == []
+    assert watcher.look(loan(250.0, "b")) == [], "nobody's threshold is so high"
+
+
+def test_a_debt_that_was_paid_is_another_one_when_it_is_taken_again() -> None:
+    watcher = Watcher()
+    watcher.look(loan(1.05))
+    watcher.look(loan(None))  # not known
+    watcher.look(loan(1.05))
+    assert len(watcher.told(1.1)) == 1
+    watcher.look(loan(None, assets=[{"role": "borrow", "amount_raw": "0"}]))
+    watcher.look(loan(1.05))
+    assert len(watcher.told(1.1)) == 2
+
+
+def test_what_an_incomplete_reading_lacks_is_kept_and_what_a_whole_one_lacks_is_gone() -> None:
+    watcher = Watcher()
+    watcher.look(loan(1.05), loan(1.3, "b"))
+    watcher.look(loan(1.05), is_whole=False)
+    assert {*watcher.known} == {"p01/lending/a", "p01/lending/b"}
+    watcher.look(loan(1.05))
+    assert {*watcher.known} == {"p01/lending/a"}
+
+
+def test_a_range_that_is_left_is_told_once_until_the_price_is_well_inside() -> None:
+    watcher = Watcher()
+    for current in (50, None, 100):
+        assert watcher.look(liquidity(current)) == []
+    [alert] = watcher.look(liquidity(101))
+    assert (alert.kind, alert.unit, alert.value, alert.threshold) == ("range_left", "price", 9.5, 2)
+    for current in (99, 101, 100, 150, None, 101):
+        assert watcher.look(liquidity(current)) == [], current
+    watcher.look(liquidity(98))
+    [alert] = watcher.look(liquidity(-1))
+    assert alert.threshold == 1
+
+
+def test_a_range_that_was_never_seen_inside_is_not_left() -> None:
+    watcher = Watcher()
+    assert watcher.look(liquidity(101)) == []
+    assert watcher.look(liquidity(50)) == []
+    assert len(watcher.look(liquidity(101))) == 1
+
+
+def test_a_range_of_one_bin_is_armed_again_inside() -> None:
+    watcher = Watcher()
+    for _ in range(2):
+        watcher.look(liquidity(5, 5, 5))
+        assert len(watcher.look(liquidity(6, 5, 5))) == 1
+
+
+def test_a_lock_is_told_when_its_end_has_come_whether_it_is_listed_still_or_not() -> None:
+    for after in ([locked(100)], [locked()], []):
+        watcher = Watcher()
+        assert watcher.look(locked(100), time_ms=99) == []
+        [alert] = watcher.look(*after, time_ms=101)
+        told = (alert.kind, alert.unit, alert.value, alert.threshold)
+        assert told == ("lock_ended", "ms", 101, 100)
+        assert watcher.look(*after, time_ms=102) == []
+
+
+def test_a_lock_that_was_over_when_it_was_first_seen_is_not_told() -> None:
+    assert Watcher().look(locked(100), time_ms=100) == []
+
+
+def test_a_lock_that_is_extended_or_withdrawn_early_is_not_told() -> None:
+    watcher = Watcher()
+    watcher.look(locked(100, 500), time_ms=90)
+    assert watcher.look(locked(200, 500), time_ms=150) == []
+    assert watcher.look(locked(500), time_ms=180) == []
+    assert len(watcher.look(locked(), time_ms=501)) == 1
+
+
+def test_of_many_locks_those_that_end_first_are_told_in_turn() -> None:
+    watcher = Watcher()
+    ends = range(10, 10 * 30, 10)
+    for now in range(0, 300, 5):
+        watcher.look(locked(*(each for each in ends if each > now)), time_ms=now)
+    assert [alert.threshold for alert in watcher.alerts] == list(ends)
+
+
+def test_locks_that_end_by_slot() -> None:
+    watcher = Watcher()
+    lock = {"kind": "cooldown", "ends_ms": None, "ends_slot": 2}
+    assert watcher.look(record(locks=[lock])) == []
+    [alert] = watcher.look(record(locks=[lock]))
+    assert (alert.unit, alert.value, alert.threshold) == ("slot", 2, 2)
+
+
+def test_more_positions_than_are_watched_push_none_out_that_is() -> None:
+    watcher = Watcher()
+    watcher.look(loan(1.3, "z"))
+    watcher.look(*(loan(1.3, str(each)) for each in range(300)), loan(1.3, "z"))
+    assert len(watcher.known) == crossings.MOST_POSITIONS
+    assert "p01/lending/z" in watcher.known
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[1,2,3]", b'["m",1,0,1.0,true,[[1]]]'])
+def test_state_of_another_form_is_refused_in_words(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no state of a position"):
+        Seen.unpack(data)

@@ -1,0 +1,17 @@
+"""Real stores for what is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.settings import Settings
+from tests.support.systems import running_stores
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings that lead to both stores, the tables made."""
+    with running_stores(tmp_path_factory.mktemp("watch")) as settings:
+        yield settings
