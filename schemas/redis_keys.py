@@ -612,7 +612,8 @@ PAYMENT: Final = Key(
     HOUR_S,
     "a payment by the SHA-256 of its transaction's message. request: SHA-256 of what it is bound "
     "to; state: claimed, stored, settled or delivered; owner, lease_until_ms: who works on it; "
-    "answer: what it pays for; settlement: JSON of the facilitator",
+    "answer: what it pays for; path: method and path of the request, for the books; settlement: "
+    "JSON of the facilitator",
 )
 MCP_SESSIONS: Final = Key(
     "mcp:{tag}:sessions",

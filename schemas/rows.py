@@ -348,6 +348,24 @@ NET_WORTH_SNAPSHOTS: Final = Table(
     },
 )
 
+# Payments for calls (`soltape watch`).
+
+PAYMENTS: Final = Table(
+    "payments",
+    {
+        "signature": _TEXT,
+        "message_sha256": _TEXT,
+        "slot": _U64,
+        "block_time": _TIME,
+        "payer": _TEXT,
+        "pay_to": _SLUG,
+        "network": _SLUG,
+        "asset": _SLUG,
+        "amount_raw": _U64,
+        "path": "Nullable(String)",
+    },
+)
+
 # What Redis has of all books (every settled group).
 
 BOOK_CHECKPOINTS: Final = Table(
@@ -373,6 +391,6 @@ TABLES: Final = {
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
-        *(ACCOUNTS, NET_WORTH_SNAPSHOTS, BOOK_CHECKPOINTS),
+        *(ACCOUNTS, NET_WORTH_SNAPSHOTS, PAYMENTS, BOOK_CHECKPOINTS),
     )
 }

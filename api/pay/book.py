@@ -83,9 +83,9 @@ class Claim:
         """Keep the payment for another lease."""
         await self._step(LEASE_S, 0)
 
-    async def store(self, answer: Answer) -> None:
-        """Keep the answer; from here on the payment may be settled."""
-        await self._step(LEASE_S, _STORED_S, state="stored", answer=answer.pack())
+    async def store(self, answer: Answer, path: str) -> None:
+        """Keep the answer, and what it is of; from here on the payment may be settled."""
+        await self._step(LEASE_S, _STORED_S, state="stored", answer=answer.pack(), path=path)
         self.state, self.answer = "stored", answer
 
     async def settle(self, settlement: dict[str, Any]) -> None:

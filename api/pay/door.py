@@ -288,7 +288,7 @@ class Door:
             if answer.status >= 400:  # what failed is not paid for
                 metrics.FAILURES.labels("answer").inc()
                 return _Whole(answer)
-            await claim.store(answer)
+            await claim.store(answer, f"{inner['method']} {inner['path']}")
             is_stored = True
             return None
         finally:

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from api.analysis.service import Measured
 from api.http.errors import STORE_UNAVAILABLE, Problem
+from api.pay.bookkeeping import Books
 from api.services import Services
 from api.watch import metrics
 from api.watch.book import Book, Known
@@ -75,9 +76,10 @@ async def _with_lease(
         metrics.ACTIVE.set(1)
         metrics.TAKEOVERS.inc()
         log.info("watching", wallets_per_s=settings.watch_wallets_per_s)
-        await _first(
-            stopped, lease.keep(), watch.run(), watch.write_snapshots(), partitions.watch(redis.ask)
-        )
+        works = [lease.keep(), watch.run(), watch.write_snapshots(), partitions.watch(redis.ask)]
+        if settings.x402_facilitator_url is not None:
+            works.append(Books(settings, services.stores.access).run())
+        await _first(stopped, *works)
         log.info("stopping") if stopped.done() else log.warning("the lease is lost: standby")
     finally:
         metrics.ACTIVE.set(0)

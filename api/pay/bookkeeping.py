@@ -1,0 +1,263 @@
+"""The operator's books: what arrived at PAY_TO by the chain, as rows in ClickHouse.
+
+The chain is the book: transactions that name the seller's token account are read oldest first, and
+each that left more in it than before is a row. So a payment that was settled as its process was
+killed is in the books like any other. What was sold for it is added where Redis still has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+import aiohttp
+import orjson
+import structlog
+from clickhouse_connect.driver.asyncclient import AsyncClient
+from prometheus_client import Counter, Gauge
+from redis.exceptions import RedisError
+from solders.message import to_bytes_versioned
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from api.access.script import Asks
+from infra.backoff import Backoff
+from infra.clickhouse.client import ClickHouseError, connect_async
+from infra.clickhouse.replication import INSERT_SETTINGS
+from infra.settings import Settings
+from schemas.redis_keys import PAYMENT
+from schemas.rows import PAYMENTS, Row
+from schemas.solana.addresses import TOKEN_PROGRAM
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 5.0
+AT_ONCE: Final = 1_000
+"""Signatures of one answer of the node, which is its most."""
+_WITHIN_S: Final = 10.0
+_BACKOFF_S: Final = (1.0, 60.0)
+_ASSOCIATED: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+BOOKED: Final = Counter("soltape_pay_booked_total", "Payments that were written into the books.")
+BEHIND: Final = Gauge("soltape_pay_books_unread", "Transactions of PAY_TO that are not read yet.")
+
+
+class BooksClosed(Exception):
+    """A system that the books need does not answer; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A transaction that left more of the asset in the seller's account than before."""
+
+    id: str  # SHA-256 of its message, in hex: that of `api.pay.payment`
+    signature: str
+    slot: int
+    block_time_s: int
+    payer: str  # owner of the account that lost as much; "" where no single one did
+    amount_raw: int
+
+
+def token_account(settings: Settings) -> str:
+    """Return the seller's associated account of the asset."""
+    assert settings.pay_to is not None
+    seeds = [
+        bytes(Pubkey.from_string(settings.pay_to)),
+        TOKEN_PROGRAM,
+        bytes(Pubkey.from_string(settings.pay_asset)),
+    ]
+    return str(Pubkey.find_program_address(seeds, _ASSOCIATED)[0])
+
+
+def arrival(found: Any, signature: str, account: str) -> Arrival | None:
+    """Return what a transaction paid, None if it paid nothing; raises BooksClosed."""
+    try:
+        meta = found["meta"]
+        transaction = VersionedTransaction.from_bytes(b64decode(found["transaction"][0]))
+        message = transaction.message
+        keys = [str(each) for each in message.account_keys]
+        loaded = meta.get("loadedAddresses") or {}
+        keys += [*loaded.get("writable", ()), *loaded.get("readonly", ())]
+        changes = dict(_changes(meta, keys))
+        amount_raw = changes.pop(account, (0, ""))[0]
+        if meta["err"] is not None or amount_raw <= 0:
+            return None
+        payers = [owner for change, owner in changes.values() if change == -amount_raw]
+        return Arrival(
+            sha256(bytes(to_bytes_versioned(message))).hexdigest(),
+            signature,
+            int(found["slot"]),
+            int(found["blockTime"] or 0),
+            payers[0] if len(payers) == 1 else "",
+            amount_raw,
+        )
+    except Exception as error:  # a node's answer, and solders' own kinds of errors
+        raise BooksClosed(f"transaction {signature} cannot be read: {error!r}"[:500]) from None
+
+
+def _changes(meta: Any, keys: list[str]) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Yield token accounts with what a transaction changed them by, and their owner."""
+    before = {each["accountIndex"]: each for each in meta["preTokenBalances"]}
+    after = {each["accountIndex"]: each for each in meta["postTokenBalances"]}
+    for index in before.keys() | after.keys():
+        had, has = (
+            int(each[index]["uiTokenAmount"]["amount"]) if index in each else 0
+            for each in (before, after)
+        )
+        owner = (after.get(index) or before[index]).get("owner") or ""
+        yield keys[index], (has - had, owner)
+
+
+class Books:
+    """Reads what arrived, and writes it; one process at a time does."""
+
+    def __init__(self, settings: Settings, redis: Asks) -> None:
+        """`redis` is where the payments are. PAY_TO and RPC_ENDPOINT must be set."""
+        self._settings = settings
+        self._redis = redis
+        self._account = token_account(settings)
+        self._http: aiohttp.ClientSession | None = None
+        self._client: AsyncClient | None = None
+        self._last: str | None = None  # signature of the newest transaction in the books
+
+    async def run(self) -> None:
+        """Keep the books until cancelled; a system that is away is waited for."""
+        backoff = Backoff(*_BACKOFF_S)
+        try:
+            while True:
+                try:
+                    await self.read()
+                    backoff.reset()
+                    await asyncio.sleep(LOOK_EVERY_S)
+                except BooksClosed as error:
+                    log.warning("payments are not booked now", reason=str(error))
+                    await backoff.wait()
+        finally:
+            await self.close()
+
+    async def read(self) -> int:
+        """Write all that arrived since the last time; return how much. Raises BooksClosed."""
+        if self._last is None:
+            self._last = await self._newest()
+        unread = await self._unread()
+        BEHIND.set(len(unread))
+        rows: list[Row] = []
+        for signature in unread:
+            config = {
+                "encoding": "base64",
+                "commitment": "finalized",
+                "maxSupportedTransactionVersion": 0,
+            }
+            found = await self._ask("getTransaction", signature, config)
+            if found is None:
+                raise BooksClosed(f"the node lists {signature} and does not have it")
+            if (paid := arrival(found, signature, self._account)) is not None:
+                rows.append(await self._row(paid))
+        if rows:
+            await self._insert(rows)
+            BOOKED.inc(len(rows))
+        if unread:
+            self._last = unread[-1]
+            BEHIND.set(0)
+        return len(rows)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        if self._http is not None:
+            await self._http.close()
+        if self._client is not None:
+            await self._client.close()
+
+    async def _unread(self) -> list[str]:
+        """Return the signatures of transactions that are not in the books, oldest first."""
+        found: list[str] = []
+        before: dict[str, str] = {}
+        while True:
+            config = {"limit": AT_ONCE, "commitment": "finalized", **before}
+            if self._last:
+                config["until"] = self._last
+            listed = await self._ask("getSignaturesForAddress", self._account, config)
+            found += [each["signature"] for each in listed if each["err"] is None]
+            if len(listed) < AT_ONCE:
+                return found[::-1]
+            before = {"before": listed[-1]["signature"]}
+
+    async def _row(self, paid: Arrival) -> Row:
+        try:
+            [told] = await self._redis.ask([("HGET", PAYMENT.make(id=paid.id), "path")])
+        except (RedisError, OSError) as error:
+            raise BooksClosed(f"the Redis of the keys does not answer: {error}") from None
+        return (
+            paid.signature,
+            paid.id,
+            paid.slot,
+            _EPOCH + timedelta(seconds=paid.block_time_s),
+            paid.payer,
+            self._settings.pay_to,
+            self._settings.pay_network,
+            self._settings.pay_asset,
+            paid.amount_raw,
+            told.decode("utf-8", "replace") if told else None,
+        )
+
+    async def _newest(self) -> str:
+        """Return the newest signature in the books, "" where there is none."""
+        assert self._settings.pay_to is not None
+        try:
+            if self._client is None:
+                self._client = await connect_async(self._settings)
+            answer = await self._client.query(
+                "SELECT argMax(signature, slot) FROM payments WHERE pay_to = {pay_to:String} "
+                "AND network = {network:String} AND asset = {asset:String}",
+                {
+                    "pay_to": self._settings.pay_to,
+                    "network": self._settings.pay_network,
+                    "asset": self._settings.pay_asset,
+                },
+            )
+            return str(answer.result_rows[0][0])
+        except (ClickHouseError, OSError, TimeoutError, aiohttp.ClientError) as error:
+            raise BooksClosed(_first_line("ClickHouse", error)) from None
+
+    async def _insert(self, rows: list[Row]) -> None:
+        own: dict[str, Any] = {"async_insert": 0, "wait_end_of_query": 1}
+        if self._settings.clickhouse_replicated:
+            own |= INSERT_SETTINGS
+        try:
+            if self._client is None:
+                self._client = await connect_async(self._settings)
+            await self._client.insert(
+                PAYMENTS.name,
+                rows,
+                column_names=list(PAYMENTS.columns),
+                column_type_names=list(PAYMENTS.columns.values()),
+                settings=own,
+            )
+        except (ClickHouseError, OSError, TimeoutError, aiohttp.ClientError) as error:
+            raise BooksClosed(_first_line("ClickHouse", error)) from None
+
+    async def _ask(self, method: str, *params: Any) -> Any:
+        if self._http is None:
+            self._http = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        assert self._settings.rpc_endpoint is not None
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        try:
+            async with self._http.post(
+                self._settings.rpc_endpoint,
+                data=orjson.dumps(call),
+                headers={"content-type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
+            ) as answer:
+                return orjson.loads(await answer.read())["result"]
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError) as error:
+            raise BooksClosed(f"RPC_ENDPOINT, {method}: {type(error).__name__}") from None
+
+
+def _first_line(system: str, error: Exception) -> str:
+    return f"{system}: {str(error).strip().partition(chr(10))[0][:500]}"
