@@ -28,6 +28,7 @@ from infra.chain.market.runtime.truth import Truth
 from infra.chain.market.runtime.wire import LookupTable, encode
 from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
+from infra.chain.market.traders.jupiter_perps import PERPS
 from infra.chain.market.traders.lending import LENDING
 from infra.chain.market.traders.providing import PROVIDING
 from infra.chain.market.traders.staking import STAKING
@@ -54,6 +55,7 @@ from schemas.times import DAY_MS
 
 BATCHES_PER_SLOT: Final = 8
 RETIRE_EVERY_SLOTS: Final = 50
+_NOT_RELANDED: Final = (STAKING, LENDING, PROVIDING, PERPS)
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ class Market:
 
     def _lookup_table(self) -> LookupTable:
         entries: dict[bytes, None] = dict.fromkeys(self.world.ledger.mints)
+        entries.update((each.user, None) for each in self.world.drift.accounts.values())
         for pool in self.world.directory.pools.values():
             entries.update(dict.fromkeys((pool.address, *pool.vaults)))
         return LookupTable(self.world.address("lookup-table"), list(entries)[:256])
@@ -266,7 +269,7 @@ class Market:
                 index += 1
                 if not canonical:
                     journal.append(changes)
-                    if not intent.is_vote and intent.tag not in (STAKING, LENDING, PROVIDING):
+                    if not intent.is_vote and intent.tag not in _NOT_RELANDED:
                         intents.append(intent)
             yield tuple(batch)
 
