@@ -2,6 +2,7 @@
 //   {"encode": account, "idl": path, "seed": n, "fields"?: {field path: value}, "size"?: bytes}
 //        -> {"data": base64, "fields": {...}} of an account with random values, but for `fields`
 //   {"decode": account, "idl": path, "data": base64} -> {"fields": {...}}
+//   {"event": name, "idl": path, "data": base64} -> {"fields": {...}} of an event, its tag first
 // Integers are text, addresses base58, bytes hex; an enum is {variant: fields}, of a tuple "0" on.
 // A path of `fields` is as "ledgers.0.status"; what it names has the form of the answer.
 // `size` fills up with zeros. The coder writes borsh: it knows no gaps that an IDL leaves out, and ends an
@@ -9,7 +10,7 @@
 const { readFileSync } = require("node:fs");
 const { createHash } = require("node:crypto");
 const readline = require("node:readline");
-const { BorshAccountsCoder } = require("@coral-xyz/anchor");
+const { BorshAccountsCoder, BorshEventCoder } = require("@coral-xyz/anchor");
 const { PublicKey } = require("@solana/web3.js");
 const BN = require("bn.js");
 
@@ -40,14 +41,20 @@ function modern(idl) {
       }),
     },
   });
-  const tag = (name) => createHash("sha256").update(`account:${name}`).digest().subarray(0, 8);
+  const tag = (name, kind = "account") =>
+    createHash("sha256").update(`${kind}:${name}`).digest().subarray(0, 8);
+  const events = idl.events ?? [];
   return {
     ...idl,
     accounts: idl.accounts.map(({ name }) => ({
       name,
       discriminator: [...tag(name[0].toUpperCase() + name.slice(1))],
     })),
-    types: [...idl.accounts, ...(idl.types ?? [])].map(definition),
+    events: events.map(({ name }) => ({ name, discriminator: [...tag(name, "event")] })),
+    types: [
+      ...[...idl.accounts, ...(idl.types ?? [])].map(definition),
+      ...events.map((each) => ({ name: each.name, type: { kind: "struct", fields: fields(each.fields) } })),
+    ],
   };
 }
 
@@ -55,7 +62,8 @@ function opened(path) {
   if (!idls.has(path)) {
     const idl = modern(JSON.parse(readFileSync(path)));
     const types = new Map(idl.types.map((each) => [each.name, each.type]));
-    idls.set(path, { coder: new BorshAccountsCoder(idl), types });
+    const events = idl.events && new BorshEventCoder(idl);
+    idls.set(path, { coder: new BorshAccountsCoder(idl), events, types });
   }
   return idls.get(path);
 }
@@ -137,7 +145,12 @@ function plain(value) {
 }
 
 function answer(question) {
-  const { coder, types } = opened(question.idl);
+  const { coder, events, types } = opened(question.idl);
+  if (question.event) {
+    const event = events.decode(question.data);
+    if (event?.name !== question.event) throw new Error(`no ${question.event}: ${question.data}`);
+    return { fields: plain(event.data) };
+  }
   const name = question.encode ?? question.decode;
   if (question.decode) {
     return { fields: plain(coder.decode(name, Buffer.from(question.data, "base64"))) };
