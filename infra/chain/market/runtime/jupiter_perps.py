@@ -309,7 +309,9 @@ def increased(
     size_usd: int,
     time_s: int,
 ) -> Increased | None:
-    """Add tokens and size to a position; None where the tokens do not cover its fees.
+    """Add tokens and size to a position.
+
+    None where the tokens do not cover its fees, or are more than it bets on.
 
     `sides`: the custody it is about, and that of its collateral; so are `prices`.
     """
@@ -323,6 +325,8 @@ def increased(
     kept_raw = amount_raw - fee_raw
     added_usd = collateral.usd(kept_raw, prices[1])
     size = position.size_usd + size_usd
+    if size < position.collateral_usd + added_usd:
+        return None
     entry = price
     if position.size_usd:  # the same tokens altogether
         tokens = position.size_usd * price + size_usd * position.price
@@ -363,9 +367,10 @@ def decreased(
     *,
     is_liquidation: bool = False,
 ) -> Decreased | None:
-    """Take size and collateral out of a position; None where the collateral does not suffice.
+    """Take size and collateral out of a position; with all of its size it is closed.
 
-    With all of its size it is closed. A liquidation closes it and pays its owner nothing.
+    A liquidation closes it and pays its owner nothing. None where the collateral does not suffice,
+    or would be more than it bets on, and where the pool has locked what it would pay.
     """
     collateral = sides[1].accrued(time_s)
     custody = collateral if position.is_long else sides[0].accrued(time_s)
@@ -389,7 +394,8 @@ def decreased(
         paid -= fees.usd
     else:
         left -= fees.usd
-    if left < 0 or (closes and left):
+    size = position.size_usd - size_usd
+    if not 0 <= left <= size:
         return None
     rest_usd = paid if is_liquidation else 0
     paid -= rest_usd
@@ -402,7 +408,6 @@ def decreased(
         lost = position.collateral_usd - left  # of the owner's dollars
         owned_raw = collateral.owned_raw + lost - paid_raw - fee_raw
     locked_raw = position.locked_raw * size_usd // position.size_usd
-    size = position.size_usd - size_usd
     realised = position.realised_usd + pnl
     shrunk = replace(
         position,

@@ -24,6 +24,7 @@ from infra.chain.market.runtime.execution import Intent, Step
 from infra.chain.market.traders.jupiter_perps import PERPS, SHARE
 from infra.chain.market.traders.signing import Signer
 from infra.chain.market.world.genesis import World
+from infra.chain.market.world.wallets import Wallet
 from schemas.amounts import LAMPORTS
 
 _SETTLED_AT_ONCE: Final = 12
@@ -33,6 +34,7 @@ _OVERLOOKED: Final = 1 / 8  # share of the users that settle with a trade, or la
 _MOST_UNITS: Final = 1_400_000
 _MOST_LEVERAGE: Final = 3
 _LEAST_LEFT: Final = 5  # times its equity is the position that is closed at the latest
+_REFILL_USD: Final = 50_000 * USD
 _START_USD: Final = 5_000 * USD
 
 
@@ -58,6 +60,9 @@ class DriftTrading:
             wallet = self._random.choice(self._drift.wallets.traders)
             of = self._drift.accounts[wallet.address]
             if self._world.ledger.lamports.get(wallet.address, 0) < LAMPORTS:
+                continue
+            if self._world.ledger.held(wallet.address, self._drift.markets.mint) < _START_USD:
+                yield self._refill(wallet)
                 continue
             steps = self._steps(of, self._drift.user(of))
             if steps:
@@ -103,7 +108,7 @@ class DriftTrading:
             return [
                 partial(program.initialize, of=of),
                 partial(program.initialize_user, of=of),
-                partial(program.deposit, of=of, at=at, amount_raw=min(held, _START_USD)),
+                partial(program.deposit, of=of, at=at, amount_raw=_START_USD),
             ]
         price = self._drift.market.price
         equity = user.equity_usd(price)
@@ -128,6 +133,21 @@ class DriftTrading:
             return []
         is_long = user.base > 0 if user.base else random.random() < 0.55
         return [self._trade(of, steps * STEP if is_long else -steps * STEP)]
+
+    def _refill(self, wallet: Wallet) -> Intent:
+        """Send USDC from an exchange to a wallet that has run out of it."""
+        mint, ledger, payer = self._drift.markets.mint, self._world.ledger, self._world.exchange
+        source = ledger.associated(payer.address, mint)
+        account = ledger.associated(wallet.address, mint)
+        step: Step = partial(
+            spl.transfer_checked,
+            source=source,
+            mint=mint,
+            destination=account,
+            authority=payer.address,
+            amount_raw=_REFILL_USD,
+        )
+        return self._intent(payer.address, [step])
 
     def _trade(self, of: Account, base: int) -> Step:
         return partial(program.trade, of=of, at=self._drift.markets, base=base)

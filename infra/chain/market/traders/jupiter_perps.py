@@ -128,7 +128,8 @@ class PerpTrading:
             size_usd = position.size_usd // self._random.randrange(3, 9)
             if size_usd < _LEAST_USD:
                 return None if is_demo else self._decrease(of, position, None, 0)
-            return self._decrease(of, position, size_usd, 0)
+            withdrawn_usd = position.collateral_usd * size_usd // position.size_usd
+            return self._decrease(of, position, size_usd, withdrawn_usd)
         if roll < 0.6:  # collateral alone
             return self._decrease(of, position, 0, position.collateral_usd // 8)
         return self._decrease(of, position, None, 0)
