@@ -1,8 +1,10 @@
 // Reads one question a line from stdin and writes one answer a line, both JSON:
+//   {"read": event, "idl": path, "data": base64} -> {"fields": {...}} of an event, tag first
 //   {"encode": account, "idl": path, "seed": n, "fields"?: {field path: value}, "size"?: bytes}
 //        -> {"data": base64, "fields": {...}} of an account with random values, but for `fields`
 //   {"decode": account, "idl": path, "data": base64} -> {"fields": {...}}
-//   {"event": name, "idl": path, "data": base64} -> {"fields": {...}} of an event, its tag first
+//   {"event": name, "idl": path, "seed": n, "fields"?: {...}} -> {"data": base64, "fields": {...}}
+//        of an event with random values, tag first
 // Integers are text, addresses base58, bytes hex; an enum is {variant: fields}, of a tuple "0" on.
 // A path of `fields` is as "ledgers.0.status"; what it names has the form of the answer.
 // `size` fills up with zeros. The coder writes borsh: it knows no gaps that an IDL leaves out, and ends an
@@ -41,8 +43,8 @@ function modern(idl) {
       }),
     },
   });
-  const tag = (name, kind = "account") =>
-    createHash("sha256").update(`${kind}:${name}`).digest().subarray(0, 8);
+  const tag = (name, of = "account") =>
+    createHash("sha256").update(`${of}:${name}`).digest().subarray(0, 8);
   const events = idl.events ?? [];
   return {
     ...idl,
@@ -53,7 +55,7 @@ function modern(idl) {
     events: events.map(({ name }) => ({ name, discriminator: [...tag(name, "event")] })),
     types: [
       ...[...idl.accounts, ...(idl.types ?? [])].map(definition),
-      ...events.map((each) => ({ name: each.name, type: { kind: "struct", fields: fields(each.fields) } })),
+      ...events.map(({ name, fields: some }) => definition({ name, type: { kind: "struct", fields: some } })),
     ],
   };
 }
@@ -62,8 +64,7 @@ function opened(path) {
   if (!idls.has(path)) {
     const idl = modern(JSON.parse(readFileSync(path)));
     const types = new Map(idl.types.map((each) => [each.name, each.type]));
-    const events = idl.events && new BorshEventCoder(idl);
-    idls.set(path, { coder: new BorshAccountsCoder(idl), events, types });
+    idls.set(path, { coder: new BorshAccountsCoder(idl), events: new BorshEventCoder(idl), types });
   }
   return idls.get(path);
 }
@@ -146,24 +147,27 @@ function plain(value) {
 
 function answer(question) {
   const { coder, events, types } = opened(question.idl);
-  if (question.event) {
-    const event = events.decode(question.data);
-    if (event?.name !== question.event) throw new Error(`no ${question.event}: ${question.data}`);
-    return { fields: plain(event.data) };
-  }
-  const name = question.encode ?? question.decode;
+  const name = question.encode ?? question.decode ?? question.event;
   if (question.decode) {
     return { fields: plain(coder.decode(name, Buffer.from(question.data, "base64"))) };
   }
   const fixed = question.fields ?? {};
   const value = any({ defined: { name } }, types, chance(question.seed), "", fixed);
-  const written = coder.accountLayouts.get(name).layout.encode(value, room);
-  const data = Buffer.concat([coder.accountDiscriminator(name), room.subarray(0, written)]);
+  const { discriminator, layout } = (question.event ? events.layouts : coder.accountLayouts).get(name);
+  const written = layout.encode(value, room);
+  const data = Buffer.concat([Buffer.from(discriminator), room.subarray(0, written)]);
   room.fill(0, 0, written);
   const rest = Buffer.alloc(Math.max(0, (question.size ?? 0) - data.length));
   return { data: Buffer.concat([data, rest]).toString("base64"), fields: plain(value) };
 }
 
+function read(question) {
+  const event = opened(question.idl).events.decode(question.data);
+  if (event?.name !== question.read) throw new Error(`no ${question.read}: ${question.data}`);
+  return { fields: plain(event.data) };
+}
+
 readline.createInterface({ input: process.stdin }).on("line", (line) => {
-  process.stdout.write(`${JSON.stringify(answer(JSON.parse(line)))}\n`);
+  const question = JSON.parse(line);
+  process.stdout.write(`${JSON.stringify(question.read ? read(question) : answer(question))}\n`);
 });

@@ -10,7 +10,13 @@ from struct import Struct
 from typing import Final
 
 from infra.chain.market.runtime.execution import Execution, mask
-from infra.chain.market.runtime.programs import DOVES, NO_ADDRESS, SYSTEM, anchor_tag
+from infra.chain.market.runtime.programs import (
+    DOVES,
+    NO_ADDRESS,
+    SYSTEM,
+    anchor_tag,
+    pda,
+)
 from infra.chain.market.runtime.stake_program import set_native
 
 DECIMALS: Final = 8
@@ -65,15 +71,25 @@ class AgPriceFeed:
     def data(self) -> bytes:
         """Return the account's data."""
         return _AG_FEED(
-            *(_AG_FEED_TAG, self.mint, self.feed, NO_ADDRESS, NO_ADDRESS, bytes(32)),
-            *(self.price, -DECIMALS, self.time_s, 60, 60, 100, 255, NO_ADDRESS, NO_ADDRESS),
+            *(_AG_FEED_TAG, self.mint, *[NO_ADDRESS] * 3, bytes(32)),
+            *(self.price, -DECIMALS, self.time_s, 60, 60, 100, 255, self.feed, NO_ADDRESS),
         )
+
+
+def feed_address(pair: str) -> bytes:
+    """Return where the price of a pair is, as SOLUSD."""
+    return pda(DOVES, b"feed", pair.encode().ljust(32, b"\0"))
+
+
+def ag_feed_address(mint: bytes) -> bytes:
+    """Return where the price of a token is that several feeds agree on."""
+    return pda(DOVES, b"ag_feed", mint)
 
 
 def update(tx: Execution, signer: bytes, feed: bytes, price: int) -> None:
     """Report a price."""
     data = _UPDATE + _MESSAGE(0, bytes(64), price, -DECIMALS, tx.time_s, 1)
-    tx.enter(DOVES, (signer, feed, SYSTEM.address), data, mask("ww-"))
+    tx.enter(DOVES, (signer, feed, SYSTEM.address), data, mask("-w-"))
     tx.log("Program log: Instruction: UpdateWithSigner")
     before = tx.ledger.natives[feed]
     assert isinstance(before, PriceFeed)
@@ -83,8 +99,8 @@ def update(tx: Execution, signer: bytes, feed: bytes, price: int) -> None:
 
 def aggregate(tx: Execution, signer: bytes, ag_feed: bytes, feed: bytes) -> None:
     """Take over what a feed reports."""
-    accounts = (signer, ag_feed, NO_ADDRESS, NO_ADDRESS, feed)
-    tx.enter(DOVES, accounts, _UPDATE_AG, mask("ww---"))
+    accounts = (signer, ag_feed, feed, NO_ADDRESS, NO_ADDRESS)
+    tx.enter(DOVES, accounts, _UPDATE_AG, mask("-w---"))
     tx.log("Program log: Instruction: UpdateAgPrice2")
     before, source = tx.ledger.natives[ag_feed], tx.ledger.natives[feed]
     assert isinstance(before, AgPriceFeed)

@@ -91,7 +91,7 @@ class Habits:
         yield from self._lending.turn()
         yield from self._klend.turn()
         yield from self._providing.turn()
-        yield from self._perps.turn(slot)
+        yield from self._perps.turn(slot, self._time_s(slot))
         yield from self._drift.turn(self._time_s(slot))
 
     def _time_s(self, slot: int) -> int:

@@ -14,7 +14,7 @@ from infra.chain.market.runtime import doves, spl
 from infra.chain.market.runtime import jupiter_perps_program as program
 from infra.chain.market.runtime.execution import Intent, Step
 from infra.chain.market.runtime.jupiter_perps import DECREASE, INCREASE, LONG, USD, Position
-from infra.chain.market.runtime.jupiter_perps_program import Place, Request
+from infra.chain.market.runtime.jupiter_perps_program import Listed, Place, Request
 from infra.chain.market.traders.signing import Signer
 from infra.chain.market.world.genesis import World
 from infra.chain.market.world.wallets import Wallet
@@ -25,6 +25,7 @@ SHARE: Final = 0.004  # of the market's rate
 _LEVERAGES: Final = (2, 3, 5, 10, 25, 100, 300)
 _DEMO_LEVERAGES: Final = (2, 3)
 _INSTANT: Final = 0.3  # share of the changes that are made at once
+_REPORT_EVERY_S: Final = 10
 _LOOK_EVERY_SLOTS: Final = 8  # for what can be liquidated
 _LIQUIDATED_AT_ONCE: Final = 2
 _GREATEST_PART: Final = 40  # of what the pool has free, at most one part is borrowed at once
@@ -47,8 +48,13 @@ class PerpTrading:
         self._asked: dict[bytes, Request] = {}  # last ones; after a fork they may wait again
         self._tried: set[bytes] = set()  # of them, those that a keeper could not do
 
-    def turn(self, slot: int) -> Iterator[Intent]:
+    def turn(self, slot: int, time_s: int) -> Iterator[Intent]:
         """Yield the next slot's transactions; each must have run before the next."""
+        if not self._per_slot:
+            return
+        if time_s - self._perps.reported_s >= _REPORT_EVERY_S:
+            steps = [*self._reporting(self._perps.sol), *self._reporting(self._perps.usdc)]
+            yield self._intent(self._perps.keepers.keeper, steps)
         yield from self._keep()
         if slot % _LOOK_EVERY_SLOTS == 0:
             yield from self._liquidate()
@@ -76,7 +82,7 @@ class PerpTrading:
             self._tried.add(address)
             does = program.increase if request.change == INCREASE else program.decrease
             step: Step = partial(does, keeper=keeper, request=request)
-            yield self._intent(keeper, [*self._reporting(), step, close])
+            yield self._intent(keeper, [*self._reporting(self._perps.sol), step, close])
 
     def _liquidate(self) -> Iterator[Intent]:
         keeper, price = self._perps.keepers.keeper, self._price()
@@ -89,7 +95,7 @@ class PerpTrading:
                 ):
                     continue
                 step: Step = partial(program.liquidate, signer=keeper, of=of)
-                yield self._intent(keeper, [*self._reporting(), step])
+                yield self._intent(keeper, [*self._reporting(self._perps.sol), step])
                 found += 1
                 if found == _LIQUIDATED_AT_ONCE:
                     return
@@ -99,13 +105,13 @@ class PerpTrading:
         sol, usdc = self._world.sol, self._world.usdc
         return int(self._world.reference[0].mid() * 10 ** (sol.decimals - usdc.decimals) * USD)
 
-    def _reporting(self) -> list[Step]:
-        """Return what brings the oracle to the price of now."""
-        keeper, sol = self._perps.keepers.keeper, self._perps.sol
-        price = self._price() * doves.MICRO_USD
+    def _reporting(self, of: Listed) -> list[Step]:
+        """Return what brings a token's oracle to the price of now."""
+        keeper = self._perps.keepers.keeper
+        price = (self._price() if of is self._perps.sol else USD) * doves.MICRO_USD
         return [
-            partial(doves.update, signer=keeper, feed=sol.doves, price=price),
-            partial(doves.aggregate, signer=keeper, ag_feed=sol.doves_ag, feed=sol.doves),
+            partial(doves.update, signer=keeper, feed=of.doves, price=price),
+            partial(doves.aggregate, signer=keeper, ag_feed=of.doves_ag, feed=of.doves),
         ]
 
     # Wallets.
@@ -205,7 +211,9 @@ class PerpTrading:
         return self._intent(of.wallet, [partial(program.ask, request=request)])
 
     def _instant(self, wallet: bytes, step: Step) -> Intent:
-        return self._intent(wallet, [*self._reporting(), step], tuple(self._perps.keepers))
+        return self._intent(
+            wallet, [*self._reporting(self._perps.sol), step], tuple(self._perps.keepers)
+        )
 
     def _refill(self, of: Place, amount_raw: int) -> Intent:
         """Send collateral from an exchange to a wallet that has run out of it."""

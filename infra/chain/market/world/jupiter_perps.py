@@ -10,6 +10,8 @@ from infra.chain.market.runtime.doves import (
     MICRO_USD,
     AgPriceFeed,
     PriceFeed,
+    ag_feed_address,
+    feed_address,
 )
 from infra.chain.market.runtime.jupiter_perps import (
     CUSTODY_RENT_LAMPORTS,
@@ -40,7 +42,7 @@ from infra.chain.market.runtime.jupiter_perps_program import (
     request_address,
 )
 from infra.chain.market.runtime.ledger import Ledger, Mint
-from infra.chain.market.runtime.programs import DOVES, JUPITER_PERPS, pda, pda_and_bump
+from infra.chain.market.runtime.programs import JUPITER_PERPS, pda_and_bump
 from infra.chain.market.runtime.stake import Native
 from infra.chain.market.world.wallets import Wallet
 from schemas.amounts import LAMPORTS
@@ -115,6 +117,12 @@ class JupiterPerps:
         holder = wallets.exchange.address
         ledger.endow(ledger.associated(holder, shares), shares, holder, worth // _LP_USD)
 
+    @property
+    def reported_s(self) -> int:
+        """Return the time of the oldest price of the oracle."""
+        feeds = [self._ledger.natives[of.doves_ag] for of in (self.sol, self.usdc)]
+        return min(each.time_s for each in feeds if isinstance(each, AgPriceFeed))
+
     def custody(self, of: Listed) -> Custody:
         """Return a custody as it was last changed."""
         custody = self._ledger.natives[of.address]
@@ -145,11 +153,10 @@ class JupiterPerps:
         address, bump = pda_and_bump(JUPITER_PERPS, b"custody", POOL, mint.address)
         seeds = (b"custody_token_account", POOL, mint.address)
         vault, vault_bump = pda_and_bump(JUPITER_PERPS, *seeds)
-        feed, ag_feed = (
-            pda(DOVES, kind, mint.symbol.encode()) for kind in (b"PriceFeed", b"AgPriceFeed")
-        )
+        pair = f"{mint.symbol}USD"
+        feed, ag_feed = feed_address(pair), ag_feed_address(mint.address)
         reported = price * MICRO_USD
-        self._put(feed, PriceFeed(f"{mint.symbol}USD", reported, time_s), FEED_RENT_LAMPORTS)
+        self._put(feed, PriceFeed(pair, reported, time_s), FEED_RENT_LAMPORTS)
         agreed = AgPriceFeed(mint.address, feed, reported, time_s)
         self._put(ag_feed, agreed, AG_FEED_RENT_LAMPORTS)
         self._ledger.endow(vault, mint, AUTHORITY, pooled_raw)

@@ -312,13 +312,13 @@ def test_anchors_coder_reads_every_event_and_account(request: pytest.FixtureRequ
             data = line.removeprefix("Program data: ")
             name = tags.get(b64decode(data)[:8]) if data != line else None
             if name:
-                asked.append({"event": name, "idl": idl, "data": data})
+                asked.append({"read": name, "idl": idl, "data": data})
     answers = anchor.asked(coder, asked)
-    assert {each["event"] for each in asked} == set(tags.values())
+    assert {each["read"] for each in asked} == set(tags.values())
     read = Counter(
         tuple(sorted((snake(name), value) for name, value in answer["fields"].items()))
         for question, answer in zip(asked, answers, strict=True)
-        if question["event"] == "FundingPaymentRecord"
+        if question["read"] == "FundingPaymentRecord"
     )
     told = Counter(
         tuple(sorted(row["fields"].items())) for row in ran.kind("funding") if not row["lost"]

@@ -37,7 +37,7 @@ from infra.chain.market.runtime.jupiter_perps_program import Keepers, Place, Req
 from infra.chain.market.runtime.programs import DOVES, JUPITER_PERPS
 from schemas.solana.addresses import text
 from tests.support import anchor
-from tests.support.perp_market import Ran, instructions, perp_market
+from tests.support.perp_market import SLOTS, Ran, instructions, perp_market
 
 IDL = "p09-jupiter_perpetuals.json"
 KNOBS = Knobs(seed=5, rate=20, wallets=20, forks=0)
@@ -206,6 +206,12 @@ def test_demo_wallets_have_a_position_and_keep_it(name: str) -> None:
     position = ran.market.world.jupiter_perps.position(of)
     assert position is not None
     assert position.owner_key == ADDRESSES[name]
+
+
+def test_the_oracle_is_never_old() -> None:
+    ran = perp_market()
+    now_s = (KNOBS.start_time_ms + SLOTS * KNOBS.slot_ms) // 1_000
+    assert now_s - ran.market.world.jupiter_perps.reported_s < 15
 
 
 def test_every_event_is_a_call_of_the_program_to_itself() -> None:
@@ -400,7 +406,7 @@ def test_anchors_coder_reads_every_event_and_account(request: pytest.FixtureRequ
     questions: list[dict[str, Any]] = []
     for row in rows:
         data = instructions(ran.info(row))[row["cpi_index"]][2]
-        questions.append({"event": row["event"], "idl": idl, "data": b64encode(data[8:]).decode()})
+        questions.append({"read": row["event"], "idl": idl, "data": b64encode(data[8:]).decode()})
     for row, answer in zip(rows, anchor.asked(coder, questions), strict=True):
         assert answer["fields"] == row["fields"]
     natives = ran.market.world.ledger.natives.values()
