@@ -29,8 +29,9 @@ from schemas.amounts import LAMPORTS
 
 _SETTLED_AT_ONCE: Final = 12
 _TOO_MANY: Final = 26  # their logs are longer than the runtime keeps
+_FEWEST_LOST: Final = 24  # so many that a payment is among what is cut off
 _TOO_MANY_EVERY: Final = 3  # periods
-_OVERLOOKED: Final = 1 / 8  # share of the users that settle with a trade, or later
+_OVERLOOKED: Final = 1 / 10  # share of the users that settle with a trade, or later
 _MOST_UNITS: Final = 1_400_000
 _MOST_LEVERAGE: Final = 3
 _LEAST_LEFT: Final = 5  # times its equity is the position that is closed at the latest
@@ -83,7 +84,7 @@ class DriftTrading:
             and market.cumulative(user.base) != user.last_cumulative
         ]
         is_long = market.next_rate_id % _TOO_MANY_EVERY == 0
-        size = _TOO_MANY if is_long else _SETTLED_AT_ONCE
+        size = _TOO_MANY if is_long and len(owing) >= _FEWEST_LOST else _SETTLED_AT_ONCE
         for first in range(0, len(owing), size):
             steps: list[Step] = [spl.set_unit_limit]
             steps += [
