@@ -30,6 +30,7 @@ from infra.chain.market.runtime.truth import Truth
 from infra.chain.market.runtime.wire import LookupTable, encode
 from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
+from infra.chain.market.traders.jupiter_perps import PERPS
 from infra.chain.market.traders.lending import LENDING
 from infra.chain.market.traders.providing import PROVIDING
 from infra.chain.market.traders.staking import STAKING
@@ -63,6 +64,7 @@ MAX_BLOCKHASH_AGE: Final = 150
 """Blocks after which a transaction that names a blockhash cannot land any more."""
 MAX_SUBMITTED: Final = 1_000
 """Transactions from outside that wait for a block."""
+_NOT_RELANDED: Final = (STAKING, LENDING, PROVIDING, PERPS)
 
 
 @dataclass(slots=True)
@@ -121,6 +123,7 @@ class Market:
 
     def _lookup_table(self) -> LookupTable:
         entries: dict[bytes, None] = dict.fromkeys(self.world.ledger.mints)
+        entries.update((each.user, None) for each in self.world.drift.accounts.values())
         for pool in self.world.directory.pools.values():
             entries.update(dict.fromkeys((pool.address, *pool.vaults)))
         return LookupTable(self.world.address("lookup-table"), list(entries)[:256])
@@ -332,7 +335,7 @@ class Market:
                 index += 1
                 if not canonical:
                     journal.append(changes)
-                    if not intent.is_vote and intent.tag not in (STAKING, LENDING, PROVIDING):
+                    if not intent.is_vote and intent.tag not in _NOT_RELANDED:
                         intents.append(intent)
             yield tuple(batch)
 

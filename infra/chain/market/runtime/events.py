@@ -1,4 +1,4 @@
-"""What happened inside a transaction: pool legs, launches and moves off a curve.
+"""What happened inside a transaction: pool legs, launches, moves off a curve, perps.
 
 Execution collects these values from the venues; `truth` writes them down.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from infra.chain.market.runtime.anchor_events import EventLayout, Values
 from infra.chain.market.runtime.ledger import Mint
 
 
@@ -69,3 +70,26 @@ class Move:
     quote: Mint
     amount_raw: int
     quote_amount_raw: int
+
+
+@dataclass(slots=True)
+class PerpChange:
+    """A position of Jupiter Perps grew, shrank or was liquidated."""
+
+    place: int  # of the program's own instruction
+    cpi_place: int  # of its call to itself, which has the event
+    layout: EventLayout
+    values: Values
+    mint: bytes
+    collateral_mint: bytes
+    is_long: bool
+
+
+@dataclass(slots=True)
+class FundingPayment:
+    """A user of Drift paid funding, or received it."""
+
+    place: int
+    log_place: int  # of the line that has the event
+    layout: EventLayout
+    values: Values

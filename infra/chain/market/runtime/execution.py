@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from infra.chain.market.runtime.events import Launch, Leg, Move
+from infra.chain.market.runtime.events import FundingPayment, Launch, Leg, Move, PerpChange
 from infra.chain.market.runtime.ledger import Ledger, TokenAccount
 from infra.chain.market.runtime.programs import SYSTEM, Program
 from infra.chain.submission import Submission
@@ -138,6 +138,7 @@ class Execution:
         "err_index",
         "events",
         "frames",
+        "funding",
         "height",
         "instructions",
         "intent",
@@ -147,6 +148,7 @@ class Execution:
         "logs",
         "moves",
         "outer_writable",
+        "perps",
         "slot",
         "swap_instructions",
         "time_s",
@@ -178,6 +180,8 @@ class Execution:
         self.legs: list[Leg] = []
         self.launches: list[Launch] = []
         self.moves: list[Move] = []
+        self.perps: list[PerpChange] = []
+        self.funding: list[FundingPayment] = []
         self.burns: list[tuple[TokenAccount, int]] = []
         self.tip_lamports = 0
 
@@ -322,6 +326,8 @@ class Execution:
         self.legs.clear()
         self.launches.clear()
         self.moves.clear()
+        self.perps.clear()
+        self.funding.clear()
         self.burns.clear()
         self.tip_lamports = 0
 

@@ -99,6 +99,9 @@ JUPITER_TRIGGER: Final = Program("j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X")
 JUPITER: Final = Program("JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4")
 MARGINFI: Final = Program("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
 KLEND: Final = Program("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
+JUPITER_PERPS: Final = Program("PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu")
+DOVES: Final = Program("DoVEsk76QybCEHQGzkvYPWLQu9gzNoZZZt3TPiL597e")
+DRIFT: Final = Program("dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH")
 
 PROGRAMS: Final = (
     SYSTEM,
@@ -128,6 +131,9 @@ PROGRAMS: Final = (
     JUPITER,
     MARGINFI,
     KLEND,
+    JUPITER_PERPS,
+    DOVES,
+    DRIFT,
 )
 
 WSOL: Final = key("So11111111111111111111111111111111111111112")

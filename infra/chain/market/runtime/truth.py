@@ -5,16 +5,17 @@ Tests compare a pipeline's output with these records; nothing here is read from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import orjson
 
-from infra.chain.market.runtime.events import Launch, Leg, Move
+from infra.chain.market.runtime.events import FundingPayment, Launch, Leg, Move, PerpChange
 from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.flows import flow
 from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.programs import QUOTES
+from infra.chain.market.runtime.wire import truncated
 from infra.chain.source import BlockHeader
 from schemas.solana import base58
 
@@ -84,6 +85,10 @@ class Truth:
             write("creation", _creation_fields(launch))
         for move in tx.moves:
             write("migration", _migration_fields(move))
+        for change in tx.perps:
+            write("perp", _perp_fields(change))
+        for fields in _funding_fields(tx.funding, tx.logs):
+            write("funding", fields)
         if self._flows and not intent.is_vote:
             self._write({"kind": "flow", **common, **flow(tx, accounts)})
 
@@ -205,3 +210,37 @@ def _migration_fields(move: Move) -> dict[str, Any]:
         "amount_raw": str(move.amount_raw),
         "quote_amount_raw": str(move.quote_amount_raw),
     }
+
+
+def _perp_fields(change: PerpChange) -> dict[str, Any]:
+    told = change.layout.told(change.values)
+    return {
+        "event_index": change.place,
+        "cpi_index": change.cpi_place,
+        "event": change.layout.name,
+        "wallet": told["owner"],
+        "position": told["position_key"],
+        "pool": told["pool"],
+        "custody": told["position_custody"],
+        "collateral_custody": told["position_collateral_custody"],
+        "mint": base58.encode(change.mint),
+        "collateral_mint": base58.encode(change.collateral_mint),
+        "side": "long" if change.is_long else "short",
+        "fields": told,
+    }
+
+
+def _funding_fields(payments: list[FundingPayment], logs: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield a transaction's payments; `lost` are those whose line the runtime cut off."""
+    kept = set(truncated(logs)) if payments else set()
+    for number, payment in enumerate(payments):
+        told = payment.layout.told(payment.values)
+        yield {
+            "event_index": payment.place,
+            "number": number,
+            "lost": logs[payment.log_place] not in kept,
+            "wallet": told["user_authority"],
+            "user": told["user"],
+            "market_index": payment.values["market_index"],
+            "fields": told,
+        }

@@ -14,7 +14,9 @@ from infra.chain.market.runtime.programs import VOTE
 from infra.chain.market.traders.crowd import Crowd
 from infra.chain.market.traders.curves import Curves
 from infra.chain.market.traders.desk import Desk
+from infra.chain.market.traders.drift import DriftTrading
 from infra.chain.market.traders.holding import Holding
+from infra.chain.market.traders.jupiter_perps import PerpTrading
 from infra.chain.market.traders.klend_lending import KlendLending
 from infra.chain.market.traders.lending import Lending
 from infra.chain.market.traders.ordering import Ordering
@@ -43,6 +45,9 @@ class Habits:
         self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._klend = KlendLending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._providing = Providing(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        rate_per_slot = knobs.rate * knobs.slot_ms / 1_000
+        self._perps = PerpTrading(world, self.signer, knobs.seed, rate_per_slot, knobs.failed)
+        self._drift = DriftTrading(world, self.signer, knobs.seed, rate_per_slot, knobs.failed)
         self._urgent: deque[Habit] = deque()
         shares: tuple[tuple[float, Habit], ...] = (
             (0.08, crowd.keep_reference),
@@ -81,11 +86,17 @@ class Habits:
         self._crowd.young = self.curves.graduates()
 
     def beside_trade(self, slot: int) -> Iterator[Intent]:
-        """Yield what stakers, lenders and providers do, whom nobody waits for."""
+        """Yield what stakers, lenders, providers and perp traders do, whom nobody waits for."""
         yield from self._staking.turn(slot)
         yield from self._lending.turn()
         yield from self._klend.turn()
         yield from self._providing.turn()
+        yield from self._perps.turn(slot, self._time_s(slot))
+        yield from self._drift.turn(self._time_s(slot))
+
+    def _time_s(self, slot: int) -> int:
+        knobs = self._knobs
+        return (knobs.start_time_ms + (slot - knobs.start_slot) * knobs.slot_ms) // 1_000
 
     def end_slot(self) -> Iterator[Intent]:
         """Yield what the desk does; each transaction must have run before the next."""

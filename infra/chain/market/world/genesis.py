@@ -30,6 +30,8 @@ from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
 from infra.chain.market.venues.venue import Pool
+from infra.chain.market.world.drift import Drift, DriftWallets
+from infra.chain.market.world.jupiter_perps import JupiterPerps, PerpsWallets
 from infra.chain.market.world.klend_lending import KlendLender, KlendWallets
 from infra.chain.market.world.lending import Lender
 from infra.chain.market.world.names import Names
@@ -45,6 +47,7 @@ EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 MAKERS: Final = 3
 COMMISSIONS: Final = (0, 5, 7, 10)  # percent, of validators
 EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools
+_FEWEST_DRIFTERS: Final = 32  # so many that one transaction cannot log all their funding
 DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 
 
@@ -129,6 +132,8 @@ class World:
             start_slot,
             start_time_s,
         )
+        self.jupiter_perps = self._jupiter_perps(wallets, start_time_s)
+        self.drift = self._drift(wallets, start_slot, start_time_s)
         self.ranged = self._provide()
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
@@ -199,6 +204,32 @@ class World:
             self.exchange.address, mint.address, lamports, mint.supply_raw
         )
         return mint
+
+    def _jupiter_perps(self, wallets: int, time_s: int) -> JupiterPerps:
+        keeper, api_keeper, *traders = (
+            self._wallet(f"leverager-{n}", 500 * LAMPORTS, keeps_wsol=True)
+            for n in range(max(wallets // 20, 6))
+        )
+        demo_longs = [self.lender.borrower, self.stakers[0]]
+        return JupiterPerps(
+            self.ledger,
+            (self.sol, self.usdc),
+            SOL_PRICE_USDC,
+            PerpsWallets(keeper, api_keeper, self.exchange, traders, demo_longs, self.holders[:1]),
+            time_s,
+        )
+
+    def _drift(self, wallets: int, slot: int, time_s: int) -> Drift:
+        keeper, *traders = (
+            self._wallet(f"drifter-{n}", 500 * LAMPORTS)
+            for n in range(max(wallets // 20, _FEWEST_DRIFTERS))
+        )
+        demo = [self.holders[0], self.lender.borrower, self.stakers[0]]
+        return Drift(
+            *(self.ledger, self.usdc, SOL_PRICE_USDC),
+            DriftWallets(keeper, traders, demo),
+            *(slot, time_s),
+        )
 
     def _validator(self, number: int) -> Validator:
         validator = Validator(self.address("validator", number), self.address("vote", number))

@@ -116,6 +116,7 @@ def place(ledger: Ledger, others: bytes, time_s: int, slot: int) -> None:
     """
     world = still_world()
     for address, written in world.accounts.items():
+        assert address not in ledger.natives, "the chain itself changes that account"
         account = written.moved(time_s - world.time_s, slot - world.slot)
         ledger.natives[address] = account
         ledger.lamports[address] = (_HEADER_BYTES + len(account.content)) * _LAMPORTS_A_BYTE
