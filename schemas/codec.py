@@ -10,12 +10,23 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Final, Protocol
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
+from schemas.events import (
+    Commitment,
+    Creation,
+    Event,
+    FundingPayment,
+    Migration,
+    PerpChange,
+    PerpEvent,
+    Side,
+    Swap,
+)
 from schemas.proto import tape_pb2
 from schemas.solana import base58
 from schemas.topics import Topic
@@ -136,6 +147,20 @@ def add_event(events: TapeEvents, event: Event) -> None:
         events.add(creation=_creation_fields(event))
     else:
         events.add(migration=_migration_fields(event))
+
+
+_FUNDING_TEXTS: Final = ("cumulative_funding_long", "cumulative_funding_short")
+
+
+def add_perp_event(batch: tape_pb2.SlotBatch, event: PerpEvent) -> None:
+    """Append a perp event to those of its kind in a batch."""
+    values = {each.name: getattr(event, each.name) for each in fields(event)}
+    if isinstance(event, FundingPayment):
+        batch.funding_payments.add(**values | {name: str(values[name]) for name in _FUNDING_TEXTS})
+    elif isinstance(event, PerpChange):
+        batch.perp_changes.add(**values)
+    else:
+        batch.perp_gaps.add(**values)
 
 
 def swap_from_proto(message: tape_pb2.Swap) -> Swap:

@@ -2,6 +2,8 @@
 //   {"encode": account, "idl": path, "seed": n, "fields"?: {field path: value}, "size"?: bytes}
 //        -> {"data": base64, "fields": {...}} of an account with random values, but for `fields`
 //   {"decode": account, "idl": path, "data": base64} -> {"fields": {...}}
+//   {"event": name, "idl": path, "seed": n, "fields"?: {...}} -> {"data": base64, "fields": {...}}
+//        of an event with random values, tag first
 // Integers are text, addresses base58, bytes hex; an enum is {variant: fields}, of a tuple "0" on.
 // A path of `fields` is as "ledgers.0.status"; what it names has the form of the answer.
 // `size` fills up with zeros. The coder writes borsh: it knows no gaps that an IDL leaves out, and ends an
@@ -9,7 +11,7 @@
 const { readFileSync } = require("node:fs");
 const { createHash } = require("node:crypto");
 const readline = require("node:readline");
-const { BorshAccountsCoder } = require("@coral-xyz/anchor");
+const { BorshAccountsCoder, BorshEventCoder } = require("@coral-xyz/anchor");
 const { PublicKey } = require("@solana/web3.js");
 const BN = require("bn.js");
 
@@ -40,14 +42,20 @@ function modern(idl) {
       }),
     },
   });
-  const tag = (name) => createHash("sha256").update(`account:${name}`).digest().subarray(0, 8);
+  const tag = (name, of = "account") =>
+    createHash("sha256").update(`${of}:${name}`).digest().subarray(0, 8);
+  const events = idl.events ?? [];
   return {
     ...idl,
     accounts: idl.accounts.map(({ name }) => ({
       name,
       discriminator: [...tag(name[0].toUpperCase() + name.slice(1))],
     })),
-    types: [...idl.accounts, ...(idl.types ?? [])].map(definition),
+    events: events.map(({ name }) => ({ name, discriminator: [...tag(name, "event")] })),
+    types: [
+      ...[...idl.accounts, ...(idl.types ?? [])].map(definition),
+      ...events.map(({ name, fields: some }) => definition({ name, type: { kind: "struct", fields: some } })),
+    ],
   };
 }
 
@@ -55,7 +63,7 @@ function opened(path) {
   if (!idls.has(path)) {
     const idl = modern(JSON.parse(readFileSync(path)));
     const types = new Map(idl.types.map((each) => [each.name, each.type]));
-    idls.set(path, { coder: new BorshAccountsCoder(idl), types });
+    idls.set(path, { coder: new BorshAccountsCoder(idl), events: new BorshEventCoder(idl), types });
   }
   return idls.get(path);
 }
@@ -137,15 +145,16 @@ function plain(value) {
 }
 
 function answer(question) {
-  const { coder, types } = opened(question.idl);
-  const name = question.encode ?? question.decode;
+  const { coder, events, types } = opened(question.idl);
+  const name = question.encode ?? question.decode ?? question.event;
   if (question.decode) {
     return { fields: plain(coder.decode(name, Buffer.from(question.data, "base64"))) };
   }
   const fixed = question.fields ?? {};
   const value = any({ defined: { name } }, types, chance(question.seed), "", fixed);
-  const written = coder.accountLayouts.get(name).layout.encode(value, room);
-  const data = Buffer.concat([coder.accountDiscriminator(name), room.subarray(0, written)]);
+  const { discriminator, layout } = (question.event ? events.layouts : coder.accountLayouts).get(name);
+  const written = layout.encode(value, room);
+  const data = Buffer.concat([Buffer.from(discriminator), room.subarray(0, written)]);
   room.fill(0, 0, written);
   const rest = Buffer.alloc(Math.max(0, (question.size ?? 0) - data.length));
   return { data: Buffer.concat([data, rest]).toString("base64"), fields: plain(value) };
