@@ -81,9 +81,9 @@ class Transfer:
 class _Log:
     """What the log has of each instruction."""
 
+    fault: str  # why it may lack lines of the others
     lines: dict[int, list[str]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)  # ended before the log did
-    fault: str = "log absent"  # why it may lack lines of the others
 
 
 class Transaction:
@@ -434,7 +434,7 @@ class Transaction:
     @lazy
     def _log(self) -> _Log:
         """Attribute log lines to positions: the n-th `invoke` is the n-th instruction that logs."""
-        found = _Log()
+        found = _Log("log ends early" if self.meta.log_messages else "log absent")
         lines = found.lines
         stack: list[int] = []
         position = -1
