@@ -284,7 +284,12 @@ PERP_CHANGES: Final = Table(
 )
 PERP_GAPS: Final = Table("perp_gaps", {**_PLACE, "dex": _SLUG, "reason": _SLUG, "wallet": _TEXT})
 PERP_HISTORIES: Final = Table(
-    "perp_histories", {"dex": _SLUG, "first_slot": "SimpleAggregateFunction(min, UInt64)"}
+    "perp_histories",
+    {
+        "dex": _SLUG,
+        "partition": "UInt16",
+        "first_slot": "SimpleAggregateFunction(min, UInt64)",
+    },
 )
 
 # Markets of mints (agent `market`).

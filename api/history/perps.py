@@ -31,6 +31,7 @@ from infra.clickhouse.sql import load
 from schemas.amounts import human, text, usd
 from schemas.redis_keys import wallet_tag
 from schemas.times import DAY_MS
+from schemas.topics import SETTLED_BY_WALLET, places_ever
 
 FUNDING_MS: Final = 30 * DAY_MS  # looked back without `from`
 LONGEST_FUNDING_MS: Final = 90 * DAY_MS
@@ -163,8 +164,16 @@ class _Reading:
 
     async def known(self, page: Page) -> Known:
         """Return from where on the history is known, and what of the range is not."""
-        [found] = await self.stores.query(_KNOWN, {**self._keys, "to_ms": self.within.to_ms})
-        first_slot = found["first_slot"] if found["histories"] else None
+        [found] = await self.stores.query(
+            _KNOWN,
+            {
+                **self._keys,
+                "to_ms": self.within.to_ms,
+                "of_wallet": [*places_ever(SETTLED_BY_WALLET, self.wallet)],
+                "of_nobody": [*places_ever(SETTLED_BY_WALLET, "")],
+            },
+        )
+        first_slot = found["first_slot"]
         if first_slot is not None and first_slot > self.now.slot:
             first_slot = None
         first_ms = (found["first_ms"] or None) if first_slot is not None else None

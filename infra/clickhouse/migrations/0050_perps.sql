@@ -88,9 +88,10 @@ COMMENT 'Instructions of confirmed slots whose perp events could not be read, as
 CREATE TABLE IF NOT EXISTS perp_histories
 (
     dex LowCardinality(String) COMMENT 'venue, as a slug' CODEC(ZSTD(3)),
-    first_slot SimpleAggregateFunction(min, UInt64) COMMENT 'first slot whose perp events were looked for' CODEC(ZSTD(3))
+    partition UInt16 COMMENT 'place of the partition of wallets whose events these are' CODEC(ZSTD(3)),
+    first_slot SimpleAggregateFunction(min, UInt64) COMMENT 'first slot whose perp events were looked for and written' CODEC(ZSTD(3))
 )
 ENGINE = AggregatingMergeTree
-ORDER BY dex
+ORDER BY (dex, partition)
 SETTINGS non_replicated_deduplication_window = 1000
-COMMENT 'From which slot on perp events are known: the least of a venue';
+COMMENT 'From which slot on perp events are known: the least of a venue and partition';

@@ -79,7 +79,7 @@ class PnlBooks:
         self._loader = Loader(store, memory, cold, cold_wallets, wallets_rest, quarantine)
         self._away = PuttingAway(store, memory, cold, cold_wallets, journal, self._loader)
         self._generation_ms = clock_ms  # when the last one began
-        self._perps = PerpRows()
+        self._perps = PerpRows(place)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read the positions and wallets of the batches that are not in memory."""

@@ -1,7 +1,8 @@
 """What became of the wallets' perpetual positions: rows alone, nothing of it is state.
 
-From which slot on a venue's events were looked for is a row as well: after a start the first slot
-of this process, and the table keeps the least.
+From which slot on a venue's events are written is a row as well: after a start the first slot of
+this process, and the table keeps the least. It is one a partition: while one process still is of a
+version that wrote no events, another may be newer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from schemas.rows import Row
 class PerpRows:
     """The rows of one partition since the last `take`."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: int) -> None:
+        self._place = place
         self._rows: dict[str, list[Row]] = {}
         self._known: set[str] = set()  # venues whose first slot has been written
 
@@ -25,7 +27,7 @@ class PerpRows:
             (rows.FUNDING_PAYMENTS, [*map(tape_rows.funding_row, batch.funding_payments)]),
             (rows.PERP_CHANGES, [*map(tape_rows.perp_change_row, batch.perp_changes)]),
             (rows.PERP_GAPS, [*map(tape_rows.perp_gap_row, batch.perp_gaps)]),
-            (rows.PERP_HISTORIES, [(dex, batch.slot) for dex in begun]),
+            (rows.PERP_HISTORIES, [(dex, self._place, batch.slot) for dex in begun]),
         ):
             if made:
                 self._rows.setdefault(table.name, []).extend(made)

@@ -143,7 +143,7 @@ IDENTITY = {
     "funding_payments": ("signature", "event_index", "log_index"),
     "perp_changes": ("signature", "event_index"),
     "perp_gaps": ("signature", "event_index", "wallet"),
-    "perp_histories": ("dex",),
+    "perp_histories": ("dex", "partition"),
 }
 
 
@@ -177,6 +177,7 @@ class Market:
 
     def __init__(self, seed: int, wallets: int = 12, mints: int = 6) -> None:
         self.random = Random(seed)
+        self.random_of_perps = Random(f"perps {seed}")
         self.wallets = [self.address() for _ in range(wallets)]
         self.mints = [self.address() for _ in range(mints)]
         self.slot = 1000
@@ -243,7 +244,7 @@ class Market:
 
     def perps(self, batch: SlotBatch, signature: str, tx_index: int, wallet: str) -> None:
         """Pay funding in some markets, change a position, or leave a gap; mostly nothing."""
-        random = self.random
+        random = self.random_of_perps
         place = {
             "signature": signature,
             "slot": batch.slot,

@@ -14,6 +14,7 @@ from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.rows import TABLES
 from schemas.tape_rows import funding_row, perp_change_row, perp_gap_row
+from tests.integration.agents.pnl.conftest import PARTITION
 
 MADE = {
     "funding_payments": ("funding_payments", funding_row),
@@ -54,8 +55,8 @@ async def test_rows_are_there_once_after_a_kill_before_the_watermark(
         assert len(wanted) > 5
         assert stored(stores, table) == wanted, table
     assert stored(stores, "perp_histories") == [
-        ("drift", batches[0].slot),
-        ("jupiter-perps", batches[0].slot),
+        ("drift", PARTITION, batches[0].slot),
+        ("jupiter-perps", PARTITION, batches[0].slot),
     ]
 
 
@@ -69,7 +70,7 @@ async def test_rows_are_there_once_after_a_kill_before_the_watermark(
     ],
 )
 def test_of_a_slot_that_is_bad_no_row_is_kept(spoil: Callable[[SlotBatch], None]) -> None:
-    rows = PerpRows()
+    rows = PerpRows(17)
     batch = SlotBatch(slot=5, perp_dexes=["drift"])
     batch.perp_gaps.add(slot=5)
     spoil(batch)
@@ -77,4 +78,4 @@ def test_of_a_slot_that_is_bad_no_row_is_kept(spoil: Callable[[SlotBatch], None]
         rows.apply(batch)
     assert rows.take() == {}
     rows.apply(SlotBatch(slot=6, perp_dexes=["drift"]))
-    assert rows.take() == {"perp_histories": [("drift", 6)]}
+    assert rows.take() == {"perp_histories": [("drift", 17, 6)]}

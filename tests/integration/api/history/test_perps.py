@@ -15,6 +15,7 @@ from schemas.rows import FUNDING_PAYMENTS, GAPS, PERP_CHANGES, PERP_GAPS, PERP_H
 from schemas.solana.base58 import encode
 from schemas.tape_rows import funding_row, perp_change_row, perp_gap_row
 from schemas.topics import SETTLED_BY_WALLET
+from tests.support.api.asking import validator
 
 DAY_MS = 86_400_000
 NOW_MS = 1_785_499_140_000
@@ -30,8 +31,12 @@ def settled(store):
     for table in (FUNDING_PAYMENTS, PERP_CHANGES, PERP_GAPS):
         store.clickhouse.command(f"SYSTEM STOP MERGES {table.name}")
     settle(store)
-    store.insert(PERP_HISTORIES.name, [("drift", KNOWN_SLOT), ("drift", KNOWN_SLOT + 9)])
-    store.insert(PERP_HISTORIES.name, [("jupiter-perps", KNOWN_SLOT + 1)])
+    places = range(SETTLED_BY_WALLET.partitions)
+    for slot in (KNOWN_SLOT, KNOWN_SLOT + 9):  # as after a start: the least is kept
+        store.insert(PERP_HISTORIES.name, [("drift", place, slot) for place in places])
+    store.insert(
+        PERP_HISTORIES.name, [("jupiter-perps", place, KNOWN_SLOT + 1) for place in places]
+    )
     store.insert(
         SLOTS.name,
         [(KNOWN_SLOT + n, None, "", KNOWN_MS + n, 0, 0, 0, 0, True, None) for n in (0, 1)],
@@ -212,6 +217,18 @@ async def test_each_change_is_answered_once_and_sums_are_of_all(store, ask, limi
             assert market["liquidation_fee_usd_micros"] == str(liquidations)
 
 
+@pytest.mark.parametrize("path", ["p08/funding", "p09/pnl"])
+async def test_answers_are_as_the_document_says(store, ask, path):
+    written = Written()
+    store.insert(FUNDING_PAYMENTS.name, [funding_row(written.payment()) for _ in range(9)])
+    store.insert(PERP_CHANGES.name, [perp_change_row(written.change()) for _ in range(9)])
+    document = await ask.get("/openapi.json")
+    template = f"/api/wallets/{{wallet}}/{path}"
+    allowed = validator(document, "get", template, 200)
+    for answer in await ask.pages(template.format(wallet=written.wallet), limit=4):
+        assert not [error.message for error in allowed.iter_errors(answer)]
+
+
 async def test_sums_and_pages_are_of_the_range(store, ask):
     written = Written()
     old = written.payment(block_time_ms=NOW_MS - 40 * DAY_MS, slot=NOW_SLOT - 9, payment_raw=5)
@@ -263,6 +280,26 @@ async def test_an_answer_says_from_where_on_it_is_known(store, ask):
     pnl = await ask.get(f"/api/wallets/{written.wallet}/p09/pnl")
     assert (pnl["known_from_slot"], pnl["is_complete"]) == (KNOWN_SLOT + 1, False)
     assert (pnl["dex"], pnl["identified"]) == ("jupiter-perps", "likely")
+
+
+@pytest.mark.parametrize("partition", [0, 3])
+async def test_it_is_known_from_where_both_partitions_that_it_rests_on_are(store, ask, partition):
+    """The wallet's own, and that of what may be anybody's, which is the first."""
+    written = Written()
+    while SETTLED_BY_WALLET.partition(written.wallet) != 3:
+        written = Written()
+    forget = (
+        "ALTER TABLE perp_histories DELETE WHERE dex = 'drift' AND partition = {partition:UInt16}"
+    )
+    store.clickhouse.command(
+        forget, parameters={"partition": partition}, settings={"mutations_sync": 2}
+    )
+    page = await ask.get(f"/api/wallets/{written.wallet}/p08/funding")
+    assert (page["known_from_slot"], page["is_complete"]) == (None, False)
+    store.insert(PERP_HISTORIES.name, [("drift", partition, NOW_SLOT - 5)])
+    page = await ask.get(f"/api/wallets/{written.wallet}/p08/funding", limit=999)
+    assert page["known_from_slot"] == NOW_SLOT - 5
+    assert page["is_complete"] is False
 
 
 async def test_before_its_first_slot_nothing_is_known(store, ask):
