@@ -177,8 +177,8 @@ _EVENTS: Final = {
         "LiquidateFullPositionEvent": _Layout(
             "liquidate",
             f"{_POSITION} _:key mint:key size:u64 has_profit:bool pnl:u64 wallet:key pool:key "
-            "paid_out:u64 _:u64 price:u64 fee:u64 liquidation_fee:u64 _:i64",
-            f"{_FEES} price_impact_fee:u64 _:u64 collateral:u64 _:i64 entry_price:u64",
+            "paid_out:u64 _:u64 price:u64 fee:u64 liquidation_fee:u64",
+            f"_:i64 {_FEES} price_impact_fee:u64 _:u64 collateral:u64 _:i64 entry_price:u64",
             is_instant=False,
         ),
     }.items()
