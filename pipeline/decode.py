@@ -17,7 +17,7 @@ from pipeline.decoding.decode import Decoded, Reading, decode_update, read
 from pipeline.decoding.exchanges import LISTED, Exchange, explain
 from pipeline.decoding.registry import PROGRAMS
 from pipeline.solana.transaction import Transaction
-from schemas.codec import event_to_json
+from schemas.codec import event_to_json, perp_event_to_json
 from schemas.events import Swap
 from schemas.json_lines import numbered_lines, parse_line
 from schemas.solana.rpc_json import RpcTransaction, transaction_from_json
@@ -149,12 +149,13 @@ def transactions(lines: IO[bytes]) -> Iterator[RpcTransaction | UnreadableLine]:
     help="Also print instructions of known venues that gave no event, as kind 'undecoded'.",
 )
 def decode(file: IO[bytes], check: bool, undecoded: bool) -> None:
-    """Decode transactions into swaps, creations and migrations.
+    """Decode transactions into swaps, creations, migrations and perp events.
 
     FILE holds one `getTransaction` answer a line (encoding json or base64, with or without
     the JSON-RPC envelope); - or nothing reads standard input. One event a line is written,
-    in execution order; raw amounts and lamports are strings. A line that cannot be read is
-    reported on standard error, the rest goes on, and the exit status is 1.
+    in execution order, those of perps after a transaction's others; raw amounts and lamports
+    are strings. A line that cannot be read is reported on standard error, the rest goes on, and
+    the exit status is 1.
 
     \b
     Example:
@@ -172,6 +173,8 @@ def decode(file: IO[bytes], check: bool, undecoded: bool) -> None:
         decoded = decode_update(item.info, item.slot or 0, block_time_ms)
         for event in decoded.events:
             out.write(orjson.dumps(event_to_json(event), option=orjson.OPT_APPEND_NEWLINE))
+        for perp in decoded.perps:
+            out.write(orjson.dumps(perp_event_to_json(perp), option=orjson.OPT_APPEND_NEWLINE))
         if undecoded:
             for miss in decoded.undecoded:
                 line = {

@@ -10,12 +10,23 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Final, Protocol
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
+from schemas.events import (
+    Commitment,
+    Creation,
+    Event,
+    FundingPayment,
+    Migration,
+    PerpChange,
+    PerpEvent,
+    Side,
+    Swap,
+)
 from schemas.proto import tape_pb2
 from schemas.solana import base58
 from schemas.topics import Topic
@@ -136,6 +147,21 @@ def add_event(events: TapeEvents, event: Event) -> None:
         events.add(creation=_creation_fields(event))
     else:
         events.add(migration=_migration_fields(event))
+
+
+_FUNDING_TEXTS: Final = ("cumulative_funding_long", "cumulative_funding_short")
+
+
+def add_perp_event(batch: tape_pb2.SlotBatch, event: PerpEvent) -> Message:
+    """Append a perp event to those of its kind in a batch, and return it there."""
+    values = {each.name: getattr(event, each.name) for each in fields(event)}
+    if isinstance(event, FundingPayment):
+        return batch.funding_payments.add(
+            **values | {name: str(values[name]) for name in _FUNDING_TEXTS}
+        )
+    if isinstance(event, PerpChange):
+        return batch.perp_changes.add(**values)
+    return batch.perp_gaps.add(**values)
 
 
 def swap_from_proto(message: tape_pb2.Swap) -> Swap:
@@ -287,6 +313,11 @@ def event_to_json(event: Event) -> dict[str, Any]:
     return values
 
 
+def perp_event_to_json(event: PerpEvent) -> dict[str, Any]:
+    """Return a perp event as values for `orjson.dumps`, in the order of tape.proto."""
+    return message_to_json(add_perp_event(tape_pb2.SlotBatch(), event))
+
+
 def message_to_json(message: Message) -> dict[str, Any]:
     """Return a message of any of our topics as values for `orjson.dumps`; batches nest."""
     if isinstance(message, tape_pb2.TapeEvent):
@@ -327,9 +358,9 @@ def _to_json(field: FieldDescriptor) -> _Convert | None:
         return lambda text: float(text) if text else None
     if field.name.endswith(_EXACT):
         return str
-    if field.name == "account":
-        return base58.encode
     if field.type == FieldDescriptor.TYPE_BYTES:
+        if field.name == "account":
+            return base58.encode
         return lambda data: b64encode(data).decode()
     return None
 

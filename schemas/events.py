@@ -1,4 +1,4 @@
-"""The events of the tape as values: a swap, a creation, a migration; and what balances did.
+"""The events of the tape as values: a swap, a creation, a migration; what balances did; perps.
 
 Amounts are integers in the token's smallest unit, addresses and signatures base58 text,
 times milliseconds since the Unix epoch. `schemas.codec` turns them into Protobuf and JSON.
@@ -172,3 +172,84 @@ class Movement:
     received_raw: int
     sent_raw: int
     burned_raw: int
+
+
+@dataclass(slots=True)
+class FundingPayment:
+    """What a perpetual position paid or received as funding; (signature, event_index, log_index).
+
+    Amounts are in the program's own units: of Drift quote 1e6, base 1e9, cumulative rates 1e9.
+    """
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int  # place of the instruction that logged it
+    log_index: int  # place among the events that this instruction logged
+    block_time_ms: int
+    dex: str
+    program_id: str
+    wallet: str
+    account: str  # sub-account of the wallet
+    market_index: int
+    payment_raw: int  # negative: the wallet paid
+    base_raw: int  # of the position; negative: short
+    last_cumulative_funding: int  # of the position, before this payment
+    cumulative_funding_long: int  # of the market, up to which it is paid
+    cumulative_funding_short: int
+
+
+@dataclass(slots=True)
+class PerpChange:
+    """A perpetual position grew, shrank or was liquidated; (signature, event_index).
+
+    Money is in millionths of a dollar, as the program's event names it; None where the event of
+    that kind has no such field.
+    """
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    program_id: str
+    wallet: str
+    position: str
+    pool: str
+    custody: str
+    collateral_custody: str
+    mint: str  # traded
+    is_long: bool
+    change: str  # "increase", "decrease", "liquidate"
+    is_instant: bool
+    size_usd_micros: int
+    size_delta_usd_micros: int | None
+    collateral_delta_usd_micros: int | None
+    price_usd_micros: int
+    pnl_usd_micros: int | None
+    fee_usd_micros: int
+    position_fee_usd_micros: int | None
+    funding_fee_usd_micros: int | None
+    price_impact_fee_usd_micros: int | None
+    liquidation_fee_usd_micros: int | None
+    paid_out_usd_micros: int | None
+    collateral_usd_micros: int | None
+    entry_price_usd_micros: int | None
+
+
+@dataclass(slots=True)
+class PerpGap:
+    """Perp events of an instruction could not be read; (signature, event_index, wallet)."""
+
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    reason: str
+    wallet: str  # whose they may be; empty: anybody's
+
+
+PerpEvent = FundingPayment | PerpChange | PerpGap

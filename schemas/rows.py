@@ -234,6 +234,64 @@ COLD_POSITIONS: Final = Table(
 )
 COLD_WALLETS: Final = Table("cold_wallets", {"wallet": _TEXT, "packed": _TEXT, "slot": _U64})
 
+# Perpetual positions of wallets (agent `pnl`).
+
+_PERP: Final = {"dex": _SLUG, "program_id": _SLUG, "wallet": _TEXT}
+_USD_OR_NONE: Final = "Nullable(UInt64)"
+
+FUNDING_PAYMENTS: Final = Table(
+    "funding_payments",
+    {
+        **_PLACE,
+        "log_index": "UInt32",
+        **_PERP,
+        "account": _TEXT,
+        "market_index": "UInt16",
+        "payment_raw": "Int64",
+        "base_raw": "Int64",
+        "last_cumulative_funding": "Int64",
+        "cumulative_funding_long": "Int128",
+        "cumulative_funding_short": "Int128",
+    },
+)
+PERP_CHANGES: Final = Table(
+    "perp_changes",
+    {
+        **_PLACE,
+        **_PERP,
+        "position": _TEXT,
+        "pool": _SLUG,
+        "custody": _SLUG,
+        "collateral_custody": _SLUG,
+        "mint": _SLUG,
+        "side": "Enum8('long' = 1, 'short' = 2)",
+        "change": "Enum8('increase' = 1, 'decrease' = 2, 'liquidate' = 3)",
+        "is_instant": "Bool",
+        "size_usd_micros": _U64,
+        "size_delta_usd_micros": _USD_OR_NONE,
+        "collateral_delta_usd_micros": _USD_OR_NONE,
+        "price_usd_micros": _U64,
+        "pnl_usd_micros": "Nullable(Int64)",
+        "fee_usd_micros": _U64,
+        "position_fee_usd_micros": _USD_OR_NONE,
+        "funding_fee_usd_micros": _USD_OR_NONE,
+        "price_impact_fee_usd_micros": _USD_OR_NONE,
+        "liquidation_fee_usd_micros": _USD_OR_NONE,
+        "paid_out_usd_micros": _USD_OR_NONE,
+        "collateral_usd_micros": _USD_OR_NONE,
+        "entry_price_usd_micros": _USD_OR_NONE,
+    },
+)
+PERP_GAPS: Final = Table("perp_gaps", {**_PLACE, "dex": _SLUG, "reason": _SLUG, "wallet": _TEXT})
+PERP_HISTORIES: Final = Table(
+    "perp_histories",
+    {
+        "dex": _SLUG,
+        "partition": "UInt16",
+        "first_slot": "SimpleAggregateFunction(min, UInt64)",
+    },
+)
+
 # Markets of mints (agent `market`).
 
 _PRICE: Final = "Float64"
@@ -390,6 +448,7 @@ TABLES: Final = {
     for table in (
         *(SWAPS, CREATIONS, MIGRATIONS, SLOTS, OUTCOMES, GAPS),
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
+        *(FUNDING_PAYMENTS, PERP_CHANGES, PERP_GAPS, PERP_HISTORIES),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
         *(ACCOUNTS, NET_WORTH_SNAPSHOTS, PAYMENTS, BOOK_CHECKPOINTS),
     )

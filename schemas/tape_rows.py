@@ -18,6 +18,8 @@ _U64_MASK: Final = 2**64 - 1
 _I64_SIGN: Final = 2**63
 _MAX_U128: Final = 2**128 - 1
 _MAX_U8: Final = 255
+_MAX_U16: Final = 2**16 - 1
+_PERP_CHANGES: Final = frozenset({"increase", "decrease", "liquidate"})
 _MAX_SOL_USD: Final = Decimal(10) ** 20  # what Decimal(38, 18) can hold
 
 
@@ -121,6 +123,85 @@ def migration_row(migration: tape_pb2.Migration) -> Row:
     )
 
 
+def funding_row(payment: tape_pb2.FundingPayment) -> Row:
+    """Return the row of a funding payment; raises CodecError."""
+    if payment.market_index > _MAX_U16:
+        raise CodecError(f"FundingPayment: market_index {payment.market_index}")
+    return (
+        payment.signature,
+        payment.slot,
+        payment.tx_index,
+        payment.event_index,
+        payment.block_time_ms,
+        payment.log_index,
+        payment.dex,
+        payment.program_id,
+        payment.wallet,
+        payment.account,
+        payment.market_index,
+        payment.payment_raw,
+        payment.base_raw,
+        payment.last_cumulative_funding,
+        _i128("cumulative_funding_long", payment.cumulative_funding_long),
+        _i128("cumulative_funding_short", payment.cumulative_funding_short),
+    )
+
+
+def perp_change_row(change: tape_pb2.PerpChange) -> Row:
+    """Return the row of a change of a perpetual position; raises CodecError."""
+    if change.change not in _PERP_CHANGES:
+        raise CodecError(f"PerpChange: change {change.change!r}")
+
+    def known(name: str) -> int | None:
+        return getattr(change, name) if change.HasField(name) else None
+
+    return (
+        change.signature,
+        change.slot,
+        change.tx_index,
+        change.event_index,
+        change.block_time_ms,
+        change.dex,
+        change.program_id,
+        change.wallet,
+        change.position,
+        change.pool,
+        change.custody,
+        change.collateral_custody,
+        change.mint,
+        "long" if change.is_long else "short",
+        change.change,
+        change.is_instant,
+        change.size_usd_micros,
+        known("size_delta_usd_micros"),
+        known("collateral_delta_usd_micros"),
+        change.price_usd_micros,
+        known("pnl_usd_micros"),
+        change.fee_usd_micros,
+        known("position_fee_usd_micros"),
+        known("funding_fee_usd_micros"),
+        known("price_impact_fee_usd_micros"),
+        known("liquidation_fee_usd_micros"),
+        known("paid_out_usd_micros"),
+        known("collateral_usd_micros"),
+        known("entry_price_usd_micros"),
+    )
+
+
+def perp_gap_row(gap: tape_pb2.PerpGap) -> Row:
+    """Return the row of perp events that could not be read."""
+    return (
+        gap.signature,
+        gap.slot,
+        gap.tx_index,
+        gap.event_index,
+        gap.block_time_ms,
+        gap.dex,
+        gap.reason,
+        gap.wallet,
+    )
+
+
 def slot_row(batch: tape_pb2.SlotBatch) -> Row:
     """Return the row of a slot; raises CodecError."""
     try:
@@ -184,4 +265,14 @@ def _u128(name: str, text: str) -> int:
         raise CodecError(f"Swap: {name} {text!r} is no number") from None
     if not 0 <= value <= _MAX_U128:
         raise CodecError(f"Swap: {name} {text} does not fit 128 bits")
+    return value
+
+
+def _i128(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise CodecError(f"FundingPayment: {name} {text[:50]!r} is no number") from None
+    if not -(2**127) <= value < 2**127:
+        raise CodecError(f"FundingPayment: {name} {text[:50]} does not fit 128 bits")
     return value

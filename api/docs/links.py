@@ -47,6 +47,8 @@ _OF_POSITION: Final = _of_body(wallet="/wallet", mint="/mint")
 _PAGED: Final = (
     _WALLET,
     f"{_WALLET}/swaps",
+    f"{_WALLET}/p08/funding",
+    f"{_WALLET}/p09/pnl",
     f"{_WALLET}/trades/{{mint}}",
     f"{_TOKEN}/swaps",
     f"{_WALLET}/{{mint}}/lots",

@@ -18,6 +18,8 @@ from api.history.answers import (
     WalletSwaps,
     WalletTokenSwaps,
 )
+from api.history.perp_answers import FundingHistory, PerpHistory
+from api.history.spans import Asked
 from api.http.errors import (
     INVALID_ADDRESS,
     INVALID_CURSOR,
@@ -32,6 +34,7 @@ from api.http.state import services
 Interval = Literal["1s", "1m", "5m", "15m", "1h", "4h", "1d"]
 
 SwapLimit = Annotated[int, Query(ge=1, le=swaps.MOST, description="Swaps of a page")]
+EventLimit = Annotated[int, Query(ge=1, le=swaps.MOST, description="Events of a page")]
 LotLimit = Annotated[
     int, Query(ge=1, le=lots.MOST, description="Open lots of a page, and matches likewise")
 ]
@@ -111,7 +114,7 @@ async def wallet_token_swaps(
     The last 30 days without a range; 90 at most. Follow `next_cursor` while `has_more`: the
     range stays that of the first page, and no swap comes twice or is left out.
     """
-    asked = swaps.Asked(limit, cursor, from_ms, to_ms)
+    asked = Asked(limit, cursor, from_ms, to_ms)
     return send(request, await services(request).history.wallet_token_swaps(wallet, mint, asked))
 
 
@@ -134,8 +137,53 @@ async def wallet_swaps(
     range stays that of the first page, and no swap comes twice or is left out. An unknown
     wallet has none.
     """
-    asked = swaps.Asked(limit, cursor, from_ms, to_ms)
+    asked = Asked(limit, cursor, from_ms, to_ms)
     return send(request, await services(request).history.wallet_swaps(wallet, asked))
+
+
+@router.get(
+    "/wallets/{wallet}/p08/funding",
+    summary="Funding payments of a wallet on Drift",
+    **answers_with(FundingHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
+)
+async def funding(
+    request: Request,
+    wallet: Wallet,
+    limit: EventLimit = swaps.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    from_ms: From = None,
+    to_ms: To = None,
+) -> Response:
+    """Every funding payment of the wallet's perp positions, newest first, and sums by market.
+
+    The last 30 days without a range; 90 at most. Sums are of the whole range, not of the page. The
+    chain keeps no history of funding: it is known from `known_from_slot`, from the program's log.
+    Where the runtime cut that off, `unread` counts what may be missing.
+    """
+    asked = Asked(limit, cursor, from_ms, to_ms)
+    return send(request, await services(request).history.funding(wallet, asked))
+
+
+@router.get(
+    "/wallets/{wallet}/p09/pnl",
+    summary="PnL of a wallet on Jupiter Perps",
+    **answers_with(PerpHistory, INVALID_ADDRESS, INVALID_PARAMETER, INVALID_CURSOR),
+)
+async def perp_pnl(
+    request: Request,
+    wallet: Wallet,
+    limit: EventLimit = swaps.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    from_ms: From = None,
+    to_ms: To = None,
+) -> Response:
+    """What closed and liquidated positions realized, by token, and every change, newest first.
+
+    The last 365 days without a range; 366 at most. Sums are of the whole range, not of the page.
+    Fees are beside the gain. It is known from `known_from_slot`, from the program's events.
+    """
+    asked = Asked(limit, cursor, from_ms, to_ms)
+    return send(request, await services(request).history.perp_pnl(wallet, asked))
 
 
 @router.get(
@@ -157,7 +205,7 @@ async def token_swaps(
     `next_cursor` while `has_more`: the range stays that of the first page, and no swap comes
     twice or is left out.
     """
-    asked = swaps.Asked(limit, cursor, from_ms, to_ms)
+    asked = Asked(limit, cursor, from_ms, to_ms)
     return send(request, await services(request).history.token_swaps(mint, asked))
 
 

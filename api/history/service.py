@@ -1,8 +1,9 @@
-"""What every door answers about the past: days, swaps, candles, and the lots of a position."""
+"""What every door answers about the past: days, swaps, candles, lots of a position, perps."""
 
 from __future__ import annotations
 
-from api.history import candles, daily, lots, swaps
+from api.history import candles, daily, lots, perps, swaps
+from api.history.spans import Asked
 from api.http.encoding import Encoded
 from api.stores.caches import SingleFlight
 from api.stores.clients import Stores
@@ -40,19 +41,19 @@ class HistoryService:
             daily.read_daily_trades, self._stores, self._gaps, wallet, from_ms, to_ms
         )
 
-    async def wallet_swaps(self, wallet: str, asked: swaps.Asked) -> Encoded:
+    async def wallet_swaps(self, wallet: str, asked: Asked) -> Encoded:
         """Return a page of a wallet's swaps (`answers.WalletSwaps`)."""
         return await self._reads.get(
             swaps.read_wallet_swaps, self._stores, self._gaps, wallet, asked
         )
 
-    async def token_swaps(self, mint: str, asked: swaps.Asked) -> Encoded:
+    async def token_swaps(self, mint: str, asked: Asked) -> Encoded:
         """Return a page of a token's swaps (`answers.TokenSwaps`)."""
         return await self._reads.get(
             swaps.read_token_swaps, self._stores, self._gaps, self._tokens, mint, asked
         )
 
-    async def wallet_token_swaps(self, wallet: str, mint: str, asked: swaps.Asked) -> Encoded:
+    async def wallet_token_swaps(self, wallet: str, mint: str, asked: Asked) -> Encoded:
         """Return a page of a wallet's swaps in one token (`answers.WalletTokenSwaps`)."""
         return await self._reads.get(
             swaps.read_wallet_token_swaps,
@@ -63,6 +64,14 @@ class HistoryService:
             mint,
             asked,
         )
+
+    async def funding(self, wallet: str, asked: Asked) -> Encoded:
+        """Return a page of a wallet's funding payments (`perp_answers.FundingHistory`)."""
+        return await self._reads.get(perps.read_funding, self._stores, self._gaps, wallet, asked)
+
+    async def perp_pnl(self, wallet: str, asked: Asked) -> Encoded:
+        """Return a page of changes of a wallet's positions (`perp_answers.PerpHistory`)."""
+        return await self._reads.get(perps.read_perp_pnl, self._stores, self._gaps, wallet, asked)
 
     async def candles(
         self, mint: str, interval: str, from_ms: int | None, to_ms: int | None

@@ -1,20 +1,16 @@
 """Swaps as pages, newest first: of a wallet, of a token, of a wallet in one token.
 
-A page ends at a place: block time, slot, transaction, instruction; the next one begins there. What
-is not settled on every partition asked is not shown: else a swap could come in above a place that
-a caller has passed already. A swap that the table has twice, as it may until its parts are merged,
-is left out here and not by the query, which then need not look at more than it returns.
+A swap that the table has twice, as it may until its parts are merged, is left out here and not by
+the query, which then need not look at more than it returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from api.history.answers import Swap, SwapPage, TokenSwaps, WalletSwaps, WalletTokenSwaps
-from api.http.cursors import Page, Place, invalid_cursor, place
-from api.http.windows import MAX_MS, window
+from api.history.spans import Asked, Span, page_after, span
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
 from api.stores.settled import Settled, read_settled
@@ -43,26 +39,16 @@ _U32_MAX: Final = 2**32 - 1
 At = tuple[int, int, int, int]  # block time, slot, transaction, instruction
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which page a caller wants."""
-
-    limit: int
-    cursor: str | None
-    from_ms: int | None
-    to_ms: int | None
-
-
 async def read_wallet_swaps(
     stores: Stores, gaps: GapReader, wallet: str, asked: Asked
 ) -> WalletSwaps:
     """Return a page of a wallet's swaps; raises Problem."""
     now = await read_settled(stores, _GROUP, mint_tags())
-    span = _span(asked, now, WALLET_MS, of_wallet(wallet))
+    within = _span(asked, now, WALLET_MS, of_wallet(wallet))
     # One step: the query finds by itself how far back it has to look.
-    rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, span, asked, now, [span.from_ms])
+    rows = await _read(stores, _OF_WALLET, {"wallet": wallet}, within, asked, now, [within.from_ms])
     lacking = (await gaps.read()).of_swaps(wallet)
-    return {"wallet": wallet, **_page(rows, span, asked, now, lacking)}
+    return {"wallet": wallet, **_page(rows, within, asked, now, lacking)}
 
 
 async def read_token_swaps(
@@ -70,13 +56,13 @@ async def read_token_swaps(
 ) -> TokenSwaps:
     """Return a page of the swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, mint_tags())  # its swaps as a quote are of any mint
-    span = _span(asked, now, TOKEN_MS, of_token(mint))
+    within = _span(asked, now, TOKEN_MS, of_token(mint))
     rows = await _read(
-        stores, _OF_TOKEN, {"mint": mint, "wallet": ""}, span, asked, now, _steps(span)
+        stores, _OF_TOKEN, {"mint": mint, "wallet": ""}, within, asked, now, _steps(within)
     )
     await _require_known(reader, mint, rows)
     lacking = (await gaps.read()).of_swaps()
-    return {"mint": mint, **_page(rows, span, asked, now, lacking)}
+    return {"mint": mint, **_page(rows, within, asked, now, lacking)}
 
 
 async def read_wallet_token_swaps(
@@ -89,16 +75,16 @@ async def read_wallet_token_swaps(
 ) -> WalletTokenSwaps:
     """Return a page of a wallet's swaps that have a token on either side; raises Problem."""
     now = await read_settled(stores, _GROUP, mint_tags())
-    span = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
+    within = _span(asked, now, WALLET_MS, of_wallet_and_token(wallet, mint))
     # Most swaps of a wallet have the quotes it trades with: first where it has a page of any.
-    times = {"from_ms": span.from_ms, "before_ms": span.before.time_ms}
+    times = {"from_ms": within.from_ms, "before_ms": within.before.time_ms}
     [begin] = await stores.query(_PAGE_BEGIN, {"wallet": wallet, "limit": asked.limit + 1, **times})
     keys = {"mint": mint, "wallet": wallet}
-    steps = _steps(span, span.before.time_ms - begin["at_ms"])
-    rows = await _read(stores, _OF_TOKEN, keys, span, asked, now, steps)
+    steps = _steps(within, within.before.time_ms - begin["at_ms"])
+    rows = await _read(stores, _OF_TOKEN, keys, within, asked, now, steps)
     await _require_known(reader, mint, rows)
     lacking = (await gaps.read()).of_swaps(wallet)
-    return {"wallet": wallet, "mint": mint, **_page(rows, span, asked, now, lacking)}
+    return {"wallet": wallet, "mint": mint, **_page(rows, within, asked, now, lacking)}
 
 
 # What cursors are of.
@@ -125,55 +111,31 @@ async def _require_known(reader: TokenReader, mint: str, rows: list[Row]) -> Non
         raise unknown_token(mint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A range of time, and the place in it before which a page begins."""
-
-    from_ms: int
-    to_ms: int
-    before: Place
-    of: str  # what its list is called
+def _span(asked: Asked, now: Settled, default_ms: int, of: str) -> Span:
+    return span(asked, now, default_ms, LONGEST_MS, of, _U32_MAX)
 
 
-def _span(asked: Asked, now: Settled, default_ms: int, of: str) -> _Span:
-    if asked.cursor is not None:
-        before = place(asked.cursor, of)
-        from_ms, to_ms = before.since_ms, before.until_ms
-        if (
-            not from_ms <= before.time_ms < to_ms <= MAX_MS
-            or to_ms - from_ms > LONGEST_MS
-            or before.index > _U32_MAX
-        ):
-            raise invalid_cursor()
-        return _Span(from_ms, to_ms, before, of)
-    asked_for = window(asked.from_ms, asked.to_ms, now.time_ms, default_ms, LONGEST_MS)
-    from_ms, to_ms = asked_for.from_ms, asked_for.to_ms
-    # Of the block's own second there may be younger slots that are not settled everywhere yet.
-    end = (now.time_ms, now.slot + 1) if to_ms > now.time_ms else (to_ms, 0)
-    return _Span(from_ms, to_ms, Place(*end, 0, 0, from_ms, to_ms), of)
-
-
-def _steps(span: _Span, length_ms: int = DAY_MS) -> Iterator[int]:
+def _steps(within: Span, length_ms: int = DAY_MS) -> Iterator[int]:
     """Yield how far back to look: a day first, as most pages need no more; then further."""
     length_ms = max(length_ms, 1)
-    while (at_ms := span.before.time_ms - length_ms) > span.from_ms:
+    while (at_ms := within.before.time_ms - length_ms) > within.from_ms:
         yield at_ms
         length_ms *= _FURTHER
-    yield span.from_ms
+    yield within.from_ms
 
 
 async def _read(
     stores: Stores,
     sql: str,
     keys: Mapping[str, object],
-    span: _Span,
+    within: Span,
     asked: Asked,
     now: Settled,
     steps: Iterator[int] | list[int],
 ) -> list[Row]:
     """Return the rows of a page and one more, if there are as many; none twice."""
     found: list[Row] = []
-    first = span.before
+    first = within.before
     before: At = (first.time_ms, first.slot, first.tx_index, first.index)
     for from_ms in steps:
         keys = {**keys, "from_ms": from_ms, "as_of_slot": now.slot}
@@ -209,24 +171,15 @@ def _at(row: Row) -> At:
 
 
 def _page(
-    rows: list[Row], span: _Span, asked: Asked, now: Settled, gaps: GapCounts | None
+    rows: list[Row], within: Span, asked: Asked, now: Settled, gaps: GapCounts | None
 ) -> SwapPage:
-    page: Page = {"next_cursor": None, "has_more": len(rows) > asked.limit}
-    if page["has_more"]:
-        last = rows[asked.limit - 1]
-        page["next_cursor"] = Place(
-            last["block_time_ms"],
-            last["slot"],
-            last["tx_index"],
-            last["event_index"],
-            span.from_ms,
-            span.to_ms,
-        ).cursor(span.of)
+    has_more = len(rows) > asked.limit
+    last = _at(rows[asked.limit - 1]) if has_more else (0, 0, 0, 0)
     return {
-        "from_ms": span.from_ms,
-        "to_ms": span.to_ms,
+        "from_ms": within.from_ms,
+        "to_ms": within.to_ms,
         "swaps": [_swap(row) for row in rows[: asked.limit]],
-        "page": page,
+        "page": page_after(within, last, has_more=has_more),
         "as_of_slot": now.slot,
         "as_of_ms": now.time_ms,
         "gaps": gaps,

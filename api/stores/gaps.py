@@ -112,6 +112,11 @@ class Gaps:
         rolled_back = self.rolled_back if wallet is None else self._rolled_back_of(wallet)
         return self._counts(self._lost_anywhere("store"), rolled_back)
 
+    def of_perps(self, wallet: str) -> GapCounts | None:
+        """Return those behind the history of a wallet's perps; None where there are none."""
+        lost = self._lost("pnl", places_ever(SETTLED_BY_WALLET, wallet))
+        return self._counts(lost, self._rolled_back_of(wallet))
+
     def _lost(self, group: str, places: Iterable[int]) -> int:
         lost = self.lost or {}
         return sum(lost.get(f"{group} {place}", 0) for place in places)

@@ -4,6 +4,10 @@ SELECT
     count() AS count,
     sumIf(last_slot - first_slot + 1, lost_by = '') AS slots,
     sumIf(last_slot - first_slot + 1, startsWith(reason, 'rolled back')) AS rolled_back,
+    (
+        SELECT count() FROM perp_gaps FINAL
+        WHERE block_time > now64(3, 'UTC') - INTERVAL 1 DAY
+    ) AS unread_perps,
     arraySort(groupUniqArrayIf(toString(lost_by), lost_by != '')) AS groups,
     arraySlice(
         arrayReverseSort(

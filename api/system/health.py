@@ -141,6 +141,7 @@ class HealthReader:
             "slots": row["slots"],
             "rolled_back": row["rolled_back"],
             "lost_by": row["groups"],
+            "unread_perps": row["unread_perps"],
             "latest": [
                 {
                     "first_slot": first_slot,

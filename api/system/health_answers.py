@@ -136,6 +136,14 @@ class Gaps(TypedDict):
             examples=[["pnl 3"]],
         ),
     ]
+    unread_perps: Annotated[
+        int,
+        Field(
+            description="instructions whose perp events could not be read, mostly as the runtime "
+            "cut off the transaction's log: the table `perp_gaps` names them; no slots",
+            examples=[0],
+        ),
+    ]
     latest: Annotated[list[Gap], Field(description="at most 20, the newest first")]
 
 

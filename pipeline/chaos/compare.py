@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.chaos.books import Books, Lot, Position
 from pipeline.chaos.differences import Differences
+from pipeline.chaos.histories import perps
 from pipeline.chaos.markets import FUZZY, INTERVALS_S, Markets, Volume
 from pipeline.chaos.prices import NAMES
 from pipeline.chaos.stores import Row, Stored
@@ -48,6 +49,7 @@ def compare(oracle: Oracle, stored: Stored, found: Differences) -> None:
     tape(oracle, stored, found)
     books(oracle.books, stored, found)
     markets(oracle.markets, stored, found)
+    perps(oracle.slots, stored, found)
 
 
 # The tape.

@@ -23,6 +23,8 @@ class Tx:
     swaps: list[dict[str, Any]] = field(default_factory=list)  # ascending by event_index
     creations: list[dict[str, Any]] = field(default_factory=list)
     migrations: list[dict[str, Any]] = field(default_factory=list)
+    perps: list[dict[str, Any]] = field(default_factory=list)
+    funding: list[dict[str, Any]] = field(default_factory=list)
     flow: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,6 +80,10 @@ def read(path: Path) -> list[Slot]:
                     tx.creations.append(_with_integers(row))
                 case "migration":
                     tx.migrations.append(_with_integers(row))
+                case "perp":
+                    tx.perps.append(row)
+                case "funding":
+                    tx.funding.append(row)
                 case "flow":
                     tx.flow = row
     for number, slot in slots.items():
@@ -120,7 +126,7 @@ def named_in(slot: Slot) -> set[str]:
     waiting: list[Any] = [
         row
         for tx in slot.transactions
-        for row in (*tx.swaps, *tx.creations, *tx.migrations, tx.flow)
+        for row in (*tx.swaps, *tx.creations, *tx.migrations, *tx.perps, *tx.funding, tx.flow)
     ]
     while waiting:
         match waiting.pop():
@@ -143,7 +149,12 @@ def unnamed(slots: Iterable[Slot], gaps: Iterable[tuple[int, int, Collection[str
     for slot in slots:
         if not slot.rolled_back:
             continue
-        traders = {swap["wallet"] for tx in slot.transactions for swap in tx.swaps}
+        traders = {
+            event["wallet"]
+            for tx in slot.transactions
+            for event in (*tx.swaps, *tx.perps, *tx.funding)
+            if not event.get("lost")
+        }
         if not any(
             first <= slot.slot <= last and (not wallets or traders <= {*wallets})
             for first, last, wallets in of_gaps

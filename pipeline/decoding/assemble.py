@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pipeline.decoding.contract import Created, Fact, Filled, Leg, Malformed, Migrated, Venue
+from pipeline.decoding.contract import Created, Fact, Leg, Malformed, Migrated, Venue
 from pipeline.decoding.platforms import PLATFORMS
 from pipeline.decoding.routers import ROUTERS, Router
 from pipeline.decoding.tips import TIP_ACCOUNTS
@@ -35,7 +35,11 @@ def assemble(tx: Transaction, position: int, venue: Venue, facts: Iterable[Fact]
 
     Raises Malformed where the facts contradict each other or the transaction.
     """
-    return [_event(tx, position, venue, fact) for fact in facts if not isinstance(fact, Filled)]
+    return [
+        _event(tx, position, venue, fact)
+        for fact in facts
+        if isinstance(fact, Leg | Created | Migrated)
+    ]
 
 
 def _event(tx: Transaction, position: int, venue: Venue, fact: Leg | Created | Migrated) -> Event:

@@ -1,8 +1,9 @@
 """What a venue's file says: its programs, its instructions, and what each one's bytes mean.
 
 A handler takes an `Instruction` and returns what the bytes say: a `Leg` (one pool swapped),
-`Created`, `Migrated` or `Filled` (a keeper executed an order by other instructions' swaps),
-several of them, or None where the instruction has no event for us.
+`Created`, `Migrated` or `Filled` (a keeper executed an order by other instructions' swaps), of
+perps `FundingPaid`, `PositionChanged` or `Unread`, several of them, or None where the instruction
+has no event for us.
 It raises `Malformed`, or lets the errors of `UNREADABLE` through, where the bytes do not fit.
 What the facts mean for a wallet (side, quote, fees, platform) is `pipeline.decoding.assemble`'s.
 """
@@ -119,7 +120,60 @@ class Migrated:
     config: str = ""
 
 
-Fact = Leg | Created | Migrated | Filled
+@dataclass(slots=True)
+class FundingPaid:
+    """A position paid or received funding; units are those of `schemas.events.FundingPayment`."""
+
+    log_index: int
+    wallet: str
+    account: str
+    market_index: int
+    payment_raw: int
+    base_raw: int
+    last_cumulative_funding: int
+    cumulative_funding_long: int
+    cumulative_funding_short: int
+
+
+@dataclass(slots=True)
+class PositionChanged:
+    """A position grew, shrank or was liquidated; fields as in `schemas.events.PerpChange`."""
+
+    wallet: str
+    position: str
+    pool: str
+    custody: str
+    collateral_custody: str
+    mint: str
+    is_long: bool
+    change: str
+    is_instant: bool
+    size_usd_micros: int
+    price_usd_micros: int
+    fee_usd_micros: int
+    size_delta_usd_micros: int | None = None
+    collateral_delta_usd_micros: int | None = None
+    pnl_usd_micros: int | None = None
+    position_fee_usd_micros: int | None = None
+    funding_fee_usd_micros: int | None = None
+    price_impact_fee_usd_micros: int | None = None
+    liquidation_fee_usd_micros: int | None = None
+    paid_out_usd_micros: int | None = None
+    collateral_usd_micros: int | None = None
+    entry_price_usd_micros: int | None = None
+
+
+@dataclass(slots=True)
+class Unread:
+    """Perp events of the instruction that cannot be read: their history has a gap here."""
+
+    reason: str
+    wallets: tuple[str, ...] = ()  # whose they may be; empty: anybody's
+    malformed: str = ""  # what is wrong with bytes that do not fit; empty: they are not there
+
+
+PerpFact = FundingPaid | PositionChanged | Unread
+Fact = Leg | Created | Migrated | Filled | PerpFact
 
 
 class Instruction:
@@ -173,6 +227,10 @@ class Instruction:
         """Return the `Program log:` texts."""
         return self.tx.log_texts(self.position)
 
+    def log_fault(self) -> str:
+        """Return why the log may lack events of the instruction; empty where it has them all."""
+        return self.tx.log_fault(self.position)
+
     def event(self, tag: bytes) -> bytes | None:
         """Return the first event with a tag, tag included: the CPI copy, else the log's."""
         for body in self.cpi_events():
@@ -195,6 +253,7 @@ class Venue:
     `ignored` are tags we know to hold no event; `any_tag` reads programs whose data is
     opaque. A tag that is in neither is counted as unknown. `vaults_are_reserves`: nothing tells a
     pool's reserves, but its vaults are its alone, and what is in them after the transaction is it.
+    `has_perps`: perp events are among its facts.
     """
 
     dex: str
@@ -204,6 +263,7 @@ class Venue:
     any_tag: Handler | None = None
     tag_size: int = 8
     vaults_are_reserves: bool = False
+    has_perps: bool = False
 
     def program_keys(self) -> Iterator[bytes]:
         """Yield the programs as bytes."""

@@ -9,12 +9,13 @@ from operator import attrgetter
 
 from pipeline.decoding.assemble import assemble
 from pipeline.decoding.balances import changes
-from pipeline.decoding.contract import UNREADABLE, Fact, Filled, Instruction, Leg, Venue
+from pipeline.decoding.contract import UNREADABLE, Fact, Filled, Instruction, Leg, Unread, Venue
 from pipeline.decoding.hops import ROUTER_PROGRAMS, hop, unlisted
 from pipeline.decoding.ownership import fill
+from pipeline.decoding.perps import perp_events
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS, UNLISTED
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
-from schemas.events import Event, Movement, TokenBalance
+from schemas.events import Event, Movement, PerpEvent, TokenBalance
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import text
 
@@ -60,6 +61,7 @@ class Decoded:
     decoded_by_dex: dict[str, int] = field(default_factory=dict)  # instructions that gave events
     balances: list[TokenBalance] = field(default_factory=list)  # that it changed
     movements: list[Movement] = field(default_factory=list)  # beside its swaps
+    perps: list[PerpEvent] = field(default_factory=list)  # in execution order
 
 
 def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms: int) -> Decoded:
@@ -83,8 +85,12 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
                     legs.append((reading.position, fact))
                 elif isinstance(fact, Filled):
                     fills.append((reading.position, fact))
-            dex = reading.venue.dex
-            result.decoded_by_dex[dex] = result.decoded_by_dex.get(dex, 0) + 1
+            venue = reading.venue
+            if venue.has_perps:
+                result.perps += perp_events(tx, reading.position, venue, reading.facts)
+                if all(isinstance(fact, Unread) for fact in reading.facts):
+                    continue
+            result.decoded_by_dex[venue.dex] = result.decoded_by_dex.get(venue.dex, 0) + 1
         if len(result.events) > 1:  # a second hop may come after what it called
             result.events.sort(key=attrgetter("event_index"))
         try:
@@ -150,11 +156,16 @@ def _read_instruction(
         if said is None:
             return None
         facts = tuple(said) if isinstance(said, Iterable) else (said,)
-        return Reading(position, venue, facts, assemble(tx, position, venue, facts))
+        events = assemble(tx, position, venue, facts)
     except UNREADABLE as error:
         detail = f"instruction {tag.hex()}: {error}"
         undecoded.append(_undecoded(tx, position, venue.dex, Reason.MALFORMED, detail))
         return None
+    for fact in facts:
+        if isinstance(fact, Unread) and fact.malformed:
+            detail = f"instruction {tag.hex()}: {fact.malformed}"
+            undecoded.append(_undecoded(tx, position, venue.dex, Reason.MALFORMED, detail))
+    return Reading(position, venue, facts, events)
 
 
 def _undecoded(tx: Transaction, position: int, dex: str, reason: Reason, detail: str) -> Undecoded:

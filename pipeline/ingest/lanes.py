@@ -1,7 +1,8 @@
 """From a settled slot to the batches of the settled lanes: which partition is told what.
 
-By mint go all events and the balances of their mints, money apart; by wallet swaps, movements
-and the balances of their owners, vaults apart: that is what a wallet's books are made of.
+By mint go all events and the balances of their mints, money apart; by wallet swaps, movements,
+perp events and the balances of their owners, vaults apart: that is what a wallet's books are made
+of. A gap of perp events that may be anybody's is in the partition of no name.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from pipeline.decoding.registry import PERP_DEXES
 from pipeline.ingest.finality import Counts
 from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Reference
-from schemas.codec import add_event
+from schemas.codec import add_event, add_perp_event
 from schemas.events import Commitment, Movement, Swap, TokenBalance
 from schemas.money import MONEY
 from schemas.proto import tape_pb2
@@ -33,6 +35,8 @@ async def batches_of(
     """
     by_mint = _empty(SETTLED_BY_MINT, settled, reference)
     by_wallet = _empty(SETTLED_BY_WALLET, settled, reference)
+    for batch in by_wallet:
+        batch.perp_dexes.extend(PERP_DEXES)
     items = 0
     for transaction in settled.transactions:
         for event in transaction.events:
@@ -45,7 +49,10 @@ async def batches_of(
                 by_wallet[wallet].events.append(events[-1])
         for movement in transaction.movements:
             _add_movement(by_wallet[SETTLED_BY_WALLET.partition(movement.wallet)], movement)
-        items += len(transaction.events) + len(transaction.movements)
+        for perp in transaction.perps:
+            perp.block_time_ms = settled.block_time_ms
+            add_perp_event(by_wallet[SETTLED_BY_WALLET.partition(perp.wallet)], perp)
+        items += len(transaction.events) + len(transaction.movements) + len(transaction.perps)
         if items >= ITEMS_BEFORE_YIELD:
             items = 0
             await asyncio.sleep(0)

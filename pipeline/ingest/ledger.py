@@ -28,7 +28,7 @@ from enum import Enum, auto
 from typing import Final
 
 from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBack, Unfinal
-from schemas.events import Event, Movement, Swap, TokenBalance
+from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 
 REMEMBERED: Final = 64  # settled slots whose signatures are kept to tell a duplicate from a loss
 
@@ -63,6 +63,7 @@ class Transaction:
     malformed: int = 0
     balances: Sequence[TokenBalance] = ()
     movements: Sequence[Movement] = ()
+    perps: Sequence[PerpEvent] = ()
     decoded_by_dex: Mapping[str, int] = field(default_factory=dict)
     # unknown, malformed
     undecoded_by_dex: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -148,7 +149,8 @@ class _Slot:
         held = self.transactions.values()
         traders = (e.wallet for each in held for e in each.events if isinstance(e, Swap))
         owners = (balance.owner for each in held for balance in each.balances)
-        return frozenset(traders).union(owners) - {""}
+        of_perps = (event.wallet for each in held for event in each.perps)
+        return frozenset(traders).union(owners, of_perps) - {""}
 
     def in_order(self) -> tuple[Transaction, ...]:
         held = self.transactions.values()

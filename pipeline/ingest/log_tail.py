@@ -113,6 +113,8 @@ async def _unfinal(settings: Settings, settled: int) -> tuple[Unfinal, ...]:
             of_slot = wallets[batch.slot]
             of_slot.update(each.owner for each in batch.balances)
             of_slot.update(event.swap.wallet for event in batch.events if event.HasField("swap"))
+            for perps in (batch.funding_payments, batch.perp_changes, batch.perp_gaps):
+                of_slot.update(perp.wallet for perp in perps)
             events[batch.slot] += len(batch.events)
         firsts.append(min(of_partition, default=0))
     first = max(firsts)

@@ -287,6 +287,7 @@ class Ingest:
             malformed=len(decoded.undecoded) - unknown,
             balances=decoded.balances,
             movements=decoded.movements,
+            perps=decoded.perps,
             decoded_by_dex=decoded.decoded_by_dex,
             undecoded_by_dex=undecoded_by_dex,
         )

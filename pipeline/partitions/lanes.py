@@ -144,6 +144,7 @@ def part_of(batch: SlotBatch, new: Topic, part: int) -> SlotBatch:
     made.CopyFrom(batch)
     by_mint = new.key == "mint"
     del made.events[:], made.balances[:], made.movements[:]
+    del made.funding_payments[:], made.perp_changes[:], made.perp_gaps[:]
     made.events.extend(
         event for event in batch.events if new.partition(_key(event, by_mint=by_mint)) == part
     )
@@ -152,7 +153,11 @@ def part_of(batch: SlotBatch, new: Topic, part: int) -> SlotBatch:
         for each in batch.balances
         if new.partition(each.mint if by_mint else each.owner) == part
     )
-    made.movements.extend(each for each in batch.movements if new.partition(each.wallet) == part)
+    for name in ("movements", "funding_payments", "perp_changes", "perp_gaps"):
+        of_wallets = getattr(batch, name)
+        getattr(made, name).extend(
+            each for each in of_wallets if new.partition(each.wallet) == part
+        )
     return made
 
 

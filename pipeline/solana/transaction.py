@@ -14,7 +14,7 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pipeline.solana.lazy import lazy
@@ -75,6 +75,15 @@ class Transfer:
     authority: int
     amount_raw: int  # what left the source
     received_raw: int  # what reached the destination: less by a Token-2022 transfer fee
+
+
+@dataclass(slots=True)
+class _Log:
+    """What the log has of each instruction."""
+
+    fault: str  # why it may lack lines of the others
+    lines: dict[int, list[str]] = field(default_factory=dict)
+    whole: set[int] = field(default_factory=set)  # ended before the log did
 
 
 class Transaction:
@@ -410,18 +419,23 @@ class Transaction:
         """Return the events that an instruction logged itself as `Program data:`, tag first."""
         return [
             data
-            for line in self._logs.get(position, ())
+            for line in self._log.lines.get(position, ())
             if line.startswith("data: ") and (data := _base64(line[6:]))
         ]
 
     def log_texts(self, position: int) -> list[str]:
         """Return the texts that an instruction logged itself as `Program log:`."""
-        return [line[5:] for line in self._logs.get(position, ()) if line.startswith("log: ")]
+        return [line[5:] for line in self._log.lines.get(position, ()) if line.startswith("log: ")]
+
+    def log_fault(self, position: int) -> str:
+        """Return why the log may lack lines of an instruction; empty where it has all of them."""
+        return "" if position in self._log.whole else self._log.fault
 
     @lazy
-    def _logs(self) -> dict[int, list[str]]:
+    def _log(self) -> _Log:
         """Attribute log lines to positions: the n-th `invoke` is the n-th instruction that logs."""
-        found: dict[int, list[str]] = {}
+        found = _Log("log ends early" if self.meta.log_messages else "log absent")
+        lines = found.lines
         stack: list[int] = []
         position = -1
         size = len(self.programs)
@@ -429,21 +443,23 @@ class Transaction:
             kind = line[8:13]
             if kind in ("log: ", "data:") and line[:8] == "Program ":
                 if stack:
-                    found.setdefault(stack[-1], []).append(line[8:])
+                    lines.setdefault(stack[-1], []).append(line[8:])
             elif line[-8:] == " success":
                 if stack and line[:8] == "Program ":
-                    stack.pop()
+                    found.whole.add(stack.pop())
             elif line[-1:] == "]" and " invoke [" in line and line[:8] == "Program ":
                 position += 1
                 while position < size and self.program(position) in PRECOMPILES:
                     position += 1
                 if position >= size or not line.startswith(text(self.program(position)), 8):
-                    break  # lines and instructions disagree: trust the instructions alone
+                    found.fault = "log disagrees with instructions"  # trust these alone
+                    break
                 stack.append(position)
             elif " failed: " in line and line[:8] == "Program ":
                 if stack:
-                    stack.pop()
+                    found.whole.add(stack.pop())
             elif line == "Log truncated":
+                found.fault = "log truncated"
                 break
         return found
 

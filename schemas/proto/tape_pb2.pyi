@@ -346,7 +346,7 @@ class QuotePrice(_message.Message):
     def __init__(self, mint: _Optional[str] = ..., lamports: _Optional[int] = ..., amount_raw: _Optional[int] = ...) -> None: ...
 
 class SlotBatch(_message.Message):
-    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes", "venues", "accounts", "covered")
+    __slots__ = ("slot", "parent", "blockhash", "block_time_ms", "events", "outcomes", "sol_usd", "complete", "transactions", "balances", "movements", "quotes", "venues", "accounts", "covered", "funding_payments", "perp_changes", "perp_gaps", "perp_dexes")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     BLOCKHASH_FIELD_NUMBER: _ClassVar[int]
@@ -362,6 +362,10 @@ class SlotBatch(_message.Message):
     VENUES_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     COVERED_FIELD_NUMBER: _ClassVar[int]
+    FUNDING_PAYMENTS_FIELD_NUMBER: _ClassVar[int]
+    PERP_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    PERP_GAPS_FIELD_NUMBER: _ClassVar[int]
+    PERP_DEXES_FIELD_NUMBER: _ClassVar[int]
     slot: int
     parent: int
     blockhash: str
@@ -377,7 +381,129 @@ class SlotBatch(_message.Message):
     venues: _containers.RepeatedCompositeFieldContainer[VenueOutcomes]
     accounts: _containers.RepeatedCompositeFieldContainer[AccountVersion]
     covered: _containers.RepeatedCompositeFieldContainer[Covered]
-    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ..., venues: _Optional[_Iterable[_Union[VenueOutcomes, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[AccountVersion, _Mapping]]] = ..., covered: _Optional[_Iterable[_Union[Covered, _Mapping]]] = ...) -> None: ...
+    funding_payments: _containers.RepeatedCompositeFieldContainer[FundingPayment]
+    perp_changes: _containers.RepeatedCompositeFieldContainer[PerpChange]
+    perp_gaps: _containers.RepeatedCompositeFieldContainer[PerpGap]
+    perp_dexes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[int] = ..., blockhash: _Optional[str] = ..., block_time_ms: _Optional[int] = ..., events: _Optional[_Iterable[_Union[TapeEvent, _Mapping]]] = ..., outcomes: _Optional[_Union[Outcomes, _Mapping]] = ..., sol_usd: _Optional[str] = ..., complete: _Optional[bool] = ..., transactions: _Optional[int] = ..., balances: _Optional[_Iterable[_Union[TokenBalance, _Mapping]]] = ..., movements: _Optional[_Iterable[_Union[Movement, _Mapping]]] = ..., quotes: _Optional[_Iterable[_Union[QuotePrice, _Mapping]]] = ..., venues: _Optional[_Iterable[_Union[VenueOutcomes, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[AccountVersion, _Mapping]]] = ..., covered: _Optional[_Iterable[_Union[Covered, _Mapping]]] = ..., funding_payments: _Optional[_Iterable[_Union[FundingPayment, _Mapping]]] = ..., perp_changes: _Optional[_Iterable[_Union[PerpChange, _Mapping]]] = ..., perp_gaps: _Optional[_Iterable[_Union[PerpGap, _Mapping]]] = ..., perp_dexes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FundingPayment(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "log_index", "block_time_ms", "dex", "program_id", "wallet", "account", "market_index", "payment_raw", "base_raw", "last_cumulative_funding", "cumulative_funding_long", "cumulative_funding_short")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_ID_FIELD_NUMBER: _ClassVar[int]
+    WALLET_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    MARKET_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PAYMENT_RAW_FIELD_NUMBER: _ClassVar[int]
+    BASE_RAW_FIELD_NUMBER: _ClassVar[int]
+    LAST_CUMULATIVE_FUNDING_FIELD_NUMBER: _ClassVar[int]
+    CUMULATIVE_FUNDING_LONG_FIELD_NUMBER: _ClassVar[int]
+    CUMULATIVE_FUNDING_SHORT_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    log_index: int
+    block_time_ms: int
+    dex: str
+    program_id: str
+    wallet: str
+    account: str
+    market_index: int
+    payment_raw: int
+    base_raw: int
+    last_cumulative_funding: int
+    cumulative_funding_long: str
+    cumulative_funding_short: str
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., log_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., wallet: _Optional[str] = ..., account: _Optional[str] = ..., market_index: _Optional[int] = ..., payment_raw: _Optional[int] = ..., base_raw: _Optional[int] = ..., last_cumulative_funding: _Optional[int] = ..., cumulative_funding_long: _Optional[str] = ..., cumulative_funding_short: _Optional[str] = ...) -> None: ...
+
+class PerpChange(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "program_id", "wallet", "position", "pool", "custody", "collateral_custody", "mint", "is_long", "change", "is_instant", "size_usd_micros", "size_delta_usd_micros", "collateral_delta_usd_micros", "price_usd_micros", "pnl_usd_micros", "fee_usd_micros", "position_fee_usd_micros", "funding_fee_usd_micros", "price_impact_fee_usd_micros", "liquidation_fee_usd_micros", "paid_out_usd_micros", "collateral_usd_micros", "entry_price_usd_micros")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_ID_FIELD_NUMBER: _ClassVar[int]
+    WALLET_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    CUSTODY_FIELD_NUMBER: _ClassVar[int]
+    COLLATERAL_CUSTODY_FIELD_NUMBER: _ClassVar[int]
+    MINT_FIELD_NUMBER: _ClassVar[int]
+    IS_LONG_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    IS_INSTANT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_DELTA_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    COLLATERAL_DELTA_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    PNL_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    FEE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FEE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    FUNDING_FEE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_IMPACT_FEE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    LIQUIDATION_FEE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    PAID_OUT_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    COLLATERAL_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_PRICE_USD_MICROS_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    program_id: str
+    wallet: str
+    position: str
+    pool: str
+    custody: str
+    collateral_custody: str
+    mint: str
+    is_long: bool
+    change: str
+    is_instant: bool
+    size_usd_micros: int
+    size_delta_usd_micros: int
+    collateral_delta_usd_micros: int
+    price_usd_micros: int
+    pnl_usd_micros: int
+    fee_usd_micros: int
+    position_fee_usd_micros: int
+    funding_fee_usd_micros: int
+    price_impact_fee_usd_micros: int
+    liquidation_fee_usd_micros: int
+    paid_out_usd_micros: int
+    collateral_usd_micros: int
+    entry_price_usd_micros: int
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., program_id: _Optional[str] = ..., wallet: _Optional[str] = ..., position: _Optional[str] = ..., pool: _Optional[str] = ..., custody: _Optional[str] = ..., collateral_custody: _Optional[str] = ..., mint: _Optional[str] = ..., is_long: _Optional[bool] = ..., change: _Optional[str] = ..., is_instant: _Optional[bool] = ..., size_usd_micros: _Optional[int] = ..., size_delta_usd_micros: _Optional[int] = ..., collateral_delta_usd_micros: _Optional[int] = ..., price_usd_micros: _Optional[int] = ..., pnl_usd_micros: _Optional[int] = ..., fee_usd_micros: _Optional[int] = ..., position_fee_usd_micros: _Optional[int] = ..., funding_fee_usd_micros: _Optional[int] = ..., price_impact_fee_usd_micros: _Optional[int] = ..., liquidation_fee_usd_micros: _Optional[int] = ..., paid_out_usd_micros: _Optional[int] = ..., collateral_usd_micros: _Optional[int] = ..., entry_price_usd_micros: _Optional[int] = ...) -> None: ...
+
+class PerpGap(_message.Message):
+    __slots__ = ("signature", "slot", "tx_index", "event_index", "block_time_ms", "dex", "reason", "wallet")
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TX_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EVENT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    DEX_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WALLET_FIELD_NUMBER: _ClassVar[int]
+    signature: str
+    slot: int
+    tx_index: int
+    event_index: int
+    block_time_ms: int
+    dex: str
+    reason: str
+    wallet: str
+    def __init__(self, signature: _Optional[str] = ..., slot: _Optional[int] = ..., tx_index: _Optional[int] = ..., event_index: _Optional[int] = ..., block_time_ms: _Optional[int] = ..., dex: _Optional[str] = ..., reason: _Optional[str] = ..., wallet: _Optional[str] = ...) -> None: ...
 
 class AccountVersion(_message.Message):
     __slots__ = ("address", "program", "lamports", "size", "data", "found_by", "closed", "asked_slot")

@@ -19,6 +19,7 @@ _U64: Final = Struct("<Q").unpack_from
 _I64: Final = Struct("<q").unpack_from
 _F64: Final = Struct("<d").unpack_from
 _U128: Final = Struct("<QQ").unpack_from
+_I128: Final = Struct("<Qq").unpack_from
 _KEY: Final = Struct("32s").unpack_from
 
 
@@ -61,6 +62,12 @@ def f64(data: bytes, offset: int) -> float:
 def u128(data: bytes, offset: int) -> int:
     """Read an unsigned 128-bit integer."""
     low, high = _U128(data, offset)
+    return int(low | high << 64)
+
+
+def i128(data: bytes, offset: int) -> int:
+    """Read a signed 128-bit integer."""
+    low, high = _I128(data, offset)
     return int(low | high << 64)
 
 
@@ -127,6 +134,11 @@ class Reader:
         """Read an unsigned 128-bit integer."""
         self.offset += 16
         return u128(self.data, self.offset - 16)
+
+    def i128(self) -> int:
+        """Read a signed 128-bit integer."""
+        self.offset += 16
+        return i128(self.data, self.offset - 16)
 
     def pubkey(self) -> str:
         """Read a 32-byte key as base58 text."""

@@ -12,9 +12,12 @@ from click.testing import CliRunner
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decode import decode
+from pipeline.decoders.drift import FUNDING_PAYMENT_RECORD
+from pipeline.decoders.drift import PROGRAM as DRIFT
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana import base58
 from schemas.solana.rpc_json import transaction_to_json
+from tests.support.decoding.builder import TransactionBuilder
 
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 CORPUS = Path(__file__).parents[3] / "shared/corpus/transactions.jsonl"
@@ -45,6 +48,21 @@ def run(*args: str, text: bytes) -> tuple[list[dict], str, int]:
     assert result.exception is None or isinstance(result.exception, SystemExit)
     lines = [orjson.loads(line) for line in result.stdout.splitlines()]
     return lines, result.stderr, result.exit_code
+
+
+def test_perp_events_come_after_the_others() -> None:
+    tx = TransactionBuilder("keeper")
+    settling = tx.call(DRIFT, "state user", bytes(8))
+    record = FUNDING_PAYMENT_RECORD + bytes(8 + 64 + 2 + 24 + 32)
+    tx.log_event(settling, record)
+    info = tx.info()
+    info.transaction.message.recent_blockhash = bytes(32)
+    info.meta.log_messages.pop()  # `success`
+    line = orjson.dumps(transaction_to_json(info, "json") | {"slot": 7, "blockTime": 1})
+    (payment, gap), _, status = run(text=line)
+    assert status == 0
+    assert (payment["kind"], payment["payment_raw"]) == ("funding_payment", "0")
+    assert (gap["kind"], gap["reason"]) == ("perp_gap", "log ends early")
 
 
 def test_both_encodings_and_the_rpc_envelope_give_the_same_events() -> None:

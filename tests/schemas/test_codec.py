@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import codec, topics
-from schemas.events import Commitment, Creation, Event, Migration, Side, Swap
+from schemas.events import (
+    Commitment,
+    Creation,
+    Event,
+    FundingPayment,
+    Migration,
+    PerpChange,
+    PerpGap,
+    Side,
+    Swap,
+)
 from schemas.proto import tape_pb2
 from tests.support.exploring import SLOW, examples
 from tests.support.messages import to_proto
@@ -219,6 +229,40 @@ def test_internal_batch_as_json() -> None:
     assert [event["kind"] for event in values["events"]] == ["swap", "slot_gap"]
     assert values["events"][1]["wallets"] == ["A", "B"]
     assert values["events"][0]["amount_raw"] == "2000000"
+
+
+FUNDING = FundingPayment(
+    *("Signature", 9, 8, 7, 6, -5, "drift", "Program", "Wallet", "Account", 65_535),
+    *(-(2**63), 2**63 - 1, -1, 2**127 - 1, -(2**127)),
+)
+CHANGE = PerpChange(
+    *("Signature", 9, 8, 7, -5, "jupiter-perps", "Program", "Wallet", "Position", "Pool"),
+    *("Custody", "Collateral", "Mint", True, "decrease", False, 2**64 - 1, 0, None, 1),
+    *(-(2**63), 2, 3, None, 0, None, 2**64 - 1, None, 4),
+)
+GAP = PerpGap("Signature", 9, 8, 7, -5, "drift", "log truncated", "")
+
+
+def test_perp_events_keep_their_values_and_what_is_not_known() -> None:
+    batch = tape_pb2.SlotBatch(slot=9)
+    for event in (FUNDING, CHANGE, GAP):
+        codec.add_perp_event(batch, event)
+    batch.ParseFromString(batch.SerializeToString())
+    (funding,), (change,), (gap,) = batch.funding_payments, batch.perp_changes, batch.perp_gaps
+    for event, message in ((FUNDING, funding), (CHANGE, change), (GAP, gap)):
+        for name, value in dataclasses.asdict(event).items():
+            got = getattr(message, name)
+            if value is None:
+                assert not message.HasField(name), name
+            elif name.startswith("cumulative"):
+                assert got == str(value)
+            else:
+                assert got == value, name
+    values = codec.message_to_json(batch)
+    assert values["funding_payments"][0]["payment_raw"] == str(-(2**63))
+    assert values["perp_changes"][0]["pnl_usd_micros"] == str(-(2**63))
+    assert values["perp_changes"][0]["collateral_delta_usd_micros"] is None
+    assert values["perp_gaps"][0]["reason"] == "log truncated"
 
 
 @pytest.mark.parametrize("topic", topics.ALL, ids=lambda topic: topic.name)

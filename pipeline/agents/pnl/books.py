@@ -25,6 +25,7 @@ from pipeline.agents.pnl.memory import (
     Rest,
     raw_address,
 )
+from pipeline.agents.pnl.perps import PerpRows
 from pipeline.agents.pnl.putting_away import PuttingAway
 from pipeline.agents.pnl.rows import (
     Row,
@@ -78,6 +79,7 @@ class PnlBooks:
         self._loader = Loader(store, memory, cold, cold_wallets, wallets_rest, quarantine)
         self._away = PuttingAway(store, memory, cold, cold_wallets, journal, self._loader)
         self._generation_ms = clock_ms  # when the last one began
+        self._perps = PerpRows(place)
 
     async def load(self, batches: Sequence[SlotBatch]) -> None:
         """Read the positions and wallets of the batches that are not in memory."""
@@ -113,6 +115,7 @@ class PnlBooks:
 
     def apply(self, batch: SlotBatch) -> None:
         """Do the work of one slot."""
+        self._perps.apply(batch)
         memory = self._memory
         slot = batch.slot
         time_ms = batch.block_time_ms
@@ -181,7 +184,8 @@ class PnlBooks:
         commands.append(("SET", store.clock, memory.clock_ms))
         memory.writing, memory.dirty = memory.dirty, {}
         memory.dirty_wallets = {}
-        return Writes({name: table for name, table in rows.items() if table}, commands)
+        made = {name: table for name, table in rows.items() if table}
+        return Writes(made | self._perps.take(), commands)
 
     def written(self) -> None:
         """Hear that the last take is in the stores."""

@@ -403,4 +403,5 @@ class PartitionWork:
 def size_of(batch: SlotBatch) -> int:
     """Return about how much work a batch is, in events."""
     moved = (len(batch.balances) + len(batch.movements)) // 4
-    return 1 + len(batch.events) + moved + len(batch.accounts)
+    perps = len(batch.funding_payments) + len(batch.perp_changes)
+    return 1 + len(batch.events) + moved + perps + len(batch.accounts)

@@ -243,6 +243,17 @@ def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis
     assert any("lack them on pnl 3" in reason for reason in answered["reasons"])
 
 
+def test_perp_events_that_could_not_be_read_are_counted_for_a_day(api, clickhouse):
+    names = ["signature", "slot", "block_time", "dex", "reason", "wallet"]
+    rows = [
+        (f"{hours} h ago", 100, datetime.now(UTC) - timedelta(hours=hours), "drift", "cut", "")
+        for hours in (2, 3, 25)
+    ]
+    clickhouse.insert("perp_gaps", rows, column_names=names)
+    time.sleep(1.1)  # a look is kept for a second
+    assert ask(api, api.key).json()["gaps"]["unread_perps"] == 2
+
+
 @pytest.mark.parametrize("store", ["redis", "clickhouse"])
 @pytest.mark.parametrize("how", ["away", "silent"])
 def test_without_a_store_no_requests_are_to_come(serve, stores, store, how):

@@ -18,6 +18,8 @@ OPERATIONS = {
     "get /api/wallets/{wallet}/portfolio",
     "get /api/wallets/{wallet}/holdings",
     "get /api/wallets/{wallet}/staking/native",
+    "get /api/wallets/{wallet}/p08/funding",
+    "get /api/wallets/{wallet}/p09/pnl",
     "get /api/wallets/{wallet}/all-lending",
     "get /api/wallets/{wallet}/all-lp",
     "get /api/wallets/{wallet}/analyze",

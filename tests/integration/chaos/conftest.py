@@ -51,6 +51,7 @@ def settled(events: list[SlotEvent], slot: Slot, venues: frozenset[bytes]) -> Se
                     events=decoded.events,
                     balances=decoded.balances,
                     movements=decoded.movements,
+                    perps=decoded.perps,
                 )
             )
     return Settled(

@@ -9,14 +9,19 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
+from pipeline.chaos.differences import Differences
+from pipeline.chaos.histories import perps
 from pipeline.chaos.markets import Markets
 from pipeline.chaos.movements import Movement, balances, movements, of_mints
+from pipeline.chaos.stores import Stored
 from pipeline.chaos.values import Valuer
 from pipeline.domain.pool_trade import trade_of
 from pipeline.domain.price import MintPrice
 from schemas.codec import swap_from_proto
 from schemas.proto.tape_pb2 import SlotBatch
+from schemas.rows import FUNDING_PAYMENTS, PERP_CHANGES, PERP_GAPS
 from schemas.solana.base58 import encode
+from schemas.tape_rows import funding_row, perp_change_row, perp_gap_row
 
 
 def swaps(batches: list[SlotBatch]) -> dict[tuple[str, int], Any]:
@@ -95,6 +100,27 @@ def test_every_balance_is_the_same(chain):
             assert found == set(map(tuple, wanted)), slot.slot
         vaults += sum(balance.is_vault for balance in changed)
     assert vaults > 500
+
+
+def test_every_perp_event_is_the_same(chain):
+    stored = Stored(
+        rows={
+            table.name: [
+                dict(zip(table.columns, row(event), strict=True))
+                for batches in chain.by_wallet.values()
+                for batch in batches
+                for event in getattr(batch, table.name)
+            ]
+            for table, row in (
+                (FUNDING_PAYMENTS, funding_row),
+                (PERP_CHANGES, perp_change_row),
+                (PERP_GAPS, perp_gap_row),
+            )
+        }
+    )
+    found = Differences()
+    perps(chain.truth, stored, found)
+    assert not found.total, found.examples
 
 
 def test_every_price_is_the_same(chain):

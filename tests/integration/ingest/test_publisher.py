@@ -20,7 +20,7 @@ from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.log_tail import LANES, UNFINAL_SLOTS, LogUnreadable, read_log_tail
 from pipeline.ingest.publisher import Publisher
 from pipeline.ingest.valuation import Reference, Valuation
-from schemas.events import TokenBalance
+from schemas.events import PerpGap, TokenBalance
 from schemas.proto import tape_pb2
 from tests.support.waiting import eventually_async
 
@@ -119,12 +119,13 @@ async def test_slots_that_may_be_rolled_back_have_all_their_wallets(kafka: str) 
     await topics.create(settings)
     owners = [f"owner{number}" for number in range(40)]
     balances = [TokenBalance(bytes(32), owner, "mint", 6, 1, False, False, 0) for owner in owners]
-    transaction = Transaction(0, b"signature", (), balances=balances)
+    perps = [PerpGap("signature", 1, 0, 2, 0, "drift", "log truncated", of) for of in ("", "perp")]
+    transaction = Transaction(0, b"signature", (), balances=balances, perps=perps)
     last = 100 + UNFINAL_SLOTS + 20
     assert await settle(settings, 100, last, (transaction,)) == last
     unfinal = (await read_log_tail(settings)).unfinal
     assert [each.slot for each in unfinal] == list(range(last - UNFINAL_SLOTS + 1, last + 1))
-    assert {each.wallets for each in unfinal} == {frozenset(owners)}
+    assert {each.wallets for each in unfinal} == {frozenset({*owners, "perp"})}
 
 
 async def test_a_slot_that_some_partitions_lack_is_not_among_those_that_may_be_rolled_back(

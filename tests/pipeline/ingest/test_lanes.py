@@ -18,7 +18,14 @@ from pipeline.ingest.lanes import batches_of, last_balances, venues_of
 from pipeline.ingest.ledger import Settled, Transaction
 from pipeline.ingest.valuation import Valuation
 from schemas.codec import swap_from_proto
-from schemas.events import Commitment, Swap, TokenBalance
+from schemas.events import (
+    Commitment,
+    FundingPayment,
+    PerpChange,
+    PerpGap,
+    Swap,
+    TokenBalance,
+)
 from schemas.money import MONEY, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.proto.tape_pb2 import SlotBatch
@@ -108,6 +115,39 @@ async def test_each_partition_is_told_its_own(chain: Any) -> None:
         counts["native"] += sum(each.mint == WSOL for each in balances)
         counts["vaults"] += sum(each.is_vault for each in balances)
     assert min(counts.values()) > 50
+
+
+async def test_perp_events_go_to_their_wallets_and_gaps_of_anybody_to_one_partition() -> None:
+    place = ("sig", 5, 1, 2, 0)
+    change = PerpChange(
+        *place, *("jupiter-perps", "P", "wallet", "pos", "pool", "c", "cc", "m"), True, "increase",
+        *(False, 1, 2, 3, 4, None, 5, *[None] * 6, None),
+    )  # fmt: skip
+    payment = FundingPayment(
+        *("sig", 5, 1, 3, 0, 0, "drift", "P", "another", "account", 1, -5, 6, 7, 8, 9)
+    )
+    gaps = [PerpGap(*place, "drift", "log truncated", wallet) for wallet in ("", "another")]
+    slot = settled(5, [Transaction(1, b"1", (), perps=[change, payment, *gaps])])
+    lanes = await publish(Valuation(None, ()), slot)
+    by_wallet = lanes[SETTLED_BY_WALLET]
+    for name, wallets in (
+        ("perp_changes", ["wallet"]),
+        ("funding_payments", ["another"]),
+        ("perp_gaps", ["", "another"]),
+    ):
+        found = {
+            each.wallet: (partition, each.block_time_ms)
+            for partition, batch in enumerate(by_wallet)
+            for each in getattr(batch, name)
+        }
+        assert found == {
+            wallet: (SETTLED_BY_WALLET.partition(wallet), slot.block_time_ms) for wallet in wallets
+        }
+    for batch in by_wallet:
+        assert list(batch.perp_dexes) == ["drift", "jupiter-perps"]
+    for batch in lanes[SETTLED_BY_MINT]:
+        of_perps = batch.perp_changes, batch.funding_payments, batch.perp_gaps, batch.perp_dexes
+        assert not any(of_perps)
 
 
 async def test_each_batch_tells_what_the_slot_has_of_each_venue(chain: Any) -> None:

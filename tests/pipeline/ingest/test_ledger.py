@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingest.finality import NOT_KNOWN, Counts, Finalized, Gap
+from pipeline.ingest.finality import NOT_KNOWN, Counts, Finalized, Gap, RolledBack
 from pipeline.ingest.ledger import (
     Decision,
     Ledger,
@@ -21,7 +21,7 @@ from pipeline.ingest.ledger import (
     Status,
     Transaction,
 )
-from schemas.events import Migration
+from schemas.events import Migration, PerpGap
 from tests.support.exploring import SLOW, examples
 
 BASE = 100
@@ -420,6 +420,18 @@ def test_a_confirmed_slot_settles_its_ancestors() -> None:
         (Finalized, 11),
         (Finalized, 13),
     ]
+
+
+def test_a_slot_that_is_rolled_back_names_the_wallets_of_its_perps() -> None:
+    ledger = Ledger(settled=9)
+    ledger.connected(from_slot=10)
+    perps = [PerpGap("signature", 10, 0, 1, 0, "drift", "log truncated", of) for of in ("", "w")]
+    ledger.transaction(10, Transaction(0, b"paid", [], perps=perps))
+    for slot, parent in ((10, 9), (11, 9)):
+        ledger.block_meta(slot, parent, "", slot)
+    ledger.status(10, 9, Status.CONFIRMED)
+    decisions = ledger.status(11, 9, Status.FINALIZED)
+    assert [each.wallets for each in decisions if isinstance(each, RolledBack)] == [{"w"}]
 
 
 def test_a_late_transaction_is_told_from_a_duplicate() -> None:

@@ -77,11 +77,15 @@ def test_a_slot_is_split_without_anything_lost_or_doubled():
             batch.events[-1].swap.mint = address
             if lane is SETTLED_BY_WALLET:
                 batch.movements.add(wallet=address, received_raw=number)
+                batch.funding_payments.add(wallet=address, payment_raw=number)
+                batch.perp_changes.add(wallet=address, price_usd_micros=number)
+                batch.perp_gaps.add(wallet=address if number else "", event_index=number)
         split = [part_of(batch, new, part) for part in range(32)]
         for part, each in enumerate(split):
             assert (each.slot, each.parent, each.sol_usd) == (9, 8, "150")
             assert {new.partition(one.owner) for one in each.balances} <= {part}
-        for name in ("events", "balances", "movements"):
+        of_perps = ("funding_payments", "perp_changes", "perp_gaps")
+        for name in ("events", "balances", "movements", *of_perps):
             found = [one for each in split for one in getattr(each, name)]
             expected = [*getattr(batch, name)]
             assert sorted(map(str, found)) == sorted(map(str, expected))

@@ -125,6 +125,7 @@ def test_logs_are_attributed_through_the_nesting() -> None:
     assert tx.log_events(1) == [EVENT]
     assert tx.log_events(5) == [EVENT + b"!"]
     assert tx.log_texts(0) == ["routed"]
+    assert not any(tx.log_fault(position) for position in range(9))
     assert tx.log_events(0) == tx.log_events(4) == tx.log_texts(1) == []
 
 
@@ -138,11 +139,14 @@ def test_nothing_after_the_truncation_is_trusted() -> None:
     tx = read(info)
     assert tx.log_events(1) == [EVENT]
     assert all(tx.log_events(position) == [] for position in range(2, 9))
+    assert tx.log_fault(1) == ""  # it had ended
+    assert {tx.log_fault(position) for position in (0, 4, 5)} == {"log truncated"}
 
 
 def test_no_logs() -> None:
     tx = read(logged().info(logs=False))
     assert all(tx.log_events(position) == [] for position in range(9))
+    assert all(tx.log_fault(position) == "log absent" for position in range(9))
 
 
 def test_lines_inside_a_program_log_are_its_text() -> None:
@@ -171,6 +175,7 @@ def test_logs_that_disagree_with_the_instructions_are_dropped() -> None:
     info.meta.log_messages.extend(lines)
     tx = read(info)
     assert tx.log_events(1) == tx.log_events(5) == []
+    assert tx.log_fault(1) == "log disagrees with instructions"
 
 
 def test_precompiles_write_no_line() -> None:
