@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from contextlib import asynccontextmanager, closing
 from uuid import uuid4
@@ -38,10 +39,14 @@ from infra.kafka.log_dirs import broker_disk
 from infra.kafka.quotas import Quota
 from infra.kafka.rights import PUBLIC
 from infra.kafka.subscribers import BrokerFailed, Subscribers, as_admin
+from schemas import topics
 from schemas.plans import BUSINESS, KAFKA, PRO
+from schemas.proto.tape_pb2 import Side, Swap
 from schemas.topics import ALL
+from tests.support import subscriber_document
 from tests.support.client_quotas import quotas_of
 from tests.support.subscribers import door, subscriber
+from tests.support.systems import bound
 from tests.support.waiting import WITHIN_S, eventually, eventually_async
 
 pytestmark = [pytest.mark.slow, pytest.mark.apache]
@@ -60,7 +65,7 @@ def kafka(tmp_path_factory):
         admin = as_admin(broker.settings)
         producer = Producer(client.confluent_producer(admin))
         for topic in ALL:
-            producer.produce(topic.name, b"of " + topic.name.encode(), b"key", partition=0)
+            producer.produce(topic.name, b"", b"key", partition=0)  # an empty message of any kind
         assert producer.flush(60) == 0
         yield broker
 
@@ -115,7 +120,14 @@ def consumer_of(settings, group, **more):
 
 def first_answer(consumer):
     """Return the first record or error that a consumer is given."""
-    return eventually(lambda: consumer.poll(0.5))
+    found = []  # an empty record is false
+
+    def is_there():
+        found.append(consumer.poll(0.5))
+        return found[-1] is not None
+
+    eventually(is_there)
+    return found[-1]
 
 
 def test_the_public_topics_are_read_in_groups_of_the_account(kafka, reader):
@@ -129,12 +141,12 @@ def test_the_public_topics_are_read_in_groups_of_the_account(kafka, reader):
             message = consumer.poll(0.5)
             if message is not None:
                 assert message.error() is None, message.error()
-                found.add(message.value().decode())
+                found.add(message.topic())
             return len(found) == len(PUBLIC)
 
         eventually(all_are_read, lambda: found)
         consumer.commit(asynchronous=False)
-    assert found == {f"of {topic.name}" for topic in PUBLIC}
+    assert found == {topic.name for topic in PUBLIC}
     with closing(consumer_of(settings, group)) as again:
         places = [TopicPartition(topic.name, 0) for topic in PUBLIC]
         assert {place.offset for place in again.committed(places, timeout=60)} == {1}
@@ -304,7 +316,7 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
     await held.bootstrap()
     node = held.get_random_node()
     with closing(consumer_of(settings, group)) as consumer:
-        consumer.subscribe([PUBLIC[0].name])
+        consumer.subscribe([topics.SLOT_STATUS.name])
         assert (await asyncio.to_thread(first_answer, consumer)).error() is None
         async with issuing(kafka) as issuer:
             await issuer.revoke("leaver", credentials.user.user)
@@ -313,7 +325,7 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
         producer = Producer(client.confluent_producer(admin))
         refused = None
         while refused is None:
-            producer.produce(PUBLIC[0].name, b"after", b"key", partition=0)
+            producer.produce(topics.SLOT_STATUS.name, b"after", b"key", partition=0)
             message = await asyncio.to_thread(consumer.poll, 0.2)
             if message is not None and message.error() is None:
                 assert message.value() != b"after" or time.monotonic() < revoked + 5
@@ -328,7 +340,7 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
 
     async def is_disconnected():
         try:
-            answer = await held.send(node, MetadataRequest([PUBLIC[0].name]))
+            answer = await held.send(node, MetadataRequest([topics.SLOT_STATUS.name]))
         except AioError:
             return True
         assert not [topic for topic in answer.topics if topic[0] == 0], "it sees a topic"
@@ -474,3 +486,52 @@ def kept_by(kafka):
             yield repr(redis.hgetall(name) if redis.type(name) == b"hash" else redis.get(name))
     for file in kafka.settings.soltape_data.rglob("*.log"):
         yield file.read_bytes().decode("latin-1")
+
+
+@pytest.fixture(scope="module")
+def swaps(kafka):
+    """Swaps on the tape, in batches as agents send them; returns what programs print of each."""
+    made = [
+        Swap(
+            slot=2**63 + number,
+            signature=f"signature{number}",
+            side=Side.BUY,
+            amount_raw=2**64 - 1 - number,
+            mint="So11111111111111111111111111111111111111112",
+        )
+        for number in range(500)
+    ]
+    producer = Producer(client.confluent_producer(as_admin(kafka.settings)) | {"linger.ms": 50})
+    for swap in made:
+        producer.produce(topics.SWAPS.name, swap.SerializeToString(), b"key", partition=2)
+    assert producer.flush(60) == 0
+    return {f"{swap.slot} {swap.signature} BUY {swap.amount_raw} {swap.mint}" for swap in made}
+
+
+@pytest.mark.parametrize("language", ["python", "node", "java"])
+def test_a_program_of_the_document_reads_the_tape(kafka, swaps, language, request, tmp_path):
+    properties = tmp_path / "soltape.properties"
+    run(kafka, "create", "--account", language, "--plan", "business", "--name", "document",
+        "--file", str(properties))  # fmt: skip
+    prepare = getattr(subscriber_document, language)
+    command = prepare(tmp_path, request) if language == "node" else prepare(tmp_path)
+    log = tmp_path / "errors.log"
+    with log.open("wb") as errors:
+        program = subprocess.Popen(
+            bound([*command, str(properties)]), cwd=tmp_path, stdout=subprocess.PIPE, stderr=errors,
+            text=True,
+        )  # fmt: skip
+    giving_up = threading.Timer(WITHIN_S, program.kill)
+    giving_up.start()
+    try:
+        missing = set(swaps)
+        for line in program.stdout:
+            missing.discard(line.rstrip())
+            if not missing:
+                break
+        assert not missing, (len(missing), log.read_text()[-2000:])
+    finally:
+        giving_up.cancel()
+        program.kill()
+        program.wait()
+        program.stdout.close()
