@@ -17,9 +17,9 @@ from api.access import register as keys
 from api.subscribers import properties, register
 from api.subscribers.issuing import Issuer, NoSuchUser, NotIssued
 from api.subscribers.register import KafkaUser
-from infra.kafka import client, rights, topics
-from infra.kafka.client import KafkaUnreachable
-from infra.kafka.subscribers import BrokerFailed, SubscribersOff, as_admin
+from infra.kafka import rights, topics
+from infra.kafka.client import KafkaUnreachable, as_admin
+from infra.kafka.subscribers import BrokerFailed, SubscribersOff
 from infra.local import private_file
 from infra.redis.asks import Pipelined
 from infra.settings import Settings, SettingsError, load
@@ -57,17 +57,8 @@ def setup() -> None:
     are soltape-ingest for `soltape ingest` and `soltape ingest accounts`, soltape-agents for
     `soltape agents`, and soltape where all share one. Each role names its own as KAFKA_USERNAME.
     """
-    settings = as_admin(load())
-
-    async def prepare() -> list[str]:
-        created = await topics.create(settings)
-        admin = client.admin(settings)
-        for user, wanted in rights.ROLES.items():
-            await rights.grant(admin, user, wanted)
-        return created
-
     try:
-        created = asyncio.run(prepare())
+        created = asyncio.run(rights.prepare(as_admin(load())))
     except (KafkaUnreachable, topics.TopicsWrong, rights.NotGranted, SettingsError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{len(created)} topics created; rights given to {', '.join(rights.ROLES)}")

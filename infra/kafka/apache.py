@@ -108,6 +108,11 @@ def process(settings: Settings) -> Process:
     )
 
 
+def ca_file(settings: Settings) -> Path:
+    """Return where the certificate of the subscribers' listener is, once it was made."""
+    return (settings.soltape_data / "apache-kafka" / apache_access.CA_FILE).resolve()
+
+
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")

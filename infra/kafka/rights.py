@@ -22,6 +22,8 @@ from confluent_kafka.admin._acl import (
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from infra.kafka import client
+from infra.kafka.topics import create
+from infra.settings import Settings
 from schemas import topics
 
 EVERYWHERE: Final = "*"
@@ -73,20 +75,35 @@ AGENTS: Final = (
 )
 """`soltape agents`, whichever groups."""
 
+_READ_PUBLIC: Final = tuple(right for topic in PUBLIC for right in _topic(topic.name, _READ))
+
 ROLES: Final = {
     "soltape-ingest": INGEST,
     "soltape-agents": AGENTS,
-    "soltape": (*INGEST, *AGENTS),
+    "soltape": (*INGEST, *AGENTS, *_READ_PUBLIC),
 }
-"""Users of the pipeline; the last is that of a stack whose roles share one login."""
+"""Users of the pipeline; the last is that of a stack whose roles and commands share one login."""
 
 
 def of_subscriber(group_prefix: str) -> tuple[Right, ...]:
     """Return what a subscriber may do: read the public topics, in groups of its own."""
     return (
-        *(right for topic in PUBLIC for right in _topic(topic.name, _READ)),
+        *_READ_PUBLIC,
         Right(ResourceType.GROUP, group_prefix, _READ, is_prefix=True),
     )
+
+
+async def prepare(settings: Settings) -> list[str]:
+    """Create the topics and give the pipeline's users their rights; may be repeated.
+
+    The settings lead to the broker as one who may. Returns the topics that are new. Raises
+    KafkaUnreachable, TopicsWrong, NotGranted.
+    """
+    created = await create(settings)
+    admin = client.admin(settings)
+    for user, rights in ROLES.items():
+        await grant(admin, user, rights)
+    return created
 
 
 class NotGranted(Exception):

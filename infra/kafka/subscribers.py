@@ -50,17 +50,7 @@ def admin_settings(settings: Settings) -> Settings:
             f"Kafka for subscribers is off: set {', '.join(missing)}. It needs Apache Kafka with "
             "a SASL_SSL listener; the embedded broker serves this machine only"
         )
-    return as_admin(settings)
-
-
-def as_admin(settings: Settings) -> Settings:
-    """Return settings with the operator's login, where there is one."""
-    return settings.model_copy(
-        update={
-            "kafka_username": settings.kafka_admin_username or settings.kafka_username,
-            "kafka_password": settings.kafka_admin_password or settings.kafka_password,
-        }
-    )
+    return client.as_admin(settings)
 
 
 class Subscribers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaConnectionError
 from aiokafka.errors import KafkaError as AioError
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
@@ -27,6 +29,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pydantic import SecretStr
 from redis import Redis
@@ -35,14 +42,17 @@ from api.access import register as keys
 from api.subscribers import register
 from api.subscribers.issuing import Issuer, NoSuchUser, NotIssued
 from infra.kafka import client, rights
+from infra.kafka import topics as topics_on
 from infra.kafka.log_dirs import broker_disk
 from infra.kafka.quotas import Quota
 from infra.kafka.rights import PUBLIC
-from infra.kafka.subscribers import BrokerFailed, Subscribers, as_admin
+from infra.kafka.subscribers import BrokerFailed, Subscribers
+from pipeline.ingest.lane_producer import LaneProducer, PublishFailed
 from schemas import topics
-from schemas.plans import BUSINESS, KAFKA, PRO
+from schemas.plans import BUSINESS, ENTERPRISE, KAFKA, PRO
 from schemas.proto.tape_pb2 import Side, Swap
-from schemas.topics import ALL
+from schemas.times import DAY_MS, HOUR_MS
+from schemas.topics import ALL, Topic
 from tests.support import subscriber_document
 from tests.support.client_quotas import quotas_of
 from tests.support.subscribers import door, subscriber
@@ -62,7 +72,7 @@ def kafka(tmp_path_factory):
     """The broker with all topics, a record in each, and the pipeline's users."""
     with door(tmp_path_factory) as broker:
         run(broker, "setup")
-        admin = as_admin(broker.settings)
+        admin = client.as_admin(broker.settings)
         producer = Producer(client.confluent_producer(admin))
         for topic in ALL:
             producer.produce(topic.name, b"", b"key", partition=0)  # an empty message of any kind
@@ -314,14 +324,15 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
     group = f"{credentials.user.group_prefix}main"
     held = AIOKafkaClient(**client.aiokafka_client(settings))  # it never proves itself again
     await held.bootstrap()
-    node = held.get_random_node()
+    ask = MetadataRequest([topics.SLOT_STATUS.name])
+    assert [topic[0] for topic in (await held.send(1, ask)).topics] == [0]
     with closing(consumer_of(settings, group)) as consumer:
         consumer.subscribe([topics.SLOT_STATUS.name])
         assert (await asyncio.to_thread(first_answer, consumer)).error() is None
         async with issuing(kafka) as issuer:
             await issuer.revoke("leaver", credentials.user.user)
         revoked = time.monotonic()
-        admin = as_admin(kafka.settings)
+        admin = client.as_admin(kafka.settings)
         producer = Producer(client.confluent_producer(admin))
         refused = None
         while refused is None:
@@ -340,14 +351,14 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
 
     async def is_disconnected():
         try:
-            answer = await held.send(node, MetadataRequest([topics.SLOT_STATUS.name]))
-        except AioError:
+            answer = await held.send(1, ask)
+        except KafkaConnectionError:
             return True
-        assert not [topic for topic in answer.topics if topic[0] == 0], "it sees a topic"
+        assert [topic[0] for topic in answer.topics] == [TOPIC_AUTHORIZATION_FAILED]
         await asyncio.sleep(0.5)
         return False
 
-    # On a busy machine the client itself may be late: the broker's own clock has 20 s.
+    # The broker's own clock has 20 s since the password was proved.
     await eventually_async(is_disconnected, within_s=revoked + REVOKED_WITHIN_S - time.monotonic())
     await held.close()
     with pytest.raises(client.KafkaUnreachable):
@@ -385,7 +396,7 @@ async def test_new_users_an_hour_are_bounded(kafka):
 
 
 async def test_the_plan_is_shared_and_follows_the_account(kafka):
-    allowance, admin = KAFKA[BUSINESS.name], as_admin(kafka.settings)
+    allowance, admin = KAFKA[BUSINESS.name], client.as_admin(kafka.settings)
     async with issuing(kafka) as issuer:
         first = (await issuer.issue("sharer", BUSINESS.name, "a")).user.user
         assert await quotas_of(admin, first) == whole(allowance, 1)
@@ -415,7 +426,7 @@ async def test_who_reads_more_than_the_quota_is_delayed(kafka):
     credentials, settings = await asyncio.to_thread(issue, kafka, "greedy")
     name = credentials.user.user
     await Subscribers(kafka.settings).put_quotas({name: Quota(20_000, 50)})
-    producer = Producer(client.confluent_producer(as_admin(kafka.settings)))
+    producer = Producer(client.confluent_producer(client.as_admin(kafka.settings)))
     for _ in range(20):
         producer.produce(LARGE.name, os.urandom(20_000), b"key", partition=1)
     assert await asyncio.to_thread(producer.flush, 60) == 0
@@ -501,14 +512,18 @@ def swaps(kafka):
         )
         for number in range(500)
     ]
-    producer = Producer(client.confluent_producer(as_admin(kafka.settings)) | {"linger.ms": 50})
+    producer = Producer(
+        client.confluent_producer(client.as_admin(kafka.settings)) | {"linger.ms": 50}
+    )
     for swap in made:
         producer.produce(topics.SWAPS.name, swap.SerializeToString(), b"key", partition=2)
     assert producer.flush(60) == 0
     return {f"{swap.slot} {swap.signature} BUY {swap.amount_raw} {swap.mint}" for swap in made}
 
 
-@pytest.mark.parametrize("language", ["python", "node", "java"])
+@pytest.mark.parametrize(
+    "language", ["python", pytest.param("node", marks=pytest.mark.node), "java"]
+)
 def test_a_program_of_the_document_reads_the_tape(kafka, swaps, language, request, tmp_path):
     properties = tmp_path / "soltape.properties"
     run(kafka, "create", "--account", language, "--plan", "business", "--name", "document",
@@ -535,3 +550,89 @@ def test_a_program_of_the_document_reads_the_tape(kafka, swaps, language, reques
         program.kill()
         program.wait()
         program.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def role(kafka):
+    """Settings of a role's user, that comes in by SCRAM: the rights are the user's."""
+
+    def settings_of(user):
+        admin = client.admin(client.as_admin(kafka.settings))
+        made = UserScramCredentialUpsertion(
+            user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"of-a-role"
+        )
+        [answer] = admin.alter_user_scram_credentials([made]).values()
+        answer.result(60)
+        return subscriber(kafka.settings, user, "of-a-role")
+
+    return settings_of
+
+
+async def written(settings, topic):
+    """Return None where a record was written, else the code that refuses it."""
+    producer = Producer(client.confluent_producer(settings) | {"enable.idempotence": False})
+    outcome = []
+    producer.produce(topic.name, b"", b"key", on_delivery=lambda error, _: outcome.append(error))
+    await eventually_async(lambda: producer.poll(0) is not None and outcome)
+    return outcome[0] and outcome[0].code()
+
+
+async def test_ingest_owns_the_lanes_and_writes_nothing_public(kafka, role):
+    settings = role("soltape-ingest")
+    assert await topics_on.create(settings) == []
+    lane = LaneProducer(settings, "tape")
+    await lane.take_over()
+    acknowledged = []
+    for topic in (topics.LIVE, topics.SETTLED_BY_MINT, topics.GAPS, topics.UNDECODED):
+        lane.produce(topic.name, 0, b"", lambda: acknowledged.append(1))
+
+    def all_are_acknowledged():
+        lane.poll()
+        return len(acknowledged) == 4
+
+    await eventually_async(all_are_acknowledged)
+    assert await lane.close(60) == 0
+    assert (await topics_on.last_records(settings, topics.GAPS)).keys() == {0}
+    for topic in PUBLIC:
+        assert await written(settings, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(AioError, match=r"(?i)authoriz"):
+        await broker_disk(settings)
+
+
+async def test_agents_write_what_is_public_and_no_lane(kafka, role):
+    settings = role("soltape-agents")
+    assert await topics_on.create(settings) == []
+    for topic in (*PUBLIC, topics.GAPS, topics.UNDECODED):
+        assert await written(settings, topic) is None
+    for topic in (topics.LIVE, topics.SETTLED_BY_MINT, topics.SETTLED_ACCOUNTS):
+        assert await written(settings, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with closing(consumer_of(settings, "soltape-pnl")) as consumer:
+        consumer.subscribe([topics.GAPS.name])
+        assert (await asyncio.to_thread(first_answer, consumer)).error() is None
+        consumer.commit(asynchronous=False)
+    lane = LaneProducer(settings, "tape")
+    with pytest.raises(PublishFailed):
+        await lane.take_over()
+    assert (await broker_disk(settings)).log_bytes > 0
+    another = Topic("tape-another", "Swap", "mint", 1, HOUR_MS, "of one test")
+    with pytest.raises(topics_on.TopicsWrong, match="tape-another"):
+        await topics_on.create(settings, [another])
+
+
+async def test_topics_are_kept_as_long_as_the_document_says(kafka):
+    admin = client.admin(client.as_admin(kafka.settings))
+    stated = re.findall(r"^\| `([a-z-]+)` \| .*? \| (\d+) days? \|", subscriber_document.TEXT, re.M)
+    assert {name for name, _ in stated} == {topic.name for topic in PUBLIC}
+    for name, days in stated:
+        asked = ConfigResource(ResourceType.TOPIC, name)
+        [answer] = admin.describe_configs([asked]).values()
+        found = await asyncio.to_thread(answer.result, 60)
+        assert int(found["retention.ms"].value) == int(days) * DAY_MS, name
+
+
+def test_the_document_states_the_quotas():
+    for plan in (BUSINESS, ENTERPRISE):
+        allowance = KAFKA[plan.name]
+        row = f"| {plan.name.capitalize()} | {allowance.credentials} | "
+        row += f"{allowance.kib_a_second // 1024} | {allowance.request_pct} % |"
+        assert row in subscriber_document.TEXT
