@@ -1,6 +1,6 @@
 """Credentials of subscribers at the broker: SCRAM secret, rights, quotas.
 
-A subscriber may not connect until all three are there, and reads nothing from the moment its rights
+A subscriber reads nothing before its rights are given, last of the three, nor from the moment they
 are taken: the broker checks them with every request, on connections that are open as well. Those
 end when the broker asks for the next proof of the password (`connections.max.reauth.ms`).
 """

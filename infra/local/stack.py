@@ -223,6 +223,10 @@ def _open_to_subscribers(stack: Stack) -> None:
     }
     _change(stack, **{name: value for name, value in operator.items() if not _is_set(stack, name)})
     stack.operators += operator
+    stack.notes.append(
+        f"Kafka for subscribers: {stack.settings.kafka_public_bootstrap}; users of it: "
+        "`soltape kafka-users create`"
+    )
 
 
 def _empty(stack: Stack, wishes: Wishes, name: str) -> None:

@@ -47,6 +47,7 @@ from infra.kafka.log_dirs import broker_disk
 from infra.kafka.quotas import Quota
 from infra.kafka.rights import PUBLIC
 from infra.kafka.subscribers import BrokerFailed, Subscribers
+from infra.local.process import free_port
 from pipeline.ingest.lane_producer import LaneProducer, PublishFailed
 from schemas import topics
 from schemas.plans import BUSINESS, ENTERPRISE, KAFKA, PRO
@@ -636,3 +637,19 @@ def test_the_document_states_the_quotas():
         row = f"| {plan.name.capitalize()} | {allowance.credentials} | "
         row += f"{allowance.kib_a_second // 1024} | {allowance.request_pct} % |"
         assert row in subscriber_document.TEXT
+
+
+async def test_what_a_broker_that_is_away_left_unfinished_can_be_revoked(kafka, monkeypatch):
+    monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 2.0)
+    redis = keys.connect(kafka.settings)
+    away = kafka.settings.model_copy(update={"kafka_bootstrap": f"127.0.0.1:{free_port()}"})
+    try:
+        with pytest.raises(BrokerFailed):
+            await Issuer(away, redis).issue("unlucky", BUSINESS.name, "x")
+        issuer = Issuer(kafka.settings, redis)
+        [left] = await issuer.of_account("unlucky")
+        assert not left.is_active
+        await issuer.revoke("unlucky", left.user)
+        assert await issuer.of_account("unlucky") == []
+    finally:
+        await redis.aclose()
