@@ -24,7 +24,7 @@ from api.access.gate import Gate
 from api.access.sessions import Sessions
 from api.analysis import routes as analysis
 from api.dashboard.routes import Dashboard
-from api.docs import openapi
+from api.docs import openapi, schemas
 from api.docs import page as docs
 from api.history import routes as history
 from api.http import dispatch, problems
@@ -133,6 +133,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         positions.router(services.positions.slugs, services.positions.aggregates),
         ROUTERS[-1],  # its /{wallet}/{mint} takes any word
         agents.router(),
+        schemas.router,
         page.router(),  # before the documentation, which else is at /
         docs.router,
     ]
@@ -142,7 +143,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.add_middleware(
         Gate,
         charges=charges,
-        open_paths=system.OPEN | docs.OPEN | mcp.OPEN | page.open,
+        open_paths=system.OPEN | docs.OPEN | schemas.OPEN | mcp.OPEN | page.open,
         most_in_flight=settings.api_max_concurrent_per_key,
         sessions=sessions,
         prices=agents.prices,

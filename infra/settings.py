@@ -234,6 +234,16 @@ class Settings(BaseSettings):
     kafka_ca_file: Path | None = Field(
         None, description="certificate authority with TLS; empty: the system's"
     )
+    kafka_admin_username: OptionalText = Field(
+        None, description="user that gives subscribers and roles their rights"
+    )
+    kafka_admin_password: OptionalSecret = Field(None, description="of that user")
+    kafka_public_bootstrap: Annotated[Brokers | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="where subscribers connect; empty: no Kafka for subscribers"
+    )
+    kafka_public_ca_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="certificate authority that subscribers are given; empty: a public one"
+    )
     kafka_replication: int = Field(1, ge=1, le=9, description="replicas of the topics we create")
     kafka_fetch_wait_ms: int = Field(
         10, ge=1, le=5_000, description="how long a broker may hold a fetch for more data"

@@ -42,6 +42,23 @@ ENTERPRISE: Final = Plan(
     "enterprise", None, None, None, None, None, None, 100, kafka=True, mcp="full"
 )
 
+
+@dataclass(frozen=True, slots=True)
+class KafkaAllowance:
+    """What all credentials of an account may take of Kafka together, of each broker."""
+
+    credentials: int  # at once
+    kib_a_second: int  # that they read
+    request_pct: int  # of the time of one request thread
+
+
+# Not stated: some ten times what the public topics carry on a busy day, to read a week in hours.
+KAFKA: Final = {
+    BUSINESS.name: KafkaAllowance(credentials=5, kib_a_second=8_192, request_pct=50),
+    ENTERPRISE.name: KafkaAllowance(credentials=20, kib_a_second=65_536, request_pct=200),
+}
+"""By plan, of those that have Kafka."""
+
 # What is basic is not stated: the tools that most questions begin with.
 MCP_TOOLS: Final[dict[Literal["basic", "full"], frozenset[str] | None]] = {
     "basic": frozenset({"analyze_wallet", "get_all_dex", "get_holdings"}),

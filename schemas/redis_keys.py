@@ -629,3 +629,21 @@ MCP_ANSWERS: Final = Key(
     30,
     "answers that other processes made for the sessions of one, oldest first: session, then JSON",
 )
+
+# Kafka's subscribers (`api.subscribers`); their passwords are in Kafka alone, as SCRAM secrets.
+
+KAFKA_USERS: Final = Key(
+    "access:{{kafka}}:users",
+    "hash",
+    "api",
+    None,
+    "user of Kafka -> JSON: account, plan, name, created_ms; is_active: it was given its rights; "
+    "gone when it is revoked; 2,000 at most, of an account as many as its plan has",
+)
+KAFKA_ISSUED: Final = Key(
+    "access:{{kafka}}:issued:{account}",
+    "string",
+    "api",
+    HOUR_S,
+    "users that an account, by a hash of it, was given in the hour that began with the first",
+)

@@ -1,7 +1,7 @@
 """Apache Kafka on this machine without Docker: a durable single-node broker (KRaft).
 
 Maven fetches the broker's jars (pom.xml) once. What it keeps is bounded by each topic's
-retention and by `log.retention.bytes` a partition.
+retention and by `log.retention.bytes` a partition. `apache_access` says who may do what.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from typing import Final
 
 import structlog
 
-from infra.kafka.local import answers, local_address, login
+from infra.kafka import apache_access
+from infra.kafka.local import answers, local_address, loopback_address
 from infra.local import private_file
 from infra.local.process import Process, free_port, require_free_port
-from infra.settings import Settings, SettingsError
+from infra.settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -33,10 +34,7 @@ _POM: Final = _HERE / "pom.xml"
 _PROPERTIES: Final = """\
 process.roles=broker,controller
 node.id=1
-listeners=BROKER://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=BROKER://{host}:{port}
-listener.security.protocol.map=BROKER:{protocol},CONTROLLER:{protocol}
-inter.broker.listener.name=BROKER
+{listeners}inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 log.dirs={folder}/log
@@ -56,17 +54,6 @@ log.retention.bytes=268435456
 log.retention.check.interval.ms=60000
 log.cleaner.dedupe.buffer.size=16777216
 """
-_LOGIN: Final = """\
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
-sasl.mechanism.controller.protocol=PLAIN
-listener.name.broker.plain.sasl.jaas.config={module}
-listener.name.controller.plain.sasl.jaas.config={module}
-"""
-_MODULE: Final = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="{name}" password="{password}" user_{name}="{password}";'
-)
 
 
 class ApacheUnavailable(Exception):
@@ -85,19 +72,20 @@ def process(settings: Settings) -> Process:
     folder.mkdir(parents=True, exist_ok=True)
     broker_jars = jars(folder)
     require_free_port(host, port, "KAFKA_BOOTSTRAP")
+    controller_port = free_port()
+    if settings.kafka_public_bootstrap:
+        require_free_port(
+            *loopback_address("KAFKA_PUBLIC_BOOTSTRAP", settings.kafka_public_bootstrap),
+            "KAFKA_PUBLIC_BOOTSTRAP",
+        )
+        apache_access.certify(java, folder)
     properties = folder / "server.properties"
     text = _PROPERTIES.format(
-        host=host,
-        port=port,
-        controller_port=free_port(),
+        listeners=apache_access.listeners(settings, controller_port),
+        controller_port=controller_port,
         folder=folder,
-        protocol=settings.kafka_security.upper(),
     )
-    if user := login(settings):
-        if {'"', "\\"} & {*"".join(user)}:
-            raise SettingsError('KAFKA_USERNAME, KAFKA_PASSWORD: no " and no backslash')
-        text += _LOGIN.format(module=_MODULE.format(name=user[0], password=user[1]))
-    private_file.replace(properties, text)
+    private_file.replace(properties, text + apache_access.access(settings, folder))
     classpath = f"{broker_jars}/*"
     if not (folder / "log" / "meta.properties").exists():
         _format(java, classpath, properties)
@@ -118,6 +106,11 @@ def process(settings: Settings) -> Process:
         ready=lambda: answers(settings),
         ready_timeout_s=60.0,
     )
+
+
+def ca_file(settings: Settings) -> Path:
+    """Return where the certificate of the subscribers' listener is, once it was made."""
+    return (settings.soltape_data / "apache-kafka" / apache_access.CA_FILE).resolve()
 
 
 def _java() -> str:

@@ -104,6 +104,16 @@ def admin(settings: Settings, **config: Any) -> AdminClient:
     return AdminClient(confluent_client(settings) | {"logger": _SILENT} | config)
 
 
+def as_admin(settings: Settings) -> Settings:
+    """Return settings with the operator's login, where there is one."""
+    return settings.model_copy(
+        update={
+            "kafka_username": settings.kafka_admin_username or settings.kafka_username,
+            "kafka_password": settings.kafka_admin_password or settings.kafka_password,
+        }
+    )
+
+
 async def metadata(settings: Settings, timeout_s: float = 5.0) -> ClusterMetadata:
     """Return the brokers and topics of the cluster; creates nothing. Raises KafkaUnreachable."""
     return await asyncio.to_thread(_metadata, settings, timeout_s)

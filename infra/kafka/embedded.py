@@ -7,7 +7,7 @@ import sys
 from infra.kafka.local import answers, local_address
 from infra.local import extra
 from infra.local.process import Process, require_free_port
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 
 def process(settings: Settings) -> Process:
@@ -17,6 +17,12 @@ def process(settings: Settings) -> Process:
     ModuleNotFoundError without `soltape[embedded]`.
     """
     extra.require("kio")
+    if settings.kafka_public_bootstrap:
+        raise SettingsError(
+            f"KAFKA_PUBLIC_BOOTSTRAP={settings.kafka_public_bootstrap!r}: the embedded broker "
+            "serves this machine's own processes only, without TLS; subscribers need Apache Kafka "
+            "(`--broker apache`, or yours)"
+        )
     host, port = local_address(settings)
     require_free_port(host, port, "KAFKA_BOOTSTRAP")
     return Process(

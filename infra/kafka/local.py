@@ -13,18 +13,24 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 def local_address(settings: Settings) -> tuple[str, int]:
     """Return host and port that a broker on this machine listens on; raises SettingsError."""
-    host, _, port = settings.kafka_bootstrap.rpartition(":")
-    if host not in LOOPBACK:
-        raise SettingsError(
-            f"KAFKA_BOOTSTRAP={settings.kafka_bootstrap!r}: a broker that Soltape starts serves "
-            "this machine only; use 127.0.0.1:<port>, or do not start one"
-        )
+    host, port = loopback_address("KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
     if "ssl" in settings.kafka_security.removeprefix("sasl_"):
         raise SettingsError(
             f"KAFKA_SECURITY={settings.kafka_security!r}: a broker that Soltape starts speaks "
             "plaintext or sasl_plaintext, on loopback only"
         )
     login(settings)
+    return host, port
+
+
+def loopback_address(name: str, value: str) -> tuple[str, int]:
+    """Return host and port of a setting that must be of this machine; raises SettingsError."""
+    host, _, port = value.rpartition(":")
+    if host not in LOOPBACK:
+        raise SettingsError(
+            f"{name}={value!r}: a broker that Soltape starts serves this machine only; use "
+            "127.0.0.1:<port>, or do not start one"
+        )
     return host, int(port)
 
 

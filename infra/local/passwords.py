@@ -17,6 +17,7 @@ from infra.settings import SettingsError
 FILE: Final = "passwords"
 NAMES: Final = (
     "KAFKA_PASSWORD",
+    "KAFKA_ADMIN_PASSWORD",
     "CLICKHOUSE_PASSWORD",
     "CLICKHOUSE_READER_PASSWORD",
     "REDIS_PASSWORD",

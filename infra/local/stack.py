@@ -22,8 +22,8 @@ from pydantic import SecretStr
 
 from infra.chain import demo_wallets
 from infra.clickhouse import embedded as clickhouse
-from infra.kafka import apache, embedded, topics
-from infra.kafka.client import KafkaUnreachable
+from infra.kafka import apache, embedded, rights, topics
+from infra.kafka.client import KafkaUnreachable, as_admin
 from infra.local import facilitator, folder_lock, passwords
 from infra.local.process import (
     NotReady,
@@ -43,6 +43,7 @@ HOST: Final = LOOPBACK
 _SOLTAPE: Final = (sys.executable, "-m", "infra.cli")
 # Each system's own customary port.
 KAFKA_PORT: Final = 9092
+SUBSCRIBERS_PORT: Final = 9094
 CLICKHOUSE_PORT: Final = 8123
 REDIS_PORT: Final = 6379
 GEYSER_PORT: Final = 10_000
@@ -52,10 +53,16 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 _MAY_HOLD_KEYS: Final = frozenset(
     {
         *("rpc_endpoint", "clickhouse_url", "redis_url", "access_redis_url"),
-        *("kafka_password", "clickhouse_password", "clickhouse_reader_password"),
+        *(
+            "kafka_password",
+            "kafka_admin_password",
+            "clickhouse_password",
+            "clickhouse_reader_password",
+        ),
     }
 )
 KAFKA_USER: Final = "soltape"
+KAFKA_OPERATOR: Final = "soltape-operator"
 
 ChainKind = Literal["simulated", "recorded"]
 BrokerKind = Literal["embedded", "apache"]
@@ -100,6 +107,8 @@ class Stack:
     plays_once: bool = False  # the chain is a recording that ends
     # Settings by which the parts log in to the systems that are started here.
     logins: list[str] = field(default_factory=list)
+    # Those that only commands beside them are told.
+    operators: list[str] = field(default_factory=list)
     demo_key: Path | None = None  # the file that a key to the API is in once it serves
     demo_wallets: Mapping[str, str] = field(default_factory=dict)  # address -> what it does
 
@@ -117,7 +126,7 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """Return the addresses as settings, for the parts and for commands beside them."""
         settings = self.settings
-        values: dict[str, str | SecretStr] = {
+        values: dict[str, str | Path | SecretStr] = {
             "GEYSER_ENDPOINT": settings.geyser_endpoint,
             "RPC_ENDPOINT": settings.rpc_endpoint or "",
             "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
@@ -141,16 +150,23 @@ class Stack:
             "METADATA_TRUSTED_ORIGIN": settings.metadata_trusted_origin or "",
         }
         values |= {name.upper(): getattr(settings, name) for name in self.logins}
-        return {
-            name: value.get_secret_value() if isinstance(value, SecretStr) else value
-            for name, value in values.items()
-            if value
-        }
+        return _as_text(values)
 
     def published(self) -> dict[str, str]:
         """Return what commands in this folder are told: nothing of the user's that holds a key."""
         kept = {name.upper() for name in _MAY_HOLD_KEYS & self.user_set}
-        return {name: value for name, value in self.environment().items() if name not in kept}
+        told = self.environment() | _as_text(
+            {name.upper(): getattr(self.settings, name) for name in self.operators}
+        )
+        return {name: value for name, value in told.items() if name not in kept}
+
+
+def _as_text(values: Mapping[str, str | Path | SecretStr]) -> dict[str, str]:
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for name, value in values.items()
+        if value
+    }
 
 
 def plan(settings: Settings, wishes: Wishes) -> Stack:
@@ -191,6 +207,8 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
         kafka_password=SecretStr(_password(stack, "KAFKA_PASSWORD")),
     )
     kind = wishes.broker or "embedded"
+    if kind == "apache":
+        _open_to_subscribers(stack)
 
     def anew() -> Process:
         _empty(stack, wishes, _LOGS[kind])
@@ -198,6 +216,23 @@ def _kafka(stack: Stack, wishes: Wishes) -> None:
         return replace(broker, ready=partial(_ready_with_topics, broker, stack.settings))
 
     stack.parts.append(Part(anew(), anew=anew))
+
+
+def _open_to_subscribers(stack: Stack) -> None:
+    """Give Apache Kafka a user for its operator, and a listener for subscribers, on loopback."""
+    port = _listen(stack, "kafka for subscribers", "kafka_public_bootstrap", SUBSCRIBERS_PORT)
+    operator = {
+        "kafka_admin_username": KAFKA_OPERATOR,
+        "kafka_admin_password": SecretStr(_password(stack, "KAFKA_ADMIN_PASSWORD")),
+        "kafka_public_bootstrap": f"{HOST}:{port}",
+        "kafka_public_ca_file": apache.ca_file(stack.settings),
+    }
+    _change(stack, **{name: value for name, value in operator.items() if not _is_set(stack, name)})
+    stack.operators += operator
+    stack.notes.append(
+        f"Kafka for subscribers: {stack.settings.kafka_public_bootstrap}; users of it: "
+        "`soltape kafka-users create`"
+    )
 
 
 def _empty(stack: Stack, wishes: Wishes, name: str) -> None:
@@ -214,8 +249,11 @@ async def _ready_with_topics(broker: Process, settings: Settings) -> None:
     # Before a role asks for a topic: it would wait for one that is missing.
     await broker.ready()
     try:
-        await topics.create(settings)
-    except (KafkaUnreachable, topics.TopicsWrong) as error:
+        if settings.kafka_admin_username:
+            await rights.prepare(as_admin(settings))
+        else:
+            await topics.create(settings)
+    except (KafkaUnreachable, topics.TopicsWrong, rights.NotGranted) as error:
         raise NotReady(str(error)) from None
 
 

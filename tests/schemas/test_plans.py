@@ -1,6 +1,6 @@
 """The plans are the price list's."""
 
-from schemas.plans import PLANS
+from schemas.plans import KAFKA, PLANS
 
 
 def test_they_are_those_of_the_price_list():
@@ -23,3 +23,10 @@ def test_they_are_those_of_the_price_list():
         "enterprise": (None, None, None, None, 100, True, "full"),
     }
     assert list(PLANS) == list(told)
+
+
+def test_every_plan_with_kafka_says_how_much():
+    assert set(KAFKA) == {plan.name for plan in PLANS.values() if plan.kafka}
+    for allowance in KAFKA.values():  # each user of a full account can still read
+        assert allowance.request_pct >= allowance.credentials
+        assert allowance.kib_a_second // allowance.credentials >= 1_024

@@ -25,6 +25,7 @@ from infra.telemetry import configure_logging
 def kafka(port: int, retention_mib: int) -> None:
     """Run the embedded Kafka broker on loopback.
 
+    It serves this machine alone: no TLS, no users for subscribers (Apache Kafka has them).
     One node that speaks Kafka's protocol to any client: topics, consumer groups, idempotent
     producers, fencing by transactional id, retention by time and size. Records, committed
     offsets and producer epochs lie in SOLTAPE_DATA/kafka and survive a restart. No replication,

@@ -20,3 +20,10 @@ def test_only_this_machine():
 def test_only_plaintext():
     with pytest.raises(SettingsError, match="KAFKA_SECURITY='ssl'"):
         embedded.process(settings(kafka_bootstrap="127.0.0.1:9092", kafka_security="ssl"))
+
+
+def test_no_subscribers():
+    with pytest.raises(SettingsError, match=r"KAFKA_PUBLIC_BOOTSTRAP=.* embedded broker serves"):
+        embedded.process(
+            settings(kafka_bootstrap="127.0.0.1:9092", kafka_public_bootstrap="127.0.0.1:9094")
+        )

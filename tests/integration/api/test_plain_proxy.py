@@ -61,6 +61,7 @@ def test_no_answer_has_the_key_and_no_path_a_grant(demo, url, key):
     files = app.state.dashboard.open
     assert let_in - files == {
         *("/api/health", "/api/health/live", "/mcp/health", "/docs", "/openapi.json"),
+        "/schemas/tape.proto",
         *(path for path in let_in if path.startswith("/docs/")),
     }
 

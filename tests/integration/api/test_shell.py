@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 import redis as sync_redis
 
+from schemas import proto
 from schemas.redis_keys import MARKET, mint_tag
 from schemas.solana.base58 import encode
 from tests.support.waiting import eventually
@@ -345,6 +347,16 @@ def test_the_documentation_asks_no_other_host(client):
     assert "http" not in start
     assert 'url: "/openapi.json"' in start
     assert "validatorUrl: null" in start
+
+
+def test_the_schema_of_kafkas_messages_is_served_as_it_is(client):
+    answer = client.get("/schemas/tape.proto")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.content == (Path(proto.__file__).parent / "tape.proto").read_bytes()
+    again = client.get("/schemas/tape.proto", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
+    for other in ("/schemas", "/schemas/", "/schemas/geyser.proto", "/schemas/tape_pb2.py"):
+        assert httpx.get(str(client.base_url.join(other)), timeout=240).status_code == 401
 
 
 def test_every_operation_is_described_and_names_its_errors(client):

@@ -12,6 +12,7 @@ from schemas.solana.addresses import text
 _VENUES: Final = frozenset(
     program.address
     for program in (
+        programs.DRIFT,
         programs.JUPITER_PERPS,
         programs.JUPITER_TRIGGER,
         programs.METEORA_DAMM_V2,

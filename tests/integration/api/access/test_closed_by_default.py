@@ -47,7 +47,7 @@ def open_list() -> frozenset[str]:
     docs = {f"/docs/{name}" for name in
             ("swagger-ui.css", "swagger-ui-bundle.js", "favicon.png", "start.js")}  # fmt: skip
     named = {"/", "/dashboard.json", "/docs", "/openapi.json", "/api/health", "/api/health/live",
-             "/mcp/health"}  # fmt: skip
+             "/mcp/health", "/schemas/tape.proto"}  # fmt: skip
     return frozenset(page | docs | named)
 
 

@@ -1,0 +1,1 @@
+"""Kafka for subscribers: who has credentials, issuing and revoking them."""
