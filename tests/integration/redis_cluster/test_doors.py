@@ -12,11 +12,16 @@ from api.access.grants import Refusal
 from api.access.keys import Record, new, parse
 from api.stores.clients import Stores
 from api.system.capacity import of_info, used_share
+from api.watch.book import Book, Known
+from api.watch.crossings import At, advance
+from api.watch.lease import Lease
+from infra.redis.asks import connect_pipelined
 from pipeline.agents.live.streams import LiveStreams, Place
 from schemas.channels import PRICES, SWAPS, LiveEvent, price_data
 from schemas.plans import FREE
 from schemas.prices import LastPrice
-from schemas.redis_keys import API_SESSION, PRICE
+from schemas.redis_keys import API_SESSION, LIVE_POSITIONS, PRICE
+from tests.api.watch.test_crossings import loan
 from tests.support.gateway.running import opened, running_gateway, swap
 
 pytestmark = pytest.mark.processes
@@ -116,3 +121,21 @@ async def test_every_node_says_how_full_it_is(cluster, settings):
     assert sorted(map(int, limits)) == [1 << 30, 2 << 30, 3 << 30]
     fullest = max(infos, key=used_share)
     assert of_info(fullest)["maxmemory"] == str(1 << 30)
+
+
+async def test_a_wallet_s_state_its_alerts_and_the_lease_are_on_one_node(settings):
+    redis = connect_pipelined(settings)
+    lease = Lease(redis)
+    wallet = "57zapx5j1To9vp6D1X49yUcnhimYzUpy1onGx6rgFgXU"
+    change = advance(wallet, {}, [loan(1.05)], At(1, 1), is_whole=True)
+    try:
+        await lease.acquire()
+        book = Book(redis, lease)
+        assert await book.write(wallet, Known(), change)
+        assert not await book.write(wallet, Known(), change)
+        assert (await book.read(wallet)).positions == change.put
+        assert await redis.ask([("XLEN", LIVE_POSITIONS.make())]) == [1]
+        await lease.release()
+        assert not await book.write(wallet, await book.read(wallet), change)
+    finally:
+        await redis.aclose()
