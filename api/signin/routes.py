@@ -53,7 +53,7 @@ OPEN: Final = frozenset({BEGIN, CALLBACK})
 PATHS: Final = frozenset({SIGN_OUT, ACCOUNT, USAGE, KEYS, REVOKE})
 """Paths that a user's session alone opens."""
 
-ATTEMPTS_A_MINUTE: Final = 30
+ATTEMPTS_A_MINUTE: Final = 60
 """Of one address to a process."""
 _LONGEST_QUERY: Final = 8_192
 _MOST_PARAMETERS: Final = 20
