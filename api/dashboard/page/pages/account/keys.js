@@ -1,6 +1,6 @@
 // Keys of the account: made here, shown once, named, revoked.
 
-import { element, fill, foreign } from "../../lib/dom.js";
+import { element, fill, foreign, unseen } from "../../lib/dom.js";
 import { dateTime } from "../../lib/format.js";
 import { failureWords } from "../../lib/panel.js";
 
@@ -27,7 +27,7 @@ export function createKeys(account) {
   const made = element("div", { "aria-live": "polite" });
   const problem = element("div");
   const body = element("tbody");
-  const heads = ["Name", "Key", "Created", "Last used", ""];
+  const heads = ["Name", "Key", "Created", "Last used", unseen("Revoke")];
   const table = element(
     "div",
     { class: "scroll", role: "region", "aria-label": "Keys", tabindex: "0" },
