@@ -167,7 +167,7 @@ class _Cached(Generic[T]):
             try:
                 self._value = await self._fetch()
             except Failed:
-                self._failed_s = now_s
+                self._failed_s = time.monotonic()  # those who wait here ask no slow provider again
                 raise
             self._fetched_s = now_s
             return self._value

@@ -21,9 +21,10 @@ SECRETS = {
         *("RPC_ENDPOINT", "KAFKA_PASSWORD"),
         *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
     },
-    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL"},
+    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL", "SIGNIN_CLIENT_SECRET"},
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
+    "users": {"ACCESS_REDIS_URL"},
 }
 
 
@@ -76,7 +77,7 @@ def test_prometheus_asks_each_role_at_its_port(services):
         for name in asked
     }
     assert asked.keys() <= services.keys()
-    assert asked.keys() == {*SECRETS} - {"keys"}
+    assert asked.keys() == {*SECRETS} - {"keys", "users"}
 
 
 def test_each_role_has_the_secrets_it_works_with_and_no_others(services):

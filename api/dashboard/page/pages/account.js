@@ -57,12 +57,12 @@ export function mount(root, { api, settings, useKey, signedOut }) {
 
   async function signOut() {
     leave.disabled = true;
+    for (const each of sections) each.stop(); // nothing may be asked once the session has ended
     try {
       await account.post("/signout", {});
       signedOut();
     } catch (error) {
-      leave.disabled = false;
-      fill(problem, failureWords(error));
+      fill(problem, failureWords(error, { again: () => location.reload() }));
     }
   }
 

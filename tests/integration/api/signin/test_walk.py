@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.processes]
 
 expect.set_options(timeout=60_000)
 
+ACCESSIBILITY = Path(__file__).parents[2] / "dashboard" / "accessibility"
+
 
 @pytest.fixture(scope="module")
 def browser(own: Served, api: Served) -> Iterator[Browser]:
@@ -42,6 +44,13 @@ def browser(own: Served, api: Served) -> Iterator[Browser]:
         )
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def axe(request: pytest.FixtureRequest) -> str:
+    """The script of axe-core, as the dashboard's other pages are looked at with."""
+    folder = npm.installed(request, "accessibility", ACCESSIBILITY, "axe-core")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 @contextmanager
@@ -82,7 +91,7 @@ def visited(browser: Browser, served: Served) -> Iterator[Page]:
     def said(message: Any) -> None:
         # The other provider's pages ask for fonts of somebody else's.
         if message.type == "error" and message.location.get("url", "").startswith(served.url):
-            troubles.append(message.text)
+            troubles.append(f"{message.text} {message.location['url']}")
 
     page.on("console", said)
     yield page
@@ -181,6 +190,28 @@ def test_the_way_with_the_certified_provider(
         cookies = page.context.cookies()
         [cookie] = [each for each in cookies if each.get("name", "").startswith("soltape")]
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+def test_the_account_is_for_everybody(
+    browser: Browser, own: Served, axe: str, width: int, scheme: Any
+) -> None:
+    with visited(browser, own) as page:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 780})
+        page.goto(f"{own.url}/signin")
+        page.get_by_label("Name").fill(f"reader{width}")
+        page.get_by_role("button", name="Sign in").click()
+        make_key(page)
+        wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(wider) == 0
+        page.evaluate(axe)
+        found = page.evaluate(
+            """async () => (await axe.run(document)).violations.map(({ id, nodes }) =>
+              [id, nodes.length, nodes[0].html.slice(0, 200), nodes[0].failureSummary])"""
+        )
+        assert found == []
 
 
 def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> None:
