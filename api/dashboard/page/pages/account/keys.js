@@ -77,7 +77,7 @@ export function createKeys(account) {
     };
     return element(
       "div",
-      { class: "card" },
+      { class: "card new-key" },
       element("p", {}, "This is the key. It is not shown again."),
       element("p", {}, element("code", { id: "new-key", tabindex: "-1" }, key)),
       element("p", { class: "hint" }, "Try it: ", element("code", {}, command)),
