@@ -132,8 +132,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})["key_id"] = keys.key_id(fingerprint)
-        payer = self._charges.payer(fingerprint)
-        if not self._in_flight.enter(payer):
+        # Of their own: a key that takes all of its user's turns can still be revoked.
+        turns = f"account:{fingerprint}" if is_account else self._charges.payer(fingerprint)
+        if not self._in_flight.enter(turns):
             await problems.response(self._too_many(), scope)(scope, receive, send)
             return
         try:
@@ -142,7 +143,7 @@ class Gate:
             else:
                 await self._answer(fingerprint, scope, receive, send)
         finally:
-            self._in_flight.leave(payer)
+            self._in_flight.leave(turns)
 
     async def _holder(self, scope: Scope) -> str | None:
         """Return the fingerprint of the key to charge, None on an open path; raises Problem."""

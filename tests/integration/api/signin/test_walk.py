@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.processes]
 
 expect.set_options(timeout=60_000)
 
+WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 ACCESSIBILITY = Path(__file__).parents[2] / "dashboard" / "accessibility"
 
 
@@ -145,8 +146,8 @@ def test_the_way_from_the_page_to_a_first_request_with_the_local_provider(
         call = {
             "jsonrpc": "2.0",
             "id": 1,
-            "method": "tools/list",
-            "params": {},
+            "method": "tools/call",
+            "params": {"name": "get_holdings", "arguments": {"wallet": WALLET}},
         }
         headers = {
             "x-api-key": key,
@@ -157,7 +158,9 @@ def test_the_way_from_the_page_to_a_first_request_with_the_local_provider(
             f"{own.url}/mcp", content=json.dumps(call), headers=headers, timeout=240
         )
         assert agents.status_code == 200
-        assert "get_holdings" in agents.text
+        result = agents.json()["result"]
+        assert not result.get("isError"), result
+        assert result["structuredContent"]
 
         end = page.get_by_role("button", name="Revoke my <b>first</b> key")
         end.click()
