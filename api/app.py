@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -35,6 +35,8 @@ from api.mcp import routes as mcp
 from api.pay.door import Door, Till
 from api.positions import routes as positions
 from api.services import Services
+from api.signin import routes as signin
+from api.signin.routes import SignIn
 from api.system import routes as system
 from api.tokens import routes as tokens
 from api.wallets import routes as wallets
@@ -89,7 +91,8 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     served.
     """
     services = Services(settings)
-    sessions = None if demo_key is None else Sessions(services.stores.access, demo_key)
+    links = None if demo_key is None else Sessions(services.stores.access, demo_key)
+    sign_in = SignIn(settings, services.stores.access) if settings.signin_issuer else None
     charges = Charges(services.stores.access)
     till = Till(settings, services.stores.access) if settings.x402_facilitator_url else None
     access_log = AccessLog(settings)
@@ -101,7 +104,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
             asyncio.create_task(services.system.watch_availability()),
             asyncio.create_task(_end_if_raised(services)),
         ]
-        async with agents.running():
+        async with agents.running(), sign_in.running() if sign_in else nullcontext():
             yield
         for task in watching:
             task.cancel()
@@ -123,7 +126,12 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours are `metrics`
         redirect_slashes=False,  # a redirect would name whatever host the caller named
     )
-    page = app.state.dashboard = Dashboard(settings, sessions)
+    page = app.state.dashboard = Dashboard(
+        settings,
+        links,
+        sign_in.sessions if sign_in else None,
+        sign_in.address if sign_in else None,
+    )
     app.state.services = services
     app.state.document = cache(partial(docs.document_of, app))  # of the routes, added below
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
@@ -134,6 +142,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         ROUTERS[-1],  # its /{wallet}/{mint} takes any word
         agents.router(),
         schemas.router,
+        *([sign_in.router()] if sign_in else ()),
         page.router(),  # before the documentation, which else is at /
         docs.router,
     ]
@@ -143,10 +152,16 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     app.add_middleware(
         Gate,
         charges=charges,
-        open_paths=system.OPEN | docs.OPEN | schemas.OPEN | mcp.OPEN | page.open,
+        open_paths=system.OPEN
+        | docs.OPEN
+        | schemas.OPEN
+        | mcp.OPEN
+        | page.open
+        | (signin.OPEN if sign_in else frozenset()),
         most_in_flight=settings.api_max_concurrent_per_key,
-        sessions=sessions,
+        sessions=page.sessions,
         prices=agents.prices,
+        accounts=sign_in.accounts if sign_in else None,
     )
     if till is not None:
         app.add_middleware(Door, routes=routes, till=till)

@@ -85,6 +85,16 @@ def _check_origin(text: str) -> str:
     return text
 
 
+def _check_protected(text: str) -> str:
+    """Return an address if nobody on the way can read what is sent there; raises ValueError."""
+    parts = urlsplit(text)
+    if parts.scheme == "http" and parts.hostname not in (LOOPBACK, "localhost", "::1"):
+        raise ValueError("https:// is expected, or http:// at an address of this machine")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("neither credentials nor a query nor a fragment is expected in it")
+    return text
+
+
 def _check_hosts(text: str) -> str:
     for name in filter(None, text.split(",")):
         if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9a-fA-F:]+", name):
@@ -118,6 +128,13 @@ RedisUrl = Annotated[str, AfterValidator(_check_redis)]
 OptionalHttpUrl = Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)]
 TrustedOrigin = Annotated[
     Annotated[str, AfterValidator(_check_origin)] | None, BeforeValidator(_blank_is_none)
+]
+Issuer = Annotated[
+    Annotated[HttpUrl, AfterValidator(_check_protected)] | None, BeforeValidator(_blank_is_none)
+]
+SignInOrigin = Annotated[
+    Annotated[str, AfterValidator(_check_origin), AfterValidator(_check_protected)] | None,
+    BeforeValidator(_blank_is_none),
 ]
 SettledPartitions = Annotated[int, AfterValidator(_check_partitions)]
 Brokers = Annotated[str, AfterValidator(_check_brokers)]
@@ -425,6 +442,21 @@ class Settings(BaseSettings):
         description="mint of USDC, with 6 decimals",
     )
 
+    # Sign-in and accounts; off without an issuer.
+    signin_issuer: Issuer = Field(
+        None, description="OpenID Connect issuer that users sign in with; empty: nobody signs in"
+    )
+    signin_client_id: OptionalText = Field(None, description="as which the issuer knows us")
+    signin_client_secret: OptionalSecret = Field(
+        None, description="of SIGNIN_CLIENT_ID; empty: the client is a public one"
+    )
+    signin_base_url: SignInOrigin = Field(
+        None, description="scheme://host[:port] by which browsers reach the dashboard"
+    )
+    signin_max_users: int = Field(
+        100_000, ge=1, le=100_000_000, description="users that may have an account"
+    )
+
     # The WebSocket gateway.
     gateway_host: str = Field(
         "127.0.0.1", min_length=1, description="address that the gateway listens on"
@@ -557,7 +589,7 @@ def _explain(error: ValidationError) -> str:
 
 def _shown(name: str, value: str) -> str:
     """Return what of a value may be shown; of an address no more than the host."""
-    if name.endswith(("_password", "_x_token")):
+    if name.endswith(("_password", "_secret", "_x_token")):
         return HIDDEN
     if name.endswith(("_endpoint", "_url")):  # providers put keys into the path, too
         scheme, between, rest = value.rpartition("://")

@@ -53,7 +53,7 @@ def account_tags() -> list[str]:
 
 
 def tag_of_key(fingerprint: str) -> str:
-    """Return the hash tag of what is kept of an API key, which is known by its SHA-256 in hex."""
+    """Return the hash tag of what is kept of an API key or a user, known by a SHA-256 in hex."""
     return f"{{{fingerprint}}}"
 
 
@@ -400,7 +400,8 @@ API_KEY: Final = Key(
     "api",
     None,
     "name, plan, owner, last4, created_ms; last_used_ms once it was used, revoked_ms once it was "
-    "revoked",
+    "revoked. Of a user's key `user` alone, whose tag all else is under; it goes 30 days after the "
+    "key was revoked. Of a user also issuer, subject and signed_in_ms; suspended_ms once suspended",
 )
 API_KEY_CREDITS: Final = Key(
     "access:{tag}:credits", "hash", "api", None, "month (2026-11, UTC) -> credits spent in it"
@@ -418,6 +419,62 @@ API_KEY_GIVEN_BACK: Final = Key(
     "api",
     60,
     "requests that got their credit back in the minute that began with the first of them",
+)
+USERS: Final = Key(
+    "access:users",
+    "hash",
+    "api",
+    None,
+    "id -> SHA-256 of a user's issuer and subject, in hex: all that there are; at most "
+    "SIGNIN_MAX_USERS",
+)
+USER_KEYS: Final = Key(
+    "access:{tag}:keys",
+    "zset",
+    "api",
+    None,
+    "fingerprint of a user's key -> created_ms; at most 10",
+)
+USER_KEY: Final = Key(
+    "access:{tag}:key:{fingerprint}",
+    "hash",
+    "api",
+    None,
+    "name, last4, created_ms; last_used_ms once it was used; revoked_ms once it was revoked, and "
+    "then it goes after 30 days",
+)
+USER_KEYS_MADE: Final = Key(
+    "access:{tag}:made", "string", "api", DAY_S, "keys made in the day that began with the first"
+)
+USER_SESSIONS: Final = Key(
+    "access:{tag}:sessions",
+    "zset",
+    "api",
+    7 * DAY_S,
+    "SHA-256 of the secret of a browser's session, in hex -> when it ends, ms; at most 10",
+)
+USER_DAY: Final = Key(
+    "access:{tag}:day:{day}",
+    "hash",
+    "api",
+    32 * DAY_S,
+    "path of a route -> requests of a user let in on a day (2026-11-25, UTC)",
+)
+SIGN_INS: Final = Key(
+    "access:{{signins}}:begun",
+    "zset",
+    "api",
+    600,
+    "SHA-256 of the state and browser of a sign-in that was begun, in hex -> when it ends, ms; at "
+    "most 10,000",
+)
+SIGN_INS_TOLD: Final = Key(
+    "access:{{signins}}:told",
+    "hash",
+    "api",
+    600,
+    "the same -> JSON of what it needs to go on: nonce, verifier, the session before it; gone with "
+    "its first use",
 )
 CONNECTION_LEASE_S: Final = 15
 API_KEY_CONNECTIONS: Final = Key(

@@ -28,6 +28,7 @@ from redis.exceptions import RedisError
 
 from api.access import keys, passes, refusals
 from api.access.failures import Failures
+from api.access.holders import Holder, Holders
 from api.access.script import Asks, load
 from schemas.plans import PLANS, Plan
 from schemas.redis_keys import (
@@ -35,7 +36,6 @@ from schemas.redis_keys import (
     API_KEY_CONNECTIONS,
     API_TICKET,
     CONNECTION_LEASE_S,
-    tag_of_key,
 )
 
 log = structlog.get_logger(__name__)
@@ -108,7 +108,7 @@ class Refusal(Exception):
 class Admitted:
     """A connection that was let in."""
 
-    fingerprint: str
+    holder: Holder
     key_id: str  # the short name of the key; it may be shown and logged
     plan: Plan
     lease_id: str
@@ -123,13 +123,14 @@ class Admission:
     def __init__(self, redis: Asks, revoked: Callable[[Admitted], None]) -> None:
         self._redis = redis
         self._failures = Failures()
+        self._holders = Holders()
         self._revoked = revoked
         self._process = token_hex(8)
         self._numbers = count(1)
-        self._open: dict[str, dict[str, Admitted]] = defaultdict(dict)  # fingerprint, lease
+        self._open: dict[Holder, dict[str, Admitted]] = defaultdict(dict)  # holder, lease
         # Leases that Redis has, or may have, of connections that there are not; tried till it says
-        # so, or till they have ended by themselves: fingerprint, lease -> until, the loop's clock.
-        self._unreleased: dict[tuple[str, str], float] = {}
+        # so, or till they have ended by themselves: holder, lease -> until, the loop's clock.
+        self._unreleased: dict[tuple[Holder, str], float] = {}
         self._is_away = False
 
     async def admit(self, key_text: str | None, address: str = "") -> Admitted:
@@ -150,14 +151,14 @@ class Admission:
     async def release(self, admitted: Admitted) -> None:
         """Give a lease back; where Redis is away, later. To be called once for each connection."""
         self._forget(admitted)
-        self._unreleased[admitted.fingerprint, admitted.lease_id] = _lease_end_s()
+        self._unreleased[admitted.holder, admitted.lease_id] = _lease_end_s()
         await self._release()
 
     async def aclose(self) -> None:
         """Give back all leases that are left, as the process ends."""
         for leases in self._open.values():
             for each in leases.values():
-                self._unreleased[each.fingerprint, each.lease_id] = _lease_end_s()
+                self._unreleased[each.holder, each.lease_id] = _lease_end_s()
         self._open.clear()
         await self._release()
 
@@ -172,11 +173,11 @@ class Admission:
         await self._release()
         try:
             for held in self._batches():
-                runs = [(_names(fingerprint), _lease(leases)) for fingerprint, leases in held]
+                runs = [(_names(holder), _lease(leases)) for holder, leases in held]
                 answers = await _RENEW.run_each(self._redis, runs)
-                for (fingerprint, _), answer in zip(held, answers, strict=True):
+                for (holder, _), answer in zip(held, answers, strict=True):
                     if answer == b"revoked":
-                        self._end(fingerprint)
+                        self._end(holder)
         except (RedisError, OSError) as error:
             LOOKS_FAILED.inc()
             if not self._is_away:
@@ -215,31 +216,27 @@ class Admission:
             raise refused(problem) from None
 
     async def _admit(self, fingerprint: str, key_id: str, address: str) -> Admitted:
+        holder = self._holders.of(fingerprint)
         lease_id = f"{self._process}-{next(self._numbers):x}"
-        try:
-            answer: list[Any] = await _ADMIT.run(
-                self._redis, _names(fingerprint), (lease_id, CONNECTION_LEASE_S * 1000, *_PLANS)
-            )
-        except (RedisError, OSError) as error:
-            self._unreleased[fingerprint, lease_id] = _lease_end_s()  # it may have been given
-            raise _unavailable(error) from None
-        except asyncio.CancelledError:  # the caller left meanwhile
-            self._unreleased[fingerprint, lease_id] = _lease_end_s()
-            raise
-        outcome, *told = answer
+        outcome, *told = await self._take(holder, lease_id)
+        if outcome == b"user":
+            holder = self._holders.learn(fingerprint, told[0].decode())
+            outcome, *told = await self._take(holder, lease_id)
         if outcome in (b"unknown", b"revoked"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == b"unknown")
         else:
             self._failures.found(fingerprint)
         match outcome:
             case b"admitted":
-                admitted = Admitted(fingerprint, key_id, PLANS[told[0].decode()], lease_id)
-                self._open[fingerprint][lease_id] = admitted
+                admitted = Admitted(holder, key_id, PLANS[told[0].decode()], lease_id)
+                self._open[holder][lease_id] = admitted
                 return admitted
             case b"unknown":
                 raise refused(refusals.unknown())
             case b"revoked":
                 raise refused(refusals.revoked())
+            case b"suspended":
+                raise refused(refusals.suspended())
             case b"plan":
                 raise refused(refusals.plan_gone(told[0].decode()))
             case b"ending":
@@ -247,34 +244,47 @@ class Admission:
             case _:
                 raise _too_many(PLANS[told[0].decode()])
 
-    def _batches(self) -> Iterator[list[tuple[str, Sequence[str]]]]:
+    async def _take(self, holder: Holder, lease_id: str) -> list[Any]:
+        try:
+            answer: list[Any] = await _ADMIT.run(
+                self._redis, _names(holder), (lease_id, CONNECTION_LEASE_S * 1000, *_PLANS)
+            )
+        except (RedisError, OSError) as error:
+            self._unreleased[holder, lease_id] = _lease_end_s()  # it may have been given
+            raise _unavailable(error) from None
+        except asyncio.CancelledError:  # the caller left meanwhile
+            self._unreleased[holder, lease_id] = _lease_end_s()
+            raise
+        return answer
+
+    def _batches(self) -> Iterator[list[tuple[Holder, Sequence[str]]]]:
         """Yield the leases by key, some at a time, as they are at that moment."""
-        batch: list[tuple[str, Sequence[str]]] = []
+        batch: list[tuple[Holder, Sequence[str]]] = []
         size = 0
-        for fingerprint in list(self._open):
-            leases = list(self._open.get(fingerprint, ()))
+        for holder in list(self._open):
+            leases = list(self._open.get(holder, ()))
             for start in range(0, len(leases), _LEASES_AT_ONCE):
                 some = leases[start : start + _LEASES_AT_ONCE]
                 if size + len(some) > _LEASES_AT_ONCE and batch:
                     yield batch
                     batch, size = [], 0
-                batch.append((fingerprint, some))
+                batch.append((holder, some))
                 size += len(some)
         if batch:
             yield batch
 
-    def _end(self, fingerprint: str) -> None:
+    def _end(self, holder: Holder) -> None:
         """Tell of every connection with a key that it was revoked."""
-        for admitted in self._open.pop(fingerprint, {}).values():
+        for admitted in self._open.pop(holder, {}).values():
             log.info("key was revoked", key_id=admitted.key_id)
             self._revoked(admitted)
 
     def _forget(self, admitted: Admitted) -> None:
-        leases = self._open.get(admitted.fingerprint)
+        leases = self._open.get(admitted.holder)
         if leases is not None:
             leases.pop(admitted.lease_id, None)
             if not leases:
-                del self._open[admitted.fingerprint]
+                del self._open[admitted.holder]
 
     async def _release(self) -> None:
         """Give back what is to be given back, and keep what Redis does not take now."""
@@ -282,8 +292,8 @@ class Admission:
         if not waiting:
             return
         commands = [
-            ("ZREM", API_KEY_CONNECTIONS.make(tag=tag_of_key(fingerprint)), lease_id)
-            for fingerprint, lease_id in waiting
+            ("ZREM", API_KEY_CONNECTIONS.make(tag=holder.tag), lease_id)
+            for holder, lease_id in waiting
         ]
         try:
             await self._redis.ask(commands)
@@ -329,9 +339,9 @@ def _ending(wait_ms: int) -> Refusal:
     )
 
 
-def _names(fingerprint: str) -> tuple[str, str]:
-    tag = tag_of_key(fingerprint)
-    return API_KEY.make(tag=tag), API_KEY_CONNECTIONS.make(tag=tag)
+def _names(holder: Holder) -> tuple[str, ...]:
+    tag = holder.tag
+    return API_KEY.make(tag=tag), API_KEY_CONNECTIONS.make(tag=tag), *holder.own
 
 
 def _lease(leases: Sequence[str]) -> tuple[Any, ...]:

@@ -2,19 +2,31 @@
 -- Lets a WebSocket connection in with an API key, or refuses it. What is let in has a lease, which
 -- its gateway renews (renew.lua); one that is not renewed ends by itself and counts no more.
 --
--- KEYS  record, connections (schemas/redis_keys.py)
+-- KEYS  record, connections (schemas/redis_keys.py); of a user's key these are the user's, and then
+--       the key's own record
 -- ARGV  lease, how long it is valid in ms; then of each plan: name, connections; -1 is without
 --       limit
--- Returns  {'unknown'} | {'revoked'} | {'plan', plan} (there is none of that name) |
+-- Returns  {'unknown'} | {'revoked'} | {'suspended'} | {'user', of whom the key is} |
+--          {'plan', plan} (there is none of that name) |
 --          {'connections', plan} | {'ending', plan, ms until there is room: leases of a gateway
 --          that is no more take it} | {'admitted', plan}
 local LAST_USED_EVERY_MS = 10000
 local UNRENEWED_MS = 7000 -- three looks of a gateway, and a moment
 
-local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
-local plan = record[1]
+local record = redis.call(
+  'HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms', 'user', 'suspended_ms')
+local plan, key = record[1], KEYS[1]
+if KEYS[3] then
+  key = KEYS[3]
+  local own = redis.call('HMGET', key, 'created_ms', 'revoked_ms', 'last_used_ms')
+  if not own[1] then return {'unknown'} end
+  record[2], record[3] = own[2], own[3]
+elseif record[4] then
+  return {'user', record[4]}
+end
 if not plan then return {'unknown'} end
 if record[2] then return {'revoked'} end
+if record[5] then return {'suspended'} end
 
 local limit
 for i = 3, #ARGV, 2 do
@@ -41,6 +53,6 @@ end
 redis.call('ZADD', KEYS[2], now_ms + lease_ms, ARGV[1])
 redis.call('PEXPIRE', KEYS[2], lease_ms)
 if now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
-  redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
+  redis.call('HSET', key, 'last_used_ms', now_ms)
 end
 return {'admitted', plan}

@@ -53,27 +53,27 @@ class Budgets:
     """The budgets of all keys that are connected, or were within a minute."""
 
     def __init__(self) -> None:
-        self._budgets: dict[str, Budget] = {}  # by fingerprint
+        self._budgets: dict[str, Budget] = {}  # by payer
         self._filled_s: float | None = None
 
     def __len__(self) -> int:
         return len(self._budgets)
 
-    def of(self, fingerprint: str, plan: Plan) -> Budget:
+    def of(self, payer: str, plan: Plan) -> Budget:
         """Return the budget of a key: what it used before it connected again is used."""
-        budget = self._budgets.get(fingerprint)
+        budget = self._budgets.get(payer)
         if budget is None:
-            budget = self._budgets[fingerprint] = Budget.of(plan)
+            budget = self._budgets[payer] = Budget.of(plan)
         return budget
 
     def fill(self, now_s: float, connected: set[str]) -> None:
         """Add what the time since the last call brings; forget whole ones that nobody has."""
         elapsed_s = 0.0 if self._filled_s is None else now_s - self._filled_s
         self._filled_s = now_s
-        for fingerprint, budget in list(self._budgets.items()):
+        for payer, budget in list(self._budgets.items()):
             budget.fill(elapsed_s)
-            if budget.is_full and fingerprint not in connected:
-                del self._budgets[fingerprint]
+            if budget.is_full and payer not in connected:
+                del self._budgets[payer]
 
 
 def _bytes(mib: int | None) -> float:

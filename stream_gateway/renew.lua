@@ -1,14 +1,23 @@
 #!lua flags=allow-oom
--- Renews the leases that one gateway holds with an API key, unless the key was revoked. A lease
+-- Renews the leases that one gateway holds with an API key, unless the key was revoked, or its user
+-- suspended. A lease
 -- that Redis has lost is there again after it. It may be run twice.
 --
--- KEYS  record, connections (schemas/redis_keys.py)
+-- KEYS  record, connections (schemas/redis_keys.py); of a user's key these are the user's, and then
+--       the key's own record
 -- ARGV  how long they are valid in ms, leases
 -- Returns  'revoked' | 'renewed'
 local LAST_USED_EVERY_MS = 60000
 
-local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
-if record[2] then return 'revoked' end
+local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms', 'suspended_ms')
+local key = KEYS[1]
+if record[1] and KEYS[3] then
+  key = KEYS[3]
+  local own = redis.call('HMGET', key, 'created_ms', 'revoked_ms', 'last_used_ms')
+  if not own[1] then return 'revoked' end
+  record[2], record[3] = own[2], own[3]
+end
+if record[2] or record[4] then return 'revoked' end
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local lease_ms = tonumber(ARGV[1])
@@ -18,6 +27,6 @@ end
 redis.call('PEXPIRE', KEYS[2], lease_ms)
 -- A key that Redis has lost is not made again: it would be one without a plan.
 if record[1] and now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
-  redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
+  redis.call('HSET', key, 'last_used_ms', now_ms)
 end
 return 'renewed'

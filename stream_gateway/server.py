@@ -92,7 +92,7 @@ class Server:
     def _look(self, now_s: float) -> None:
         """Look after everybody, and bound what waits for all of them together."""
         self._lingering = deque(each for each in self._lingering if not each.is_gone)
-        self._budgets.fill(now_s, {each.admitted.fingerprint for each in self._open()})
+        self._budgets.fill(now_s, {each.admitted.holder.payer for each in self._open()})
         for connection in self._open():
             connection.look(now_s)
         waiting = {each: each.queue_bytes for each in self._open()}
@@ -184,7 +184,7 @@ class Server:
             endpoint=endpoint,
             address=address,
             limits=self.limits,
-            budget=self._budgets.of(admitted.fingerprint, admitted.plan),
+            budget=self._budgets.of(admitted.holder.payer, admitted.plan),
             traffic=self._traffic,
             hear=self._hear,
             ended=self._ended,

@@ -1,22 +1,34 @@
 #!lua flags=allow-oom
--- Charges one request to an API key, or refuses it; a refused request costs nothing.
+-- Charges one request of an API key, or refuses it; a refused request costs nothing.
 --
 -- It may run when Redis is full: what it adds for a key is bounded, and answers are still there.
 --
--- KEYS  record, credits by month, accepted requests of the last minute (schemas/redis_keys.py)
+-- KEYS  record, credits by month, accepted requests of the last minute (schemas/redis_keys.py); of a
+--       user's key these are the user's, and then the key's own
 -- ARGV  credits that it costs; then of each plan: name, credits a month, requests a minute; -1 is
 --       without limit
--- Returns  'unknown' | 'revoked' alone, or
+-- Returns  'unknown' | 'revoked' | 'suspended' alone, {'user', of whom the key is}, or
 --       {'accepted' | 'plan' | 'credits' | 'rate', plan, month, credits spent in it,
---        requests in the last minute, ms until the next of them is forgotten, now in ms}
+--        requests in the last minute, ms until the next of them is forgotten, now in ms, 1 if a
+--        user pays, else 0}
 --       of which 'plan' (there is none of that name) tells the plan alone.
 local MINUTE_MS = 60000
 local LAST_USED_EVERY_MS = 10000
 
-local record = redis.call('HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms')
-local plan = record[1]
+local record = redis.call(
+  'HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms', 'user', 'suspended_ms', 'issuer')
+local plan, key = record[1], KEYS[1]
+if KEYS[4] then
+  key = KEYS[4]
+  local own = redis.call('HMGET', key, 'created_ms', 'revoked_ms', 'last_used_ms')
+  if not own[1] then return {'unknown'} end
+  record[2], record[3] = own[2], own[3]
+elseif record[4] then
+  return {'user', record[4]}
+end
 if not plan then return {'unknown'} end
 if record[2] then return {'revoked'} end
+if record[5] then return {'suspended'} end
 
 local credits, rate
 for i = 2, #ARGV, 3 do
@@ -45,7 +57,8 @@ year = year + era * 400 + (month <= 2 and 1 or 0)
 local name = string.format('%04d-%02d', year, month)
 
 local function answer(outcome, spent, count, wait_ms)
-  return {outcome, plan, name, spent, count, math.max(0, math.min(wait_ms, MINUTE_MS)), now_ms}
+  return {outcome, plan, name, spent, count, math.max(0, math.min(wait_ms, MINUTE_MS)), now_ms,
+          record[6] and 1 or 0}
 end
 
 -- Times of accepted requests, newest first; those that are a minute old leave at the end. Mostly it
@@ -97,6 +110,6 @@ if cost > 0 then
   spent = redis.call('HINCRBY', KEYS[2], name, cost)
 end
 if now_ms - tonumber(record[3] or '0') >= LAST_USED_EVERY_MS then
-  redis.call('HSET', KEYS[1], 'last_used_ms', now_ms)
+  redis.call('HSET', key, 'last_used_ms', now_ms)
 end
 return answer('accepted', spent, count, wait_ms)

@@ -17,6 +17,7 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from api.access.grants import Grant, Refusal, less
+from api.access.holders import Holder, Holders
 from api.access.script import Asks, load
 from schemas.plans import PLANS
 from schemas.redis_keys import (
@@ -59,21 +60,34 @@ class Charges:
 
     def __init__(self, redis: Asks) -> None:
         self._redis = redis
+        self._holders = Holders()
         self._giving_back: set[asyncio.Task[Grant]] = set()
 
     async def request(self, fingerprint: str, cost: int) -> Grant | Refusal:
-        """Charge one request to a key; raises RedisError, after which it may have been charged."""
-        tag = tag_of_key(fingerprint)
-        keys = (API_KEY.make(tag=tag), API_KEY_CREDITS.make(tag=tag), API_KEY_MINUTE.make(tag=tag))
-        answer: list[Any] = await _CHARGE.run(self._redis, keys, (cost, *_PLANS))
+        """Charge one request of a key, to its user if it has one, or of a user's session.
+
+        Raises RedisError, after which it may have been charged.
+        """
+        holder = self._holders.of(fingerprint)
+        answer = await self._charge(holder, cost)
+        if answer[0] == b"user":
+            holder = self._holders.learn(fingerprint, answer[1].decode())
+            answer = await self._charge(holder, cost)
         outcome = answer[0]
         if outcome == b"accepted":
-            _, plan, month, spent, requests, frees_ms, _ = answer
+            _, plan, month, spent, requests, frees_ms, _, is_user = answer
             return Grant(
-                fingerprint, PLANS[plan.decode()], month.decode(), spent, requests, frees_ms, cost
+                fingerprint,
+                PLANS[plan.decode()],
+                month.decode(),
+                spent,
+                requests,
+                frees_ms,
+                cost,
+                holder.payer if is_user else None,
             )
         if outcome in (b"rate", b"credits"):
-            _, name, month, spent, requests, frees_ms, now_ms = answer
+            _, name, month, spent, requests, frees_ms, now_ms, _ = answer
             plan = PLANS[name.decode()]
             return Refusal(
                 outcome.decode(),
@@ -85,6 +99,17 @@ class Charges:
             )
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
+    def payer(self, fingerprint: str) -> str:
+        """Return who pays for a key, as far as this process knows: all of a user's keys count as
+        one once each was used."""
+        return self._holders.of(fingerprint).payer
+
+    async def _charge(self, holder: Holder, cost: int) -> list[Any]:
+        kinds = (API_KEY, API_KEY_CREDITS, API_KEY_MINUTE)
+        names = (*(kind.make(tag=holder.tag) for kind in kinds), *holder.own)
+        answer: list[Any] = await _CHARGE.run(self._redis, names, (cost, *_PLANS))
+        return answer
+
     async def give_back(self, grant: Grant) -> Grant:
         """Give back what a request was charged, and return the grant as it is then.
 
@@ -93,7 +118,7 @@ class Charges:
         """
         if not grant.charged:
             return grant
-        tag = tag_of_key(grant.fingerprint)
+        tag = tag_of_key(grant.payer)
         try:
             spent, is_given = await _GIVE_BACK.run(
                 self._redis,

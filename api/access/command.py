@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from api.access import demo, durability, passes, register, transfer
 from api.access.keys import Record, check_words, new, parse
 from api.access.register import IdTaken, NoSuchKey
+from api.access.users import NoSuchUser
 from infra.local.running import DEMO_KEY
 from infra.redis.asks import Pipelined
 from infra.redis.nodes import node_url
@@ -109,7 +110,7 @@ def create(name: str, plan: str, owner: str) -> None:
         await register.put(redis, record)
         return record, await durability.doubts(redis)
 
-    record, doubts = _run(settings, make)
+    record, doubts = run(settings, make)
     _say(f"key {record.id}, plan {plan}. It is not shown again:\n")
     click.echo(text)
     # Not in arguments: every user of the machine sees those of all processes.
@@ -135,7 +136,7 @@ def list_keys(as_json: bool) -> None:
         records = await register.read_all(redis)
         return records, await register.connections(redis, records)
 
-    records, connections = _run(load(), read)
+    records, connections = run(load(), read)
     if as_json:
         for each, count in zip(records, connections, strict=True):
             click.echo(orjson.dumps({**_about(each), "connections": count}))
@@ -148,9 +149,9 @@ def list_keys(as_json: bool) -> None:
             each.id,
             each.display,
             each.plan,
-            _moment(each.created_ms),
-            _moment(each.last_used_ms, "never"),
-            _moment(each.revoked_ms),
+            moment(each.created_ms),
+            moment(each.last_used_ms, "never"),
+            moment(each.revoked_ms),
             str(count or "-"),
             each.name,
             each.owner,
@@ -158,7 +159,7 @@ def list_keys(as_json: bool) -> None:
         for each, count in zip(records, connections, strict=True)
     ]
     head = ("id", "key", "plan", "created", "last used", "revoked", "open", "name", "owner")
-    _table(head, rows)
+    table(head, rows)
 
 
 @keys.command()
@@ -174,9 +175,9 @@ def revoke(key: str) -> None:
         await register.revoke(redis, record.fingerprint, await register.now_ms(redis))
         return record
 
-    record = _run(load(), end)
+    record = run(load(), end)
     since = record.revoked_ms
-    state = "refused from now on" if since is None else f"revoked since {_moment(since)}"
+    state = "refused from now on" if since is None else f"revoked since {moment(since)}"
     click.echo(f"{record.id} ({record.display}, {record.name}) is {state}")
 
 
@@ -206,7 +207,7 @@ def link() -> None:
             raise NoSuchKey(f"the key in {file} is {state}: start `soltape up` again")
         return await passes.issue(redis, API_LINK, record.fingerprint)
 
-    click.echo(f"{settings.api_url}/?token={_run(settings, make)}")
+    click.echo(f"{settings.api_url}/?token={run(settings, make)}")
 
 
 @keys.command()
@@ -226,7 +227,7 @@ def usage(key: str | None, month: str | None, as_json: bool) -> None:
 
     found = [
         (each, in_month, spent)
-        for each in _run(load(), read)
+        for each in run(load(), read)
         for in_month, spent in each.credits.items()
         if month in (None, in_month)
     ]
@@ -250,7 +251,7 @@ def usage(key: str | None, month: str | None, as_json: bool) -> None:
         )
         for each, in_month, spent in found
     ]
-    _table(("id", "key", "month", "credits", "of", "plan", "name"), rows)
+    table(("id", "key", "month", "credits", "of", "plan", "name"), rows)
 
 
 @keys.command("export")
@@ -268,7 +269,7 @@ def export_keys(file: Path, force: bool) -> None:
     Redis does not have stays as it is: it may be the only copy of them.
     """
     settings = load()
-    records = _run(settings, register.read_all)
+    records = run(settings, register.read_all)
     if str(file) == "-":
         for line in transfer.write(records):
             click.echo(line, nl=False)
@@ -343,13 +344,14 @@ def import_keys(file: IO[bytes]) -> None:
             added += await register.put(redis, record)
         return added, await durability.doubts(redis)
 
-    added, doubts = _run(settings, bring)
+    added, doubts = run(settings, bring)
     click.echo(f"{_count(added)} added, {_count(len(records) - added)} were here already")
     for doubt in doubts:
         _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
 
 
-def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
+def run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
+    """Return what work does at the Redis of the keys; raises ClickException."""
     if not settings.model_fields_set & {"access_redis_url", "redis_url"}:
         _say(
             click.style(
@@ -368,7 +370,7 @@ def _run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(connected())
-    except (NoSuchKey, IdTaken) as error:
+    except (NoSuchKey, NoSuchUser, IdTaken) as error:
         raise click.ClickException(str(error)) from None
     except (RedisError, OSError) as error:
         raise click.ClickException(
@@ -396,7 +398,8 @@ def _about(record: Record) -> dict[str, Any]:
     }
 
 
-def _moment(time_ms: int | None, missing: str = "-") -> str:
+def moment(time_ms: int | None, missing: str = "-") -> str:
+    """Return a time as people read it, UTC."""
     if time_ms is None:
         return missing
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M}"
@@ -414,7 +417,8 @@ def _count(number: int) -> str:
     return f"{number} key{'' if number == 1 else 's'}"
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows below their head."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     for row in (head, *rows):
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))

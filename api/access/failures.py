@@ -8,7 +8,6 @@ refused without a look, but for keys that were good here lately: others may shar
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import Final
 
@@ -16,6 +15,7 @@ from cachetools import LRUCache, TTLCache
 from prometheus_client import Counter
 
 from api.access import refusals
+from api.access.paces import network
 
 FAILURES: Final = 60
 """Refused keys of an address within `WINDOW_S`; more are not looked at."""
@@ -76,14 +76,3 @@ class Failures:
             self._failed[caller] = [1]
         else:
             failed[0] += 1
-
-
-def network(address: str) -> str:
-    """Return what one caller has: an IPv4 address, or the first 64 bits of an IPv6 one."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
-        return found.exploded[:19]
-    return address

@@ -4,11 +4,12 @@ Deny by default. Only paths that the application names as open, and OPTIONS, pas
 anything else is answered here with 401, whether such a path exists or not.
 
 A grant comes from a key in the header `x-api-key`, sent once; without one, from the session of a
-browser (`api.access.sessions`), where there are sessions. A text that cannot be a key is refused
-without asking Redis, and so are guesses (`api.access.failures`); the rest is one step there
-(`api.access.charge`). Routes find the `Grant` in
-the request's state, and `key_id` beside it. The headers of the answer, also of a 429,
-say what is left of the rate and the credits.
+browser: of a user (`api.access.user_sessions`) or of a one-time link (`api.access.sessions`). Paths
+of accounts take a user's session and nothing else, so a key cannot make other keys; what changes
+something there proves by a token of the session that a page of ours asks. A text that cannot be a
+key is refused without asking Redis, and so are guesses (`api.access.failures`); the rest is one
+step there (`api.access.charge`). Routes find the `Grant` in the request's state, and `key_id`
+beside it. The headers of the answer, also of a 429, say what is left of the rate and the credits.
 
 The credit is charged before the work. It is kept when the caller caused the failure: a withheld
 body, a closed connection, a query over its limits. It is refunded when the server failed (5xx), for
@@ -24,9 +25,9 @@ without Redis too. A browser sends a cookie unasked, so one that is not valid ch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
 from redis.exceptions import RedisError
 from starlette.requests import ClientDisconnect
@@ -34,17 +35,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import keys, refusals
 from api.access.charge import STORE, Charges
+from api.access.days import OTHER, Days
 from api.access.failures import Failures
 from api.access.grants import Grant, Refusal
 from api.access.in_flight import InFlight, Turns
+from api.access.paces import Pace
 from api.access.prices import Price, Priced
-from api.access.sessions import Sessions
+from api.access.user_sessions import UserSessions
 from api.http import problems
 from api.http.errors import CONCURRENCY_EXCEEDED, CREDITS_SPENT, RATE_EXCEEDED, Problem
 from api.stores.clients import unavailable
 from schemas.plans import MINUTE_S, PLANS, Plan
 
 HEADER: Final = b"x-api-key"
+CSRF: Final = b"x-csrf-token"
 HEALTH: Final = "/api/health"
 FREE: Final = frozenset({HEALTH, "/api/usage", "/websocket-ticket"})
 """Paths that cost no credit. They count for the rate."""
@@ -54,6 +58,8 @@ _OF_THE_PLAN: Final = (RATE_EXCEEDED, CREDITS_SPENT)
 BATCHES_AT_ONCE: Final = 4
 """Of one key: so many take the process some 60 ms, for which all others wait."""
 _RETRY_AFTER_S: Final = 1
+ACCOUNT_REQUESTS_A_MINUTE: Final = 120
+"""Of one user to a process, to paths of accounts: those are no part of the plan's rate."""
 _SEND_ONE: Final = "Send your API key in the header `x-api-key`"
 
 _POLICY: Final = {
@@ -61,6 +67,24 @@ _POLICY: Final = {
     for plan in PLANS.values()
     if plan.requests_a_minute is not None
 }
+
+
+class Session(Protocol):
+    """Knows browsers by what they send."""
+
+    async def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return the fingerprint of who asks, None if it is nobody here; raises Problem."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What users who signed in have beside an API key."""
+
+    sessions: UserSessions
+    days: Days
+    paths: frozenset[str]  # that a user's session alone opens
+    pace: Pace = field(default_factory=lambda: Pace(ACCOUNT_REQUESTS_A_MINUTE, MINUTE_S))
 
 
 class Gate:
@@ -72,14 +96,17 @@ class Gate:
         charges: Charges,
         open_paths: Collection[str],
         most_in_flight: int,
-        sessions: Sessions | None = None,
+        sessions: Sequence[Session] = (),
         prices: Mapping[str, Price] | None = None,
+        accounts: Accounts | None = None,
     ) -> None:
-        """`prices` are of paths whose requests do not all cost the same."""
+        """`prices` are of paths whose requests do not all cost the same; the first session that
+        knows a browser counts."""
         self._app = app
         self._charges = charges
         self._open_paths = frozenset(open_paths)
         self._sessions = sessions
+        self._accounts = accounts
         self._prices = prices or {}
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
@@ -90,8 +117,14 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        accounts = self._accounts
+        is_account = accounts is not None and scope["path"] in accounts.paths
+        fingerprint: str | None
         try:
-            fingerprint = await self._holder(scope)
+            if accounts is not None and is_account:
+                fingerprint = await _user(accounts, scope)
+            else:
+                fingerprint = await self._holder(scope)
         except Problem as problem:
             await problems.response(problem, scope)(scope, receive, send)
             return
@@ -99,13 +132,18 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})["key_id"] = keys.key_id(fingerprint)
-        if not self._in_flight.enter(fingerprint):
+        # Of their own: a key that takes all of its user's turns can still be revoked.
+        turns = f"account:{fingerprint}" if is_account else self._charges.payer(fingerprint)
+        if not self._in_flight.enter(turns):
             await problems.response(self._too_many(), scope)(scope, receive, send)
             return
         try:
-            await self._answer(fingerprint, scope, receive, send)
+            if is_account:
+                await self._app(scope, receive, send)
+            else:
+                await self._answer(fingerprint, scope, receive, send)
         finally:
-            self._in_flight.leave(fingerprint)
+            self._in_flight.leave(turns)
 
     async def _holder(self, scope: Scope) -> str | None:
         """Return the fingerprint of the key to charge, None on an open path; raises Problem."""
@@ -116,13 +154,13 @@ class Gate:
             return None
         if sent := [value for name, value in scope["headers"] if name == HEADER]:
             return _fingerprint(sent)
-        if self._sessions is not None:
-            try:
-                if fingerprint := await self._sessions.holder(scope["headers"]):
+        try:
+            for each in self._sessions:
+                if fingerprint := await each.holder(scope["headers"]):
                     return fingerprint
-            except Problem:
-                if not is_open:
-                    raise
+        except Problem:
+            if not is_open:
+                raise
         if not is_open:
             raise refusals.missing(_SEND_ONE)
         return None
@@ -149,7 +187,7 @@ class Gate:
         else:
             scope["state"]["grant"] = grant
             if scope["method"] == "POST" and scope["path"] not in FREE and priced is None:
-                async with self._batches.take(fingerprint):
+                async with self._batches.take(grant.payer):
                     await self._pass_on(grant, scope, receive, send)
             else:
                 await self._pass_on(grant, scope, receive, send)
@@ -168,7 +206,7 @@ class Gate:
                 return None
             raise unavailable(STORE, error) from None
         outcome = answer.outcome if isinstance(answer, Refusal) else "accepted"
-        if outcome in ("unknown", "revoked"):
+        if outcome in ("unknown", "revoked", "suspended"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == "unknown")
         else:
             self._failures.found(fingerprint)
@@ -193,6 +231,9 @@ class Gate:
 
         try:
             await self._app(scope, receive, sending)
+            if grant.user is not None and self._accounts is not None:
+                route = scope.get("route")
+                self._accounts.days.count(grant.user, getattr(route, "path", OTHER))
         except BaseException as error:  # a fault of ours, or cut off: too slow, or we stop
             # An answer that the caller does not read ends here as well.
             if not is_answered and not _is_callers_fault(error, scope):
@@ -206,6 +247,21 @@ class Gate:
             "next one when another has ended",
             headers={"Retry-After": str(_RETRY_AFTER_S)},
         )
+
+
+async def _user(accounts: Accounts, scope: Scope) -> str:
+    """Return the user whose session a request to an account comes with; raises Problem."""
+    session = await accounts.sessions.of(scope["headers"])
+    if session is None:
+        raise refusals.no_session()
+    if not accounts.pace.take(session.user):
+        raise refusals.too_fast(int(accounts.pace.window_s))
+    if scope["method"] != "GET":
+        tokens = [value for name, value in scope["headers"] if name == CSRF]
+        if len(tokens) != 1 or not session.has_sent(tokens[0].decode("latin-1")):
+            raise refusals.no_token()
+    scope.setdefault("state", {})["session"] = session
+    return session.user
 
 
 def _given(scope: Scope) -> Grant | None:
@@ -238,6 +294,8 @@ def _refused(refusal: Refusal) -> Problem:
             return refusals.unknown()
         case "revoked":
             return refusals.revoked()
+        case "suspended":
+            return refusals.suspended()
         case "plan":
             return refusals.plan_gone(refusal.plan)
     plan, wait_s = PLANS[refusal.plan], _seconds(refusal.wait_ms)

@@ -10,15 +10,22 @@ from schemas.plans import Plan
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to make one request, as an API key gives it, and what it was charged."""
+    """Leave to make one request, as a key, a payment or a session gives it, and what it was
+    charged."""
 
-    fingerprint: str  # of the key
+    fingerprint: str  # of the key; of a user's session the user's
     plan: Plan
     month: str  # that is charged: 2026-11, UTC
     credits_spent: int  # in the month
     requests: int  # accepted in the last minute, this one included
     frees_ms: int  # until the oldest of those is a minute old
     charged: int  # credits for this request
+    user: str | None = None  # fingerprint of the user who pays; None: the key does
+
+    @property
+    def payer(self) -> str:
+        """The fingerprint that all limits go by: of the user, else of the key."""
+        return self.user or self.fingerprint
 
     @property
     def key_id(self) -> str:
@@ -40,7 +47,7 @@ class Grant:
 class Refusal:
     """A request that is not let in. It costs nothing."""
 
-    outcome: str  # unknown, revoked, plan, credits or rate
+    outcome: str  # unknown, revoked, suspended, plan, credits or rate
     plan: str = ""
     wait_ms: int = 0  # until it may be let in
     # As of a grant, where credits or rate are why.

@@ -54,7 +54,9 @@ class Record:
 
     @property
     def display(self) -> str:
-        """The key's text without what is secret in it."""
+        """The key's text without what is secret in it; of a user's session there is none."""
+        if not self.last4:
+            return "session"
         return f"{PREFIX}...{self.last4}"
 
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from api.access.problem_kinds import SESSION_MISSING, TOKEN_MISSING
 from api.http.errors import (
     KEY_MALFORMED,
     KEY_MISSING,
     KEY_REVOKED,
     KEY_UNKNOWN,
     NOT_IN_PLAN,
+    RATE_EXCEEDED,
     STORE_UNAVAILABLE,
     TOO_MANY_FAILURES,
+    USER_SUSPENDED,
     Problem,
 )
 
@@ -22,9 +25,13 @@ __all__ = [
     "Problem",
     "malformed",
     "missing",
+    "no_session",
+    "no_token",
     "plan_gone",
     "revoked",
     "store_unavailable",
+    "suspended",
+    "too_fast",
     "too_many_failures",
     "unknown",
 ]
@@ -54,6 +61,34 @@ def unknown() -> Problem:
 def revoked() -> Problem:
     """Return the problem of a key that was revoked."""
     return Problem(KEY_REVOKED, "The key no longer works; use another one")
+
+
+def suspended() -> Problem:
+    """Return the problem of an account that the operator suspended."""
+    return Problem(USER_SUSPENDED, "The account is suspended; ask the operator of this service")
+
+
+def no_session() -> Problem:
+    """Return the problem of a browser that is not signed in, where a user's session is needed."""
+    return Problem(
+        SESSION_MISSING,
+        "Sign in first: this path takes the session of a browser, and no API key",
+        headers=_CHALLENGE,
+    )
+
+
+def no_token() -> Problem:
+    """Return the problem of a change that no page of ours asks for."""
+    return Problem(TOKEN_MISSING, "Send the `csrf` of /account.json in the header `x-csrf-token`")
+
+
+def too_fast(window_s: int) -> Problem:
+    """Return the problem of who asks for sign-in or accounts too often."""
+    return Problem(
+        RATE_EXCEEDED,
+        f"Too many requests for accounts; retry in {window_s} s",
+        headers={"Retry-After": str(window_s)},
+    )
 
 
 def too_many_failures(retry_after_s: int) -> Problem:

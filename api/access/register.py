@@ -6,9 +6,10 @@ Everything here is safe to say twice, and what is newer in Redis is never overwr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from api.access.keys import PREFIX, KeyMalformed, Record, parse
+from api.access.keys import PREFIX, KeyMalformed, Record, key_id, parse
 from api.access.script import Asks, load
 from infra.redis.asks import Pipelined, connect_pipelined
 from infra.settings import Settings
@@ -49,6 +50,11 @@ async def now_ms(redis: Asks) -> int:
     """
     [(seconds, micros)] = await redis.ask([("TIME",)])
     return int(seconds) * 1000 + int(micros) // 1000
+
+
+def month_of(time_ms: int) -> str:
+    """Return the calendar month (2026-11, UTC) of a time, as credits are spent in it."""
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m}"
 
 
 async def put(redis: Asks, record: Record) -> bool:
@@ -128,10 +134,9 @@ async def find(redis: Asks, text: str) -> Record:
             raise NoSuchKey(f"{text} may be any of {ids}: give the id")
         record = meant[0] if meant else None
     elif text.startswith(PREFIX):
-        try:
-            record = await read(redis, parse(text))
-        except KeyMalformed as reason:
-            raise NoSuchKey(f"this is no key: {reason}") from None
+        if user := await user_of(redis, text):
+            raise NoSuchKey(f"this key is user {key_id(user)}'s: `soltape users revoke` ends it")
+        record = await read(redis, parse(text))
         text = "this key"  # is not repeated
     else:
         [fingerprint] = await redis.ask([("HGET", _KEYS, text)])
@@ -139,6 +144,16 @@ async def find(redis: Asks, text: str) -> Record:
     if record is None:
         raise NoSuchKey(f"{text} is not known here; `soltape keys list` has the ids")
     return record
+
+
+async def user_of(redis: Asks, text: str) -> str | None:
+    """Return the fingerprint of the user whose key a text is; raises NoSuchKey, RedisError."""
+    try:
+        fingerprint = parse(text)
+    except KeyMalformed as reason:
+        raise NoSuchKey(f"this is no key: {reason}") from None
+    [user] = await redis.ask([("HGET", API_KEY.make(tag=tag_of_key(fingerprint)), "user")])
+    return None if user is None else user.decode()
 
 
 async def _read(redis: Asks, fingerprints: Sequence[str]) -> list[Record | None]:
@@ -149,7 +164,9 @@ async def _read(redis: Asks, fingerprints: Sequence[str]) -> list[Record | None]
         commands.append(("HGETALL", API_KEY_CREDITS.make(tag=tag)))
     answers = await redis.ask(commands)
     return [
-        _record(fingerprint, _text(fields), _text(months)) if fields else None
+        _record(fingerprint, texts(fields), texts(months))
+        if b"name" in fields  # else a user's key: `api.access.users` reads it
+        else None
         for fingerprint, fields, months in zip(
             fingerprints, answers[::2], answers[1::2], strict=True
         )
@@ -170,5 +187,6 @@ def _record(fingerprint: str, fields: dict[str, str], months: dict[str, str]) ->
     )
 
 
-def _text(answer: dict[bytes, bytes]) -> dict[str, str]:
+def texts(answer: dict[bytes, bytes]) -> dict[str, str]:
+    """Return a hash as text."""
     return {name.decode(): value.decode() for name, value in answer.items()}

@@ -2,27 +2,20 @@
 
 A request with the cookie has the grant of the demo key, and nothing else in the request counts
 towards that: a proxy can write any header and have any address, but it does not know the cookie.
-A browser also sends cookies for pages of other sites and ports. SameSite=Strict stops the former;
-a request that the browser attributes to any other origin has no session here.
+`api.access.cookies` says on whose behalf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Iterable
 
-from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from api.access import passes
-from api.access.charge import STORE
+from api.access import cookies, passes
 from api.access.keys import key_id, parse
 from api.access.script import Asks
-from api.stores.clients import unavailable
+from api.access.store import store
 from schemas.redis_keys import API_LINK, API_SESSION, API_TICKET
-
-_OWN_SITES: Final = frozenset({b"same-origin", b"none"})  # none: the user's own doing
 
 
 class Sessions:
@@ -36,7 +29,7 @@ class Sessions:
 
     async def begin(self, token: str, response: Response) -> bool:
         """Spend the token of a link and set the cookie; return False if the link is not valid."""
-        with _store():
+        with store():
             fingerprint = await passes.spend(self._redis, API_LINK, token)
             if fingerprint is None:
                 return False
@@ -53,29 +46,14 @@ class Sessions:
 
     async def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Return the fingerprint of the key of a request's session, or None."""
-        secrets = []
-        for name, value in headers:
-            if name == b"sec-fetch-site" and value not in _OWN_SITES:
-                return None
-            if name == b"cookie":
-                pairs = (each.strip() for each in value.split(b";"))
-                secrets += [each for each in pairs if each.startswith(self._prefix)]
-        if len(secrets) != 1:  # of several, some are not ours
+        secret = cookies.secret_of(headers, self._prefix)
+        if secret is None:
             return None
-        secret = secrets[0].removeprefix(self._prefix).decode("latin-1")
-        with _store():
+        with store():
             return await passes.holder(self._redis, API_SESSION, secret)
 
 
 async def ticket(redis: Asks, fingerprint: str) -> str:
     """Return a text that the gateway accepts once in place of a key; raises Problem."""
-    with _store():
+    with store():
         return passes.TICKET + await passes.issue(redis, API_TICKET, fingerprint)
-
-
-@contextmanager
-def _store() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise unavailable(STORE, error) from None

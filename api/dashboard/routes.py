@@ -4,8 +4,9 @@ The page may run nothing but its own files, and talk to this address and to its 
 policy names. Which paths there are is decided as the API starts: those of the folder's files, so
 nothing else can be asked for. A file that changes is read anew.
 
-`GET /dashboard.json` says where the WebSocket is and whether this browser has a session. A session
-begins with a one-time link, `GET /?token=...`, and stands for the demo key, which no answer holds.
+`GET /dashboard.json` says where the WebSocket is, whether this browser has a session, and where
+users sign in. A session of a link begins with `GET /?token=...`, once, and has the grant of the
+demo key, which no answer holds.
 `POST /websocket-ticket` gives the page, by its key or session, what opens one WebSocket: no key
 gets into an address, and no cookie is asked for on another port.
 """
@@ -25,6 +26,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from api.access.sessions import Sessions, ticket
+from api.access.user_sessions import UserSessions
 from api.dashboard import link
 from api.http.assets import Asset
 from api.http.errors import NOT_FOUND, Problem
@@ -67,9 +69,17 @@ _NO_STORE: Final = {"cache-control": "no-store"}
 class Dashboard:
     """The files that there are as the process starts, by path; none where it is off."""
 
-    def __init__(self, settings: Settings, sessions: Sessions | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        links: Sessions | None,
+        users: UserSessions | None = None,
+        sign_in_url: str | None = None,
+    ) -> None:
         self.gateway_url = settings.gateway_url
-        self.sessions = sessions
+        self.links = links
+        self.users = users
+        self.sign_in_url = sign_in_url
         self.files: dict[str, _File] = {}
         if not settings.api_dashboard:
             return
@@ -78,6 +88,11 @@ class Dashboard:
             return
         self.files = {f"/{path.relative_to(FOLDER).as_posix()}": _File(path) for path in _files()}
         self.files["/"] = self.files[f"/{PAGE}"]
+
+    @property
+    def sessions(self) -> tuple[UserSessions | Sessions, ...]:
+        """Return what knows browsers; a user's session counts before that of a link."""
+        return tuple(each for each in (self.users, self.links) if each is not None)
 
     def router(self) -> APIRouter:
         """Return a route for each path."""
@@ -96,13 +111,23 @@ class Dashboard:
 
 
 async def beginning(request: Request) -> Response:
-    """Answer with what the page asks first; `session` is null where no links are served."""
+    """Answer with what the page asks first.
+
+    `session` is null where no links are served, `account` where nobody can sign in.
+    """
     dashboard: Dashboard = request.app.state.dashboard
-    session = None
-    if dashboard.sessions is not None:
-        session = await dashboard.sessions.holder(request.headers.raw) is not None
-    url = _websocket_url(dashboard.gateway_url, request)
-    return _json({"websocket_url": url, "session": session})
+    headers = request.headers.raw
+    answer: dict[str, object] = {
+        "websocket_url": _websocket_url(dashboard.gateway_url, request),
+        "session": None,
+        "account": None,
+        "sign_in_url": dashboard.sign_in_url,
+    }
+    if dashboard.links is not None:
+        answer["session"] = await dashboard.links.holder(headers) is not None
+    if dashboard.users is not None:
+        answer["account"] = await dashboard.users.holder(headers) is not None
+    return _json(answer)
 
 
 async def websocket_ticket(request: Request) -> Response:
@@ -116,8 +141,8 @@ async def websocket_ticket(request: Request) -> Response:
 async def root(request: Request) -> Response:
     """Answer with the page; open a link first, so that its token leaves the address bar."""
     dashboard: Dashboard = request.app.state.dashboard
-    if dashboard.sessions is not None and "token" in request.query_params:
-        return await link.opened(dashboard.sessions, request.query_params["token"])
+    if dashboard.links is not None and "token" in request.query_params:
+        return await link.opened(dashboard.links, request.query_params["token"])
     return await file(request)
 
 

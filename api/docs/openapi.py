@@ -27,6 +27,7 @@ _ALWAYS: Final = (
     errors.KEY_MALFORMED,
     errors.KEY_UNKNOWN,
     errors.KEY_REVOKED,
+    errors.USER_SUSPENDED,
     errors.NOT_IN_PLAN,
     errors.TOO_COSTLY,
     errors.RATE_EXCEEDED,

@@ -132,7 +132,7 @@ def _handler(tool: Tool, services: Services, charges: Charges, results: Results)
         try:
             grant = _granted(state, tool)
             path = f"/api/wallets/{_checked(wallet)}/{tool.path}"
-            encoded = await ask(services, tool, wallet, grant.fingerprint)
+            encoded = await ask(services, tool, wallet, grant.payer)
         except Problem as problem:
             if problem.kind.status >= 500 and (paid := state.get("grant")) is not None:
                 charges.give_back_soon(paid)

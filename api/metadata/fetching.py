@@ -10,20 +10,18 @@ after decompression are bounded; the body is counted as it comes.
 from __future__ import annotations
 
 import asyncio
-import socket
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_exceptions import ClientError
 from aiohttp.http_exceptions import HttpProcessingError
 
 from api.metadata.failures import Failed
 from api.metadata.hosts import Hosts
+from api.metadata.pinned import Pinned, Sockets
 from api.metadata.public_addresses import is_public
 from api.metadata.resolving import Resolve
 from api.metadata.targets import Target, Targets
@@ -85,8 +83,8 @@ class Fetcher:
         """Return the body, or where a redirect leads."""
         addresses = await self._addresses(target)
         connector = aiohttp.TCPConnector(
-            resolver=_Pinned(addresses),
-            socket_factory=_Sockets(addresses, target.port),
+            resolver=Pinned(addresses),
+            socket_factory=Sockets(addresses, target.port),
             use_dns_cache=False,
             force_close=True,
             limit=1,
@@ -120,46 +118,6 @@ class Fetcher:
         if not target.is_trusted and not all(map(self._may_reach, addresses)):
             raise Failed("refused", "the host's address is not public")
         return addresses
-
-
-class _Pinned(AbstractResolver):
-    """Answers with the addresses that were checked, whatever is asked."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        self._addresses = addresses
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the addresses."""
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for address in self._addresses
-        ]
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-
-class _Sockets:
-    """Makes sockets for the addresses that were checked, and for no others."""
-
-    def __init__(self, addresses: Sequence[str], port: int) -> None:
-        self._places = frozenset((ip_address(address), port) for address in addresses)
-
-    def __call__(self, asked: tuple[Any, ...]) -> socket.socket:
-        """Return a socket for an answer of `getaddrinfo`; raises Failed."""
-        family, kind, protocol, _, (host, port, *_) = asked
-        if (ip_address(host), port) not in self._places:
-            raise Failed("refused", "the connection would not go to the address that was checked")
-        return socket.socket(family, kind, protocol)
 
 
 async def _body(answer: aiohttp.ClientResponse, most_bytes: int) -> bytes:

@@ -20,9 +20,10 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.charge import STORE
-from api.access.failures import FAILURES, WINDOW_S, Failures, network
+from api.access.failures import FAILURES, WINDOW_S, Failures
 from api.access.grants import Grant
 from api.access.in_flight import InFlight
+from api.access.paces import network
 from api.access.script import Asks
 from api.http.dispatch import Routes
 from api.http.errors import (

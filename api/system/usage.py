@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from redis.exceptions import RedisError
-
-from api.access import register
-from api.access.charge import STORE, renews_ms
+from api.access import register, users
+from api.access.charge import renews_ms
 from api.access.grants import Grant
+from api.access.store import store
 from api.http.errors import KEY_UNKNOWN, Problem
-from api.stores.clients import Stores, unavailable
+from api.stores.clients import Stores
 from api.system.usage_answers import Usage
 from schemas.plans import MINUTE_S
 
 
 async def read_usage(stores: Stores, grant: Grant) -> Usage:
     """Return the plan, credits and rate of the key behind a grant; raises Problem."""
-    try:
-        record = await register.read(stores.access, grant.fingerprint)
-    except (RedisError, OSError) as error:
-        raise unavailable(STORE, error) from None
+    with store():
+        if grant.user in (None, grant.fingerprint):
+            record = await register.read(stores.access, grant.fingerprint)
+        else:
+            record = await users.read_key(stores.access, grant.user, grant.fingerprint)
     if record is None:  # deleted in Redis within this request
         raise Problem(KEY_UNKNOWN, "The key no longer exists")
     plan, rate = grant.plan, grant.plan.requests_a_minute

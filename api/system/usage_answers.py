@@ -1,4 +1,4 @@
-"""What a caller is told of his own key."""
+"""What a caller is told of its own key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Credits(TypedDict):
     limit: Annotated[
         int | None, Field(description="Of the plan; null: without limit", examples=[1000000])
     ]
-    used: Annotated[int, Field(description="Spent by this key so far", examples=[1234])]
+    used: Annotated[
+        int, Field(description="Spent so far; of an account by all of its keys", examples=[1234])
+    ]
     left: Annotated[int | None, Field(description="null: without limit", examples=[998766])]
     renews_ms: Annotated[
         int, Field(description="When the next month begins, and with it new credits",

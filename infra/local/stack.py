@@ -24,7 +24,7 @@ from infra.chain import demo_wallets
 from infra.clickhouse import embedded as clickhouse
 from infra.kafka import apache, embedded, rights, topics
 from infra.kafka.client import KafkaUnreachable, as_admin
-from infra.local import facilitator, folder_lock, passwords
+from infra.local import facilitator, folder_lock, identity, passwords
 from infra.local.process import (
     NotReady,
     PortInUse,
@@ -48,6 +48,7 @@ CLICKHOUSE_PORT: Final = 8123
 REDIS_PORT: Final = 6379
 GEYSER_PORT: Final = 10_000
 RPC_PORT: Final = 8899
+IDENTITY_PORT: Final = 8002
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 _MAY_HOLD_KEYS: Final = frozenset(
@@ -148,6 +149,9 @@ class Stack:
             "PAY_TO": settings.pay_to or "",
             "PAY_NETWORK": settings.pay_network,
             "METADATA_TRUSTED_ORIGIN": settings.metadata_trusted_origin or "",
+            "SIGNIN_ISSUER": settings.signin_issuer or "",
+            "SIGNIN_CLIENT_ID": settings.signin_client_id or "",
+            "SIGNIN_BASE_URL": settings.signin_base_url or "",
         }
         values |= {name.upper(): getattr(settings, name) for name in self.logins}
         return _as_text(values)
@@ -184,6 +188,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _facilitator(stack, wishes)
     _gateway(stack)  # before the API, which tells where it is
     _api(stack)
+    _identity(stack)
     if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):
         yours = ", ".join(stack.keeps_tape_elsewhere)
         stack.notes.append(
@@ -424,6 +429,28 @@ def _api(stack: Stack) -> None:
     process = Process(name="api", command=command, address=url, ready=partial(listens, port, host))
     needs = ("clickhouse", "redis")
     stack.parts.append(Part(process, tuple(name for name in needs if name in here)))
+
+
+def _identity(stack: Stack) -> None:
+    """Plan a provider to sign in with, where the user has none and the keys are kept here."""
+    settings = stack.settings
+    if _is_set(stack, "signin_issuer") or stack.demo_key is None or not settings.api_dashboard:
+        return
+    port = _listen(stack, "identity", "signin_issuer", IDENTITY_PORT)
+    base_url = settings.signin_base_url or settings.api_url
+    issuer = f"http://{HOST}:{port}"
+    _change(
+        stack,
+        signin_issuer=issuer,
+        signin_client_id=identity.CLIENT_ID,
+        signin_client_secret=None,
+        signin_base_url=base_url,
+    )
+    command = [sys.executable, "-m", "infra.local.identity", str(port), base_url]
+    process = Process(
+        name="identity", command=command, address=issuer, ready=partial(listens, port)
+    )
+    stack.parts.append(Part(process))
 
 
 def _host_here(host: str) -> str:

@@ -299,6 +299,8 @@ def _welcome(stack: Stack, link: str) -> str:
         lines.append(f"  {_LISTEN} {settings.gateway_url_here}/ws < {file}")
     else:
         lines.append("  A key to it: soltape keys create")
+    if settings.signin_issuer and settings.signin_base_url:
+        lines.append(f"  Sign in for a key of your own: {settings.signin_base_url}/#/account")
     for address, habit in stack.demo_wallets.items():
         page = f"{url}/#/wallet/{address}" if settings.api_dashboard else address
         lines.append(f"  A wallet that {habit}: {page}")

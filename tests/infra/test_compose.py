@@ -22,9 +22,10 @@ SECRETS = {
         *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
     },
     "watch": {"CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"},
-    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL"},
+    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL", "SIGNIN_CLIENT_SECRET"},
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
+    "users": {"ACCESS_REDIS_URL"},
     "kafka-setup": {"KAFKA_PASSWORD", "KAFKA_ADMIN_PASSWORD"},
     "operator": {
         *("RPC_ENDPOINT", "ACCESS_REDIS_URL", "KAFKA_PASSWORD", "KAFKA_ADMIN_PASSWORD"),
@@ -32,7 +33,7 @@ SECRETS = {
     },
 }
 # Commands that an operator runs, or that end: they serve no metrics.
-TOOLS = {"keys", "kafka-setup", "operator"}
+TOOLS = {"keys", "users", "kafka-setup", "operator"}
 # Passwords of Kafka's users, of which each role gets one as KAFKA_PASSWORD.
 OF_KAFKA = {"kafka_broker_password", "kafka_ingest_password", "kafka_agents_password"}
 

@@ -16,6 +16,7 @@ const PAGES = [
   { name: "token", label: "Token", parameter: "mint", load: () => import("./pages/token.js") },
   { name: "wallet", label: "Wallet", parameter: "address", load: () => import("./pages/wallet.js") },
   { name: "system", label: "System", load: () => import("./pages/system.js") },
+  { name: "account", label: "Account", isAccount: true, load: () => import("./pages/account.js") },
 ];
 const THEMES = ["auto", "light", "dark"];
 const SPEAK_AFTER_MS = 500;
@@ -141,7 +142,7 @@ function showConnection(connections) {
 
 class Shell {
   constructor(settings) {
-    this.keys = new Keys(settings.session);
+    this.keys = new Keys(settings);
     this.api = createApi({
       key: () => this.keys.current,
       onKeyRefused: (failure) => this.askForKey(this.keys.refused(failure)),
@@ -212,8 +213,10 @@ class Shell {
     this.showKey();
     const found = route();
     this.menu(found?.page);
-    if (!found) return this.problem("There is no such page", link("#/live", "Go to Live"));
-    if (!this.keys.letIn) return this.askForKey();
+    if (!found || (found.page.isAccount && this.settings.account === null)) {
+      return this.problem("There is no such page", link("#/live", "Go to Live"));
+    }
+    if (!this.keys.letIn && !found.page.isAccount) return this.askForKey();
     const number = this.shown;
     fill(main, element("p", { class: "empty" }, "Loading …"));
     let page;
@@ -251,6 +254,11 @@ class Shell {
       query,
       navigate: (path) => this.navigate(path),
       announce,
+      useKey: (key) => {
+        this.keys.use(key, { remember: false });
+        this.showKey();
+      },
+      signedOut: () => location.reload(), // whatever this page has of the session goes with it
     };
   }
 
@@ -261,7 +269,7 @@ class Shell {
         {},
         link(`#/${name}`, label, { "aria-current": name === current?.name ? "page" : null }),
       );
-    fill(byId("pages"), PAGES.map(entry));
+    fill(byId("pages"), PAGES.filter(({ isAccount }) => !isAccount || this.settings.account !== null).map(entry));
   }
 
   showKey() {

@@ -49,6 +49,7 @@ def test_everything_is_started_here_by_default():
     assert names(planned) == [
         *("kafka", "clickhouse", "redis", "chain"),
         *("ingest", "ingest_accounts", "agents", "books", "watch", "facilitator", "gateway", "api"),
+        "identity",
     ]
     assert after(planned, "facilitator") == ("chain",)
     assert after(planned, "watch") == ("clickhouse", "redis")
@@ -354,3 +355,25 @@ def test_a_demo_key_is_made_among_keys_that_are_kept_here_and_in_no_others(monke
     planned = plan(load_own(), Wishes())
     assert planned.demo_key is None
     assert "--demo-key" not in command(planned)
+
+
+def test_users_sign_in_with_a_provider_here_unless_the_user_has_one(monkeypatch):
+    planned = plan(load_own(), Wishes())
+    told = planned.environment()
+    assert told["SIGNIN_ISSUER"].startswith("http://127.0.0.1:")
+    assert told["SIGNIN_BASE_URL"] == f"http://127.0.0.1:{told['API_PORT']}"
+    monkeypatch.setenv("SIGNIN_ISSUER", "https://issuer.example.com")
+    planned = plan(load_own(), Wishes())
+    assert "identity" not in names(planned)
+    assert planned.environment()["SIGNIN_ISSUER"] == "https://issuer.example.com"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("API_DASHBOARD", "false"), ("ACCESS_REDIS_URL", "redis://keys.example.com:6379/0")],
+)
+def test_there_is_no_provider_without_a_page_or_beside_keys_of_the_users(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    planned = plan(load_own(), Wishes())
+    assert "identity" not in names(planned)
+    assert "SIGNIN_ISSUER" not in planned.environment()

@@ -12,7 +12,7 @@ from tests.support.dashboard import Visit, focused, loading, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-PAGES = ("live", "trending", "token", "wallet", "system")
+PAGES = ("live", "trending", "token", "wallet", "system", "account")
 SIZES = {
     "phone": (360, 780),
     "tablet": (820, 1180),

@@ -173,7 +173,7 @@ async def test_a_ticket_lets_one_connection_of_its_key_in(redis):
     ticket = await sessions.ticket(redis, parse(text))
     doors = admission(redis)
     inside = await doors.admit(ticket)
-    assert (inside.fingerprint, inside.plan.name) == (parse(text), "pro")
+    assert (inside.holder.fingerprint, inside.plan.name) == (parse(text), "pro")
     for used in (ticket, "ticket_", "ticket_" + "A" * 43):
         with pytest.raises(Refusal, match="The ticket was used before") as refusal:
             await doors.admit(used)

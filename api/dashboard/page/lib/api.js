@@ -69,7 +69,7 @@ export function createApi({ key, onKeyRefused = () => {}, fetcher = (...all) => 
       ask(path, {
         ...options,
         method: "POST",
-        headers: { "content-type": "application/json" },
+        headers: { "content-type": "application/json", ...options.headers },
         body: JSON.stringify(body),
       }),
   };

@@ -6,12 +6,15 @@ import { keep, recall } from "./storage.js";
 const FORM = /^soltape_[0-9A-Za-z]{39}$/;
 
 /**
- * What lets this page in: the stored key, else the session that a one-time link began. `session` is
- * whether there is one, null where no links are served. The page never has the key of a session.
+ * What lets this page in: the stored key, else the session of a user who signed in, else that which a
+ * one-time link began. `session` and `account` are whether there is one, null where there are none;
+ * `sign_in_url` is where users sign in. The page never has the key of a session.
  */
 export class Keys {
-  constructor(session) {
+  constructor({ session, account = null, sign_in_url: signInUrl = null }) {
     this.session = session;
+    this.account = account;
+    this.signInUrl = signInUrl;
     this._stored = recall("key", { forGood: false }) ?? recall("key");
   }
 
@@ -21,19 +24,21 @@ export class Keys {
   }
 
   get letIn() {
-    return this._stored !== null || this.session === true;
+    return this._stored !== null || this.account === true || this.session === true;
   }
 
   /** What may be shown of the key. */
   get told() {
     if (this._stored !== null) return `…${this._stored.slice(-4)}`;
+    if (this.account) return "account";
     return this.session ? "demo" : "none";
   }
 
   /** The API refused what was sent: return why, in words. */
   refused(failure) {
     if (this._stored !== null) return failure.message;
-    this.session = false;
+    if (this.session) this.session = false;
+    if (this.account) this.account = false;
     return failure.code === "key_missing" ? "The session of this browser is over" : failure.message;
   }
 
@@ -73,6 +78,7 @@ export function showKeyForm(root, { keys, check, done, reason = "" }) {
       element("code", {}, "soltape keys create --name dashboard --plan pro"),
       ". It is sent to this server only."),
     linkHint(),
+    signInHint(),
     element("label", { class: "choice" }, remember, "Remember it on this device"),
     problem,
     element("div", { class: "row" }, submit, demoButton(), forgetButton()),
@@ -111,12 +117,21 @@ export function showKeyForm(root, { keys, check, done, reason = "" }) {
       ", prints a link that lets this browser in.");
   }
 
+  function signInHint() {
+    if (!keys.signInUrl) return null;
+    return element("p", {},
+      element("a", { class: "button", href: keys.signInUrl }, "Sign in"),
+      " to make a key of your own: one of the plan free needs no card.");
+  }
+
   function demoButton() {
+    if (keys.account) return button("Use the account");
     return keys.session ? button("Use the demo key") : null;
   }
 
   function forgetButton() {
-    return keys.current === null || keys.session ? null : button("Forget the key");
+    const hasOther = keys.session || keys.account;
+    return keys.current === null || hasOther ? null : button("Forget the key");
   }
 
   function button(text) {

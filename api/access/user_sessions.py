@@ -1,0 +1,131 @@
+"""Browsers of users who signed in, known by a cookie.
+
+The cookie names the user and a secret, whose SHA-256 is among the user's sessions in Redis: so they
+are counted, and ended, all at once. A session has the grant of its user. Every sign-in begins a new
+one; a secret that was there before is worth nothing after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from secrets import token_urlsafe
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+
+from api.access import cookies, register
+from api.access.script import Asks, load
+from api.access.store import store
+from schemas.redis_keys import API_KEY, USER_SESSIONS, tag_of_key
+
+SESSIONS: Final = 10
+"""Sessions of a user at once; a further one ends the oldest."""
+_SECRET_BYTES: Final = 32
+_VALUE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
+_BEGIN: Final = load("begin_session")
+_TTL_S: Final = USER_SESSIONS.ttl_s or 0
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSession:
+    """A browser's session."""
+
+    user: str  # fingerprint
+    secret: str
+
+    @property
+    def digest(self) -> str:
+        """What Redis keeps of the secret."""
+        return _digest(self.secret)
+
+    @property
+    def csrf(self) -> str:
+        """What a request that changes something proves that it comes from our page with."""
+        return sha256(f"csrf:{self.secret}".encode()).hexdigest()
+
+    def has_sent(self, token: str) -> bool:
+        """Return whether a token is that of this session."""
+        return compare_digest(self.csrf.encode(), token.encode("utf-8", "replace"))
+
+
+class UserSessions:
+    """The sessions of users at one address. Every method raises Problem while Redis is away."""
+
+    def __init__(self, redis: Asks, base_url: str) -> None:
+        self._redis = redis
+        self._is_secure = urlsplit(base_url).scheme == "https"
+        # Browsers send a cookie to all ports of a host: two services on one need two names.
+        name = f"soltape-user-{sha256(base_url.encode()).hexdigest()[:8]}"
+        self.cookie = f"__Host-{name}" if self._is_secure else name
+        self._prefix = f"{self.cookie}=".encode()
+
+    async def begin(self, user: str, response: Response) -> bool:
+        """Begin a session and set its cookie; return False if the user is suspended."""
+        secret = token_urlsafe(_SECRET_BYTES)
+        tag = tag_of_key(user)
+        with store():
+            is_begun = await _BEGIN.run(
+                self._redis,
+                [API_KEY.make(tag=tag), USER_SESSIONS.make(tag=tag)],
+                (_digest(secret), _TTL_S * 1000, SESSIONS),
+            )
+        if not is_begun:
+            return False
+        response.set_cookie(
+            self.cookie,
+            f"{user}.{secret}",
+            max_age=_TTL_S,
+            path="/",
+            secure=self._is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return True
+
+    async def end(self, user: str, digest: str) -> None:
+        """End a session."""
+        with store():
+            await self._redis.ask([("ZREM", _name(user), digest)])
+
+    def forget(self, response: Response) -> None:
+        """Remove the cookie from the browser of a response."""
+        response.delete_cookie(
+            self.cookie, path="/", secure=self._is_secure, httponly=True, samesite="strict"
+        )
+
+    async def of(self, headers: Headers) -> UserSession | None:
+        """Return the session that a request comes with, None without a valid one."""
+        session = self.named(headers)
+        if session is None:
+            return None
+        with store():
+            [ends_ms] = await self._redis.ask([("ZSCORE", _name(session.user), session.digest)])
+            if ends_ms is None or float(ends_ms) <= await register.now_ms(self._redis):
+                return None
+        return session
+
+    async def holder(self, headers: Headers) -> str | None:
+        """Return the fingerprint of the user of a request's session, or None."""
+        session = await self.of(headers)
+        return None if session is None else session.user
+
+    def named(self, headers: Headers) -> UserSession | None:
+        """Return the session that a cookie names, valid or not."""
+        value = cookies.secret_of(headers, self._prefix)
+        match = _VALUE.fullmatch(value) if value is not None else None
+        return None if match is None else UserSession(match[1], match[2])
+
+
+def _name(user: str) -> str:
+    return USER_SESSIONS.make(tag=tag_of_key(user))
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()

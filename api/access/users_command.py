@@ -1,0 +1,159 @@
+"""`soltape users`: who signed in, and what they may."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+import orjson
+
+from api.access import register, users
+from api.access.command import moment, run, table
+from api.access.keys import KeyMalformed, key_id, parse
+from api.access.users import User
+from infra.redis.asks import Pipelined
+from infra.settings import load
+from schemas.plans import PLANS
+
+_STATES: Final = {True: "suspended: all of their keys are refused", False: "not suspended"}
+
+
+@click.group("users")
+def users_group() -> None:
+    """List users who signed in, change their plans, suspend them.
+
+    Users make and revoke keys themselves, on their page of the dashboard (SIGNIN_ISSUER). USER is
+    an id as `soltape users list` shows it, or one of the user's keys. Names are what the issuer
+    says of a user, and several may have the same.
+
+    \b
+    Examples:
+      soltape users list
+      soltape users plan 3f9a0c1d2e4b pro
+      soltape users suspend 3f9a0c1d2e4b
+    """
+
+
+@users_group.command("list")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
+def list_users(as_json: bool) -> None:
+    """Show all users, the oldest first."""
+
+    async def read(redis: Pipelined) -> tuple[list[User], str]:
+        return await users.read_all(redis), register.month_of(await register.now_ms(redis))
+
+    found, month = run(load(), read)
+    if as_json:
+        for each in found:
+            click.echo(orjson.dumps(_about(each)))
+        return
+    if not found:
+        click.echo("nobody has signed in yet", err=True)
+        return
+    rows = [
+        (
+            each.id,
+            each.plan,
+            f"{each.credits.get(month, 0):,}",
+            moment(each.created_ms),
+            moment(each.signed_in_ms),
+            moment(each.suspended_ms),
+            each.name,
+            each.issuer,
+        )
+        for each in found
+    ]
+    head = ("id", "plan", month, "created", "signed in", "suspended", "name", "issuer")
+    table(head, rows)
+
+
+@users_group.command()
+@click.argument("user")
+def keys(user: str) -> None:
+    """Show the keys of a user that work."""
+
+    async def read(redis: Pipelined) -> list[Any]:
+        return await users.read_keys(redis, (await users.find(redis, user)).fingerprint)
+
+    rows = [
+        (each.id, each.display, moment(each.created_ms), moment(each.last_used_ms, "never"),
+         each.name)
+        for each in run(load(), read)
+    ]  # fmt: skip
+    if not rows:
+        click.echo("the user has no keys", err=True)
+        return
+    table(("id", "key", "created", "last used", "name"), rows)
+
+
+@users_group.command()
+@click.argument("user")
+@click.argument("plan", type=click.Choice(list(PLANS)))
+def plan(user: str, plan: str) -> None:
+    """Give a user a plan, from the next request on."""
+
+    async def change(redis: Pipelined) -> User:
+        found = await users.find(redis, user)
+        await users.set_plan(redis, found.fingerprint, plan)
+        return found
+
+    found = run(load(), change)
+    click.echo(f"{found.id} ({found.name}) has the plan {plan}; before, {found.plan}")
+
+
+@users_group.command()
+@click.argument("user")
+def suspend(user: str) -> None:
+    """Refuse all keys of a user, and end their sessions."""
+    _set(user, is_suspended=True)
+
+
+@users_group.command()
+@click.argument("user")
+def resume(user: str) -> None:
+    """End a suspension: keys work again, and the user may sign in."""
+    _set(user, is_suspended=False)
+
+
+@users_group.command()
+@click.argument("key")
+def revoke(key: str) -> None:
+    """End one key of a user, given as its text (- reads it from stdin). It cannot be undone."""
+    if key == "-":  # every user of the machine sees the arguments of all processes
+        key = click.get_text_stream("stdin").readline().strip()
+    try:
+        id_ = key_id(parse(key))
+    except KeyMalformed as reason:
+        raise click.ClickException(f"this is no key: {reason}") from None
+
+    async def end(redis: Pipelined) -> User:
+        found = await users.find(redis, key)
+        await users.revoke_key(redis, found.fingerprint, id_)
+        return found
+
+    found = run(load(), end)
+    click.echo(f"{id_}, a key of {found.id} ({found.name}), is refused from now on")
+
+
+def _set(user: str, *, is_suspended: bool) -> None:
+    async def change(redis: Pipelined) -> User:
+        found = await users.find(redis, user)
+        await (users.suspend if is_suspended else users.resume)(redis, found.fingerprint)
+        return found
+
+    found = run(load(), change)
+    click.echo(f"{found.id} ({found.name}) is {_STATES[is_suspended]}")
+
+
+def _about(user: User) -> dict[str, Any]:
+    return {
+        "id": user.id,
+        "name": user.name,
+        "plan": user.plan,
+        "issuer": user.issuer,
+        "subject": user.subject,
+        "created_ms": user.created_ms,
+        "signed_in_ms": user.signed_in_ms,
+        "suspended_ms": user.suspended_ms,
+        "credits": dict(user.credits),
+    }

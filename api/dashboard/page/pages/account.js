@@ -1,0 +1,84 @@
+// The account of the user who is signed in: keys, requests by day and path, plan and limits.
+
+import { isAbort } from "../lib/api.js";
+import { element, fill, foreign } from "../lib/dom.js";
+import { failureWords } from "../lib/panel.js";
+import { createKeys } from "./account/keys.js";
+import { createPlan } from "./account/plan.js";
+import { createUsage } from "./account/usage.js";
+
+export const title = "Account";
+
+const SECTIONS = [createKeys, createUsage, createPlan];
+
+export function mount(root, { api, settings, useKey, signedOut }) {
+  const leaving = new AbortController();
+  const name = element("p", { class: "hint" });
+  const problem = element("div");
+  const account = {
+    told: null,
+    get: (path) => api.get(path, { withKey: null, signal: leaving.signal }),
+    /** Change something, and show the account as it is then; throws Failure. */
+    async post(path, body) {
+      const headers = { "x-csrf-token": this.told.csrf };
+      const answer = await api.post(path, body, { withKey: null, headers });
+      if (path !== "/signout") await load();
+      return answer;
+    },
+    useKey,
+  };
+  const sections = SECTIONS.map((create) => create(account));
+  const leave = element("button", { type: "button", on: { click: signOut } }, "Sign out");
+  const head = element("header", { class: "row apart" }, element("h1", {}, title), leave);
+  fill(root, head, name, problem, sections.map((each) => each.element));
+  if (settings.account) load().catch(() => {});
+  else showSignIn();
+
+  async function load() {
+    try {
+      account.told = await account.get("/account.json");
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (error.code === "session_missing") showSignIn("You are signed out.");
+      else fill(problem, failureWords(error, { isStale: account.told !== null, again: () => load().catch(() => {}) }));
+      throw error;
+    }
+    fill(problem);
+    const { name: words, id } = account.told.user;
+    fill(name, foreign(words, { longest: 100 }), " · account ", element("code", {}, id));
+    for (const each of sections) each.show(account.told);
+  }
+
+  function showSignIn(words = "") {
+    leaving.abort();
+    for (const each of sections) each.stop();
+    fill(root, element("h1", {}, title), signInCard(settings, words));
+  }
+
+  async function signOut() {
+    leave.disabled = true;
+    for (const each of sections) each.stop(); // nothing may be asked once the session has ended
+    try {
+      await account.post("/signout", {});
+      signedOut();
+    } catch (error) {
+      fill(problem, failureWords(error, { again: () => location.reload() }));
+    }
+  }
+
+  return () => {
+    leaving.abort();
+    for (const each of sections) each.stop();
+  };
+}
+
+/** The way in: a link, as the provider is another place. */
+function signInCard(settings, words = "") {
+  return element(
+    "section",
+    { class: "card narrow" },
+    words && element("p", { role: "status" }, words),
+    element("p", {}, "Sign in with your identity provider to make an API key. A key of the plan free needs no card."),
+    element("p", {}, element("a", { class: "button", href: settings.sign_in_url }, "Sign in")),
+  );
+}

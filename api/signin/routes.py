@@ -1,0 +1,302 @@
+"""Paths of sign-in and of accounts.
+
+`/signin` sends a browser to the provider, `/signin/callback` is where it comes back: both are open,
+and neither leads anywhere but to the provider and to the account's page, whatever a request says.
+All others need the session of a user (`api.access.gate`), and what changes something its token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+import structlog
+from fastapi import APIRouter, Request, Response
+from prometheus_client import Counter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from api.access import cookies, paces, users
+from api.access.days import Days
+from api.access.gate import Accounts
+from api.access.keys import check_words
+from api.access.paces import Pace
+from api.access.problem_kinds import KEY_LIMIT, NO_SUCH_KEY
+from api.access.refusals import no_session, suspended
+from api.access.script import Asks
+from api.access.store import store
+from api.access.user_sessions import UserSession, UserSessions
+from api.http.errors import Problem
+from api.signin import account, page, pending
+from api.signin.failures import Failed
+from api.signin.fetching import Fetcher
+from api.signin.pending import Begun
+from api.signin.provider import Provider
+from infra.settings import Settings, SettingsError
+
+log = structlog.get_logger(__name__)
+
+BEGIN: Final = "/signin"
+CALLBACK: Final = "/signin/callback"
+SIGN_OUT: Final = "/signout"
+ACCOUNT: Final = "/account.json"
+USAGE: Final = "/account/usage.json"
+KEYS: Final = "/account/keys"
+REVOKE: Final = "/account/keys/revoke"
+HOME: Final = "/#/account"
+
+OPEN: Final = frozenset({BEGIN, CALLBACK})
+"""Paths that need no grant."""
+PATHS: Final = frozenset({SIGN_OUT, ACCOUNT, USAGE, KEYS, REVOKE})
+"""Paths that a user's session alone opens."""
+
+ATTEMPTS_A_MINUTE: Final = 60
+"""Of one address to a process."""
+_LONGEST_QUERY: Final = 8_192
+_MOST_PARAMETERS: Final = 20
+_NO_STORE: Final = {"cache-control": "no-store"}
+
+SIGN_INS: Final = Counter(
+    "soltape_api_sign_ins_total",
+    "Sign-ins by outcome: begun, done, or why they failed.",
+    ["outcome"],
+)
+
+
+def _name(text: str) -> str:
+    text = check_words(text.strip())
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+class NewKey(BaseModel):
+    """A key that a user wants."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    name: Annotated[str, AfterValidator(_name)]
+
+
+class OldKey(BaseModel):
+    """A key that a user wants no more."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+
+
+class SignIn:
+    """Sign-in of one application."""
+
+    def __init__(self, settings: Settings, redis: Asks) -> None:
+        """Build all; raises SettingsError where a setting is missing."""
+        issuer, client_id, base_url = (
+            settings.signin_issuer,
+            settings.signin_client_id,
+            settings.signin_base_url,
+        )
+        if issuer is None or client_id is None or base_url is None:
+            raise SettingsError("SIGNIN_ISSUER needs SIGNIN_CLIENT_ID and SIGNIN_BASE_URL")
+        if not settings.api_dashboard:
+            raise SettingsError("SIGNIN_ISSUER needs API_DASHBOARD: accounts are a page of it")
+        secret = settings.signin_client_secret
+        self.address = f"{base_url}{BEGIN}"
+        self._redis = redis
+        self._most_users = settings.signin_max_users
+        self._provider = Provider(
+            issuer,
+            client_id,
+            None if secret is None else secret.get_secret_value(),
+            f"{base_url}{CALLBACK}",
+            Fetcher(issuer),
+        )
+        self.sessions = UserSessions(redis, base_url)
+        self._days = Days(redis)
+        self.accounts = Accounts(self.sessions, self._days, PATHS)
+        self._is_secure = urlsplit(base_url).scheme == "https"
+        self._cookie = f"{self.sessions.cookie}-begun"
+        self._pace = Pace(ATTEMPTS_A_MINUTE, 60.0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write the days of users while the context lasts, and at its end."""
+        writing = asyncio.create_task(self._days.run())
+        try:
+            yield
+        finally:
+            writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await writing
+            await self._days.write()
+
+    def router(self) -> APIRouter:
+        """Return the paths."""
+        area = APIRouter(include_in_schema=False)
+        area.add_api_route(BEGIN, self._begin)
+        area.add_api_route(CALLBACK, self._callback)
+        area.add_api_route(SIGN_OUT, self._sign_out, methods=["POST"])
+        area.add_api_route(ACCOUNT, self._account)
+        area.add_api_route(USAGE, self._usage)
+        area.add_api_route(KEYS, self._create_key, methods=["POST"])
+        area.add_api_route(REVOKE, self._revoke_key, methods=["POST"])
+        return area
+
+    async def _begin(self, request: Request) -> Response:
+        try:
+            self._check_pace(request)
+            before = self.sessions.named(request.headers.raw)
+            begun = Begun(
+                pending.secret(),
+                pending.secret(),
+                before.user if before else "",
+                before.digest if before else "",
+            )
+            with store():
+                secrets = await pending.begin(self._redis, begun)
+            address = await self._provider.address(secrets.state, begun.nonce, begun.verifier)
+        except Failed as failure:
+            return self._failed(failure)
+        SIGN_INS.labels("begun").inc()
+        response = Response(None, 303, {**_NO_STORE, "location": address})
+        response.set_cookie(
+            self._cookie,
+            secrets.browser,
+            max_age=pending.WITHIN_S,
+            path="/",
+            secure=self._is_secure,
+            httponly=True,
+            samesite="lax",  # the provider's page leads back here
+        )
+        return response
+
+    async def _callback(self, request: Request) -> Response:
+        try:
+            self._check_pace(request)
+            return await self._finish(request)
+        except Failed as failure:
+            return self._failed(failure)
+
+    async def _finish(self, request: Request) -> Response:
+        told = _parameters(request.scope["query_string"])
+        begun = await self._begun(request, told.get("state", ""))
+        await self._provider.check_issuer(told.get("iss"))
+        if "error" in told:
+            raise Failed("denied", repr(told["error"][:40]))
+        if not (code := told.get("code")):
+            raise Failed("malformed")
+        identity = await self._provider.identity(code, begun.nonce, begun.verifier)
+        response = Response(None, 303, {**_NO_STORE, "location": HOME})
+        with store():
+            try:
+                user = await users.enter(self._redis, identity, self._most_users)
+            except users.Refused as refusal:
+                raise Failed("refused", str(refusal)) from None
+        if not await self.sessions.begin(user, response):
+            raise Failed("refused")
+        # What this browser was known by before is worth nothing now.
+        if begun.old_user:
+            await self.sessions.end(begun.old_user, begun.old_digest)
+        self._forget(response)
+        SIGN_INS.labels("done").inc()
+        return response
+
+    async def _begun(self, request: Request, state: str) -> Begun:
+        values = _values(request.headers.raw, f"{self._cookie}=".encode())
+        if len(values) != 1:
+            raise Failed("stale", "the browser has no cookie of a sign-in, or several")
+        with store():
+            begun = await pending.take(self._redis, state, values[0])
+        if begun is None:
+            raise Failed("stale")
+        return begun
+
+    async def _sign_out(self, request: Request) -> Response:
+        session = _session(request)
+        response = _json({})
+        await self.sessions.end(session.user, session.digest)
+        self.sessions.forget(response)
+        return response
+
+    async def _account(self, request: Request) -> Response:
+        session = _session(request)
+        with store():
+            user = await users.read(self._redis, session.user)
+            if user is None:  # deleted in Redis within this request
+                raise no_session()
+            return _json(await account.overview(self._redis, session, user))
+
+    async def _usage(self, request: Request) -> Response:
+        with store():
+            return _json(await account.usage(self._redis, _session(request).user))
+
+    async def _create_key(self, request: Request, body: NewKey) -> Response:
+        with store():
+            try:
+                text = await users.create_key(self._redis, _session(request).user, body.name)
+            except users.Suspended:
+                raise suspended() from None
+            except users.Refused as refusal:
+                raise Problem(KEY_LIMIT, str(refusal)) from None
+        return _json({"key": text}, 201)
+
+    async def _revoke_key(self, request: Request, body: OldKey) -> Response:
+        with store():
+            if not await users.revoke_key(self._redis, _session(request).user, body.id):
+                raise Problem(NO_SUCH_KEY, f"The account has no key {body.id}")
+        return _json({})
+
+    def _check_pace(self, request: Request) -> None:
+        client = request.client
+        if not self._pace.take(paces.network(client.host if client else "")):
+            raise Failed("often")
+
+    def _failed(self, failure: Failed) -> Response:
+        SIGN_INS.labels(failure.reason).inc()
+        log.warning("a sign-in failed", reason=failure.reason, detail=failure.detail)
+        response = page.failed(failure)
+        self._forget(response)
+        return response
+
+    def _forget(self, response: Response) -> None:
+        response.delete_cookie(
+            self._cookie, path="/", secure=self._is_secure, httponly=True, samesite="lax"
+        )
+
+
+def _parameters(query: bytes) -> dict[str, str]:
+    """Return what a browser comes back with, each once; raises Failed."""
+    if len(query) > _LONGEST_QUERY:
+        raise Failed("malformed")
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS,
+            errors="strict",
+        )  # fmt: skip
+    except ValueError:
+        raise Failed("malformed") from None
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Failed("malformed", "a parameter comes twice")
+    return found
+
+
+def _values(headers: Iterable[tuple[bytes, bytes]], prefix: bytes) -> list[str]:
+    return [
+        value
+        for name, header in headers
+        if name == b"cookie"
+        for value in cookies.values_of(header, prefix)
+    ]
+
+
+def _session(request: Request) -> UserSession:
+    found: UserSession = request.scope["state"]["session"]
+    return found
+
+
+def _json(answer: dict[str, Any], status: int = 200) -> Response:
+    return Response(orjson.dumps(answer), status, _NO_STORE, "application/json")

@@ -1,0 +1,118 @@
+"""Sessions of users in a real Valkey: what their cookies say, and when they end."""
+
+from __future__ import annotations
+
+from http.cookies import SimpleCookie
+
+import pytest
+from starlette.responses import Response
+
+from api.access import users
+from api.access.user_sessions import UserSessions
+from api.access.users import Identity
+
+ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
+SECURE = "https://soltape.example.com"
+LOCAL = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+async def user(redis):
+    return await users.enter(redis, ANN, 10)
+
+
+async def begun(sessions, user):
+    response = Response()
+    assert await sessions.begin(user, response)
+    [cookie] = SimpleCookie(response.headers["set-cookie"]).values()
+    return cookie
+
+
+def sent(cookie, name=None):
+    return [(b"cookie", f"{name or cookie.key}={cookie.value}".encode())]
+
+
+async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
+    cookie = await begun(UserSessions(redis, SECURE), user)
+    assert cookie.key.startswith("__Host-")
+    assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "strict")
+    assert (cookie["path"], cookie["domain"]) == ("/", "")
+    assert cookie["max-age"] == str(7 * 86_400)
+
+
+async def test_two_services_of_one_machine_have_two_names(redis, user):
+    cookie = await begun(UserSessions(redis, LOCAL), user)
+    other = UserSessions(redis, "http://127.0.0.1:8001")
+    assert cookie.key != other.cookie
+    assert await other.of(sent(cookie)) is None
+
+
+async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
+    cookie = await begun(UserSessions(redis, SECURE), user)
+    other = UserSessions(redis, SECURE)
+    session = await other.of(sent(cookie))
+    assert session is not None
+    assert session.user == user
+    assert session.secret not in f"{session.csrf} {session.digest}"
+    assert session.has_sent(session.csrf)
+    assert not session.has_sent("")
+    assert not session.has_sent("\udcff")
+    await other.end(session.user, session.digest)
+    assert await other.of(sent(cookie)) is None
+
+
+async def test_who_is_suspended_begins_none(redis, user):
+    sessions = UserSessions(redis, SECURE)
+    cookie = await begun(sessions, user)
+    await users.suspend(redis, user)
+    assert await sessions.of(sent(cookie)) is None
+    response = Response()
+    assert not await sessions.begin(user, response)
+    assert "set-cookie" not in response.headers
+    assert not await sessions.begin("0" * 64, Response())  # nobody
+    await users.resume(redis, user)
+    assert await sessions.of(sent(cookie)) is None
+    assert await begun(sessions, user)
+
+
+async def test_a_user_is_an_issuer_and_a_subject_together(redis):
+    same = Identity(ANN.issuer, ANN.subject, "another name")
+    others = [
+        Identity("https://other.example.com", ANN.subject, ANN.name),
+        Identity(ANN.issuer, "Ann", ANN.name),
+        Identity(f"{ANN.issuer}/", ANN.subject, ANN.name),
+        Identity('https://issuer.example.com","ann', "", ANN.name),
+    ]
+    found = [await users.enter(redis, each, 10) for each in (ANN, same, *others)]
+    assert found[0] == found[1]
+    assert len(set(found)) == len(others) + 1
+    user = await users.read(redis, found[0])
+    assert user is not None
+    assert (user.name, user.plan) == ("another name", "free")
+
+
+async def test_a_plan_outlives_a_sign_in(redis, user):
+    await users.set_plan(redis, user, "business")
+    await users.enter(redis, ANN, 10)
+    found = await users.read(redis, user)
+    assert found is not None
+    assert found.plan == "business"
+
+
+async def test_nobody_is_changed_who_is_not_there(redis, make):
+    key = await make.fingerprint()
+    for fingerprint in ("0" * 64, key):
+        await users.suspend(redis, fingerprint)
+        await users.set_plan(redis, fingerprint, "enterprise")
+    assert await users.read(redis, "0" * 64) is None
+    assert await users.read(redis, key) is None
+    assert await users.read_all(redis) == []
+
+
+async def test_of_too_many_users_those_who_are_known_come_in(redis, user):
+    bob = Identity(ANN.issuer, "bob", "bob")
+    with pytest.raises(users.Refused, match="no new accounts"):
+        await users.enter(redis, bob, 1)
+    assert await users.enter(redis, ANN, 1) == user
+    assert [each.subject for each in await users.read_all(redis)] == ["ann"]
+    assert await users.enter(redis, bob, 2) == bob.fingerprint

@@ -1,0 +1,416 @@
+"""Ways into somebody else's account, and out of its limits: all are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from http.cookies import SimpleCookie
+from itertools import count
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from api.access import register
+from api.app import create_app
+from api.signin import pending, routes
+from api.signin.pending import Begun
+from infra.settings import SettingsError
+from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD
+from tests.support.api.issuing import Issuer, issuing
+from tests.support.api.served import Served
+from tests.support.api.signing_in import Person, query_of
+from tests.support.waiting import eventually
+
+CALLBACK = "/signin/callback"
+_NUMBERS = count()
+STALE = "This sign-in was not begun in this browser"
+
+
+@pytest.fixture(scope="module")
+def liar() -> Iterator[Issuer]:
+    with issuing() as issuer:
+        yield issuer
+
+
+@pytest.fixture(scope="module")
+def served(liar, serve_signin) -> Iterator[Served]:
+    with serve_signin(liar) as running:
+        yield running
+
+
+@pytest.fixture
+def mallory(served, liar) -> Iterator[Person]:
+    """Somebody who has no account yet."""
+    liar.reset()
+    liar.claims = {"sub": f"mallory {next(_NUMBERS)}"}
+    with Person(served) as person:
+        yield person
+
+
+def ask(served, work):
+    async def connected():
+        redis = register.connect(served.settings)
+        try:
+            return await work(redis)
+        finally:
+            await redis.aclose()
+
+    return asyncio.run(connected())
+
+
+def begun(person, liar):
+    """Begin a sign-in; return its state, and have the issuer know its nonce."""
+    asked = query_of(person.begin())
+    liar.nonce = asked["nonce"]
+    return asked["state"]
+
+
+def back(person, state, **more):
+    return person.client.get(CALLBACK, params={"code": "code", "state": state, **more})
+
+
+def signed_in(person, liar):
+    answer = back(person, begun(person, liar))
+    assert answer.headers.get("location") == "/#/account", answer.text
+    return person
+
+
+def is_refused(answer, words=STALE, status=403):
+    assert (answer.status_code, words in answer.text) == (status, True), answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "location" not in answer.headers
+    cookies = [SimpleCookie(each) for each in answer.headers.get_list("set-cookie")]
+    assert all(morsel["max-age"] == "0" for each in cookies for morsel in each.values())
+    return True
+
+
+def test_a_state_is_of_one_browser_and_one_use(mallory, served, liar):
+    state = begun(mallory, liar)
+    with Person(served) as victim:
+        is_refused(back(victim, state))  # which has begun nothing
+        begun(victim, liar)
+        is_refused(back(victim, state))  # or something else
+    assert back(mallory, begun(mallory, liar)).status_code == 303
+    for wrong in ("", "x", "A" * 43, state, "\x00", "x" * 5_000):
+        begun(mallory, liar)
+        is_refused(back(mallory, wrong))
+        assert mallory.client.get("/account.json").status_code == 200  # the one from before
+
+
+def test_a_callback_is_answered_once(mallory, served, liar):
+    state = begun(mallory, liar)
+    cookies = dict(mallory.client.cookies)
+    assert back(mallory, state).status_code == 303
+    with httpx.Client(base_url=served.url, cookies=cookies, headers=mallory.headers) as replay:
+        is_refused(replay.get(CALLBACK, params={"code": "code", "state": state}))
+    state = begun(mallory, liar)
+    cookies = dict(mallory.client.cookies)
+
+    def again(_):
+        params = {"code": "code", "state": state}
+        return httpx.get(
+            f"{served.url}{CALLBACK}",
+            params=params,
+            cookies=cookies,
+            headers=mallory.headers,
+            timeout=240,
+        )
+
+    with ThreadPoolExecutor(8) as many:
+        answers = list(many.map(again, range(8)))
+    assert sorted(each.status_code for each in answers) == [303] + [403] * 7
+
+
+def test_somebody_else_cannot_end_a_sign_in_by_its_state(mallory, served, liar):
+    state = begun(mallory, liar)
+    with Person(served) as other:
+        is_refused(back(other, state))
+    assert back(mallory, state).status_code == 303
+
+
+def test_a_sign_in_is_over_after_its_time(mallory, served, liar):
+    state = begun(mallory, liar)
+
+    async def age(redis):
+        [members] = await redis.ask([("ZRANGE", SIGN_INS.make(), 0, -1)])
+        await redis.ask([("ZADD", SIGN_INS.make(), 1, each) for each in members])
+
+    ask(served, age)
+    is_refused(back(mallory, state))
+
+
+def test_tokens_of_another_sign_in_or_issuer_are_refused(mallory, liar):
+    for claims in ({"nonce": "n" * 43}, {"iss": "https://other.example.com"}, {"aud": "other"}):
+        state = begun(mallory, liar)
+        liar.claims = claims
+        is_refused(back(mallory, state), "could not be verified")
+    liar.reset()
+    state = begun(mallory, liar)
+    is_refused(back(mallory, state, iss="https://other.example.com"), "another identity provider")
+    assert mallory.client.get("/account.json").status_code == 401
+
+
+def test_a_code_that_has_expired_or_was_used_is_refused(mallory, liar):
+    state = begun(mallory, liar)
+    liar.answers = {"/token": (400, b'{"error":"invalid_grant"}', {})}
+    is_refused(back(mallory, state), "no longer accepts the code")
+
+
+def test_what_the_query_says_is_not_repeated(mallory, liar):
+    script = "<script>alert(1)</script>"
+    for more in ({"error": script}, {"error": "access_denied", "error_description": script}):
+        state = begun(mallory, liar)
+        answer = back(mallory, state, **more)
+        assert is_refused(answer, "did not let you in")
+        assert script not in answer.text
+        assert "script-src" not in answer.headers["content-security-policy"]
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "state={state}&state={state}&code=c",
+        "state={state}&code=c&code=d",
+        "code=c&state={state}&iss=a&iss=b",
+        "&".join(f"a{number}=1" for number in range(30)),
+        "state={state}&code=" + "c" * 9_000,
+        "state=%ff&code=c",
+    ],
+)
+def test_a_query_that_no_provider_sends_is_refused(mallory, liar, query):
+    state = begun(mallory, liar)
+    answer = mallory.client.get(f"{CALLBACK}?{query.replace('{state}', state)}")
+    is_refused(answer, "not one that an identity provider leads to", 400)
+
+
+def test_nothing_that_is_sent_leads_elsewhere(mallory, served, liar):
+    """No parameter, header or name decides where a browser goes."""
+    evil = "https://evil.example.com/"
+    names = ("next", "redirect_uri", "return_to", "url", "continue", "redirect", "to")
+    wanted = {"redirect_uri": f"{liar.base_url}{CALLBACK}"}
+    headers = {
+        "x-forwarded-host": "evil.example.com",
+        "x-forwarded-proto": "https",
+        "forwarded": "host=evil.example.com",
+        "referer": evil,
+        "origin": evil,
+    }
+    query = urlencode(dict.fromkeys(names, evil))
+    for target in ("/signin", f"/signin?{query}"):
+        answer = mallory.client.get(target, headers=headers)
+        assert answer.headers["location"].startswith(f"{liar.issuer}/authorize?")
+        asked = query_of(answer.headers["location"])
+        assert asked["redirect_uri"] == wanted["redirect_uri"]
+        assert "evil" not in answer.headers["location"]
+    state = begun(mallory, liar)
+    answer = mallory.client.get(f"{CALLBACK}?code=c&state={state}&{query}", headers=headers)
+    assert answer.headers["location"] == "/#/account"
+    strange = httpx.get(f"{served.url}/signin", headers={"host": "evil.example.com"})
+    assert (strange.status_code, strange.json()["code"]) == (421, "misdirected")
+    for target in ("//evil.example.com/", "/signin//evil.example.com", "/signin/../../evil"):
+        answer = httpx.get(f"{served.url}{target}")
+        assert answer.status_code == 401
+        assert "location" not in answer.headers
+
+
+def test_a_session_is_never_one_that_was_there_before(mallory, served, liar):
+    """Session fixation: what an attacker plants in a browser is worth nothing after sign-in."""
+    signed_in(mallory, liar)
+    planted = dict(mallory.client.cookies)
+    [name] = planted
+    with Person(served) as victim:
+        victim.client.cookies.update(planted)
+        state = begun(victim, liar)
+        liar.claims = {"sub": "victim", "email": "victim@example.com"}
+        answer = back(victim, state)
+        assert answer.status_code == 303
+        [made] = [
+            morsel.value
+            for each in answer.headers.get_list("set-cookie")
+            for cookie, morsel in SimpleCookie(each).items()
+            if cookie == name
+        ]
+        assert made != planted[name]
+        told = httpx.get(f"{served.url}/account.json", cookies={name: made}).json()
+        assert told["user"]["name"] == "victim@example.com"
+        # And the planted one has ended with it.
+        assert mallory.client.get("/account.json").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "x",
+        "{user}",
+        "{user}.",
+        "{user}." + "A" * 43,
+        "{other}.{secret}",
+        "{user}.{digest}",
+        "{user}.{secret}x",
+        "{USER}.{secret}",
+        "*.{secret}",
+    ],
+)
+def test_a_cookie_that_nobody_made_is_nobodys(mallory, served, liar, value):
+    signed_in(mallory, liar)
+    [(name, real)] = mallory.client.cookies.items()
+    user, secret = real.split(".")
+    forged = value.format(
+        user=user,
+        USER=user.upper(),
+        secret=secret,
+        other="0" * 64,
+        digest=sha256(secret.encode()).hexdigest()[:43],
+    )
+    for cookie in (f"{name}={forged}", f"{name}={forged}; {name}={real}", f"x{name}={real}"):
+        for path in ("/account.json", "/api/usage"):
+            answer = httpx.get(f"{served.url}{path}", headers={"cookie": cookie})
+            assert answer.status_code == 401, (path, cookie)
+
+
+def test_other_pages_change_nothing(mallory, served, liar):
+    """CSRF: of other sites, other ports, without the token, with somebody else's."""
+    signed_in(mallory, liar)
+    csrf = mallory.account()["csrf"]
+    with Person(served) as other:
+        signed_in(other, liar)
+        theirs = other.account()["csrf"]
+    body = {"name": "stolen"}
+    for path in ("/account/keys", "/account/keys/revoke", "/signout"):
+        for token in (None, "", "x", theirs, csrf[:-1], csrf.upper()):
+            headers = {} if token is None else {"x-csrf-token": token}
+            answer = mallory.client.post(path, json=body, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "token_missing"), path
+        for site in ("cross-site", "same-site", "", "none;"):
+            headers = {"x-csrf-token": csrf, "sec-fetch-site": site}
+            answer = mallory.client.post(path, json=body, headers=headers)
+            assert answer.json()["code"] == "session_missing"
+        assert mallory.client.get(path).status_code == 405
+    preflight = mallory.client.options(
+        "/account/keys",
+        headers={
+            "origin": "https://evil.example.com",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "x-csrf-token",
+        },
+    )
+    assert "access-control-allow-origin" not in preflight.headers
+    twice = [("x-csrf-token", csrf), ("x-csrf-token", csrf)]
+    assert mallory.client.post("/account/keys", json=body, headers=twice).status_code == 403
+    assert mallory.account()["keys"] == []
+
+
+def test_a_key_opens_no_account(mallory, served, liar):
+    key = signed_in(mallory, liar).new_key()
+    for path in sorted(routes.PATHS):
+        for headers in ({"x-api-key": key}, {"x-api-key": served.key}, {}):
+            for method in ("GET", "POST", "PUT", "DELETE"):
+                answer = httpx.request(method, f"{served.url}{path}", headers=headers)
+                assert answer.status_code == 401, (method, path)
+    for path in ("/account", "/account/", "/account/keys/", "/ACCOUNT.JSON", "/account/keys/x"):
+        assert httpx.get(f"{served.url}{path}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": ""},
+        {"name": "   "},
+        {"name": "x" * 101},
+        {"name": "a\nb"},
+        {"name": "\u202ea"},
+        {"name": 7},
+        {"name": "a", "plan": "enterprise"},
+        {"name": "a", "user": "0" * 64},
+        [],
+        "x",
+    ],
+)
+def test_a_name_that_is_none_makes_no_key(mallory, liar, body):
+    signed_in(mallory, liar)
+    answer = mallory.post("/account/keys", body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_body")
+    assert mallory.account()["keys"] == []
+
+
+def test_nothing_secret_is_logged_or_kept(mallory, served, liar):
+    state = begun(mallory, liar)
+    answer = back(mallory, state)
+    key = mallory.new_key("logged?")
+    [session] = mallory.client.cookies.values()
+    csrf = mallory.account()["csrf"]
+    eventually(lambda: '"path":"/account/keys"' in served.logged(), served.logged)
+    secrets = (state, key, session, session.split(".")[1], csrf, answer.headers["set-cookie"])
+    for secret in secrets:
+        assert secret not in served.logged()
+
+    async def everything(redis):
+        [names] = await redis.ask([("KEYS", "*")])
+        kinds = await redis.ask([("TYPE", name) for name in names])
+        reads = {
+            b"string": lambda name: ("GET", name),
+            b"hash": lambda name: ("HGETALL", name),
+            b"zset": lambda name: ("ZRANGE", name, 0, -1),
+            b"list": lambda name: ("LRANGE", name, 0, -1),
+            b"set": lambda name: ("SMEMBERS", name),
+        }
+        kinds = [each if isinstance(each, bytes) else each.encode() for each in kinds]
+        values = await redis.ask(
+            [reads[kind](name) for kind, name in zip(kinds, names, strict=True)]
+        )
+        return repr((names, values))
+
+    kept = ask(served, everything)
+    for secret in (state, key, session.split(".")[1], csrf):
+        assert secret not in kept
+
+
+@pytest.mark.parametrize("lacking", ["signin_client_id", "signin_base_url"])
+def test_a_service_that_lacks_a_setting_does_not_start(served, lacking):
+    settings = served.settings.model_copy(update={lacking: None})
+    with pytest.raises(SettingsError, match="SIGNIN_ISSUER needs"):
+        create_app(settings)
+    off = served.settings.model_copy(update={"api_dashboard": False})
+    with pytest.raises(SettingsError, match="API_DASHBOARD"):
+        create_app(off)
+
+
+def test_pages_say_what_is_wrong_while_the_provider_is_away(mallory, served, serve_signin, liar):
+    liar.answers = {"/token": (500, b"", {})}
+    state = begun(mallory, liar)
+    is_refused(back(mallory, state), "does not answer as it should", 503)
+    assert re.search(r'<a href="/signin">', mallory.client.get(CALLBACK).text)
+
+
+def test_an_address_begins_so_many_sign_ins_a_minute(served, liar):
+    with Person(served) as hasty:
+        answers = [hasty.client.get("/signin") for _ in range(routes.ATTEMPTS_A_MINUTE + 5)]
+        assert {each.status_code for each in answers[: routes.ATTEMPTS_A_MINUTE]} == {303}
+        for each in answers[routes.ATTEMPTS_A_MINUTE :]:
+            is_refused(each, "Too many sign-ins", 429)
+    with Person(served) as other:
+        assert other.begin()
+
+
+def test_sign_ins_under_way_are_bounded(served, liar, monkeypatch):
+    """However many are begun, the oldest of too many are given up and their room is given back."""
+    monkeypatch.setattr(pending, "MOST", 5)
+
+    async def many(redis):
+        secrets = [await pending.begin(redis, Begun(str(number), "v")) for number in range(20)]
+        left = [await pending.take(redis, each.state, each.browser) for each in secrets]
+        await pending.begin(redis, Begun("last", "v"))
+        names = (SIGN_INS.make(), SIGN_INS_TOLD.make())
+        ttls = await redis.ask([("PTTL", name) for name in names])
+        return [each.nonce for each in left if each], ttls
+
+    left, ttls = ask(served, many)
+    assert len(left) == 5
+    assert all(0 < each <= pending.WITHIN_S * 1000 for each in ttls)

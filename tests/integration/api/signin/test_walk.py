@@ -1,0 +1,257 @@
+"""Chromium walks from the dashboard to a first request, with each provider: ours and the other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from infra.local.identity import CLIENT_ID
+from infra.local.process import free_port
+from tests.support import npm
+from tests.support.api.served import Served
+from tests.support.api.signing_in import Certified
+from tests.support.systems import bound
+from tests.support.waiting import without_error
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.processes]
+
+expect.set_options(timeout=60_000)
+
+WALLET = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+ACCESSIBILITY = Path(__file__).parents[2] / "dashboard" / "accessibility"
+
+
+@pytest.fixture(scope="module")
+def browser(own: Served, api: Served) -> Iterator[Browser]:
+    """Chromium, after what it looks at: while it is there no other loop may run in this thread."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        npm.missing("Chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def axe(request: pytest.FixtureRequest) -> str:
+    """The script of axe-core, as the dashboard's other pages are looked at with."""
+    folder = npm.installed(request, "accessibility", ACCESSIBILITY, "axe-core")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+@contextmanager
+def own_provider(folder: Path) -> Iterator[Certified]:
+    """Run the provider that `soltape up` starts."""
+    port, api_port = free_port(), free_port()
+    issuer, base_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{api_port}"
+    command = [sys.executable, "-m", "infra.local.identity", str(port), base_url]
+    with (folder / "identity.log").open("wb") as output:
+        process = subprocess.Popen(bound(command), stdout=output, stderr=output)
+    try:
+        discovery = f"{issuer}/.well-known/openid-configuration"
+        without_error(lambda: httpx.get(discovery, timeout=5), httpx.HTTPError)
+        yield Certified(issuer, base_url, api_port)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def own(serve_signin: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with (
+        own_provider(tmp_path_factory.mktemp("own")) as provider,
+        serve_signin(provider, signin_client_id=CLIENT_ID, signin_client_secret=None) as served,
+    ):
+        yield served
+
+
+@contextmanager
+def visited(browser: Browser, served: Served) -> Iterator[Page]:
+    """A page in a browser of its own; what goes wrong at our address fails."""
+    context = browser.new_context()
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+
+    def said(message: Any) -> None:
+        # The other provider's pages ask for fonts of somebody else's.
+        if message.type == "error" and message.location.get("url", "").startswith(served.url):
+            troubles.append(f"{message.text} {message.location['url']}")
+
+    page.on("console", said)
+    yield page
+    ours = [each for each in troubles if "WebSocket" not in each]  # there is no gateway here
+    context.close()
+    assert ours == []
+
+
+def make_key(page: Page) -> str:
+    expect(page.get_by_role("heading", name="Account")).to_be_visible()
+    expect(page.get_by_text("There is no key yet.")).to_be_visible()
+    page.get_by_label("Name").fill("my <b>first</b> key")
+    page.get_by_role("button", name="Create a key").click()
+    shown = page.locator("#new-key")
+    expect(shown).to_have_text(re.compile("^soltape_[0-9A-Za-z]{39}$"))
+    key = shown.text_content() or ""
+    row = page.get_by_role("row").filter(has_text="my <b>first</b> key")
+    expect(row).to_contain_text(f"soltape_...{key[-4:]}")
+    expect(row).to_contain_text("never")
+    return key
+
+
+def first_request(page: Page, served: Served, key: str) -> None:
+    answer = httpx.get(f"{served.url}/api/usage", headers={"x-api-key": key}, timeout=240)
+    assert (answer.status_code, answer.json()["plan"]) == (200, "free")
+    page.reload()
+    expect(page.locator("#new-key")).to_have_count(0)
+    assert key not in page.content()
+    row = page.get_by_role("row").filter(has_text="my <b>first</b> key")
+    expect(row).not_to_contain_text("never")
+    plan = page.get_by_role("region", name="Plan and limits")
+    expect(plan).to_contain_text("50,000")
+    usage = page.get_by_role("table", name="Requests by path in 30 days")
+    expect(usage).to_contain_text("/api/usage")
+
+
+def test_the_way_from_the_page_to_a_first_request_with_the_local_provider(
+    browser: Browser, own: Served
+) -> None:
+    with visited(browser, own) as page:
+        page.goto(f"{own.url}/")
+        page.get_by_role("link", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Sign in for trying")).to_be_visible()
+        page.get_by_label("Name").fill("grace")
+        page.get_by_role("button", name="Sign in").click()
+        key = make_key(page)
+        assert page.evaluate("document.cookie") == ""
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+        first_request(page, own, key)
+
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "get_holdings", "arguments": {"wallet": WALLET}},
+        }
+        headers = {
+            "x-api-key": key,
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+        }
+        agents = httpx.post(
+            f"{own.url}/mcp", content=json.dumps(call), headers=headers, timeout=240
+        )
+        assert agents.status_code == 200
+        result = agents.json()["result"]
+        assert not result.get("isError"), result
+        assert result["structuredContent"]
+
+        end = page.get_by_role("button", name="Revoke my <b>first</b> key")
+        end.click()
+        end.click()
+        expect(page.get_by_text("There is no key yet.")).to_be_visible()
+        gone = httpx.get(f"{own.url}/api/usage", headers={"x-api-key": key}, timeout=240)
+        assert gone.json()["code"] == "key_revoked"
+
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+        assert page.context.cookies() == []
+
+
+@pytest.mark.node
+def test_the_way_with_the_certified_provider(
+    browser: Browser, api: Served, provider: Certified
+) -> None:
+    with visited(browser, api) as page:
+        page.goto(f"{api.url}/#/account")
+        page.get_by_role("link", name="Sign in").click()
+        page.locator("input[name=login]").fill("hopper")
+        page.locator("input[name=password]").fill("any")
+        page.locator("button[type=submit]").click()
+        page.locator("button[type=submit]").click()  # it asks if we may know
+        expect(page.get_by_text("hopper@example.com")).to_be_visible()
+        assert urlsplit(page.url).fragment == "/account"
+        key = make_key(page)
+        first_request(page, api, key)
+        # The provider's own are of the same host.
+        cookies = page.context.cookies()
+        [cookie] = [each for each in cookies if each.get("name", "").startswith("soltape")]
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+def test_the_account_is_for_everybody(
+    browser: Browser, own: Served, axe: str, width: int, scheme: Any
+) -> None:
+    with visited(browser, own) as page:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 780})
+        page.goto(f"{own.url}/signin")
+        page.get_by_label("Name").fill(f"reader{width}")
+        page.get_by_role("button", name="Sign in").click()
+        make_key(page)
+        wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(wider) == 0
+        page.evaluate(axe)
+        found = page.evaluate(
+            """async () => (await axe.run(document)).violations.map(({ id, nodes }) =>
+              [id, nodes.length, nodes[0].html.slice(0, 200), nodes[0].failureSummary])"""
+        )
+        assert found == []
+
+
+def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> None:
+    """Browsers send cookies to all ports of a host, so another page there has them sent too."""
+    with visited(browser, own) as page:
+        page.goto(f"{own.url}/signin")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Account")).to_be_visible()
+        other = page.context.new_page()
+        other.goto(f"{own.metrics_url}/metrics")  # of another port, without a policy
+        told = other.evaluate(
+            """async (url) => {
+              const asked = [
+                ["/account/keys", {method: "POST", body: '{"name":"stolen"}'}],
+                ["/account/keys", {
+                  method: "POST",
+                  body: '{"name":"stolen"}',
+                  headers: {"content-type": "application/json", "x-csrf-token": "x"},
+                }],
+                ["/account.json", {}],
+                ["/signout", {method: "POST"}],
+              ];
+              const seen = [];
+              for (const [path, init] of asked) {
+                for (const mode of ["cors", "no-cors"]) {
+                  try {
+                    const answer = await fetch(url + path, {credentials: "include", mode, ...init});
+                    seen.push(answer.type === "opaque" ? "opaque" : await answer.text());
+                  } catch { seen.push("failed"); }
+                }
+              }
+              return seen;
+            }""",
+            own.url,
+        )
+        other.close()
+        assert set(told) <= {"opaque", "failed"}
+        page.reload()
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        assert "stolen" not in page.content()
