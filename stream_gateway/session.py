@@ -152,7 +152,7 @@ class Sessions:
     async def _have_followed(self, connection: Connection, chosen: Filter) -> None:
         """Have the wallets of a filter followed; say so where nobody watches them."""
         async with asyncio.timeout(_FOLLOWED_WITHIN_S):
-            is_watched = await self._follow(chosen.wallets, connection.admitted.holder)
+            is_watched = await self._follow(chosen.wallets, connection.admitted.holder.payer)
         if not is_watched:
             connection.tell(messages.notice(UNWATCHED, UNWATCHED_TEXT))
 

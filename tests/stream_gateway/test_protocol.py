@@ -108,6 +108,7 @@ def test_every_refusal_of_a_handshake_is_told_and_no_other() -> None:
         refusals.malformed(""),
         refusals.unknown(),
         refusals.revoked(),
+        refusals.suspended(),
         refusals.plan_gone(""),
         refusals.store_unavailable(""),
     ]

@@ -22,6 +22,8 @@ PARTS = {
     "chunk": 0,
     "writer": "live-7",
     "hash": "0f" * 32,
+    "fingerprint": "0f" * 32,
+    "account": "0f" * 32,
     "program": MINT,
     "id": "0f" * 16,
 }
