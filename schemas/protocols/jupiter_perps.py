@@ -220,7 +220,7 @@ PROTOCOL: Final = Protocol(
         Route(
             "positions",
             Shape.PERPS,
-            "Open positions at oracle prices, with borrow fees until now and the fee for closing",
+            "Open positions at oracle prices, with borrow and closing fees",
         ),
     ),
     read,

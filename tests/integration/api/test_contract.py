@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 SEED = 4
 EXAMPLES = 40  # of each operation, and of walks along the links
+PERPS = ("/api/wallets/{wallet}/p08/funding", "/api/wallets/{wallet}/p09/pnl")
 IMAGE = "/api/tokens/{mint}/image"
 ALL_PATHS_HAVE = {"500", "503"}
 BEHIND_THE_GATE = {"401", "403", "429"}
@@ -154,6 +155,9 @@ def test_every_link_leads_on(
                 continue
             assert answer.status_code == 200, answer.text
             for name, link in links.items():
+                if name == "nextPage" and answer.json()["page"]["next_cursor"] is None:
+                    assert path in PERPS  # few wallets have bets
+                    continue
                 target, described = paths[link["operationId"]]
                 found = {
                     parameter: said_by(expression, values, answer.json())

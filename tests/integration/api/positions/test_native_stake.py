@@ -274,6 +274,14 @@ async def test_a_missing_reference_is_named(chain: Chain, ask: Asking, which: by
         assert position["value_usd"] is None  # nothing is summed where something is missing
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a reading of a thousand accounts compute as long as a busy machine needs."""
+    monkeypatch.setattr("api.positions.driver.MOST_S", 60.0)
+    monkeypatch.setattr("api.positions.driver.MOST_OF_ALL_S", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 async def test_of_a_wallet_with_too_many_accounts_a_part_is_read(chain: Chain, ask: Asking) -> None:
     wallet = chain.address()
     for _ in range(MOST_ACCOUNTS + 5):
@@ -284,6 +292,7 @@ async def test_of_a_wallet_with_too_many_accounts_a_part_is_read(chain: Chain, a
     assert (answer["is_complete"], answer["value_usd"]) == (False, None)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_of_a_wallet_with_very_many_accounts_not_all_addresses_are_read(
     chain: Chain, ask: Asking
 ) -> None:

@@ -250,6 +250,7 @@ TOLD_ELSEWHERE = (
     "/api/health/live",
     "/api/usage",
     "/mcp/health",  # with the other paths of MCP
+    "/api/wallets/{wallet}/networth",  # of `soltape watch`, which does not run here
     "/api/wallets/{wallet}/staking/native",
     "/api/wallets/{wallet}/analyze",
     *(
