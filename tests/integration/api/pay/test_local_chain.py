@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -17,8 +18,11 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from api.access import register
+from api.pay.bookkeeping import Books
 from api.pay.command import pay as pay_command
 from infra.chain import demo_wallets
+from infra.clickhouse.client import connect_async
 from infra.local import facilitator
 from infra.local.process import free_port
 from schemas.solana.addresses import text
@@ -165,6 +169,39 @@ def test_the_official_client_of_node_pays(
     )
     assert orjson.loads(paid["body"])["wallet"] == keyed.json()["wallet"]
     eventually(lambda: world.dollars_raw(demo_wallets.SELLER) == had_raw + PRICE_RAW)
+
+
+async def test_the_books_are_what_the_chain_moved(world: World, seller: Served) -> None:
+    """After the two payments above, and again by another process that begins anew."""
+    wanted_raw = world.dollars_raw(demo_wallets.SELLER)
+    assert wanted_raw >= 2 * PRICE_RAW
+    client = await connect_async(seller.settings)
+    access = register.connect(seller.settings)
+
+    async def booked() -> list[Any]:
+        books = Books(seller.settings, access)
+        try:
+            await books.read()
+        finally:
+            await books.close()
+        answer = await client.query(
+            "SELECT amount_raw, payer, path, signature FROM payments FINAL ORDER BY slot"
+        )
+        return list(answer.result_rows)
+
+    try:
+        rows: list[Any] = []
+        while sum(row[0] for row in rows) != wanted_raw:  # once it is final
+            rows = await booked()
+            await asyncio.sleep(0.2)
+        assert await booked() == rows
+    finally:
+        await client.close()
+        await access.aclose()
+    payer = text(demo_wallets.address(demo_wallets.PAYER))
+    path = f"GET {PATH.removeprefix('/pay')}"
+    assert {row[:3] for row in rows} == {(PRICE_RAW, payer, path)}
+    assert len({row[3] for row in rows}) * PRICE_RAW == wanted_raw
 
 
 def test_a_web_page_reaches_nothing_of_the_facilitator(world: World) -> None:
