@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from base64 import b64decode
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,8 @@ from infra.settings import check_url, load
 from schemas.solana.networks import SIMULATED
 
 _WITHIN_S: Final = 90.0
+_RETRIES: Final = 10
+_RETRY_S: Final = 2.0
 
 
 @click.command()
@@ -79,6 +82,11 @@ def pay(url: str, wallet_file: Path | None, most_raw: int) -> None:
         except NotPaid as error:
             raise click.ClickException(f"not paid: {error}") from None
         status, headers, body = _get(url, {"payment-signature": paid})
+        for _ in range(_RETRIES):
+            if status not in (409, 503):
+                break
+            time.sleep(_RETRY_S)  # the same request gets what the payment bought, paid once
+            status, headers, body = _get(url, {"payment-signature": paid})
     if status != 200:
         raise click.ClickException(f"{url} answered {status}: {_reason(body)}")
     if settled := headers.get("payment-response"):
