@@ -186,7 +186,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     up.until(lambda: len(lines_with_swaps(up)) >= 5)
     curl, address = first_request(up)
     processes = up.processes()
-    assert len(processes) == 12
+    assert len(processes) == 14
     refuses_strangers(tmp_path / ".soltape")
     shows_no_password(tmp_path / ".soltape", processes, up)
     assert sum(process.memory_info().rss for process in processes) < RSS_BYTES
