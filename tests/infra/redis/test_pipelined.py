@@ -271,6 +271,17 @@ async def test_a_server_that_falls_silent_is_given_up_in_time(own):
         assert await without_error_async(lambda: connection.ask(get), RedisError) == [b"value"]
 
 
+async def test_a_loop_that_is_held_up_is_no_silence_of_redis(shared):
+    node = PipelinedNode(shared.process.address, answer_timeout_s=0.5)
+    await node.ask([("PING",)])
+    for _ in range(3):
+        asking = asyncio.ensure_future(node.ask([("ECHO", "x")]))
+        await asyncio.sleep(0)  # it is asked, and not sent yet
+        time.sleep(1.0)  # noqa: ASYNC251 - what a request that computes does to all others
+        assert await asking == [b"x"]
+    await node.aclose()
+
+
 async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
     async with connected(shared.process.address, answer_timeout_s=0.3) as connection:
         ends = time.monotonic() + 1.0  # several times the limit of one answer
