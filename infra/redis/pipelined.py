@@ -304,7 +304,7 @@ class _Link(asyncio.Protocol):
         until = self._asks[0].since + self._timeout_s
         now = self._loop.time()
         if now >= until + _STALL_S:
-            # The loop was held up: what came meanwhile is not read, what was asked perhaps not sent.
+            # The loop was held up: answers may be unread, and asks unsent.
             for each in self._asks:
                 each.since = now
             self._timer = self._loop.call_at(now + self._timeout_s, self._look)
