@@ -157,8 +157,8 @@ def test_a_payment_and_a_session_are_answered_as_a_key_is(
     for path, member in (
         (f"{wallets['holder']}/all-lending", "positions"),
         (f"{wallets['holder']}/all-lp", "positions"),
-        (f"{wallets['trader']}/holdings", "holdings"),
-        (f"{wallets['trader']}/{wallets['mint']}/lots", "lots"),
+        (f"{wallets['trader']}", "positions"),
+        (f"{wallets['trader']}/{wallets['mint']}/lots", "matches"),
         (f"{wallets['trader']}/swaps", "swaps"),
     ):
         assert said[f"/api/wallets/{path}"][1][member], path
