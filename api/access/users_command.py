@@ -11,8 +11,9 @@ from api.access import register, users
 from api.access.command import moment, run, table
 from api.access.keys import KeyMalformed, key_id, parse
 from api.access.users import User
+from api.subscribers.following import NotFollowed, follow
 from infra.redis.asks import Pipelined
-from infra.settings import load
+from infra.settings import Settings, load
 from schemas.plans import PLANS
 
 _STATES: Final = {True: "suspended: all of their keys are refused", False: "not suspended"}
@@ -25,6 +26,11 @@ def users_group() -> None:
     Users make and revoke keys themselves, on their page of the dashboard (SIGNIN_ISSUER). USER is
     an id as `soltape users list` shows it, or one of the user's keys. Names are what the issuer
     says of a user, and several may have the same.
+
+    Kafka credentials of a user follow the plan, and end with a suspension. That needs the login of
+    `soltape kafka-users`, KAFKA_ADMIN_USERNAME and what it lists beside it. Without it all else is
+    done, and this command ends with status 1 where the user has such credentials: repeat it where
+    the login is, or revoke them with `soltape kafka-users`.
 
     \b
     Examples:
@@ -90,28 +96,38 @@ def keys(user: str) -> None:
 @click.argument("user")
 @click.argument("plan", type=click.Choice(list(PLANS)))
 def plan(user: str, plan: str) -> None:
-    """Give a user a plan, from the next request on."""
+    """Give a user a plan, from the next request on.
 
-    async def change(redis: Pipelined) -> User:
+    Kafka credentials get the quotas of the plan; those that it has not are revoked, the newest
+    first.
+    """
+    settings = load()
+
+    async def change(redis: Pipelined) -> tuple[User, str]:
         found = await users.find(redis, user)
         await users.set_plan(redis, found.fingerprint, plan)
-        return found
+        return found, await _follow(settings, redis, found, plan)
 
-    found = run(load(), change)
+    found, trouble = run(settings, change)
     click.echo(f"{found.id} ({found.name}) has the plan {plan}; before, {found.plan}")
+    if trouble:
+        raise click.ClickException(trouble)
 
 
 @users_group.command()
 @click.argument("user")
 def suspend(user: str) -> None:
-    """Refuse all keys of a user, and end their sessions."""
+    """Refuse all keys of a user, end their sessions, revoke their Kafka credentials."""
     _set(user, is_suspended=True)
 
 
 @users_group.command()
 @click.argument("user")
 def resume(user: str) -> None:
-    """End a suspension: keys work again, and the user may sign in."""
+    """End a suspension: keys work again, and the user may sign in.
+
+    Kafka credentials that were revoked do not come back.
+    """
     _set(user, is_suspended=False)
 
 
@@ -136,13 +152,31 @@ def revoke(key: str) -> None:
 
 
 def _set(user: str, *, is_suspended: bool) -> None:
-    async def change(redis: Pipelined) -> User:
-        found = await users.find(redis, user)
-        await (users.suspend if is_suspended else users.resume)(redis, found.fingerprint)
-        return found
+    settings = load()
 
-    found = run(load(), change)
+    async def change(redis: Pipelined) -> tuple[User, str]:
+        found = await users.find(redis, user)
+        if not is_suspended:
+            await users.resume(redis, found.fingerprint)
+            return found, ""
+        await users.suspend(redis, found.fingerprint)
+        return found, await _follow(settings, redis, found, None)
+
+    found, trouble = run(settings, change)
     click.echo(f"{found.id} ({found.name}) is {_STATES[is_suspended]}")
+    if trouble:
+        raise click.ClickException(trouble)
+
+
+async def _follow(settings: Settings, redis: Pipelined, user: User, plan: str | None) -> str:
+    """Let Kafka credentials of a user follow; return what went wrong, in words."""
+    try:
+        revoked = await follow(settings, redis, user.id, plan)
+    except NotFollowed as trouble:
+        return str(trouble)
+    if revoked:
+        click.echo(f"Kafka credentials revoked: {revoked}")
+    return ""
 
 
 def _about(user: User) -> dict[str, Any]:

@@ -10,29 +10,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlsplit
 
-import orjson
 import structlog
 from fastapi import APIRouter, Request, Response
 from prometheus_client import Counter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import cookies, paces, users
 from api.access.days import Days
 from api.access.gate import Accounts
-from api.access.keys import check_words
 from api.access.paces import Pace
 from api.access.problem_kinds import KEY_LIMIT, NO_SUCH_KEY
 from api.access.refusals import no_session, suspended
 from api.access.script import Asks
 from api.access.store import store
-from api.access.user_sessions import UserSession, UserSessions
+from api.access.user_sessions import UserSessions
 from api.http.errors import Problem
-from api.signin import account, page, pending
+from api.signin import account, kafka, page, pending
+from api.signin.asked import NO_STORE, Name, answer, session_of
 from api.signin.failures import Failed
 from api.signin.fetching import Fetcher
+from api.signin.kafka import Kafka
 from api.signin.pending import Begun
 from api.signin.provider import Provider
 from infra.settings import Settings, SettingsError
@@ -50,14 +50,13 @@ HOME: Final = "/#/account"
 
 OPEN: Final = frozenset({BEGIN, CALLBACK})
 """Paths that need no grant."""
-PATHS: Final = frozenset({SIGN_OUT, ACCOUNT, USAGE, KEYS, REVOKE})
+PATHS: Final = frozenset({SIGN_OUT, ACCOUNT, USAGE, KEYS, REVOKE}) | kafka.PATHS
 """Paths that a user's session alone opens."""
 
 ATTEMPTS_A_MINUTE: Final = 60
 """Of one address to a process."""
 _LONGEST_QUERY: Final = 8_192
 _MOST_PARAMETERS: Final = 20
-_NO_STORE: Final = {"cache-control": "no-store"}
 
 SIGN_INS: Final = Counter(
     "soltape_api_sign_ins_total",
@@ -66,19 +65,12 @@ SIGN_INS: Final = Counter(
 )
 
 
-def _name(text: str) -> str:
-    text = check_words(text.strip())
-    if not text:
-        raise ValueError("it is empty")
-    return text
-
-
 class NewKey(BaseModel):
     """A key that a user wants."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    name: Annotated[str, AfterValidator(_name)]
+    name: Name
 
 
 class OldKey(BaseModel):
@@ -117,6 +109,7 @@ class SignIn:
         self.sessions = UserSessions(redis, base_url)
         self._days = Days(redis)
         self.accounts = Accounts(self.sessions, self._days, PATHS)
+        self._kafka = Kafka(settings, redis)
         self._is_secure = urlsplit(base_url).scheme == "https"
         self._cookie = f"{self.sessions.cookie}-begun"
         self._pace = Pace(ATTEMPTS_A_MINUTE, 60.0)
@@ -132,6 +125,7 @@ class SignIn:
             with suppress(asyncio.CancelledError):
                 await writing
             await self._days.write()
+            await self._kafka.aclose()
 
     def router(self) -> APIRouter:
         """Return the paths."""
@@ -143,6 +137,7 @@ class SignIn:
         area.add_api_route(USAGE, self._usage)
         area.add_api_route(KEYS, self._create_key, methods=["POST"])
         area.add_api_route(REVOKE, self._revoke_key, methods=["POST"])
+        self._kafka.add_to(area)
         return area
 
     async def _begin(self, request: Request) -> Response:
@@ -161,7 +156,7 @@ class SignIn:
         except Failed as failure:
             return self._failed(failure)
         SIGN_INS.labels("begun").inc()
-        response = Response(None, 303, {**_NO_STORE, "location": address})
+        response = Response(None, 303, {**NO_STORE, "location": address})
         response.set_cookie(
             self._cookie,
             secrets.browser,
@@ -189,7 +184,7 @@ class SignIn:
         if not (code := told.get("code")):
             raise Failed("malformed")
         identity = await self._provider.identity(code, begun.nonce, begun.verifier)
-        response = Response(None, 303, {**_NO_STORE, "location": HOME})
+        response = Response(None, 303, {**NO_STORE, "location": HOME})
         with store():
             try:
                 user = await users.enter(self._redis, identity, self._most_users)
@@ -215,39 +210,41 @@ class SignIn:
         return begun
 
     async def _sign_out(self, request: Request) -> Response:
-        session = _session(request)
-        response = _json({})
+        session = session_of(request)
+        response = answer({})
         await self.sessions.end(session.user, session.digest)
         self.sessions.forget(response)
         return response
 
     async def _account(self, request: Request) -> Response:
-        session = _session(request)
+        session = session_of(request)
         with store():
             user = await users.read(self._redis, session.user)
             if user is None:  # deleted in Redis within this request
                 raise no_session()
-            return _json(await account.overview(self._redis, session, user))
+            told = await account.overview(self._redis, session, user)
+            told["kafka"] = await self._kafka.overview(user)
+            return answer(told)
 
     async def _usage(self, request: Request) -> Response:
         with store():
-            return _json(await account.usage(self._redis, _session(request).user))
+            return answer(await account.usage(self._redis, session_of(request).user))
 
     async def _create_key(self, request: Request, body: NewKey) -> Response:
         with store():
             try:
-                text = await users.create_key(self._redis, _session(request).user, body.name)
+                text = await users.create_key(self._redis, session_of(request).user, body.name)
             except users.Suspended:
                 raise suspended() from None
             except users.Refused as refusal:
                 raise Problem(KEY_LIMIT, str(refusal)) from None
-        return _json({"key": text}, 201)
+        return answer({"key": text}, 201)
 
     async def _revoke_key(self, request: Request, body: OldKey) -> Response:
         with store():
-            if not await users.revoke_key(self._redis, _session(request).user, body.id):
+            if not await users.revoke_key(self._redis, session_of(request).user, body.id):
                 raise Problem(NO_SUCH_KEY, f"The account has no key {body.id}")
-        return _json({})
+        return answer({})
 
     def _check_pace(self, request: Request) -> None:
         client = request.client
@@ -291,12 +288,3 @@ def _values(headers: Iterable[tuple[bytes, bytes]], prefix: bytes) -> list[str]:
         if name == b"cookie"
         for value in cookies.values_of(header, prefix)
     ]
-
-
-def _session(request: Request) -> UserSession:
-    found: UserSession = request.scope["state"]["session"]
-    return found
-
-
-def _json(answer: dict[str, Any], status: int = 200) -> Response:
-    return Response(orjson.dumps(answer), status, _NO_STORE, "application/json")

@@ -91,7 +91,17 @@ async def read_all(redis: Asks) -> list[KafkaUser]:
 
 async def of_account(redis: Asks, account: str) -> list[KafkaUser]:
     """Return the users of an account, the oldest first; raises RedisError."""
-    return [each for each in await read_all(redis) if each.account == account]
+    [found] = await redis.ask([("HGETALL", _USERS)])
+    prefix = _user_prefix(account)
+    users = [
+        _unpacked(user, packed)
+        for user, packed in ((name.decode(), packed) for name, packed in found.items())
+        if user.startswith(prefix)
+    ]
+    return sorted(
+        (each for each in users if each.account == account),
+        key=lambda each: (each.created_ms, each.user),
+    )
 
 
 def _hash(account: str) -> str:

@@ -108,6 +108,17 @@ def test_each_role_has_the_secrets_it_works_with_and_no_others(services):
         assert "env_file" not in services[name], name
 
 
+def test_the_page_of_kafka_adds_its_login_to_who_issues_and_to_no_other(services):
+    added = yaml.safe_load((INFRA / "compose.kafka-page.yaml").read_text())["services"]
+    assert added.keys() == {"api", "users"}
+    operator = services["operator"]
+    for name, service in added.items():
+        assert service.keys() == {"environment", "volumes"}, name
+        assert service["environment"].items() <= operator["environment"].items(), name
+        assert service["volumes"] == operator["volumes"], name
+        assert not any("kafka-tls" in each for each in services[name].get("volumes", ())), name
+
+
 def test_keys_lie_in_a_redis_that_the_pipeline_does_not_use(services):
     urls = {name: services[name]["environment"] for name in SECRETS}
     [keys] = {urls[name]["ACCESS_REDIS_URL"] for name in ("api", "gateway", "keys")}

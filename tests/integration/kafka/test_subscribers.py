@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -35,6 +37,7 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from playwright.sync_api import sync_playwright
 from pydantic import SecretStr
 from redis import Redis
 
@@ -54,16 +57,20 @@ from schemas.plans import BUSINESS, ENTERPRISE, KAFKA, PRO
 from schemas.proto.tape_pb2 import Side, Swap
 from schemas.times import DAY_MS, HOUR_MS
 from schemas.topics import ALL, Topic
-from tests.support import subscriber_document
+from tests.support import npm, subscriber_document
+from tests.support.api.issuing import issuing as identity
+from tests.support.api.served import served
+from tests.support.api.signing_in import Person, query_of, signin_settings
 from tests.support.client_quotas import quotas_of
 from tests.support.subscribers import door, subscriber
-from tests.support.systems import bound
+from tests.support.systems import bound, running_stores
 from tests.support.waiting import WITHIN_S, eventually, eventually_async
 
 pytestmark = [pytest.mark.slow, pytest.mark.apache]
 
 INTERNAL = [topic for topic in ALL if topic not in PUBLIC]
 REVOKED_WITHIN_S = 30.0
+ACCESSIBILITY = Path(__file__).parents[1] / "dashboard" / "accessibility"
 TOPIC_AUTHORIZATION_FAILED = 29
 LARGE = PUBLIC[1]  # has large records, in partition 1
 
@@ -485,6 +492,132 @@ def test_what_redis_lost_is_listed_and_revoked(kafka):
     assert user not in run(kafka, "list")[0]
     with pytest.raises(client.KafkaUnreachable):
         asyncio.run(client.metadata(settings, timeout_s=3))
+
+
+@pytest.fixture(scope="module")
+def page(kafka, tmp_path_factory):
+    """Somebody who is signed in at an API with the operator's login."""
+    with running_stores(tmp_path_factory.mktemp("stores")) as stores, identity() as issuer:
+        settings = kafka.settings.model_copy(
+            update={
+                **signin_settings(issuer),
+                "api_timeout_s": WITHIN_S,
+                "metadata_fetch": False,
+                "access_redis_url": kafka.settings.redis_url,
+                "redis_url": stores.redis_url,
+                "clickhouse_url": stores.clickhouse_url,
+                "clickhouse_password": stores.clickhouse_password,
+                "clickhouse_reader_password": stores.clickhouse_reader_password,
+            }
+        )
+        with served(settings, tmp_path_factory.mktemp("page")) as api, Person(api) as person:
+            asked = query_of(person.begin())
+            issuer.nonce = asked["nonce"]
+            params = {"code": "c", "state": asked["state"]}
+            assert person.client.get("/signin/callback", params=params).status_code == 303
+            yield person
+
+
+def test_the_page_issues_what_reads_and_what_is_revoked_reads_no_more(kafka, page):
+    id_ = page.account()["user"]["id"]
+    assert page.post("/account/kafka", {"name": "x"}).json()["code"] == "not_in_plan"
+    assert page.served.run("users", "plan", id_, "business").returncode == 0
+
+    made = page.post("/account/kafka", {"name": "from the page"})
+    assert made.status_code == 201, made.text
+    assert made.headers["cache-control"] == "no-store"
+    found = properties_of(made.json()["properties"])
+    user, password = found["sasl.username"], found["sasl.password"]
+    told = page.account()["kafka"]
+    [shown] = told["credentials"]
+    assert (shown["user"], shown["name"], shown["is_active"]) == (user, "from the page", True)
+    assert found["group.id"] == f"{told['group_prefix']}main"
+    assert password not in page.client.get("/account.json").text
+    assert password not in page.served.logged()
+    assert user in page.served.logged()
+    assert f"{user}  business" in run(kafka, "list")[0]
+
+    settings = subscriber(kafka.settings, user, password)
+    with closing(consumer_of(settings, found["group.id"])) as consumer:
+        consumer.subscribe([PUBLIC[0].name])
+        assert first_answer(consumer).error() is None
+    assert page.post("/account/kafka/revoke", {"user": user}).status_code == 200
+    assert page.account()["kafka"]["credentials"] == []
+    with pytest.raises(client.KafkaUnreachable):
+        asyncio.run(client.metadata(settings, timeout_s=3))
+
+
+@pytest.mark.browser
+@pytest.mark.node
+def test_a_reader_makes_copies_and_revokes_credentials_in_a_browser(page, request):
+    """Chromium, in a browser that is signed in; axe-core looks at all of it."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        npm.missing("Chromium is not installed: apt-get install chromium")
+    axe = npm.installed(request, "accessibility", ACCESSIBILITY, "axe-core")
+    script = (axe / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    done = page.served.run("users", "plan", page.account()["user"]["id"], "business")
+    assert done.returncode == 0
+    url = page.served.url
+    [(cookie, value)] = page.client.cookies.items()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(60_000)
+        context.add_cookies([{"name": cookie, "value": value, "url": url}])
+        tab = context.new_page()
+        tab.goto(f"{url}/#/account")
+        tab.get_by_label("Credentials for").fill("my <b>reader</b>")
+        tab.get_by_role("button", name="Create credentials").click()
+        shown = tab.locator("#new-kafka")
+        shown.wait_for()
+        text = shown.text_content()
+        found = properties_of(text)
+        assert found["bootstrap.servers"] == page.served.settings.kafka_public_bootstrap
+        tab.get_by_role("button", name="Copy it").click()
+        tab.get_by_text("Copied", exact=True).wait_for()
+        assert tab.evaluate("navigator.clipboard.readText()") == text
+        row = tab.get_by_role("row").filter(has_text="my <b>reader</b>")
+        assert found["sasl.username"] in row.text_content()
+        tab.evaluate(script)
+        seen = tab.evaluate(
+            """async () => (await axe.run(document)).violations.map(({ id, nodes }) =>
+              [id, nodes[0].html.slice(0, 200), nodes[0].failureSummary])"""
+        )
+        assert seen == []
+        tab.reload()
+        end = tab.get_by_role("button", name="Revoke credentials my <b>reader</b>")
+        end.wait_for()
+        assert found["sasl.password"] not in tab.content()
+        end.click()
+        end.click()
+        row.wait_for(state="detached")
+        chromium.close()
+    assert page.account()["kafka"]["credentials"] == []
+
+
+def test_credentials_follow_the_plan_and_end_with_a_suspension(kafka, page):
+    id_, admin = page.account()["user"]["id"], client.as_admin(kafka.settings)
+    assert page.served.run("users", "plan", id_, "business").returncode == 0
+    made = [page.post("/account/kafka", {"name": each}).json()["user"] for each in "ab"]
+
+    def quota():
+        return asyncio.run(quotas_of(admin, made[0]))
+
+    assert quota() == whole(KAFKA[BUSINESS.name], 2)
+    assert page.served.run("users", "plan", id_, "enterprise").returncode == 0
+    assert quota() == whole(KAFKA[ENTERPRISE.name], 2)
+    assert page.account()["kafka"]["most"] == KAFKA[ENTERPRISE.name].credentials
+    done = page.served.run("users", "plan", id_, "pro")
+    assert (done.returncode, "revoked: 2" in done.stdout) == (0, True)
+    assert page.served.run("users", "plan", id_, "business").returncode == 0
+    page.post("/account/kafka", {"name": "c"})
+    done = page.served.run("users", "suspend", id_)
+    assert (done.returncode, "revoked: 1" in done.stdout) == (0, True)
+    assert not {*made} & asyncio.run(Subscribers(kafka.settings).users())
+    assert id_ not in run(kafka, "list")[0]
 
 
 def properties_of(text):

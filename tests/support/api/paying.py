@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from typing import Any
 
+import httpx
+import orjson
 from aiohttp import web
 from solders.hash import Hash
 from solders.keypair import Keypair
@@ -254,6 +256,30 @@ class PayWorld:
     def close(self) -> None:
         """End both servers."""
         self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def challenge(url: str) -> dict[str, Any]:
+    """Return what a path asks to be paid."""
+    answer = httpx.get(url)
+    assert answer.status_code == 402, answer.text
+    found: dict[str, Any] = orjson.loads(b64decode(answer.headers["payment-required"]))
+    assert found == answer.json()
+    return found
+
+
+def pay(world: PayWorld, url: str, wallet: Keypair | None = None, **changed: Any) -> str:
+    """Return the header of a payment that the official client makes for a challenge."""
+    from x402.mechanisms.svm import KeypairSigner
+    from x402.mechanisms.svm.exact import ExactSvmClientScheme
+    from x402.schemas import PaymentPayload, PaymentRequired
+
+    asked = PaymentRequired.model_validate(challenge(url))
+    accepted = asked.accepts[0]
+    wanted = accepted.model_copy(update=changed)
+    signer = KeypairSigner(wallet or world.wallet())
+    inner = ExactSvmClientScheme(signer, world.rpc_url).create_payment_payload(wanted)
+    payload = PaymentPayload(payload=inner, accepted=accepted, resource=asked.resource)
+    return b64encode(payload.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
 
 
 def _bytes(wire: str) -> bytes:

@@ -1,15 +1,16 @@
-// The account of the user who is signed in: keys, requests by day and path, plan and limits.
+// The account of the user who is signed in: keys, requests by day and path, plan and limits, Kafka.
 
 import { isAbort } from "../lib/api.js";
 import { element, fill, foreign } from "../lib/dom.js";
 import { failureWords } from "../lib/panel.js";
+import { createKafka } from "./account/kafka.js";
 import { createKeys } from "./account/keys.js";
 import { createPlan } from "./account/plan.js";
 import { createUsage } from "./account/usage.js";
 
 export const title = "Account";
 
-const SECTIONS = [createKeys, createUsage, createPlan];
+const SECTIONS = [createKeys, createUsage, createPlan, createKafka];
 
 export function mount(root, { api, settings, useKey, signedOut }) {
   const leaving = new AbortController();

@@ -15,13 +15,12 @@ import httpx
 import orjson
 import pytest
 from click.testing import CliRunner
-from solders.keypair import Keypair
 
 from api.access.failures import FAILURES
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
 from tests.integration.api.conftest import Serve
-from tests.support.api.paying import NETWORK, USDC, PayWorld
+from tests.support.api.paying import NETWORK, USDC, PayWorld, challenge, pay
 from tests.support.api.served import Served
 from tests.support.waiting import eventually
 
@@ -52,29 +51,6 @@ def settings(world: PayWorld) -> dict[str, object]:
 def seller(serve: Serve, settings: dict[str, object]) -> Iterator[Served]:
     with serve(**settings) as running:
         yield running
-
-
-def challenge(url: str) -> dict[str, Any]:
-    answer = httpx.get(url)
-    assert answer.status_code == 402, answer.text
-    found: dict[str, Any] = orjson.loads(b64decode(answer.headers["payment-required"]))
-    assert found == answer.json()
-    return found
-
-
-def pay(world: PayWorld, url: str, wallet: Keypair | None = None, **changed: Any) -> str:
-    """Return the header of a payment that the official client makes for a challenge."""
-    from x402.mechanisms.svm import KeypairSigner
-    from x402.mechanisms.svm.exact import ExactSvmClientScheme
-    from x402.schemas import PaymentPayload, PaymentRequired
-
-    asked = PaymentRequired.model_validate(challenge(url))
-    accepted = asked.accepts[0]
-    wanted = accepted.model_copy(update=changed)
-    signer = KeypairSigner(wallet or world.wallet())
-    inner = ExactSvmClientScheme(signer, world.rpc_url).create_payment_payload(wanted)
-    payload = PaymentPayload(payload=inner, accepted=accepted, resource=asked.resource)
-    return b64encode(payload.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
 
 
 def send(url: str, header: str, **more: Any) -> httpx.Response:

@@ -282,7 +282,8 @@ def test_other_pages_change_nothing(mallory, served, liar):
         signed_in(other, liar)
         theirs = other.account()["csrf"]
     body = {"name": "stolen"}
-    for path in ("/account/keys", "/account/keys/revoke", "/signout"):
+    changes = ("/account/keys", "/account/keys/revoke", "/account/kafka", "/account/kafka/revoke")
+    for path in (*changes, "/signout"):
         for token in (None, "", "x", theirs, csrf[:-1], csrf.upper()):
             headers = {} if token is None else {"x-csrf-token": token}
             answer = mallory.client.post(path, json=body, headers=headers)

@@ -291,34 +291,6 @@ def test_accounts_are_bounded(served, liar, serve_signin):
         assert "nobody yet" not in full.run("users", "list", "--json").stdout
 
 
-def test_a_session_is_answered_as_a_key_is(served, liar):
-    """Of every path of a wallet, and a batch."""
-    ann = person(served, liar, "ann7")
-    served.run("users", "plan", ann.account()["user"]["id"], "enterprise")
-    key = ann.new_key()
-    document = httpx.get(f"{served.url}/openapi.json", timeout=240).json()
-    wallet = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
-    paths = [
-        path.replace("{wallet}", wallet)
-        for path, methods in document["paths"].items()
-        if path.startswith("/api/wallets/{wallet}/") and path.count("{") == 1 and "get" in methods
-    ]
-    assert len(paths) > 50
-    different = {}
-    for path in paths:
-        by_key, by_session = ann.ask(key, path), ann.client.get(path)
-        if (by_key.status_code, by_key.json()) != (by_session.status_code, by_session.json()):
-            different[path] = (by_key.text[:500], by_session.text[:500])
-    assert different == {}
-    batch = {"wallets": [wallet]}
-    answers = [
-        httpx.post(f"{served.url}/api/wallets/batch", json=batch, timeout=240, **sent)
-        for sent in ({"headers": {"x-api-key": key}}, {"cookies": dict(ann.client.cookies)})
-    ]
-    assert [each.status_code for each in answers] == [200, 200]
-    assert answers[0].json() == answers[1].json()
-
-
 def test_keys_that_an_operator_made_are_as_ever(served):
     answer = httpx.get(f"{served.url}/api/usage", headers={"x-api-key": served.key})
     assert (answer.status_code, answer.json()["plan"]) == (200, "enterprise")

@@ -1,0 +1,194 @@
+"""One service behind four doors: a key, a payment, a session and the tools get the same answers.
+
+The stores hold a finished market with positions, and nothing writes to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from api.access import register, users
+from api.access.users import Identity
+from api.mcp.cutting import cut
+from api.mcp.tools import TOOLS
+from infra.bench.api.data import stores
+from infra.bench.api.endpoints import read_pairs
+from infra.bench.api.positions import data
+from infra.bench.api.world import World
+from infra.clickhouse.client import connect
+from schemas.plans import ENTERPRISE
+from tests.integration.api.mcp.test_python_client import session_of
+from tests.support.api.issuing import issuing
+from tests.support.api.paying import NETWORK, PayWorld, pay
+from tests.support.api.served import Served, served
+from tests.support.api.signing_in import Person, query_of, signin_settings
+
+pytestmark = pytest.mark.slow
+
+WORLD = World(10_000)
+PATIENT_S = 60.0
+AS_OF = frozenset({"as_of_ms", "as_of_slot"})
+POSITIONS = re.compile(r"/\{wallet\}/(p\d\d/|all-(?!dex)|staking/|analyze|networth)")
+
+Ask = Callable[[str, str, Any], httpx.Response]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[PayWorld]:
+    found = PayWorld()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Any]:
+    with issuing() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def api(world: PayWorld, issuer: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An API with all doors open."""
+    with pytest.MonkeyPatch.context() as patch, stores(tmp_path_factory.mktemp("s")) as filled:
+        patch.setattr(data, "WALLETS", 1)
+        filled.fill(WORLD, with_positions=True)
+        settings = filled.settings.model_copy(
+            update={
+                **signin_settings(issuer),
+                "api_timeout_s": PATIENT_S,
+                "metadata_fetch": False,
+                "x402_facilitator_url": world.url,
+                "rpc_endpoint": world.rpc_url,
+                "pay_to": world.seller,
+                "pay_network": NETWORK,
+            }
+        )
+        with served(settings, tmp_path_factory.mktemp("one-door")) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def wallets(api: Served) -> dict[str, str]:
+    """Who trades with a token of theirs, and who has positions."""
+    with connect(api.settings) as clickhouse:
+        [(trader, mint), *_] = read_pairs(clickhouse, 1)
+    return {"trader": trader, "mint": mint, "holder": data.wallets(WORLD).both[0]}
+
+
+@pytest.fixture(scope="module")
+def paths(api: Served, wallets: dict[str, str]) -> list[str]:
+    """Every path of a wallet, for one of whom there is something to say."""
+    document = httpx.get(f"{api.url}/openapi.json", timeout=PATIENT_S).json()
+    whose = {
+        path: wallets["holder" if POSITIONS.search(path) else "trader"]
+        for path, methods in document["paths"].items()
+        if path.startswith("/api/wallets/") and "get" in methods
+    }
+    assert len(whose) >= 80
+    return [path.format(wallet=wallet, mint=wallets["mint"]) for path, wallet in whose.items()]
+
+
+@pytest.fixture(scope="module")
+def by_key(api: Served) -> Iterator[Ask]:
+    with httpx.Client(timeout=PATIENT_S, headers={"x-api-key": api.key}) as client:
+        yield lambda method, path, body: client.request(method, api.url + path, json=body)
+
+
+@pytest.fixture(scope="module")
+def by_payment(api: Served, world: PayWorld, wallets: dict[str, str]) -> Iterator[Ask]:
+    sold = f"{api.url}/pay/api/wallets/{wallets['trader']}/pnl/summary"
+    with httpx.Client(timeout=PATIENT_S) as client:
+
+        def ask(method: str, path: str, body: Any) -> httpx.Response:
+            headers = {"payment-signature": pay(world, sold)}
+            url = f"{api.url}/pay{path}"
+            return client.request(method, url, json=body, headers=headers)
+
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def by_session(api: Served, issuer: Any) -> Iterator[Ask]:
+    issuer.claims = {"sub": "reader"}
+    with Person(api) as person:
+        asked = query_of(person.begin())
+        issuer.nonce = asked["nonce"]
+        params = {"code": "c", "state": asked["state"]}
+        assert person.client.get("/signin/callback", params=params).status_code == 303
+        user = Identity(issuer.issuer, "reader", "").fingerprint
+
+        async def give() -> None:
+            redis = register.connect(api.settings)
+            await users.set_plan(redis, user, ENTERPRISE.name)
+            await redis.aclose()
+
+        asyncio.run(give())
+        yield lambda method, path, body: person.client.request(method, path, json=body)
+
+
+def test_a_payment_and_a_session_are_answered_as_a_key_is(
+    paths: list[str],
+    wallets: dict[str, str],
+    by_key: Ask,
+    by_payment: Ask,
+    by_session: Ask,
+) -> None:
+    batch = {"wallets": [wallets["trader"], wallets["holder"]], "include": ["pnl"]}
+    asked: list[tuple[str, str, Any]] = [("GET", path, None) for path in paths]
+    asked.append(("POST", "/api/wallets/batch", batch))
+    different = {}
+    said = {}
+    for each in asked:
+        wanted = what_it_says(by_key(*each))
+        said[each[1]] = wanted
+        for door, ask in (("payment", by_payment), ("session", by_session)):
+            found = what_it_says(ask(*each))
+            if found != wanted:
+                different[each[1], door] = (str(wanted)[:500], str(found)[:500])
+    assert different == {}
+    assert {status for status, _ in said.values()} == {200}
+    # There is something to say.
+    for path, member in (
+        (f"{wallets['holder']}/all-lending", "positions"),
+        (f"{wallets['holder']}/all-lp", "positions"),
+        (f"{wallets['trader']}", "positions"),
+        (f"{wallets['trader']}/{wallets['mint']}/lots", "matches"),
+        (f"{wallets['trader']}/swaps", "swaps"),
+    ):
+        assert said[f"/api/wallets/{path}"][1][member], path
+
+
+async def test_the_tools_say_what_rest_says_before_it_is_cut(
+    api: Served, wallets: dict[str, str]
+) -> None:
+    wallet = wallets["holder"]
+    async with (
+        session_of(api.url, api.key, "http") as session,
+        httpx.AsyncClient(timeout=PATIENT_S, headers={"x-api-key": api.key}) as http,
+    ):
+        assert len(TOOLS) == 10
+        for tool in TOOLS:
+            result = await session.call_tool(tool.name, {"wallet": wallet})
+            assert not result.is_error, result
+            rest = await http.get(f"{api.url}/api/wallets/{wallet}/{tool.path}")
+            whole, shortened = cut(rest.content)
+            found = result.structured_content
+            assert found["cut"] == shortened, tool.name
+            assert still(found["answer"]) == still(whole), tool.name
+
+
+def what_it_says(answer: httpx.Response) -> tuple[int, Any]:
+    """Return status and JSON of an answer, without what moves with time."""
+    return answer.status_code, still(answer.json())
+
+
+def still(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: still(each) for name, each in value.items() if name not in AS_OF}
+    return [still(each) for each in value] if isinstance(value, list) else value
