@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http.cookies import SimpleCookie
 
 import pytest
@@ -116,3 +117,33 @@ async def test_of_too_many_users_those_who_are_known_come_in(redis, user):
     assert await users.enter(redis, ANN, 1) == user
     assert [each.subject for each in await users.read_all(redis)] == ["ann"]
     assert await users.enter(redis, bob, 2) == bob.fingerprint
+
+
+async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
+    """Two sign-ins of one new user at once, where there is no room for another."""
+    bob = Identity(ANN.issuer, "bob", "bob")
+
+    class Meanwhile:
+        came = False
+
+        async def ask(self, commands):
+            answers = await redis.ask(commands)
+            if not self.came:
+                self.came = True
+                with pytest.raises(users.Refused, match="no new accounts"):
+                    await users.enter(redis, bob, 1)
+            return answers
+
+    with pytest.raises(users.Refused, match="no new accounts"):
+        await users.enter(Meanwhile(), bob, 1)
+    assert await users.read(redis, bob.fingerprint) is None
+
+
+async def test_of_many_new_users_at_once_there_are_no_more_than_there_is_room_for(redis):
+    many = [Identity(ANN.issuer, f"user {number}", "name") for number in range(20)]
+    came = await asyncio.gather(
+        *(users.enter(redis, each, 5) for each in many for _ in range(2)), return_exceptions=True
+    )
+    inside = {each for each in came if isinstance(each, str)}
+    assert len(inside) == 5
+    assert {each.fingerprint for each in await users.read_all(redis)} == inside
