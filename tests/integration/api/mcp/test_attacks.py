@@ -130,7 +130,7 @@ async def test_a_session_of_one_key_is_none_for_another(four, http, make_key) ->
         for _ in range(12):  # whichever process it comes to
             for key, status, code in (
                 (other, 404, "no_session"),
-                (new(), 404, "no_session"),
+                (new(), 401, "key_unknown"),
                 ("", 401, "key_malformed"),
             ):
                 answer = await http.post(
@@ -221,6 +221,17 @@ async def test_a_body_over_the_limit_is_refused(four, http) -> None:
     headers = {**ACCEPT, "x-api-key": four[0].key}
     answer = await http.post("/mcp", headers=headers, content=b" " * (65 * 1024))
     assert await code_of(answer) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/messages?session_id=" + "0" * 48])
+async def test_a_key_that_was_made_up_is_not_waited_for(four, path) -> None:
+    """Who sends a body slowly, or never, holds no place with a key that nobody made."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(four[0].url).port)
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {new()}\r\n"
+    writer.write(f"{head}content-type: application/json\r\ncontent-length: 100\r\n\r\n{{".encode())
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 "), answer
+    writer.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
