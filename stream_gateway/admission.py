@@ -113,6 +113,11 @@ class Admitted:
     plan: Plan
     lease_id: str
 
+    @property
+    def payer_id(self) -> str:
+        """The short name of who pays: of the user, else of the key."""
+        return keys.key_id(self.holder.payer)
+
 
 class Admission:
     """Lets connections of this process in.

@@ -11,7 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from api.access import register
 from api.access.keys import new
+from api.http.errors import Problem
+from api.mcp.sessions import Sessions
 from tests.support.api.served import Served
 from tests.support.waiting import eventually_async
 
@@ -256,6 +259,24 @@ async def test_silent_sessions_of_a_key_are_bounded_and_others_have_room(serve) 
             assert theirs.answer.status_code == 200
             health = (await http.get("/mcp/health")).json()
             assert health["sessions"] == 4
+
+
+async def test_all_keys_of_a_user_share_the_sessions_of_one(stores) -> None:
+    settings = stores.model_copy(update={"mcp_max_sessions_per_key": 2})
+    redis = register.connect(settings)
+    sessions = Sessions(settings, redis, lambda: 0.0)
+    try:
+        opened = [await sessions.open(f"{number}" * 64, "a" * 64) for number in (1, 2)]
+        with pytest.raises(Problem, match="At most 2 sessions"):
+            await sessions.open("3" * 64, "a" * 64)
+        opened.append(await sessions.open("4" * 64, "4" * 64))
+        with pytest.raises(Problem):  # each is of the key that opened it
+            await sessions.check(opened[0].name, "2" * 64)
+        await sessions.check(opened[0].name, "1" * 64)
+        for each in opened:
+            await sessions.close(each)
+    finally:
+        await redis.aclose()
 
 
 async def test_in_a_full_process_the_longest_silent_session_makes_room(serve) -> None:
