@@ -8,7 +8,7 @@ All others need the session of a user (`api.access.gate`), and what changes some
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -26,6 +26,7 @@ from api.access.keys import check_words
 from api.access.paces import Pace
 from api.access.problem_kinds import KEY_LIMIT, NO_SUCH_KEY
 from api.access.refusals import no_session, suspended
+from api.access.register import IdTaken
 from api.access.script import Asks
 from api.access.store import store
 from api.access.user_sessions import UserSession, UserSessions
@@ -176,13 +177,19 @@ class SignIn:
     async def _callback(self, request: Request) -> Response:
         try:
             self._check_pace(request)
-            return await self._finish(request)
+            told = _parameters(request.scope["query_string"])
+            begun = await self._begun(request, told.get("state", ""))
         except Failed as failure:
+            # Any page may lead a browser here: a sign-in that is under way in it goes on.
             return self._failed(failure)
+        try:
+            response = await self._finish(told, begun)
+        except Failed as failure:
+            response = self._failed(failure)
+        self._forget(response)
+        return response
 
-    async def _finish(self, request: Request) -> Response:
-        told = _parameters(request.scope["query_string"])
-        begun = await self._begun(request, told.get("state", ""))
+    async def _finish(self, told: Mapping[str, str], begun: Begun) -> Response:
         await self._provider.check_issuer(told.get("iss"))
         if "error" in told:
             raise Failed("denied", repr(told["error"][:40]))
@@ -193,14 +200,13 @@ class SignIn:
         with store():
             try:
                 user = await users.enter(self._redis, identity, self._most_users)
-            except users.Refused as refusal:
+            except (users.Refused, IdTaken) as refusal:
                 raise Failed("refused", str(refusal)) from None
         if not await self.sessions.begin(user, response):
             raise Failed("refused")
         # What this browser was known by before is worth nothing now.
         if begun.old_user:
             await self.sessions.end(begun.old_user, begun.old_digest)
-        self._forget(response)
         SIGN_INS.labels("done").inc()
         return response
 
@@ -257,9 +263,7 @@ class SignIn:
     def _failed(self, failure: Failed) -> Response:
         SIGN_INS.labels(failure.reason).inc()
         log.warning("a sign-in failed", reason=failure.reason, detail=failure.detail)
-        response = page.failed(failure)
-        self._forget(response)
-        return response
+        return page.failed(failure)
 
     def _forget(self, response: Response) -> None:
         response.delete_cookie(

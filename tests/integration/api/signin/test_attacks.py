@@ -15,11 +15,13 @@ import httpx
 import pytest
 
 from api.access import register
+from api.access.keys import key_id
+from api.access.users import Identity
 from api.app import create_app
 from api.signin import pending, routes
 from api.signin.pending import Begun
 from infra.settings import SettingsError
-from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD
+from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD, USERS
 from tests.support.api.issuing import Issuer, issuing
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Person, query_of
@@ -130,6 +132,35 @@ def test_somebody_else_cannot_end_a_sign_in_by_its_state(mallory, served, liar):
     with Person(served) as other:
         is_refused(back(other, state))
     assert back(mallory, state).status_code == 303
+
+
+def test_no_page_ends_a_sign_in_that_is_under_way(mallory, liar):
+    """One can lead a browser to the callback, which sends the cookie along."""
+    state = begun(mallory, liar)
+    for query in ("", "?state=x&code=c", "?state=x&state=x", "?error=access_denied"):
+        answer = mallory.client.get(f"{CALLBACK}{query}")
+        assert answer.status_code in (400, 403)
+        assert "set-cookie" not in answer.headers
+    answer = back(mallory, state)
+    assert answer.status_code == 303
+    kept = [each for each in mallory.client.cookies if each.endswith("-begun")]
+    assert kept == []
+
+
+def test_an_id_that_is_another_users_is_refused(mallory, served, liar):
+    identity = Identity(liar.issuer, "collides", "c")
+    id_ = key_id(identity.fingerprint)
+
+    async def take(redis):
+        await redis.ask([("HSET", USERS.make(), id_, "0" * 64)])
+
+    async def give_back(redis):
+        await redis.ask([("HDEL", USERS.make(), id_)])
+
+    ask(served, take)
+    liar.claims = {"sub": "collides"}
+    is_refused(back(mallory, begun(mallory, liar)), "takes no new accounts")
+    ask(served, give_back)
 
 
 def test_a_sign_in_is_over_after_its_time(mallory, served, liar):
