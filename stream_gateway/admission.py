@@ -227,7 +227,7 @@ class Admission:
         if outcome == b"user":
             holder = self._holders.learn(fingerprint, told[0].decode())
             outcome, *told = await self._take(holder, lease_id)
-        if outcome in (b"unknown", b"revoked"):
+        if outcome in (b"unknown", b"revoked", b"suspended"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == b"unknown")
         else:
             self._failures.found(fingerprint)

@@ -9,8 +9,10 @@ import pytest
 from starlette.responses import Response
 
 from api.access import users
+from api.access.failures import FAILURES
 from api.access.user_sessions import UserSessions
 from api.access.users import Identity
+from stream_gateway.admission import Admission, Refusal
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
 SECURE = "https://soltape.example.com"
@@ -137,6 +139,19 @@ async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
     with pytest.raises(users.Refused, match="no new accounts"):
         await users.enter(Meanwhile(), bob, 1)
     assert await users.read(redis, bob.fingerprint) is None
+
+
+async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
+    """At the gateway as at the API: an address has so many refused keys a minute."""
+    gateway = Admission(redis, lambda _: None)
+    text = await users.create_key(redis, user, "first")
+    await users.suspend(redis, user)
+    codes = []
+    for _ in range(FAILURES + 1):
+        with pytest.raises(Refusal) as refusal:
+            await gateway.admit(text, "192.0.2.1")
+        codes.append(refusal.value.code)
+    assert codes == ["user_suspended"] * FAILURES + ["too_many_failures"]
 
 
 async def test_of_many_new_users_at_once_there_are_no_more_than_there_is_room_for(redis):
