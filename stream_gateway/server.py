@@ -128,9 +128,10 @@ class Server:
             connection.tell(frame)
 
     def revoked(self, admitted: Admitted) -> None:
-        """End the connection of a key that was revoked."""
+        """End the connection of a key that was revoked, or of a session that has ended."""
         if connection := self.connections.get(admitted.lease_id):
-            connection.close(REVOKED, "the API key was revoked")
+            what = "API key was revoked" if admitted.holder.session is None else "session has ended"
+            connection.close(REVOKED, f"the {what}")
 
     # What handshakes ask for.
 

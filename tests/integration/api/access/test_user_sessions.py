@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.access import users
 from api.access.failures import FAILURES
+from api.access.sessions import ticket
 from api.access.user_sessions import UserSessions
 from api.access.users import Identity
 from stream_gateway.admission import Admission, Refusal
@@ -139,6 +140,29 @@ async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
     with pytest.raises(users.Refused, match="no new accounts"):
         await users.enter(Meanwhile(), bob, 1)
     assert await users.read(redis, bob.fingerprint) is None
+
+
+async def test_a_websocket_ends_with_its_session(redis, user):
+    sessions = UserSessions(redis, SECURE)
+    mine, other = [await sessions.of(sent(await begun(sessions, user))) for _ in range(2)]
+    await users.set_plan(redis, user, "business")
+    ended = []
+    gateway = Admission(redis, ended.append)
+    tickets = [await ticket(redis, user, each.digest) for each in (mine, other, mine)]
+    inside, elsewhere = [await gateway.admit(text) for text in tickets[:2]]
+    by_key = await gateway.admit(await users.create_key(redis, user, "first"))
+    await gateway.look()
+    assert ended == []
+    await sessions.end(user, mine.digest)
+    with pytest.raises(Refusal) as refusal:
+        await gateway.admit(tickets[2])
+    assert refusal.value.code == "session_missing"
+    await gateway.look()
+    assert ended == [inside]
+    await users.suspend(redis, user)
+    await gateway.look()
+    assert ended[1:] == [elsewhere, by_key]
+    await gateway.aclose()
 
 
 async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
