@@ -382,7 +382,7 @@ class Settings(BaseSettings):
         500, ge=1, le=100_000, description="sessions of MCP over SSE that a process holds at once"
     )
     mcp_max_sessions_per_key: int = Field(
-        16, ge=1, le=100_000, description="those of one key that a process holds at once"
+        16, ge=1, le=100_000, description="those of one key or user that a process holds at once"
     )
     mcp_session_idle_s: float = Field(
         1_800.0, gt=0, le=86_400, description="after which a silent session of MCP ends"
@@ -472,10 +472,12 @@ class Settings(BaseSettings):
         2_000, ge=1, le=100_000, description="WebSocket connections that a process holds at once"
     )
     gateway_max_connections_per_key: int = Field(
-        1_000, ge=1, le=100_000, description="of these, connections of one API key"
+        1_000, ge=1, le=100_000, description="of these, connections of one API key or user"
     )
     gateway_reserved: str = Field(
-        "", description="connections of a process that are kept for API keys: `<id>:<number>,...`"
+        "",
+        description="connections of a process that are kept for API keys or users: "
+        "`<id>:<number>,...`",
     )
     gateway_queue_kib: int = Field(
         4_096,

@@ -113,6 +113,11 @@ class Admitted:
     plan: Plan
     lease_id: str
 
+    @property
+    def payer_id(self) -> str:
+        """The short name of who pays: of the user, else of the key."""
+        return keys.key_id(self.holder.payer)
+
 
 class Admission:
     """Lets connections of this process in.
@@ -137,10 +142,10 @@ class Admission:
         """Let a connection in by a key or by a ticket for one; raises Refusal."""
         key_id = None
         try:
-            fingerprint = await self._fingerprint(key_text or "", address)
+            fingerprint, session = await self._told(key_text or "", address)
             key_id = keys.key_id(fingerprint)
             self._check(address, fingerprint)
-            admitted = await self._admit(fingerprint, key_id, address)
+            admitted = await self._admit(fingerprint, session, address)
         except Refusal as refusal:
             ADMISSIONS.labels(refusal.code).inc()
             refusal.key_id = key_id
@@ -173,7 +178,7 @@ class Admission:
         await self._release()
         try:
             for held in self._batches():
-                runs = [(_names(holder), _lease(leases)) for holder, leases in held]
+                runs = [(_names(holder), _lease(holder, leases)) for holder, leases in held]
                 answers = await _RENEW.run_each(self._redis, runs)
                 for (holder, _), answer in zip(held, answers, strict=True):
                     if answer == b"revoked":
@@ -188,26 +193,29 @@ class Admission:
             log.info("leases are renewed again")
         self._is_away = False
 
-    async def _fingerprint(self, text: str, address: str) -> str:
+    async def _told(self, text: str, address: str) -> tuple[str, str | None]:
+        """Return the fingerprint of a key or ticket, and of a session's the digest of that."""
         if not text:
             raise refused(refusals.missing(_HOW))
         if text.startswith(passes.TICKET):
-            return await self._spend(text.removeprefix(passes.TICKET), address)
+            found = await self._spend(text.removeprefix(passes.TICKET), address)
+            fingerprint, _, session = found.partition(".")
+            return fingerprint, session or None
         try:
-            return keys.parse(text)
+            return keys.parse(text), None
         except keys.KeyMalformed as reason:
             raise refused(refusals.malformed(str(reason))) from None
 
     async def _spend(self, ticket: str, address: str) -> str:
         self._check(address)
         try:
-            fingerprint = await passes.spend(self._redis, API_TICKET, ticket)
+            holder = await passes.spend(self._redis, API_TICKET, ticket)
         except (RedisError, OSError) as error:
             raise _unavailable(error) from None
-        if fingerprint is None:
+        if holder is None:
             self._failures.refused(address)
             raise refused(refusals.malformed("The ticket was used before, or it has expired"))
-        return fingerprint
+        return holder
 
     def _check(self, address: str, fingerprint: str = "") -> None:
         try:
@@ -215,14 +223,17 @@ class Admission:
         except refusals.Problem as problem:
             raise refused(problem) from None
 
-    async def _admit(self, fingerprint: str, key_id: str, address: str) -> Admitted:
+    async def _admit(self, fingerprint: str, session: str | None, address: str) -> Admitted:
         holder = self._holders.of(fingerprint)
+        if session is not None:
+            holder = Holder(fingerprint, session=session)
+        key_id = keys.key_id(fingerprint)
         lease_id = f"{self._process}-{next(self._numbers):x}"
         outcome, *told = await self._take(holder, lease_id)
         if outcome == b"user":
             holder = self._holders.learn(fingerprint, told[0].decode())
             outcome, *told = await self._take(holder, lease_id)
-        if outcome in (b"unknown", b"revoked"):
+        if outcome in (b"unknown", b"revoked", b"suspended"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == b"unknown")
         else:
             self._failures.found(fingerprint)
@@ -237,6 +248,8 @@ class Admission:
                 raise refused(refusals.revoked())
             case b"suspended":
                 raise refused(refusals.suspended())
+            case b"ended":
+                raise refused(refusals.signed_out())
             case b"plan":
                 raise refused(refusals.plan_gone(told[0].decode()))
             case b"ending":
@@ -247,7 +260,9 @@ class Admission:
     async def _take(self, holder: Holder, lease_id: str) -> list[Any]:
         try:
             answer: list[Any] = await _ADMIT.run(
-                self._redis, _names(holder), (lease_id, CONNECTION_LEASE_S * 1000, *_PLANS)
+                self._redis,
+                _names(holder),
+                (lease_id, CONNECTION_LEASE_S * 1000, holder.session or "", *_PLANS),
             )
         except (RedisError, OSError) as error:
             self._unreleased[holder, lease_id] = _lease_end_s()  # it may have been given
@@ -344,8 +359,8 @@ def _names(holder: Holder) -> tuple[str, ...]:
     return API_KEY.make(tag=tag), API_KEY_CONNECTIONS.make(tag=tag), *holder.own
 
 
-def _lease(leases: Sequence[str]) -> tuple[Any, ...]:
-    return (CONNECTION_LEASE_S * 1000, *leases)
+def _lease(holder: Holder, leases: Sequence[str]) -> tuple[Any, ...]:
+    return (CONNECTION_LEASE_S * 1000, holder.session or "", *leases)
 
 
 def _lease_end_s() -> float:

@@ -3,10 +3,11 @@
 -- its gateway renews (renew.lua); one that is not renewed ends by itself and counts no more.
 --
 -- KEYS  record, connections (schemas/redis_keys.py); of a user's key these are the user's, and then
---       the key's own record
--- ARGV  lease, how long it is valid in ms; then of each plan: name, connections; -1 is without
---       limit
--- Returns  {'unknown'} | {'revoked'} | {'suspended'} | {'user', of whom the key is} |
+--       the key's own record; of a user's session the user's sessions are third
+-- ARGV  lease, how long it is valid in ms, digest of a user's session or empty; then of each plan:
+--       name, connections; -1 is without limit
+-- Returns  {'unknown'} | {'revoked'} | {'suspended'} | {'ended'} (the session) |
+--          {'user', of whom the key is} |
 --          {'plan', plan} (there is none of that name) |
 --          {'connections', plan} | {'ending', plan, ms until there is room: leases of a gateway
 --          that is no more take it} | {'admitted', plan}
@@ -16,7 +17,13 @@ local UNRENEWED_MS = 7000 -- three looks of a gateway, and a moment
 local record = redis.call(
   'HMGET', KEYS[1], 'plan', 'revoked_ms', 'last_used_ms', 'user', 'suspended_ms')
 local plan, key = record[1], KEYS[1]
-if KEYS[3] then
+-- One clock for all gateways: this server's.
+local time = redis.call('TIME')
+local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if ARGV[3] ~= '' then
+  local ends_ms = redis.call('ZSCORE', KEYS[3], ARGV[3])
+  if not ends_ms or tonumber(ends_ms) <= now_ms then return {'ended'} end
+elseif KEYS[3] then
   key = KEYS[3]
   local own = redis.call('HMGET', key, 'created_ms', 'revoked_ms', 'last_used_ms')
   if not own[1] then return {'unknown'} end
@@ -29,7 +36,7 @@ if record[2] then return {'revoked'} end
 if record[5] then return {'suspended'} end
 
 local limit
-for i = 3, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   if ARGV[i] == plan then
     limit = tonumber(ARGV[i + 1])
     break
@@ -37,9 +44,6 @@ for i = 3, #ARGV, 2 do
 end
 if not limit then return {'plan', plan} end
 
--- One clock for all gateways: this server's.
-local time = redis.call('TIME')
-local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local lease_ms = tonumber(ARGV[2])
 
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)

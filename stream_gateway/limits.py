@@ -14,7 +14,7 @@ class Limits:
 
     connections: int = 2_000
     connections_of_key: int = 1_000
-    reserved: Mapping[str, int] = field(default_factory=dict)  # by id of a key
+    reserved: Mapping[str, int] = field(default_factory=dict)  # by id of a key or user
     lingering: int = 256  # that are closed, and whose clients have not closed yet
     handshakes: int = 1_000  # that are not answered yet
     handshakes_of_address: int = 256
@@ -64,8 +64,8 @@ def _reserved(text: str) -> dict[str, int]:
         key_id, _, number = part.partition(":")
         if not (key_id and number.isdecimal() and int(number)):
             raise SettingsError(
-                f"GATEWAY_RESERVED has {part!r}: it is `<id of a key>:<connections>`, several with "
-                "commas (`soltape keys list` has the ids)"
+                f"GATEWAY_RESERVED has {part!r}: it is `<id of a key or user>:<connections>`, "
+                "several with commas (`soltape keys list` and `soltape users list` have the ids)"
             )
         found[key_id] = int(number)
     return found

@@ -206,7 +206,8 @@ def full_for_key(most: int) -> Refusal:
     return Refusal(
         HTTPStatus.TOO_MANY_REQUESTS,
         "too_many_connections",
-        f"At most {most} connections of one API key are open on one gateway: close one first",
+        f"At most {most} connections of one API key, or of all keys of one user, are open on one "
+        "gateway: close one first",
         {"Retry-After": "5"},
         title="The key's connections are open already",
     )

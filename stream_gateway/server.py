@@ -65,7 +65,7 @@ class Server:
         self._entered = entered
         self._hear = hear
         self._left = left
-        self._of_key: Counter[str] = Counter()  # connections by id of their key
+        self._of_payer: Counter[str] = Counter()  # connections by id of their key or user
         self._budgets = Budgets()
         self._lingering: deque[Connection] = deque()  # closed, the one that ended first in front
         self._is_stopping = False
@@ -128,9 +128,10 @@ class Server:
             connection.tell(frame)
 
     def revoked(self, admitted: Admitted) -> None:
-        """End the connection of a key that was revoked."""
+        """End the connection of a key that was revoked, or of a session that has ended."""
         if connection := self.connections.get(admitted.lease_id):
-            connection.close(REVOKED, "the API key was revoked")
+            what = "API key was revoked" if admitted.holder.session is None else "session has ended"
+            connection.close(REVOKED, f"the {what}")
 
     # What handshakes ask for.
 
@@ -143,14 +144,12 @@ class Server:
             raise request.full()
         if admitted is None:
             return
-        mine = self._of_key[admitted.key_id]
-        if mine < limits.reserved.get(admitted.key_id, 0):
+        mine = self._of_payer[admitted.payer_id]
+        if mine < limits.reserved.get(admitted.payer_id, 0):
             return
         if mine >= limits.connections_of_key:
             raise request.full_for_key(limits.connections_of_key)
-        kept = sum(
-            max(0, number - self._of_key[key_id]) for key_id, number in limits.reserved.items()
-        )
+        kept = sum(max(0, number - self._of_payer[id_]) for id_, number in limits.reserved.items())
         if len(self.connections) + kept >= limits.connections:
             raise request.full()
 
@@ -190,7 +189,7 @@ class Server:
             ended=self._ended,
         )
         self.connections[admitted.lease_id] = connection
-        self._of_key[admitted.key_id] += 1
+        self._of_payer[admitted.payer_id] += 1
         # The handshake is answered when this has returned.
         asyncio.get_running_loop().call_soon(self._entered, connection)
         log.info(
@@ -205,7 +204,7 @@ class Server:
 
     def _ended(self, connection: Connection) -> None:
         del self.connections[connection.admitted.lease_id]
-        self._of_key -= Counter([connection.admitted.key_id])  # which drops zeros
+        self._of_payer -= Counter([connection.admitted.payer_id])  # which drops zeros
         # Its socket waits for the client to close: of those that do not there are but so many.
         self._lingering.append(connection)
         while len(self._lingering) > self.limits.lingering:

@@ -88,7 +88,7 @@ class Tracking:
         entry = ("XADD", ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", "wallet")
         try:
             await self._redis.ask([(*entry, key(wallet)) for wallet in wallets])
-        except (RedisError, OSError):
+        except BaseException:  # the one who asked may have left
             for wallet in wallets:
                 self._asked.pop(wallet, None)
             raise

@@ -6,8 +6,9 @@
 -- KEYS  record, credits by month, accepted requests of the last minute (schemas/redis_keys.py); of a
 --       user's key these are the user's, and then the key's own
 -- ARGV  credits that it costs; then of each plan: name, credits a month, requests a minute; -1 is
---       without limit
--- Returns  'unknown' | 'revoked' | 'suspended' alone, {'user', of whom the key is}, or
+--       without limit. Or 'look' alone: nothing is charged or counted
+-- Returns  'unknown' | 'revoked' | 'suspended' | 'good' (where it was a look) alone,
+--       {'user', of whom the key is}, or
 --       {'accepted' | 'plan' | 'credits' | 'rate', plan, month, credits spent in it,
 --        requests in the last minute, ms until the next of them is forgotten, now in ms, 1 if a
 --        user pays, else 0}
@@ -29,6 +30,7 @@ end
 if not plan then return {'unknown'} end
 if record[2] then return {'revoked'} end
 if record[5] then return {'suspended'} end
+if ARGV[1] == 'look' then return {'good'} end
 
 local credits, rate
 for i = 2, #ARGV, 3 do

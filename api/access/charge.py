@@ -8,6 +8,7 @@ minute of a key: else whatever makes us fail would be free. The request still co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -68,11 +69,7 @@ class Charges:
 
         Raises RedisError, after which it may have been charged.
         """
-        holder = self._holders.of(fingerprint)
-        answer = await self._charge(holder, cost)
-        if answer[0] == b"user":
-            holder = self._holders.learn(fingerprint, answer[1].decode())
-            answer = await self._charge(holder, cost)
+        holder, answer = await self._asked(fingerprint, cost, *_PLANS)
         outcome = answer[0]
         if outcome == b"accepted":
             _, plan, month, spent, requests, frees_ms, _, is_user = answer
@@ -99,15 +96,32 @@ class Charges:
             )
         return Refusal(outcome.decode(), answer[1].decode() if len(answer) > 1 else "")
 
+    async def look(self, fingerprint: str) -> Refusal | None:
+        """Return why nothing is heard of a key: it is unknown, revoked, or its user suspended.
+
+        Raises RedisError.
+        """
+        _, (outcome, *_) = await self._asked(fingerprint, "look")
+        return None if outcome == b"good" else Refusal(outcome.decode())
+
     def payer(self, fingerprint: str) -> str:
         """Return who pays for a key, as far as this process knows: all of a user's keys count as
         one once each was used."""
         return self._holders.of(fingerprint).payer
 
-    async def _charge(self, holder: Holder, cost: int) -> list[Any]:
+    async def _asked(self, fingerprint: str, *arguments: object) -> tuple[Holder, list[Any]]:
+        """Return who pays for a key, and what the script says."""
+        holder = self._holders.of(fingerprint)
+        answer = await self._charge(holder, arguments)
+        if answer[0] == b"user":
+            holder = self._holders.learn(fingerprint, answer[1].decode())
+            answer = await self._charge(holder, arguments)
+        return holder, answer
+
+    async def _charge(self, holder: Holder, arguments: Sequence[object]) -> list[Any]:
         kinds = (API_KEY, API_KEY_CREDITS, API_KEY_MINUTE)
         names = (*(kind.make(tag=holder.tag) for kind in kinds), *holder.own)
-        answer: list[Any] = await _CHARGE.run(self._redis, names, (cost, *_PLANS))
+        answer: list[Any] = await _CHARGE.run(self._redis, names, arguments)
         return answer
 
     async def give_back(self, grant: Grant) -> Grant:

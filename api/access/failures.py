@@ -58,6 +58,10 @@ class Failures:
         failed = self._failed.get(network(address))
         return failed is not None and failed[0] >= FAILURES
 
+    def knows(self, fingerprint: str) -> bool:
+        """Return whether a key was good here lately."""
+        return fingerprint in self._good
+
     def found(self, fingerprint: str) -> None:
         """Note that a key is good."""
         self._good[fingerprint] = None

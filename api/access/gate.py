@@ -169,6 +169,7 @@ class Gate:
         priced: Priced | None = None
         try:
             if (price := self._prices.get(scope["path"])) is not None:
+                await self._look(fingerprint, scope)
                 priced = await price(scope, receive, fingerprint)
                 receive = priced.receive
                 cost = priced.cost
@@ -192,27 +193,47 @@ class Gate:
             else:
                 await self._pass_on(grant, scope, receive, send)
 
+    async def _look(self, fingerprint: str, scope: Scope) -> None:
+        """Raise Problem of a key that is not good: nothing that it sends is read for a price."""
+        if _given(scope) is not None:
+            return
+        address = _address(scope)
+        self._failures.check(address, fingerprint)
+        if self._failures.knows(fingerprint):
+            return
+        try:
+            refusal = await self._charges.look(fingerprint)
+        except (RedisError, OSError) as error:
+            raise unavailable(STORE, error) from None
+        self._note(address, fingerprint, refusal)
+        if refusal is not None:
+            raise _refused(refusal)
+
     async def _admit(self, fingerprint: str, scope: Scope, cost: int) -> Grant | None:
         """Return what a key grants, None for health without Redis; raises Problem."""
         if (paid := _given(scope)) is not None:
             return paid
-        path, client = scope["path"], scope.get("client")
-        address = client[0] if client else ""
+        address = _address(scope)
         self._failures.check(address, fingerprint)
         try:
             answer = await self._charges.request(fingerprint, cost)
         except (RedisError, OSError) as error:
-            if path == HEALTH:
+            if scope["path"] == HEALTH:
                 return None
             raise unavailable(STORE, error) from None
-        outcome = answer.outcome if isinstance(answer, Refusal) else "accepted"
+        if isinstance(answer, Refusal):
+            self._note(address, fingerprint, answer)
+            raise _refused(answer)
+        self._note(address, fingerprint, None)
+        return answer
+
+    def _note(self, address: str, fingerprint: str, refusal: Refusal | None) -> None:
+        """Remember whether a key is good."""
+        outcome = "" if refusal is None else refusal.outcome
         if outcome in ("unknown", "revoked", "suspended"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == "unknown")
         else:
             self._failures.found(fingerprint)
-        if isinstance(answer, Refusal):
-            raise _refused(answer)
-        return answer
 
     async def _pass_on(self, grant: Grant, scope: Scope, receive: Receive, send: Send) -> None:
         is_answered = False
@@ -262,6 +283,11 @@ async def _user(accounts: Accounts, scope: Scope) -> str:
             raise refusals.no_token()
     scope.setdefault("state", {})["session"] = session
     return session.user
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def _given(scope: Scope) -> Grant | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from schemas.redis_keys import USER_KEY, tag_of_key
+from schemas.redis_keys import USER_KEY, USER_SESSIONS, tag_of_key
 
 _KEPT: Final = 10_000
 
@@ -24,6 +24,7 @@ class Holder:
 
     fingerprint: str  # of the key; of a session it is the user's
     user: str | None = None  # whose key it is
+    session: str | None = None  # digest of a user's session, where no longer than it lasts
 
     @property
     def payer(self) -> str:
@@ -37,7 +38,9 @@ class Holder:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Names of what is kept of the key alone, beside the payer's: one, of a user's key."""
+        """Names of what is kept beside the payer's: of a user's key, or of the user's sessions."""
+        if self.session is not None:
+            return (USER_SESSIONS.make(tag=self.tag),)
         if self.user is None:
             return ()
         return (USER_KEY.make(tag=self.tag, fingerprint=self.fingerprint),)

@@ -22,15 +22,15 @@ _BYTES: Final = 32
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # of so many bytes
 
 
-async def issue(redis: Asks, kind: Key, fingerprint: str) -> str:
-    """Return a new secret that leads to the key with a fingerprint; raises RedisError."""
+async def issue(redis: Asks, kind: Key, holder: str) -> str:
+    """Return a new secret that leads to a holder, mostly a fingerprint; raises RedisError."""
     secret = token_urlsafe(_BYTES)
-    await redis.ask([("SET", _name(kind, secret), fingerprint, "EX", kind.ttl_s)])
+    await redis.ask([("SET", _name(kind, secret), holder, "EX", kind.ttl_s)])
     return secret
 
 
 async def spend(redis: Asks, kind: Key, secret: str) -> str | None:
-    """Return the fingerprint that a secret leads to, this one time; None if it leads nowhere.
+    """Return the holder that a secret leads to, this one time; None if it leads nowhere.
 
     Raises RedisError, after which the secret may be spent.
     """

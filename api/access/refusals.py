@@ -29,6 +29,7 @@ __all__ = [
     "no_token",
     "plan_gone",
     "revoked",
+    "signed_out",
     "store_unavailable",
     "suspended",
     "too_fast",
@@ -75,6 +76,11 @@ def no_session() -> Problem:
         "Sign in first: this path takes the session of a browser, and no API key",
         headers=_CHALLENGE,
     )
+
+
+def signed_out() -> Problem:
+    """Return the problem of a WebSocket whose session has ended before it was open."""
+    return Problem(SESSION_MISSING, "The session has ended; sign in again", headers=_CHALLENGE)
 
 
 def no_token() -> Problem:

@@ -53,7 +53,11 @@ class Sessions:
             return await passes.holder(self._redis, API_SESSION, secret)
 
 
-async def ticket(redis: Asks, fingerprint: str) -> str:
-    """Return a text that the gateway accepts once in place of a key; raises Problem."""
+async def ticket(redis: Asks, fingerprint: str, session: str | None = None) -> str:
+    """Return a text that the gateway accepts once in place of a key; raises Problem.
+
+    What it opens lasts no longer than a user's session, where that one's digest is given.
+    """
+    holder = fingerprint if session is None else f"{fingerprint}.{session}"
     with store():
-        return passes.TICKET + await passes.issue(redis, API_TICKET, fingerprint)
+        return passes.TICKET + await passes.issue(redis, API_TICKET, holder)

@@ -37,6 +37,7 @@ KEYS_A_DAY: Final = 20
 _REVOKED_KEPT_S: Final = 30 * DAY_S  # so long a revoked key is told from one that never was
 _USERS: Final = USERS.make()
 _AT_ONCE: Final = 1_000
+_LIST: Final = load("list_user")
 _ENTER: Final = load("enter")
 _ADD_KEY: Final = load("add_key")
 _REVOKE_KEY: Final = load("revoke_key")
@@ -92,22 +93,15 @@ class User:
 async def enter(redis: Asks, identity: Identity, most_users: int) -> str:
     """Note a sign-in, of a new user on the plan free; return the user's fingerprint.
 
-    Raises Refused, IdTaken, RedisError. Of many new users at once a few more than `most_users` may
-    come in.
+    Raises Refused, IdTaken, RedisError. The index comes first, in one step: whoever has a record is
+    in it, so the operator sees them, and they are never more than `most_users`.
     """
     fingerprint = identity.fingerprint
-    is_new, holder, users = await redis.ask(
-        [
-            ("HSETNX", _USERS, key_id(fingerprint), fingerprint),
-            ("HGET", _USERS, key_id(fingerprint)),
-            ("HLEN", _USERS),
-        ]
-    )
+    holder = await _LIST.run(redis, [_USERS], (key_id(fingerprint), fingerprint, most_users))
+    if holder is None:
+        raise Refused("This service takes no new accounts now")
     if holder.decode() != fingerprint:
         raise IdTaken(f"{key_id(fingerprint)} is another user here")
-    if is_new and users > most_users:
-        await redis.ask([("HDEL", _USERS, key_id(fingerprint))])
-        raise Refused("This service takes no new accounts now")
     answer = await _ENTER.run(
         redis,
         [API_KEY.make(tag=tag_of_key(fingerprint))],

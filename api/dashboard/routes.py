@@ -25,6 +25,7 @@ import orjson
 import structlog
 from fastapi import APIRouter, Request, Response
 
+from api.access.refusals import no_session
 from api.access.sessions import Sessions, ticket
 from api.access.user_sessions import UserSessions
 from api.dashboard import link
@@ -131,11 +132,18 @@ async def beginning(request: Request) -> Response:
 
 
 async def websocket_ticket(request: Request) -> Response:
-    """Answer with a ticket of the key that the request was granted by."""
+    """Answer with a ticket of the key, or session, that the request was granted by."""
     granted = grant(request)
     assert granted is not None, "the path is not open"
     access = services(request).stores.access
-    return _json({"ticket": await ticket(access, granted.fingerprint)})
+    digest = None
+    users: UserSessions | None = request.app.state.dashboard.users
+    if users is not None and granted.user == granted.fingerprint:
+        session = await users.of(request.headers.raw)
+        if session is None:  # ended within this request
+            raise no_session()
+        digest = session.digest
+    return _json({"ticket": await ticket(access, granted.fingerprint, digest)})
 
 
 async def root(request: Request) -> Response:

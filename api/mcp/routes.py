@@ -159,7 +159,7 @@ class Door:
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answers of a session as they come, until either side ends it."""
         grant: Grant = scope["state"]["grant"]
-        session = await self._sessions.open(grant.fingerprint)
+        session = await self._sessions.open(grant.fingerprint, grant.payer)
         scope["state"]["lasts"]()
         endpoint = f"{scope.get('root_path', '').rstrip('/')}{MESSAGES}?session_id={session.name}"
 

@@ -45,9 +45,10 @@ AT_ONCE: Final = 100  # answers read in one trip
 class Session:
     """One open stream."""
 
-    def __init__(self, name: str, fingerprint: str, now_s: float) -> None:
+    def __init__(self, name: str, fingerprint: str, payer: str, now_s: float) -> None:
         self.name = name
-        self.fingerprint = fingerprint
+        self.fingerprint = fingerprint  # of the key that opened it
+        self.payer = payer
         self.used_s = now_s  # by the loop's clock
         self.wake = asyncio.Event()
         self.is_ended = False
@@ -94,24 +95,25 @@ class Sessions:
         """How many this process holds."""
         return len(self._open)
 
-    async def open(self, fingerprint: str) -> Session:
-        """Open a session of a key; raises Problem where it has too many.
+    async def open(self, fingerprint: str, payer: str) -> Session:
+        """Open a session of a key; raises Problem where the key, or its user, has too many.
 
         Where the process has too many, the one that was silent for longest ends.
         """
         most = self._settings.mcp_max_sessions_per_key
-        if sum(each.fingerprint == fingerprint for each in self._open.values()) >= most:
+        if sum(each.payer == payer for each in self._open.values()) >= most:
             raise Problem(
                 TOO_MANY_SESSIONS,
-                f"At most {most} sessions of one API key are open at once; close one, or use "
-                "/mcp, which needs none",
+                f"At most {most} sessions of one API key, or of all keys of one user, are open at "
+                "once; close one, or use /mcp, which needs none",
                 headers={"Retry-After": "1"},
             )
         if len(self._open) >= self._settings.mcp_max_sessions:
             oldest = min(self._open.values(), key=lambda each: each.used_s)
             self._remove(oldest)
             oldest.end()
-        session = Session(self._process + token_hex(SECRET_DIGITS // 2), fingerprint, self._now_s())
+        name = self._process + token_hex(SECRET_DIGITS // 2)
+        session = Session(name, fingerprint, payer, self._now_s())
         self._open[session.name] = session
         SESSIONS.set(len(self._open))
         key = _sessions_key(self._process)

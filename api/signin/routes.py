@@ -8,8 +8,8 @@ All others need the session of a user (`api.access.gate`), and what changes some
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,9 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.access import cookies, paces, users
 from api.access.days import Days
 from api.access.gate import Accounts
+from api.access.in_flight import InFlight
 from api.access.paces import Pace
 from api.access.problem_kinds import KEY_LIMIT, NO_SUCH_KEY
 from api.access.refusals import no_session, suspended
+from api.access.register import IdTaken
 from api.access.script import Asks
 from api.access.store import store
 from api.access.user_sessions import UserSessions
@@ -55,6 +57,8 @@ PATHS: Final = frozenset({SIGN_OUT, ACCOUNT, USAGE, KEYS, REVOKE}) | kafka.PATHS
 
 ATTEMPTS_A_MINUTE: Final = 60
 """Of one address to a process."""
+SHARE: Final = 4
+"""Sign-ins take at most one in so many of a process's requests: they wait for the provider."""
 _LONGEST_QUERY: Final = 8_192
 _MOST_PARAMETERS: Final = 20
 
@@ -113,6 +117,7 @@ class SignIn:
         self._is_secure = urlsplit(base_url).scheme == "https"
         self._cookie = f"{self.sessions.cookie}-begun"
         self._pace = Pace(ATTEMPTS_A_MINUTE, 60.0)
+        self._steps = InFlight(max(1, settings.api_max_concurrent // SHARE))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -142,17 +147,17 @@ class SignIn:
 
     async def _begin(self, request: Request) -> Response:
         try:
-            self._check_pace(request)
-            before = self.sessions.named(request.headers.raw)
-            begun = Begun(
-                pending.secret(),
-                pending.secret(),
-                before.user if before else "",
-                before.digest if before else "",
-            )
-            with store():
-                secrets = await pending.begin(self._redis, begun)
-            address = await self._provider.address(secrets.state, begun.nonce, begun.verifier)
+            with self._step(request):
+                before = self.sessions.named(request.headers.raw)
+                begun = Begun(
+                    pending.secret(),
+                    pending.secret(),
+                    before.user if before else "",
+                    before.digest if before else "",
+                )
+                with store():
+                    secrets = await pending.begin(self._redis, begun)
+                address = await self._provider.address(secrets.state, begun.nonce, begun.verifier)
         except Failed as failure:
             return self._failed(failure)
         SIGN_INS.labels("begun").inc()
@@ -169,15 +174,19 @@ class SignIn:
         return response
 
     async def _callback(self, request: Request) -> Response:
+        begun = None
         try:
-            self._check_pace(request)
-            return await self._finish(request)
+            with self._step(request):
+                told = _parameters(request.scope["query_string"])
+                begun = await self._begun(request, told.get("state", ""))
+                response = await self._finish(told, begun)
         except Failed as failure:
-            return self._failed(failure)
+            response = self._failed(failure)
+        if begun is not None:  # else any page may have led here: what is under way goes on
+            self._forget(response)
+        return response
 
-    async def _finish(self, request: Request) -> Response:
-        told = _parameters(request.scope["query_string"])
-        begun = await self._begun(request, told.get("state", ""))
+    async def _finish(self, told: Mapping[str, str], begun: Begun) -> Response:
         await self._provider.check_issuer(told.get("iss"))
         if "error" in told:
             raise Failed("denied", repr(told["error"][:40]))
@@ -188,14 +197,13 @@ class SignIn:
         with store():
             try:
                 user = await users.enter(self._redis, identity, self._most_users)
-            except users.Refused as refusal:
+            except (users.Refused, IdTaken) as refusal:
                 raise Failed("refused", str(refusal)) from None
         if not await self.sessions.begin(user, response):
             raise Failed("refused")
         # What this browser was known by before is worth nothing now.
         if begun.old_user:
             await self.sessions.end(begun.old_user, begun.old_digest)
-        self._forget(response)
         SIGN_INS.labels("done").inc()
         return response
 
@@ -246,17 +254,23 @@ class SignIn:
                 raise Problem(NO_SUCH_KEY, f"The account has no key {body.id}")
         return answer({})
 
-    def _check_pace(self, request: Request) -> None:
+    @contextmanager
+    def _step(self, request: Request) -> Iterator[None]:
+        """Be within a step that anybody may take; raises Failed where it is one too many."""
         client = request.client
         if not self._pace.take(paces.network(client.host if client else "")):
             raise Failed("often")
+        if not self._steps.enter(BEGIN):
+            raise Failed("busy")
+        try:
+            yield
+        finally:
+            self._steps.leave(BEGIN)
 
     def _failed(self, failure: Failed) -> Response:
         SIGN_INS.labels(failure.reason).inc()
         log.warning("a sign-in failed", reason=failure.reason, detail=failure.detail)
-        response = page.failed(failure)
-        self._forget(response)
-        return response
+        return page.failed(failure)
 
     def _forget(self, response: Response) -> None:
         response.delete_cookie(

@@ -120,7 +120,11 @@ def verify(
     except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise Failed("token", f"{type(error).__name__}: {error}") from None
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
+    if (
+        not isinstance(subject, str)
+        or not 0 < len(subject) <= _LONGEST_SUBJECT
+        or not subject.isprintable()  # half of a surrogate pair, for one, is no text
+    ):
         raise Failed("token", "its subject is none")
     return Identity(issuer, subject, _shown(claims))
 

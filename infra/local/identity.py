@@ -155,7 +155,7 @@ class Provider:
             and form.get("redirect_uri") == self._redirect_uri
             and grant is not None
             and time.monotonic() < grant.ends_s
-            and hmac.compare_digest(_challenge(verifier), grant.challenge)
+            and hmac.compare_digest(_challenge(verifier), grant.challenge.encode())
         )
         if not is_right or grant is None:
             return web.json_response({"error": "invalid_grant"}, status=400)
@@ -198,9 +198,9 @@ class Provider:
         return found
 
 
-def _challenge(verifier: str) -> str:
+def _challenge(verifier: str) -> bytes:
     digest = sha256(verifier.encode("utf-8", "replace")).digest()
-    return urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return urlsafe_b64encode(digest).rstrip(b"=")
 
 
 def main(port: int, base_url: str) -> None:

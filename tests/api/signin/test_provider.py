@@ -9,6 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 
 import pytest
+from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from api.signin.failures import REASONS, Failed
@@ -107,11 +108,22 @@ async def test_other_asymmetric_algorithms_are_accepted_where_it_says_that_it_us
         {"sub": "s" * 256},
         {"sub": ["mallory"]},
         {"sub": 7},
+        {"sub": "a\x1b[2J"},
         {"at_hash": "of another token"},
     ],
 )
 async def test_claims_that_are_not_right_are_refused(issuer, claims):
     issuer.claims = claims
+    await refused(issuer)
+
+
+async def test_a_subject_that_is_half_of_a_pair_is_no_text(issuer):
+    now_s = int(time.time())
+    claims = {"iss": issuer.issuer, "sub": "\ud800", "aud": CLIENT, "nonce": NONCE}
+    told = json.dumps({**claims, "iat": now_s, "exp": now_s + 300})
+    issuer.raw_token = jws.serialize_compact(
+        {"alg": "RS256", "kid": issuer.key.kid}, told, issuer.key
+    )
     await refused(issuer)
 
 

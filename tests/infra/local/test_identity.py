@@ -156,3 +156,8 @@ async def test_it_answers_to_its_own_name_alone(http):
     for host in ("evil.example.com", "evil.example.com:80"):
         answer = await http.get("/authorize", params=ASKED, headers={"host": host})
         assert answer.status == 421
+
+
+async def test_a_challenge_that_is_no_ascii_is_met_by_no_verifier(http):
+    text = await code(http, code_challenge="\u00e9" * 43)
+    assert await token(http, text) == (400, {"error": "invalid_grant"})

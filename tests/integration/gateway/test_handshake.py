@@ -16,8 +16,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from api.access import keys
+from api.access import keys, register, users
 from api.access.keys import new
+from api.access.users import Identity
 from infra.listening import allow_connections
 from tests.support.gateway.running import (
     Gateway,
@@ -342,6 +343,27 @@ class TestBounds:
                     await mine.enter_async_context(opened(gateway, kept))
                 answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={kept}", UPGRADE)
                 problem(answer, "busy")
+
+    async def test_all_keys_of_a_user_have_the_connections_of_one(self, tmp_path, valkey_port):
+        for name in ("made", "kept"):
+            (tmp_path / name).mkdir()
+        made = {"gateway_max_connections": 3, "gateway_max_connections_per_key": 1}
+        with running_gateway(tmp_path / "made", valkey_port, **made) as gateway:
+            redis = register.connect(gateway.settings)
+            ann = Identity("https://issuer.example.com", "ann", "ann")
+            user = await users.enter(redis, ann, 10)
+            await users.set_plan(redis, user, "enterprise")
+            one, another = [await users.create_key(redis, user, name) for name in ("a", "b")]
+            await redis.aclose()
+            async with opened(gateway, one):
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={another}", UPGRADE)
+                assert answer.status == 429
+                problem(answer, "too_many_connections")
+        made |= {"gateway_reserved": f"{keys.key_id(user)}:2"}
+        with running_gateway(tmp_path / "kept", valkey_port, **made) as gateway:
+            async with opened(gateway, one), opened(gateway, another):
+                answer = await asyncio.to_thread(asked, gateway, f"/ws?api_key={one}", UPGRADE)
+                problem(answer, "too_many_connections")
 
     def test_sockets_of_closed_connections_are_bounded(self, tmp_path, valkey_port):
         with running_gateway(tmp_path, valkey_port) as gateway, ExitStack() as left_open:

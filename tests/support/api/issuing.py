@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +15,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from infra.local.process import free_port
+from tests.support.waiting import WITHIN_S
 
 CLIENT = "soltape"
 
@@ -40,6 +41,8 @@ class Issuer:
         self.raw_token: Any = ...  # in place of the signed one
         self.answers: dict[str, tuple[int, bytes, dict[str, str]]] = {}  # by path
         self.asked: list[tuple[str, dict[str, str]]] = []  # path and form, of all requests
+        self.is_open = Event()  # while it is not set, nothing is answered
+        self.is_open.set()
         self.nonce = ""  # of the sign-in under way, as the browser brought it
 
     def token(self, nonce: str) -> str:
@@ -61,6 +64,7 @@ class Issuer:
 
     def answer(self, path: str, form: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         self.asked.append((path, form))
+        self.is_open.wait(WITHIN_S)
         if path in self.answers:
             return self.answers[path]
         told: Any = None

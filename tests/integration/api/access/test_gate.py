@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from api.access import failures, register
+from api.access import failures, register, users
 from api.access.charge import NOT_GIVEN_BACK, Charges
 from api.access.gate import BATCHES_AT_ONCE, Gate
-from api.access.keys import new, parse
+from api.access.keys import key_id, new, parse
+from api.access.prices import Priced
+from api.access.users import Identity
 from api.app import create_app
 from api.http.errors import BUSY, STORE_UNAVAILABLE, UNKNOWN_TOKEN, Problem
 from api.http.problems import on_problem
@@ -71,7 +73,7 @@ async def hangs(request: Request):
     await asyncio.sleep(60)
 
 
-def around(charges, most_in_flight=64):
+def around(charges, most_in_flight=64, **more):
     app = Starlette(
         routes=[
             Route("/api/who", who, methods=["GET", "POST"]),
@@ -87,7 +89,7 @@ def around(charges, most_in_flight=64):
         ],
         exception_handlers={Problem: on_problem},
     )
-    return Shell(Gate(app, charges, OPEN, most_in_flight))
+    return Shell(Gate(app, charges, OPEN, most_in_flight, **more))
 
 
 @pytest.fixture
@@ -125,6 +127,42 @@ async def test_a_good_key_comes_in_and_is_told_what_is_left(client, shell, make)
     assert answer.headers["ratelimit"] == '"minute";r=599;t=60'
     assert answer.headers["x-credits-left"] == "999999"
     assert shell.states[-1]["key_id"] == parse(key)[:12]
+
+
+async def test_nothing_is_read_that_a_key_sends_which_is_not_good(charges, make, redis):
+    """A price may need the body, which is slow to come where an attacker sends it."""
+    read = []
+
+    async def price(scope, receive, fingerprint):
+        read.append(fingerprint)
+        return Priced(1, receive, answers_refusals=True)
+
+    shell = around(charges, prices={"/api/who": price})
+    user = await users.enter(redis, Identity("https://issuer.example.com", "ann", "ann"), 10)
+    suspended, ended = [await users.create_key(redis, user, name) for name in ("a", "b")]
+    assert await users.revoke_key(redis, user, key_id(parse(ended)))
+    revoked = await make.text("pro")
+    await register.revoke(redis, parse(revoked), 1)
+    good = await make.text("pro")
+    transport = httpx.ASGITransport(shell)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+        async def asked(key):
+            return await client.post("/api/who", headers={"x-api-key": key})
+
+        refused(await asked(ended), 403, "key_revoked")
+        await users.suspend(redis, user)
+        for _ in range(2):
+            refused(await asked(new()), 401, "key_unknown")
+            refused(await asked(revoked), 403, "key_revoked")
+            refused(await asked(suspended), 403, "user_suspended")
+        assert read == []
+        assert (await asked(good)).headers["x-credits-left"] == "999999"
+        await register.revoke(redis, parse(good), 1)
+        refused(await asked(good), 403, "key_revoked")  # it was good a moment ago
+        assert read == [parse(good)] * 2
+        refused(await asked(good), 403, "key_revoked")
+        assert read == [parse(good)] * 2
 
 
 async def test_of_what_has_no_limit_nothing_is_said(client, make):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from http.cookies import SimpleCookie
 
 import pytest
 from starlette.responses import Response
 
 from api.access import users
+from api.access.failures import FAILURES
+from api.access.sessions import ticket
 from api.access.user_sessions import UserSessions
 from api.access.users import Identity
+from stream_gateway.admission import Admission, Refusal
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
 SECURE = "https://soltape.example.com"
@@ -116,3 +120,69 @@ async def test_of_too_many_users_those_who_are_known_come_in(redis, user):
     assert await users.enter(redis, ANN, 1) == user
     assert [each.subject for each in await users.read_all(redis)] == ["ann"]
     assert await users.enter(redis, bob, 2) == bob.fingerprint
+
+
+async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
+    """Two sign-ins of one new user at once, where there is no room for another."""
+    bob = Identity(ANN.issuer, "bob", "bob")
+
+    class Meanwhile:
+        came = False
+
+        async def ask(self, commands):
+            answers = await redis.ask(commands)
+            if not self.came:
+                self.came = True
+                with pytest.raises(users.Refused, match="no new accounts"):
+                    await users.enter(redis, bob, 1)
+            return answers
+
+    with pytest.raises(users.Refused, match="no new accounts"):
+        await users.enter(Meanwhile(), bob, 1)
+    assert await users.read(redis, bob.fingerprint) is None
+
+
+async def test_a_websocket_ends_with_its_session(redis, user):
+    sessions = UserSessions(redis, SECURE)
+    mine, other = [await sessions.of(sent(await begun(sessions, user))) for _ in range(2)]
+    await users.set_plan(redis, user, "business")
+    ended = []
+    gateway = Admission(redis, ended.append)
+    tickets = [await ticket(redis, user, each.digest) for each in (mine, other, mine)]
+    inside, elsewhere = [await gateway.admit(text) for text in tickets[:2]]
+    by_key = await gateway.admit(await users.create_key(redis, user, "first"))
+    await gateway.look()
+    assert ended == []
+    await sessions.end(user, mine.digest)
+    with pytest.raises(Refusal) as refusal:
+        await gateway.admit(tickets[2])
+    assert refusal.value.code == "session_missing"
+    await gateway.look()
+    assert ended == [inside]
+    await users.suspend(redis, user)
+    await gateway.look()
+    assert ended[1:] == [elsewhere, by_key]
+    await gateway.aclose()
+
+
+async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
+    """At the gateway as at the API: an address has so many refused keys a minute."""
+    gateway = Admission(redis, lambda _: None)
+    text = await users.create_key(redis, user, "first")
+    await users.suspend(redis, user)
+    codes = []
+    for _ in range(FAILURES + 1):
+        with pytest.raises(Refusal) as refusal:
+            await gateway.admit(text, "192.0.2.1")
+        codes.append(refusal.value.code)
+    assert codes == ["user_suspended"] * FAILURES + ["too_many_failures"]
+
+
+async def test_of_many_new_users_at_once_there_are_no_more_than_there_is_room_for(redis):
+    many = [Identity(ANN.issuer, f"user {number}", "name") for number in range(20)]
+    came = await asyncio.gather(
+        *(users.enter(redis, each, 5) for each in many for _ in range(2)), return_exceptions=True
+    )
+    inside = {each for each in came if isinstance(each, str)}
+    assert len(inside) == 5
+    assert {each.fingerprint for each in await users.read_all(redis)} == inside

@@ -11,7 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from api.access import register
 from api.access.keys import new
+from api.http.errors import Problem
+from api.mcp.sessions import Sessions
 from tests.support.api.served import Served
 from tests.support.waiting import eventually_async
 
@@ -130,7 +133,7 @@ async def test_a_session_of_one_key_is_none_for_another(four, http, make_key) ->
         for _ in range(12):  # whichever process it comes to
             for key, status, code in (
                 (other, 404, "no_session"),
-                (new(), 404, "no_session"),
+                (new(), 401, "key_unknown"),
                 ("", 401, "key_malformed"),
             ):
                 answer = await http.post(
@@ -223,6 +226,17 @@ async def test_a_body_over_the_limit_is_refused(four, http) -> None:
     assert await code_of(answer) == (413, "body_too_large")
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/messages?session_id=" + "0" * 48])
+async def test_a_key_that_was_made_up_is_not_waited_for(four, path) -> None:
+    """Who sends a body slowly, or never, holds no place with a key that nobody made."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(four[0].url).port)
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {new()}\r\n"
+    writer.write(f"{head}content-type: application/json\r\ncontent-length: 100\r\n\r\n{{".encode())
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 "), answer
+    writer.close()
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 async def test_streamable_http_has_no_other_methods(four, http, method) -> None:
     answer = await http.request(method, "/mcp", headers={**ACCEPT, "x-api-key": four[0].key})
@@ -245,6 +259,24 @@ async def test_silent_sessions_of_a_key_are_bounded_and_others_have_room(serve) 
             assert theirs.answer.status_code == 200
             health = (await http.get("/mcp/health")).json()
             assert health["sessions"] == 4
+
+
+async def test_all_keys_of_a_user_share_the_sessions_of_one(stores) -> None:
+    settings = stores.model_copy(update={"mcp_max_sessions_per_key": 2})
+    redis = register.connect(settings)
+    sessions = Sessions(settings, redis, lambda: 0.0)
+    try:
+        opened = [await sessions.open(f"{number}" * 64, "a" * 64) for number in (1, 2)]
+        with pytest.raises(Problem, match="At most 2 sessions"):
+            await sessions.open("3" * 64, "a" * 64)
+        opened.append(await sessions.open("4" * 64, "4" * 64))
+        with pytest.raises(Problem):  # each is of the key that opened it
+            await sessions.check(opened[0].name, "2" * 64)
+        await sessions.check(opened[0].name, "1" * 64)
+        for each in opened:
+            await sessions.close(each)
+    finally:
+        await redis.aclose()
 
 
 async def test_in_a_full_process_the_longest_silent_session_makes_room(serve) -> None:

@@ -13,17 +13,21 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from api.access import register
+from api.access.keys import key_id
+from api.access.users import Identity
 from api.app import create_app
-from api.signin import pending, routes
+from api.signin import fetching, pending, routes
 from api.signin.pending import Begun
+from api.signin.routes import SignIn
 from infra.settings import SettingsError
-from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD
+from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD, USERS
 from tests.support.api.issuing import Issuer, issuing
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Person, query_of
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually, eventually_async
 
 CALLBACK = "/signin/callback"
 _NUMBERS = count()
@@ -130,6 +134,35 @@ def test_somebody_else_cannot_end_a_sign_in_by_its_state(mallory, served, liar):
     with Person(served) as other:
         is_refused(back(other, state))
     assert back(mallory, state).status_code == 303
+
+
+def test_no_page_ends_a_sign_in_that_is_under_way(mallory, liar):
+    """One can lead a browser to the callback, which sends the cookie along."""
+    state = begun(mallory, liar)
+    for query in ("", "?state=x&code=c", "?state=x&state=x", "?error=access_denied"):
+        answer = mallory.client.get(f"{CALLBACK}{query}")
+        assert answer.status_code in (400, 403)
+        assert "set-cookie" not in answer.headers
+    answer = back(mallory, state)
+    assert answer.status_code == 303
+    kept = [each for each in mallory.client.cookies if each.endswith("-begun")]
+    assert kept == []
+
+
+def test_an_id_that_is_another_users_is_refused(mallory, served, liar):
+    identity = Identity(liar.issuer, "collides", "c")
+    id_ = key_id(identity.fingerprint)
+
+    async def take(redis):
+        await redis.ask([("HSET", USERS.make(), id_, "0" * 64)])
+
+    async def give_back(redis):
+        await redis.ask([("HDEL", USERS.make(), id_)])
+
+    ask(served, take)
+    liar.claims = {"sub": "collides"}
+    is_refused(back(mallory, begun(mallory, liar)), "takes no new accounts")
+    ask(served, give_back)
 
 
 def test_a_sign_in_is_over_after_its_time(mallory, served, liar):
@@ -398,6 +431,26 @@ def test_an_address_begins_so_many_sign_ins_a_minute(served, liar):
             is_refused(each, "Too many sign-ins", 429)
     with Person(served) as other:
         assert other.begin()
+
+
+async def test_a_provider_that_is_slow_takes_no_more_than_a_share(served, liar, monkeypatch):
+    monkeypatch.setattr(fetching, "WITHIN_S", WITHIN_S)
+    redis = register.connect(served.settings)
+    few = served.settings.model_copy(update={"api_max_concurrent": 2 * routes.SHARE})
+    app = FastAPI()
+    app.include_router(SignIn(few, redis).router())
+    liar.reset()
+    liar.is_open.clear()
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=liar.base_url) as client:
+        waiting = [asyncio.create_task(client.get("/signin")) for _ in range(2)]
+        await eventually_async(lambda: liar.asked)
+        is_refused(await client.get("/signin"), "Too many people", 503)
+        is_refused(await client.get(CALLBACK), "Too many people", 503)
+        liar.is_open.set()
+        assert [(await each).status_code for each in waiting] == [303, 303]
+        assert (await client.get("/signin")).status_code == 303
+    await redis.aclose()
 
 
 def test_sign_ins_under_way_are_bounded(served, liar, monkeypatch):

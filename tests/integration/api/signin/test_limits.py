@@ -295,3 +295,27 @@ def test_keys_that_an_operator_made_are_as_ever(served):
     answer = httpx.get(f"{served.url}/api/usage", headers={"x-api-key": served.key})
     assert (answer.status_code, answer.json()["plan"]) == (200, "enterprise")
     assert "tests" in served.run("keys", "list").stdout
+
+
+def test_signing_out_ends_the_websockets_of_the_session(served, liar):
+    ann = person(served, liar, "ann of a socket")
+    user, key, ended = user_of(served.settings, ann), ann.new_key(), []
+
+    def opened_by(**headers):
+        answer = ann.client.post("/websocket-ticket", headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["ticket"]
+
+    async def work(redis):
+        await users.set_plan(redis, user, "business")
+        gateway = Admission(redis, ended.append)
+        of_session, _ = [
+            await gateway.admit(await asyncio.to_thread(opened_by, **headers))
+            for headers in ({}, {"x-api-key": key})
+        ]
+        assert (await asyncio.to_thread(ann.post, "/signout")).status_code == 200
+        await gateway.look()
+        assert ended == [of_session]
+        await gateway.aclose()
+
+    at_redis(served.settings, work)
