@@ -21,8 +21,14 @@ SECRETS = {
         *("RPC_ENDPOINT", "KAFKA_PASSWORD"),
         *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
     },
-    "watch": {"CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"},
-    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL", "SIGNIN_CLIENT_SECRET"},
+    "watch": {
+        *("RPC_ENDPOINT", "ACCESS_REDIS_URL"),  # of the payments, for their books
+        *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
+    },
+    "api": {
+        *("RPC_ENDPOINT", "ACCESS_REDIS_URL"),
+        *("CLICKHOUSE_READER_PASSWORD", "SIGNIN_CLIENT_SECRET"),
+    },
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
     "users": {"ACCESS_REDIS_URL"},
@@ -110,7 +116,7 @@ def test_each_role_has_the_secrets_it_works_with_and_no_others(services):
 
 def test_keys_lie_in_a_redis_that_the_pipeline_does_not_use(services):
     urls = {name: services[name]["environment"] for name in SECRETS}
-    [keys] = {urls[name]["ACCESS_REDIS_URL"] for name in ("api", "gateway", "keys")}
+    [keys] = {urls[name]["ACCESS_REDIS_URL"] for name in ("api", "watch", "gateway", "keys")}
     assert "//keys-redis:" in keys
     assert {each["REDIS_URL"] for each in urls.values()} == {"${REDIS_URL:-redis://redis:6379/0}"}
 
