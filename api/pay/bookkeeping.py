@@ -39,6 +39,8 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 5.0
 AT_ONCE: Final = 1_000
 """Signatures of one answer of the node, which is its most."""
+PART: Final = 100
+"""Transactions that are read before what they paid is written."""
 _WITHIN_S: Final = 10.0
 _BACKOFF_S: Final = (1.0, 60.0)
 _ASSOCIATED: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
@@ -127,7 +129,10 @@ class Books:
         self._last: str | None = None  # signature of the newest transaction in the books
 
     async def run(self) -> None:
-        """Keep the books until cancelled; a system that is away is waited for."""
+        """Keep the books until cancelled; a system that is away is waited for.
+
+        Whatever a node answers ends nothing but this look: wallets are watched beside it.
+        """
         backoff = Backoff(*_BACKOFF_S)
         try:
             while True:
@@ -138,17 +143,33 @@ class Books:
                 except BooksClosed as error:
                     log.warning("payments are not booked now", reason=str(error))
                     await backoff.wait()
+                except Exception:
+                    log.exception("payments cannot be booked now")
+                    await backoff.wait()
         finally:
             await self.close()
 
     async def read(self) -> int:
-        """Write all that arrived since the last time; return how much. Raises BooksClosed."""
+        """Write all that arrived since the last time; return how much. Raises BooksClosed.
+
+        Written by parts, oldest first: what ends this leaves the parts before in the books.
+        """
         if self._last is None:
             self._last = await self._newest()
         unread = await self._unread()
+        booked = 0
         BEHIND.set(len(unread))
+        for begin in range(0, len(unread), PART):
+            part = unread[begin : begin + PART]
+            booked += await self._write(part)
+            self._last = part[-1]
+            BEHIND.set(len(unread) - begin - len(part))
+        return booked
+
+    async def _write(self, signatures: list[str]) -> int:
+        """Write what transactions paid; return how many rows that is. Raises BooksClosed."""
         rows: list[Row] = []
-        for signature in unread:
+        for signature in signatures:
             config = {
                 "encoding": "base64",
                 "commitment": "finalized",
@@ -162,9 +183,6 @@ class Books:
         if rows:
             await self._insert(rows)
             BOOKED.inc(len(rows))
-        if unread:
-            self._last = unread[-1]
-            BEHIND.set(0)
         return len(rows)
 
     async def close(self) -> None:
@@ -183,10 +201,13 @@ class Books:
             if self._last:
                 config["until"] = self._last
             listed = await self._ask("getSignaturesForAddress", self._account, config)
-            found += [each["signature"] for each in listed if each["err"] is None]
-            if len(listed) < AT_ONCE:
-                return found[::-1]
-            before = {"before": listed[-1]["signature"]}
+            try:
+                found += [each["signature"] for each in listed if each["err"] is None]
+                if len(listed) < AT_ONCE:
+                    return found[::-1]
+                before = {"before": listed[-1]["signature"]}
+            except (LookupError, TypeError) as error:
+                raise BooksClosed(f"the node's list cannot be read: {error!r}"[:500]) from None
 
     async def _row(self, paid: Arrival) -> Row:
         try:
@@ -255,7 +276,14 @@ class Books:
                 timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
             ) as answer:
                 return orjson.loads(await answer.read())["result"]
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError) as error:
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise BooksClosed(f"RPC_ENDPOINT, {method}: {type(error).__name__}") from None
 
 

@@ -1,13 +1,15 @@
 """Whether a payment is on the chain, asked of a node: for settlements whose outcome is unknown.
 
 The transaction's signature is the facilitator's and not known here, so the payer's transactions of
-the last minutes are compared by message. A transaction whose blockhash is no longer valid for the
-finalized bank can not come to the chain any more.
+the last hour are compared by message. A transaction whose blockhash is valid neither for the newest
+bank nor for the finalized one can not come to the chain any more.
 """
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode
+from collections.abc import AsyncIterator
 from typing import Any, Final, Literal
 
 import aiohttp
@@ -16,13 +18,17 @@ from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from api.pay.payment import Payment
+from schemas.times import HOUR_S
 
 _WITHIN_S: Final = 5.0
-_MOST_LOOKED_AT: Final = 100
+PAGE: Final = 100
+"""Transactions that are asked for at once."""
+_MOST_PAGES: Final = 3
+_LOOKED_BACK_S: Final = HOUR_S + 300  # longer than a payment is kept whose outcome is unknown
 
 
 class NodeAway(Exception):
-    """The node does not answer, or with an error."""
+    """The node does not answer, or with an error, or with what decides nothing."""
 
 
 Absent = Literal["pending", "expired"]
@@ -45,18 +51,43 @@ class Chain:
 
         Raises NodeAway.
         """
-        valid = await self._ask("isBlockhashValid", payment.blockhash, {"commitment": "finalized"})
-        # Asked first: what is not found after the end of the blockhash never will be.
-        payer = payment.accounts[1]
-        listed = await self._ask(
-            "getSignaturesForAddress",
-            payer,
-            {"limit": _MOST_LOOKED_AT, "commitment": "confirmed"},
-        )
-        for each in listed:
-            if each.get("err") is None and await self._is(each["signature"], payment):
-                return str(each["signature"]), None
-        return "", "pending" if valid["value"] else "expired"
+        try:
+            # Asked first: what is not found after the end of the blockhash never will be.
+            may_land = await self._may_land(payment.blockhash)
+            async for each in self._listed(payment.accounts[1]):
+                if each["err"] is None and await self._is(each["signature"], payment):
+                    return str(each["signature"]), None
+        except NodeAway:
+            raise
+        except Exception as error:  # a node's answer, and solders' own kinds of errors
+            raise NodeAway(f"it cannot be read: {error!r}"[:500]) from None
+        return "", "pending" if may_land else "expired"
+
+    async def _may_land(self, blockhash: str) -> bool:
+        """Return whether a bank takes a blockhash.
+
+        The finalized one does not know those of the last seconds, which clients name; the newest
+        one does not take what a block before it, which is not final yet, may have taken.
+        """
+        for commitment in ("processed", "finalized"):
+            found = await self._ask("isBlockhashValid", blockhash, {"commitment": commitment})
+            if found["value"]:
+                return True
+        return False
+
+    async def _listed(self, payer: str) -> AsyncIterator[Any]:
+        """Yield a payer's transactions of the last hour, newest first; raises NodeAway."""
+        oldest_s = time.time() - _LOOKED_BACK_S
+        before: dict[str, str] = {}
+        for _ in range(_MOST_PAGES):
+            config = {"limit": PAGE, "commitment": "confirmed", **before}
+            page = await self._ask("getSignaturesForAddress", payer, config)
+            for each in page:
+                yield each
+            if len(page) < PAGE or (page[-1].get("blockTime") or oldest_s) < oldest_s:
+                return
+            before = {"before": page[-1]["signature"]}
+        raise NodeAway("the payer has more transactions than are looked at")
 
     async def _is(self, signature: str, payment: Payment) -> bool:
         found = await self._ask(
@@ -85,7 +116,6 @@ class Chain:
                 headers={"content-type": "application/json"},
                 timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
             ) as answer:
-                found = orjson.loads(await answer.read())
-                return found["result"]
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError) as error:
+                return orjson.loads(await answer.read())["result"]
+        except (aiohttp.ClientError, TimeoutError, OSError, LookupError, ValueError) as error:
             raise NodeAway(f"{method}: {type(error).__name__}") from None

@@ -43,7 +43,7 @@ from api.pay.book import Answer, Claim, NotOwner
 from api.pay.chain import Chain
 from api.pay.facilitator import Facilitator, FacilitatorAway
 from api.pay.payment import NoPayment, Payment
-from api.pay.settlement import Failed, Outcome, Settled, Settlement
+from api.pay.settlement import Failed, Outcome, Settled, Settlement, Unknown
 from api.pay.terms import NETWORKS, PRICE_RAW, Terms, header
 from api.stores.clients import unavailable
 from infra.settings import Settings, SettingsError
@@ -102,7 +102,7 @@ class Door:
         self._terms = till.terms
         self._facilitator = till.facilitator
         self._settlement = till.settlement
-        self._failures = Failures()  # payments that were refused after somebody was asked
+        self._failures = Failures()  # payments that bought nothing, after somebody was asked
         self._of_address = InFlight(till.most_of_an_address)
         self._most = till.most_in_flight
         self._running = 0
@@ -168,8 +168,8 @@ class Door:
             metrics.FAILURES.labels("bound").inc()
             raise Problem(
                 TOO_MANY_FAILURES,
-                f"{FAILURES} payments from this address were refused within a minute; see why in "
-                "`error` of an answer before, and retry later",
+                f"{FAILURES} payments from this address bought nothing within a minute; see why in "
+                "the answers before, and retry later",
                 headers={"Retry-After": str(int(WINDOW_S))},
             )
         if self._running >= self._most:
@@ -240,6 +240,8 @@ class Door:
                 await made(scope, receive, send)
                 return
             outcome = await self._settled(claim, self._settlement.first(paid, url))
+            if isinstance(outcome, Unknown):  # its answer is kept for an hour
+                self._failures.refused(_address(scope))
         elif claim.state == "stored":
             outcome = await self._settled(claim, self._settlement.again(paid, url))
         else:
@@ -272,7 +274,7 @@ class Door:
         self, claim: Claim, paid: Payment, inner: Scope, body: bytes, url: str, fee_payer: str
     ) -> ASGIApp | None:
         """Verify a payment, make its answer and store it; return what to send where that fails."""
-        is_stored = False
+        is_verified = is_stored = False
         try:
             try:
                 verified = await self._facilitator.verify(paid, url)
@@ -284,6 +286,7 @@ class Door:
                 metrics.FAILURES.labels("refused").inc()
                 reason = verified.invalid_reason or "the payment is not valid"
                 return self._challenge(reason, fee_payer, url)
+            is_verified = True
             inner["state"]["grant"] = _grant(verified.payer or paid.accounts[1])
             answer = await _answered(self._app, inner, body)
             if answer.status >= 400:  # what failed is not paid for
@@ -294,6 +297,8 @@ class Door:
             return None
         finally:
             if not is_stored:
+                if is_verified:  # it was worked for, and nobody pays
+                    self._failures.refused(_address(inner))
                 await asyncio.shield(claim.drop())
 
     async def _settled(self, claim: Claim, settling: Awaitable[Outcome]) -> Outcome:

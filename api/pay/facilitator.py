@@ -46,8 +46,14 @@ class Facilitator:
             await self._client.close()
 
     async def fee_payers(self) -> tuple[str, ...]:
-        """Return the wallets that pay a transaction's fee, the one to name first."""
-        async with self._asking:  # many first requests are one question
+        """Return the wallets that pay a transaction's fee, the one to name first.
+
+        Many first requests are one question. Later ones do not wait for it: what was known last is
+        so until the answer comes, and a facilitator that hangs holds one request of a process.
+        """
+        if self._asking.locked() and (self._fee_payers or self._away is not None):
+            return self._known()
+        async with self._asking:
             if time.monotonic() >= self._fresh_until_s:
                 try:
                     answer = await self._ask("GET", "/supported", None, _VERIFY_S)
@@ -56,6 +62,9 @@ class Facilitator:
                     self._away = error
                 is_away = self._away is not None
                 self._fresh_until_s = time.monotonic() + (_AWAY_S if is_away else _FRESH_S)
+        return self._known()
+
+    def _known(self) -> tuple[str, ...]:
         if self._away is not None:
             raise FacilitatorAway(str(self._away))
         return self._fee_payers

@@ -16,7 +16,8 @@ from api.pay.terms import PRICE_RAW, SCHEME, Terms
 
 HEADERS: Final = (b"payment-signature", b"x-payment")
 """Of version 2 and version 1; a client of either may send either."""
-_LONGEST: Final = 8 * 1024  # a transaction has at most 1,232 bytes
+_LONGEST: Final = 8 * 1024
+_LONGEST_TRANSACTION: Final = 1_644  # in base64: a packet of 1,232 bytes, so a dozen signatures
 
 
 class NoPayment(Exception):
@@ -69,6 +70,8 @@ def parse(value: bytes, terms: Terms) -> Payment:
     text = inner.get("transaction") if isinstance(inner, dict) else None
     if not isinstance(text, str):
         raise NoPayment("`payload.transaction` is missing")
+    if len(text) > _LONGEST_TRANSACTION:
+        raise NoPayment("`payload.transaction` has more than 1,232 bytes")
     try:
         transaction = VersionedTransaction.from_bytes(b64decode(text, validate=True))
         message = transaction.message

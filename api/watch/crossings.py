@@ -157,7 +157,7 @@ def advance(
     """Return what a reading of a wallet changes.
 
     `is_whole`: all positions are among `records`, so that one that is not there is gone. Of more
-    than MOST_POSITIONS those that are known come first.
+    than MOST_POSITIONS those that are known come first, whether they are there or not.
     """
     found = {
         place.field: (place, record)
@@ -165,7 +165,9 @@ def advance(
         if is_watched(record)
         for place in (_place(wallet, record),)
     }
-    chosen = sorted(found, key=lambda each: each not in known)[:MOST_POSITIONS]
+    kept = 0 if is_whole else len(known.keys() - found.keys())
+    room = max(MOST_POSITIONS - kept, 0)
+    chosen = sorted(found, key=lambda each: each not in known)[:room]
     change = Change()
     for name in chosen:
         place, record = found[name]

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from api.analysis.service import Measured
 from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.pay.bookkeeping import Books
+from api.pay.door import terms_of
 from api.services import Services
 from api.watch import metrics
 from api.watch.book import Book, Known
@@ -42,6 +43,8 @@ async def run(settings: Settings, stop: asyncio.Event, lacking: dict[str, str]) 
 
     `lacking` says what keeps it from watching. Raises SettingsError, PartitionsWrong.
     """
+    if settings.x402_facilitator_url is not None:
+        terms_of(settings)  # whole, or nothing begins: as the API
     # The asks are of many wallets, and of nobody's key.
     own = settings.model_copy(update={"api_new_accounts_per_key": settings.api_new_accounts})
     services = Services(own)

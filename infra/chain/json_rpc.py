@@ -96,6 +96,10 @@ async def _own_names(
 ) -> web.StreamResponse:
     if not _HOSTS.accepts(request.host):
         raise web.HTTPMisdirectedRequest(text="the local chain answers to this machine's names")
+    # As a validator. A page of others sends no JSON without asking first, which is not answered:
+    # else it could send transactions of the demo wallets, whose keys anybody knows.
+    if request.method == "POST" and request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="a call is sent as application/json")
     return await handler(request)
 
 

@@ -10,6 +10,8 @@ from solders.transaction import VersionedTransaction
 
 MAX_BYTES: Final = 1_232
 """A transaction fits into a packet."""
+MAX_INSTRUCTIONS: Final = 64
+"""The runtime's own bound (SIMD-0160)."""
 
 
 class Unreadable(ValueError):
@@ -36,6 +38,13 @@ class Submission:
     keys: tuple[bytes, ...]
     instructions: tuple[tuple[int, bytes, bytes], ...]  # program's index, accounts' indexes, data
     recent_blockhash: bytes
+
+    @property
+    def writable(self) -> frozenset[bytes]:
+        """The accounts that the message lets its instructions write."""
+        signed, readonly_signed, readonly = self.header
+        last = len(self.keys) - readonly
+        return frozenset((*self.keys[: signed - readonly_signed], *self.keys[signed:last]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,8 @@ def parse(wire: bytes) -> Submission:
         raise Unreadable(f"failed to deserialize a transaction: {type(error).__name__}") from None
     if isinstance(message, MessageV0) and message.address_table_lookups:
         raise Unreadable("address lookup tables are not taken by this chain")
+    if len(message.instructions) > MAX_INSTRUCTIONS:
+        raise Unreadable(f"a transaction has at most {MAX_INSTRUCTIONS} instructions")
     header = message.header
     return Submission(
         tuple(bytes(each) for each in transaction.signatures),

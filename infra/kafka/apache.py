@@ -53,6 +53,8 @@ log.segment.bytes=67108864
 log.retention.bytes=268435456
 log.retention.check.interval.ms=60000
 log.cleaner.dedupe.buffer.size=16777216
+socket.request.max.bytes=33554432
+queued.max.request.bytes=134217728
 """
 
 

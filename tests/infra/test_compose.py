@@ -21,8 +21,14 @@ SECRETS = {
         *("RPC_ENDPOINT", "KAFKA_PASSWORD"),
         *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
     },
-    "watch": {"CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"},
-    "api": {"CLICKHOUSE_READER_PASSWORD", "ACCESS_REDIS_URL", "SIGNIN_CLIENT_SECRET"},
+    "watch": {
+        *("RPC_ENDPOINT", "ACCESS_REDIS_URL"),  # of the payments, for their books
+        *("CLICKHOUSE_PASSWORD", "CLICKHOUSE_READER_PASSWORD"),
+    },
+    "api": {
+        *("RPC_ENDPOINT", "ACCESS_REDIS_URL"),
+        *("CLICKHOUSE_READER_PASSWORD", "SIGNIN_CLIENT_SECRET"),
+    },
     "gateway": {"ACCESS_REDIS_URL"},
     "keys": {"ACCESS_REDIS_URL"},
     "users": {"ACCESS_REDIS_URL"},
@@ -121,7 +127,7 @@ def test_the_page_of_kafka_adds_its_login_to_who_issues_and_to_no_other(services
 
 def test_keys_lie_in_a_redis_that_the_pipeline_does_not_use(services):
     urls = {name: services[name]["environment"] for name in SECRETS}
-    [keys] = {urls[name]["ACCESS_REDIS_URL"] for name in ("api", "gateway", "keys")}
+    [keys] = {urls[name]["ACCESS_REDIS_URL"] for name in ("api", "watch", "gateway", "keys")}
     assert "//keys-redis:" in keys
     assert {each["REDIS_URL"] for each in urls.values()} == {"${REDIS_URL:-redis://redis:6379/0}"}
 

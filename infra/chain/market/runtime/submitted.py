@@ -24,8 +24,7 @@ from infra.chain.submission import Submission, Unreadable
 _TRANSFER: Final = Struct("<IQ")
 _CHECKED: Final = Struct("<BQB")
 _TOKENS: Final = {each.address: each for each in (TOKEN, TOKEN_2022)}
-_SET_UNIT_LIMIT: Final = 2
-_SET_UNIT_PRICE: Final = 3
+_MOST_UNITS: Final = 1_400_000
 _TRANSFER_TAG: Final = 2
 _TRANSFER_CHECKED_TAG: Final = 12
 _MINT_MISMATCH: Final = 3
@@ -41,6 +40,7 @@ _NOT_RUN: Final = (
 def intent_of(submission: Submission, serial: int) -> Intent:
     """Return what a transaction does; raises Unreadable."""
     signers = frozenset(submission.keys[: submission.header[0]])
+    writable = submission.writable
     steps: list[Step] = []
     unit_limit = unit_price = 0
     for index, places, data in submission.instructions:
@@ -48,7 +48,7 @@ def intent_of(submission: Submission, serial: int) -> Intent:
         accounts = tuple(submission.keys[place] for place in places)
         if program == COMPUTE_BUDGET.address:
             if data[:1] == b"\x02" and len(data) == 5:
-                unit_limit = int.from_bytes(data[1:], "little")
+                unit_limit = min(int.from_bytes(data[1:], "little"), _MOST_UNITS)
             elif data[:1] == b"\x03" and len(data) == 9:
                 unit_price = int.from_bytes(data[1:], "little")
             else:
@@ -57,8 +57,9 @@ def intent_of(submission: Submission, serial: int) -> Intent:
         elif program == MEMO.address:
             steps.append(_Memo(accounts, data))
         elif program == SYSTEM.address:
-            steps.append(_system(accounts, data, signers))
+            steps.append(_system(_written(accounts, (0, 1), writable), data, signers))
         elif program in _TOKENS:
+            accounts = _written(accounts, (0, 2), writable)
             steps.append(_checked(_TOKENS[program], accounts, data, signers))
         else:
             raise Unreadable(_NOT_RUN)
@@ -73,6 +74,15 @@ def intent_of(submission: Submission, serial: int) -> Intent:
         version=0 if submission.is_versioned else None,
         submission=submission,
     )
+
+
+def _written(
+    accounts: tuple[bytes, ...], places: tuple[int, ...], writable: frozenset[bytes]
+) -> tuple[bytes, ...]:
+    """Return the accounts of an instruction that writes some of them; raises Unreadable."""
+    if any(accounts[place] not in writable for place in places if place < len(accounts)):
+        raise Unreadable("an account that an instruction writes is read-only in the message")
+    return accounts
 
 
 class _Budget:

@@ -18,7 +18,14 @@ from infra.chain import demo_wallets
 from infra.chain.market import Knobs, Market
 from infra.chain.market.market import MAX_BLOCKHASH_AGE
 from infra.chain.source import ChainTransaction, SlotCompleted, SlotEvent, SlotTransactions
-from infra.chain.submission import MAX_BYTES, Refused, Submission, Unreadable, parse
+from infra.chain.submission import (
+    MAX_BYTES,
+    MAX_INSTRUCTIONS,
+    Refused,
+    Submission,
+    Unreadable,
+    parse,
+)
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana import base58
 from schemas.solana.addresses import TOKEN_PROGRAM
@@ -26,6 +33,8 @@ from schemas.solana.addresses import TOKEN_PROGRAM
 PAYER = demo_wallets.keypair(demo_wallets.PAYER)
 SELLER = demo_wallets.address(demo_wallets.SELLER)
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+BUDGET = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
+SYSTEM = Pubkey.from_string("11111111111111111111111111111111")
 TOKEN = Pubkey.from_bytes(TOKEN_PROGRAM)
 FORKING = Knobs(seed=3, wallets=10, rate=20.0, forks=0.3)
 
@@ -193,6 +202,70 @@ def test_what_the_chain_does_not_run_is_refused(chain: Chain) -> None:
     other = Instruction(Pubkey.from_bytes(bytes([7]) * 32), b"", [])
     with pytest.raises(Unreadable, match="this chain runs Compute Budget"):
         chain.market.submit(parse(signed(chain, [other])))
+
+
+def budget(units: int, micro_lamports: int) -> list[Instruction]:
+    return [
+        Instruction(BUDGET, b"\x02" + units.to_bytes(4, "little"), []),
+        Instruction(BUDGET, b"\x03" + micro_lamports.to_bytes(8, "little"), []),
+    ]
+
+
+@pytest.mark.parametrize("micro_lamports", [2**64 - 1, 2**50])
+def test_a_fee_that_the_payer_has_not_is_refused(chain: Chain, micro_lamports: int) -> None:
+    wire = signed(chain, budget(2**32 - 1, micro_lamports))
+    assert chain.market.simulate(parse(wire)).error == "InsufficientFundsForFee"
+    with pytest.raises(Refused, match="InsufficientFundsForFee"):
+        chain.market.submit(parse(wire))
+    chain.until_block()
+
+
+def test_who_cannot_pay_any_more_when_it_is_its_turn_pays_nothing(chain: Chain) -> None:
+    ledger = chain.market.world.ledger
+    payer, seller = bytes(PAYER.pubkey()), SELLER
+    had = ledger.lamports[payer]
+    half = [*budget(1_400_000, had * 6 // 14), lamports(had // 100)]  # 6 tenths are the fee
+    wires = [signed(chain, [*half, Instruction(MEMO, note, [])]) for note in (b"a", b"b")]
+    seller_had = ledger.lamports[seller]
+    first, second = (submitted(chain, wire) for wire in wires)
+    assert not chain.landed(first.signatures[0]).failed
+    assert second.signatures[0] not in {each.signature for each in chain.until_block()}
+    assert ledger.lamports[seller] == seller_had + had // 100
+
+
+def lamports(amount: int, *, is_writable: bool = True) -> Instruction:
+    accounts = [
+        AccountMeta(PAYER.pubkey(), is_signer=True, is_writable=True),
+        AccountMeta(Pubkey.from_bytes(SELLER), is_signer=False, is_writable=is_writable),
+    ]
+    data = (2).to_bytes(4, "little") + amount.to_bytes(8, "little")
+    return Instruction(SYSTEM, data, accounts)
+
+
+def test_an_account_that_is_read_only_is_not_written(chain: Chain) -> None:
+    chain.market.simulate(parse(signed(chain, [lamports(1)])))
+    with pytest.raises(Unreadable, match="read-only"):
+        chain.market.submit(parse(signed(chain, [lamports(1, is_writable=False)])))
+
+
+def test_more_instructions_than_the_runtime_takes_are_refused(chain: Chain) -> None:
+    notes = [Instruction(MEMO, b"", [])] * (MAX_INSTRUCTIONS - 1)
+    failing = lamports(2**64 - 1)
+    most = parse(signed(chain, [*notes, failing]))
+    chain.market.submit(most)
+    assert chain.landed(most.signatures[0]).failed
+    with pytest.raises(Unreadable, match="at most 64 instructions"):
+        parse(signed(chain, [*notes, *notes, failing]))
+
+
+def test_an_account_twice_is_refused(chain: Chain) -> None:
+    message = MessageV0.try_compile(PAYER.pubkey(), [lamports(1)], [], Hash(chain.blockhash))
+    keys = list(message.account_keys)
+    twice = MessageV0(message.header, [*keys, keys[-1]], message.recent_blockhash, [], [])
+    signature = PAYER.sign_message(bytes(to_bytes_versioned(twice)))
+    wire = bytes(VersionedTransaction.populate(twice, [signature]))
+    with pytest.raises(Refused, match="AccountLoadedTwice"):
+        chain.market.submit(parse(wire))
 
 
 @pytest.mark.parametrize("wire", [b"", b"\x01", bytes(200), b"\xff" * 300, bytes(MAX_BYTES + 1)])

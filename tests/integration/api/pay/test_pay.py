@@ -268,6 +268,18 @@ def test_refused_payments_of_an_address_are_bounded_and_nobody_is_asked_any_more
         assert httpx.get(keyed, headers={"x-api-key": fresh.key}).status_code == 200
 
 
+def test_answers_that_nobody_pays_for_are_bounded(
+    world: PayWorld, serve: Serve, settings: dict[str, object]
+) -> None:
+    with serve(**settings) as fresh:
+        header = pay(world, fresh.url + PATH)  # good for all of them, as none is paid
+        wrong = f"{fresh.url}/pay/api/wallets/nobody/pnl/summary"
+        assert {send(wrong, header).status_code for _ in range(FAILURES)} == {422}
+        asked = world.desk.verified
+        assert send(wrong, header).json()["code"] == "too_many_failures"
+        assert world.desk.verified == asked
+
+
 def test_payments_that_wait_leave_room_for_keys(
     world: PayWorld, serve: Serve, settings: dict[str, object]
 ) -> None:

@@ -1,0 +1,136 @@
+"""Whether a payment is on the chain, as nodes answer and as they should not."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from aiohttp import web
+from solders.signature import Signature
+
+from api.pay.chain import PAGE, Chain, NodeAway
+from api.pay.payment import Payment
+from tests.api.pay.test_payment import paid, read
+from tests.support.rpc_server import serving
+
+OLD_S = 2 * 3_600
+
+
+class Node:
+    """A node that knows blockhashes by commitment, and a payer's transactions, newest first."""
+
+    def __init__(self, *valid_for: str) -> None:
+        self.valid_for = valid_for
+        self.listed: list[dict[str, Any]] = []
+        self.wires: dict[str, str] = {}
+        self.answers: dict[str, Any] = {}  # instead, by method
+
+    def add(self, wire: str, *, age_s: float = 1, err: Any = None) -> str:
+        signature = str(Signature(len(self.listed).to_bytes(64, "big")))
+        found = {"signature": signature, "err": err, "blockTime": int(time.time() - age_s)}
+        self.listed.append(found)
+        self.wires[signature] = wire
+        return signature
+
+    async def answer(self, method: str, params: list[Any]) -> Any:
+        if method in self.answers:
+            return web.json_response(self.answers[method])
+        if method == "isBlockhashValid":
+            return params[1]["commitment"] in self.valid_for
+        if method == "getSignaturesForAddress":
+            config = params[1]
+            signatures = [each["signature"] for each in self.listed]
+            first = signatures.index(config["before"]) + 1 if "before" in config else 0
+            return web.json_response({"result": self.listed[first : first + config["limit"]]})
+        return web.json_response({"result": {"transaction": [self.wires[params[0]], "base64"]}})
+
+
+async def found(node: Node, payment: Payment) -> tuple[str, str | None]:
+    async with serving(node.answer) as url:
+        chain = Chain(url)
+        try:
+            return await chain.find(payment)
+        finally:
+            await chain.close()
+
+
+def payment() -> tuple[Payment, str]:
+    payload = paid()
+    return read(payload), payload["payload"]["transaction"]
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "absent"),
+    [
+        (("processed", "finalized"), "pending"),
+        (("processed",), "pending"),  # newer than the finalized block
+        (("finalized",), "pending"),  # a block that is not final yet may have it
+        ((), "expired"),
+    ],
+)
+async def test_a_payment_is_given_up_when_no_bank_takes_it(
+    valid_for: tuple[str, ...], absent: str
+) -> None:
+    assert await found(Node(*valid_for), payment()[0]) == ("", absent)
+
+
+async def test_a_payment_is_found_behind_a_page_of_others() -> None:
+    wanted, wire = payment()
+    node = Node()
+    other = payment()[1]
+    for _ in range(PAGE):
+        node.add(other)
+    signature = node.add(wire)
+    assert await found(node, wanted) == (signature, None)
+
+
+async def test_a_transaction_that_failed_is_no_payment() -> None:
+    wanted, wire = payment()
+    node = Node()
+    node.add(wire, err={"InstructionError": [0, {"Custom": 1}]})
+    assert await found(node, wanted) == ("", "expired")
+
+
+async def test_what_is_older_than_a_payment_is_kept_is_not_looked_at() -> None:
+    node = Node()
+    other = payment()[1]
+    for _ in range(5 * PAGE):
+        node.add(other, age_s=OLD_S)
+    assert await found(node, payment()[0]) == ("", "expired")
+
+
+async def test_of_a_payer_with_too_many_transactions_nothing_is_decided() -> None:
+    node = Node()
+    other = payment()[1]
+    for _ in range(5 * PAGE):
+        node.add(other)
+    with pytest.raises(NodeAway, match="more transactions"):
+        await found(node, payment()[0])
+
+
+@pytest.mark.parametrize(
+    "method", ["isBlockhashValid", "getSignaturesForAddress", "getTransaction"]
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        5,
+        {"result": None},
+        {"result": 5},
+        {"result": [{}]},
+        {"result": [None]},
+        {"result": {"transaction": ["AAAA", "base64"]}},
+        {"result": {"transaction": [b64encode(b"\xff" * 99).decode(), "base64"]}},
+        {"error": {"code": 1, "message": "no"}},
+    ],
+)
+async def test_an_answer_that_cannot_be_read_decides_nothing(method: str, answer: Any) -> None:
+    wanted, wire = payment()
+    node = Node()
+    node.add(wire)
+    node.answers[method] = answer
+    with pytest.raises(NodeAway):
+        await found(node, wanted)
