@@ -15,6 +15,6 @@ CREATE TABLE IF NOT EXISTS payments
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(block_time)
-ORDER BY (pay_to, slot, signature)
+ORDER BY (pay_to, block_time, slot, signature)
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'Payments for calls, one row a transaction of the chain; read with FINAL';
