@@ -37,6 +37,10 @@ IDENTITY = {
     "candles": ("mint", "interval_s", "start"),
     "tokens": ("mint",),
     "holder_snapshots": ("mint", "block_time"),
+    "funding_payments": ("wallet", "dex", "slot", "tx_index", "event_index", "log_index"),
+    "perp_changes": ("wallet", "dex", "slot", "tx_index", "event_index"),
+    "perp_gaps": ("dex", "wallet", "slot", "tx_index", "event_index"),
+    "perp_histories": ("dex", "partition"),
 }
 NEVER = 10**6
 
@@ -98,7 +102,10 @@ async def play(
             for table, written in writes.rows.items():
                 for row in written:
                     named = dict(zip(TABLES[table].columns, row, strict=True))
-                    rows[table][tuple(named[name] for name in IDENTITY[table])] = named
+                    identity = tuple(named[name] for name in IDENTITY[table])
+                    if table == "perp_histories" and (before := rows[table].get(identity)):
+                        named["first_slot"] = min(named["first_slot"], before["first_slot"])
+                    rows[table][identity] = named
             opened.written()
             if flush % reopen_every == 0:
                 opened = await open_books(redis, partition)
