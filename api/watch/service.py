@@ -34,6 +34,7 @@ HOLDER: Final = "watch"
 LIST_EVERY_S: Final = 5.0
 IDLE_S: Final = 0.2
 STOP_WITHIN_S: Final = 2.0
+RELEASE_WITHIN_S: Final = 1.0
 _BACKOFF_S: Final = (0.2, 5.0)
 _STANDBY: Final = "standby: another process watches, or Redis is away"
 
@@ -86,10 +87,12 @@ async def _with_lease(
         log.info("stopping") if stopped.done() else log.warning("the lease is lost: standby")
     finally:
         metrics.ACTIVE.set(0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_WITHIN_S):
-                if stopped.done():
+        if stopped.done():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_WITHIN_S):
                     await watch.flush()
+        with suppress(TimeoutError):  # however long ClickHouse took: another process waits
+            async with asyncio.timeout(RELEASE_WITHIN_S):
                 await lease.release()
 
 
