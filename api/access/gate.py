@@ -5,9 +5,9 @@ anything else is answered here with 401, whether such a path exists or not.
 
 A grant comes from a key in the header `x-api-key`, sent once; without one, from the session of a
 browser: of a user (`api.access.user_sessions`) or of a one-time link (`api.access.sessions`). Paths
-of accounts take a user's session and nothing else, so a key cannot make other keys; what changes
-something there proves by a token of the session that a page of ours asks. A text that cannot be a
-key is refused without asking Redis, and so are guesses (`api.access.failures`); the rest is one
+of accounts take a user's session and nothing else, so a key cannot make other keys; requests that
+change an account carry the session's CSRF token in `x-csrf-token`. A text that cannot be a key is
+refused without asking Redis, and so are guesses (`api.access.failures`); the rest is one
 step there (`api.access.charge`). Routes find the `Grant` in the request's state, and `key_id`
 beside it. The headers of the answer, also of a 429, say what is left of the rate and the credits.
 

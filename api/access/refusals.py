@@ -84,7 +84,7 @@ def signed_out() -> Problem:
 
 
 def no_token() -> Problem:
-    """Return the problem of a change that no page of ours asks for."""
+    """Return the problem of a change to an account without its CSRF token."""
     return Problem(TOKEN_MISSING, "Send the `csrf` of /account.json in the header `x-csrf-token`")
 
 

@@ -34,7 +34,7 @@ KEYS: Final = 10
 """Keys of a user at once."""
 KEYS_A_DAY: Final = 20
 """Keys that a user makes in a day."""
-_REVOKED_KEPT_S: Final = 30 * DAY_S  # so long a revoked key is told from one that never was
+_REVOKED_KEPT_S: Final = 30 * DAY_S  # until then it is `revoked`, later `unknown`
 _USERS: Final = USERS.make()
 _AT_ONCE: Final = 1_000
 _LIST: Final = load("list_user")
@@ -93,8 +93,8 @@ class User:
 async def enter(redis: Asks, identity: Identity, most_users: int) -> str:
     """Note a sign-in, of a new user on the plan free; return the user's fingerprint.
 
-    Raises Refused, IdTaken, RedisError. The index comes first, in one step: whoever has a record is
-    in it, so the operator sees them, and they are never more than `most_users`.
+    Raises Refused, IdTaken, RedisError. The index entry is written first, in one step: every user
+    with a record is listed for the operator, and the index holds at most `most_users`.
     """
     fingerprint = identity.fingerprint
     holder = await _LIST.run(redis, [_USERS], (key_id(fingerprint), fingerprint, most_users))

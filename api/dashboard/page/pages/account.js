@@ -17,11 +17,11 @@ export function mount(root, { api, settings, useKey, signedOut }) {
   const name = element("p", { class: "hint" });
   const problem = element("div");
   const account = {
-    told: null,
+    answer: null,
     get: (path) => api.get(path, { withKey: null, signal: leaving.signal }),
     /** Change something, and show the account as it is then; throws Failure. */
     async post(path, body) {
-      const headers = { "x-csrf-token": this.told.csrf };
+      const headers = { "x-csrf-token": this.answer.csrf };
       const answer = await api.post(path, body, { withKey: null, headers });
       if (path !== "/signout") await load();
       return answer;
@@ -37,17 +37,17 @@ export function mount(root, { api, settings, useKey, signedOut }) {
 
   async function load() {
     try {
-      account.told = await account.get("/account.json");
+      account.answer = await account.get("/account.json");
     } catch (error) {
       if (isAbort(error)) return;
       if (error.code === "session_missing") showSignIn("You are signed out.");
-      else fill(problem, failureWords(error, { isStale: account.told !== null, again: () => load().catch(() => {}) }));
+      else fill(problem, failureWords(error, { isStale: account.answer !== null, again: () => load().catch(() => {}) }));
       throw error;
     }
     fill(problem);
-    const { name: words, id } = account.told.user;
+    const { name: words, id } = account.answer.user;
     fill(name, foreign(words, { longest: 100 }), " · account ", element("code", {}, id));
-    for (const each of sections) each.show(account.told);
+    for (const each of sections) each.show(account.answer);
   }
 
   function showSignIn(words = "") {

@@ -177,7 +177,7 @@ class Position:
     price: int = 0
     size_usd: int = 0
     collateral_usd: int = 0
-    realised_usd: int = 0
+    realized_usd: int = 0
     rate_snapshot: int = 0
     locked_raw: int = 0
 
@@ -227,7 +227,7 @@ class Position:
         return _POSITION(
             *(_POSITION_TAG, self.owner_key, self.pool, self.custody, self.collateral_custody),
             *(self.opened_s, self.updated_s, self.side, self.price, self.size_usd),
-            *(self.collateral_usd, self.realised_usd, self.rate_snapshot.to_bytes(16, "little")),
+            *(self.collateral_usd, self.realized_usd, self.rate_snapshot.to_bytes(16, "little")),
             *(self.locked_raw, self.bump),
         ).ljust(POSITION_BYTES, b"\0")
 
@@ -408,13 +408,13 @@ def decreased(
         lost = position.collateral_usd - left  # of the owner's dollars
         owned_raw = collateral.owned_raw + lost - paid_raw - fee_raw
     locked_raw = position.locked_raw * size_usd // position.size_usd
-    realised = position.realised_usd + pnl
+    realized = position.realized_usd + pnl
     shrunk = replace(
         position,
         updated_s=time_s,
         size_usd=size,
         collateral_usd=left,
-        realised_usd=realised if size else 0,
+        realized_usd=realized if size else 0,
         rate_snapshot=collateral.cumulative_rate,
         locked_raw=position.locked_raw - locked_raw if size else 0,
         price=position.price if size else 0,

@@ -62,7 +62,7 @@ def test_a_position_has_the_programs_layout() -> None:
         price=3,
         size_usd=4,
         collateral_usd=5,
-        realised_usd=-6,
+        realized_usd=-6,
         rate_snapshot=1 << 70,
         locked_raw=8,
     ).data()
@@ -337,7 +337,7 @@ def test_a_position_pays_what_the_price_brought_less_fees(market: Market, side: 
     assert ledger.held(of.wallet, mint) == held - amount_raw + paid_raw
     closed = ledger.natives[of.address]
     assert isinstance(closed, Position)
-    assert closed.size_usd == closed.collateral_usd == closed.realised_usd == 0
+    assert closed.size_usd == closed.collateral_usd == closed.realized_usd == 0
 
 
 def test_a_keeper_does_what_was_asked_and_the_request_is_gone(market: Market) -> None:

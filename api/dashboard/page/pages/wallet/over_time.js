@@ -20,7 +20,7 @@ const RANGES = [
 export function createOverTime({ api, path }) {
   let range = RANGES[0];
   const bars = createBars({ tick: roundMoney });
-  const told = element("p", { class: "hint" });
+  const hint = element("p", { class: "hint" });
   const table = snapshotTable();
   const drawn = element(
     "div",
@@ -29,7 +29,7 @@ export function createOverTime({ api, path }) {
     element("details", {}, element("summary", {}, "As a table"), table.element),
   );
   const nothing = element("p", { class: "empty" }, "No snapshot yet: one is taken an hour while the wallet is tracked.");
-  const content = element("div", {}, nothing, drawn, told);
+  const content = element("div", {}, nothing, drawn, hint);
 
   const panel = createPanel({
     title: "Worth over time",
@@ -44,7 +44,7 @@ export function createOverTime({ api, path }) {
       const words = overTimeWords(answer, rows);
       nothing.hidden = rows.length > 0;
       drawn.hidden = rows.length === 0;
-      setText(told, asked.interval === "1d" ? `${words} Days are UTC.` : words);
+      setText(hint, asked.interval === "1d" ? `${words} Days are UTC.` : words);
       table.update(rows.filter((row) => !row.isGap).toReversed());
       bars.show(`Worth over time. ${words}`, rows.map((row) => bar(row, answer.interval_ms)));
       return content;
