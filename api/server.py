@@ -34,14 +34,14 @@ _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def serve(settings: Settings, demo_key: str | None = None) -> None:
-    """Serve the API until told to stop.
+    """Serve the API until a signal ends it.
 
     Raises PortInUse, which names the setting, and SettingsError where there is no such address.
     """
     listener = listen(settings)
     app = create_app(settings, demo_key)
     server = server_of(app, settings)
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warnings tell of callers' mistakes
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are callers' mistakes
     listening.allow_connections(settings.api_max_connections)
     serve_metrics(settings, "api", _Readiness(server, app.state.services).lacking)
     host, port = listener.getsockname()[:2]

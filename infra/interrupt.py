@@ -1,4 +1,4 @@
-"""Ending as by Ctrl-C, however a command is told to end."""
+"""Ending as by Ctrl-C, whatever signal ends a command."""
 
 from __future__ import annotations
 

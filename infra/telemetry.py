@@ -1,4 +1,4 @@
-"""What a running role tells: structured log lines on stderr and Prometheus metrics on loopback.
+"""What a running role reports: structured log lines on stderr and Prometheus metrics on loopback.
 
 Metric names start with `soltape_<role>_`, base units are in the name (`_ms`, `_bytes`, `_slots`)
 and counters end in `_total`. Labels have few values: a venue, an outcome, a topic; never a mint, a

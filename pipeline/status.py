@@ -68,7 +68,7 @@ ROLES: Final = {
 LOOKS_APART_S: Final = 1.0
 FAR_SLOTS: Final = 5  # behind: two seconds of the chain
 FAR_BATCHES: Final = 32  # of a partition of the live lane: a third of a second and more
-STILL_S: Final = 5.0  # a chain that says nothing for so long stands still
+STILL_S: Final = 5.0  # a chain without a new slot for so long has stopped
 
 
 @dataclass(slots=True)
@@ -392,7 +392,7 @@ def _show(report: dict[str, Any]) -> None:
         click.echo(
             click.style(
                 f"the last settled slot is {_duration(ingest['age_s'])} old: "
-                "ingest or the chain stands still",
+                "ingest or the chain has stopped",
                 fg="yellow",
             )
         )

@@ -72,7 +72,7 @@ class Category(TypedDict):
 
 
 class Meant(TypedDict):
-    """A token that was taken out of holdings, for a position has what it stands for."""
+    """A token that was taken out of holdings, because a position has what it represents."""
 
     mint: Annotated[str, about("address of the token", EXAMPLE_MINT)]
     amount_raw: Annotated[str, about("of it, in the smallest unit", "25000000")]
@@ -96,7 +96,9 @@ class Analysis(AsOf):
     categories: Annotated[list[Category], about("positions by kind, those that there are")]
     holdings: Annotated[
         Holdings,
-        about("SOL and verified tokens, as `/holdings`, without what positions stand for"),
+        about(
+            "SOL and verified tokens, as `/holdings`, without the tokens that represent positions"
+        ),
     ]
     taken_out: Annotated[
         list[Meant], about("tokens whose worth is in `positions`, and not in `holdings`")

@@ -187,7 +187,7 @@ def _page(
 
 
 def _swap(row: Row) -> Swap:
-    """Return a swap as it is told; prices and values are computed as for the live streams."""
+    """Return a swap as answers have it; prices and values are computed as for the live streams."""
     amount_raw, decimals = row["amount_raw"], row["decimals"]
     quote_amount_raw, quote_decimals = row["quote_amount_raw"], row["quote_decimals"]
     lamports, usd_micros = row["sol_value_lamports"], row["usd_value_micros"]

@@ -61,7 +61,7 @@ class AccessLog:
         at = f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z"
         path, duration_ms = shown(path), round(duration_ms, 2)
         if self._as_json:
-            told = {
+            fields = {
                 "method": method,
                 "path": path,
                 "status": status,
@@ -74,7 +74,7 @@ class AccessLog:
                 "role": "api",
                 "timestamp": at,
             }
-            line = orjson.dumps(told).decode()
+            line = orjson.dumps(fields).decode()
         else:
             line = (
                 f"{at} [info     ] request method={method} path={path} status={status} "

@@ -235,11 +235,11 @@ def _request_name(route: APIRoute, in_path: set[str]) -> str | None:
     types = get_type_hints(route.endpoint, include_extras=True)
     name = None
     for each in inspect.signature(route.endpoint).parameters.values():
-        told = types.get(each.name)
-        if told is Request:
+        kind = types.get(each.name)
+        if kind is Request:
             name = each.name
         elif each.name in in_path:
-            if told not in (Wallet, Mint):
+            if kind not in (Wallet, Mint):
                 return None
         elif each.default is inspect.Parameter.empty or isinstance(each.default, Param):
             return None

@@ -1,6 +1,6 @@
 """Uvicorn's HTTP/1.1 connection, with bounds on what a caller may hold open or pile up.
 
-A head is bounded in size and in time, connections in number; a caller who does not read his answer,
+A head is bounded in size and in time, connections in number; a caller that reads no answer,
 or sends on what nobody waits for, loses the connection, and where there are too many the one who
 has been silent for longest does. Refusals are problems like all others.
 """

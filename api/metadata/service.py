@@ -131,7 +131,7 @@ class MetadataService:
             log.info("metadata is not kept", mint=mint, reason=problem.detail)
 
     async def _ask(self, kept: Record, image: bytes | None) -> tuple[Record, bytes | None]:
-        """Return what is to be kept now: what comes, else what was there and the failure."""
+        """Return what to keep now: what comes, else what was there and the failure."""
         try:
             document = read_document(await self._fetcher.get(kept.uri, MOST_DOCUMENT_BYTES))
         except Failed as failed:

@@ -1,4 +1,4 @@
-"""How far the agents have come: what a store tells is complete up to this slot."""
+"""Progress of the agents: what a store holds is complete up to this slot."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ async def read_unique(
     """Return the first `most` rows after a place, each once; raises Problem.
 
     `ask` returns rows in the order of their places, those after a place and no more than a limit;
-    `at` tells the place of a row, which is its identity.
+    `at` is the place of a row, which is its identity.
     """
     found: list[Row] = []
     while True:

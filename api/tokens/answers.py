@@ -1,6 +1,6 @@
-"""The shapes of what is told of tokens: facts, prices, holders, leaderboards, the trending list.
+"""The shapes of answers about tokens: facts, prices, holders, leaderboards, the trending list.
 
-Raw integers are text, human numbers stand beside them; what is not known is null, never 0.
+Raw integers are text, human numbers are beside them; what is not known is null, never 0.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PricedNow(TypedDict):
 
 
 class About(Named, Supplied):
-    """What a token is: what the chain's events told of it first, then what RPC said."""
+    """What a token is: by the chain's events first, then by RPC."""
 
     uri: Annotated[str | None, about("of its metadata", "https://example.com/m.json")]
     token_program: Annotated[

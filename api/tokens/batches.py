@@ -1,4 +1,4 @@
-"""Many tokens at once: what was told of one stands for half a second.
+"""Many tokens at once: the record of each is kept for half a second.
 
 A hundred tokens take two hundred commands and half a millisecond. Batches are polled, and most of
 them for the same tokens: of these each is read at most twice a second, as often as slots come.
@@ -21,7 +21,7 @@ KEPT: Final = 1 << 14  # tokens, of a kilobyte each
 
 
 class _CachedToken(NamedTuple):
-    """A token as it was told."""
+    """A token as it was answered."""
 
     json: Fragment  # `answers.TokenFacts`
     settled: Settled  # up to where all of its market is in

@@ -1,4 +1,4 @@
-"""What a token is: what the chain's events told of it first, then what RPC said."""
+"""What a token is: by the chain's events first, then by RPC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from api.tokens.answers import TokenThen
 from schemas.money import DOLLAR_DECIMALS, SOL_DECIMALS, SYMBOLS, USD1, USDC, USDT, WSOL
 
-# Events tell of neither, as nobody launches them; RPC may, where there is one.
+# No event creates these two; RPC may know them, where there is one.
 _MONEY: Final[Mapping[str, Mapping[str, Any]]] = {
     mint: {"name": name, "symbol": SYMBOLS[mint], "decimals": decimals}
     for mint, name, decimals in (
@@ -71,19 +71,19 @@ _BLANK: Final[TokenThen] = {
 class Facts:
     """What a token is, as it is answered, and what is computed with."""
 
-    about: TokenThen  # the rest is to be filled in, in a copy
+    about: TokenThen  # the rest is filled in, in a copy
     supply_raw: int | None
     # The smallest units of a whole token. A position divides eight amounts by it: `human`, which
     # computes it each time, makes its answer a tenth slower.
     unit: int | None
 
 
-def facts(mint: str, told: bytes | None, asked: bytes | None) -> Facts:
+def facts(mint: str, created: bytes | None, asked: bytes | None) -> Facts:
     """Return what a token is: from the JSON of MARKET's `token`, and that of METADATA."""
     # Written so that it takes 2 us: field by field it would be five.
     known: dict[str, Any] = {**_BLANK}
-    if told:
-        known.update(orjson.loads(told))
+    if created:
+        known.update(orjson.loads(created))
         for name in _TEXTS:
             if not known[name]:
                 known[name] = None

@@ -1,7 +1,7 @@
 """Who holds most of a token: exact balances by owner, one state of one partition.
 
 The sorted set HOLDERS has all owners of a token whose market is not at rest; a score of 2**53 and
-more is rounded, and what it stands for lies beside the accounts. Equal balances stand in the
+more is rounded, and the exact one lies beside the accounts. Equal balances are in the
 order of the set: the greater address, as bytes, first.
 """
 
@@ -54,7 +54,7 @@ from schemas.redis_keys import (
 )
 from schemas.solana.base58 import encode
 
-ATTEMPTS: Final = 5  # to read rounded scores and what they stand for in one state
+ATTEMPTS: Final = 5  # to read rounded scores and their exact values in one state
 _EXACT_SIZE: Final = len(exact_field(bytes(32)))
 
 LOOKS: Final = 12  # at the accounts and the tape, until they are of one moment

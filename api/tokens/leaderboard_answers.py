@@ -1,7 +1,7 @@
 """Leaderboards as they are answered, each put together at most twice a second.
 
 Putting one together takes forty commands and the positions of all in it, some 170 us. An answer
-stands for half a second, as all of a process's answers about the books do; and beyond that for as
+is kept for half a second, as all of a process's answers about the books do; and beyond that for as
 long as no partition of the books or of the token's market has settled anything since.
 """
 
@@ -43,7 +43,7 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class _CachedBoard:
-    """An answer, and the state of the books that it tells of at least."""
+    """An answer, and the state of the books that it covers at least."""
 
     json: bytes  # `TokenTraders`
     progress: _Progress

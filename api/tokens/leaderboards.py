@@ -1,8 +1,8 @@
 """Who realized most with a token: its eight partitions by wallet, merged.
 
 Each partition ranks all its wallets with a position in a token by what they realized. Only gains
-and losses count here: those who have not sold are none. Positions tell the exact figures; equal
-gains stand in the order of the addresses. The positions of a token that rests for days lie in
+and losses count here: wallets that have not sold have none. Positions have the exact figures; equal
+gains are in the order of the addresses. The positions of a token that rests for days lie in
 ClickHouse, partition by partition, as do those of wallets that rest: a mark in the set has a gain
 that none of these exceeds. Where one of them may be among the first, all are read there.
 """
@@ -22,7 +22,7 @@ from schemas.solana.base58 import decode, encode
 
 _GAINS: Final = ("+inf", "(0", "BYSCORE", "REV")
 _LOSSES: Final = ("(0", "-inf", "BYSCORE", "REV")
-_TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not told apart
+_TIES: Final = 1_000  # of one gain and one partition that are looked at: more are not put in order
 _SQL: Final = load(__package__, "leaderboards")
 
 Ranked = list[tuple[str, Position]]  # wallets

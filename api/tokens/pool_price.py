@@ -12,7 +12,7 @@ from schemas.protocols.contract import PoolShare
 
 @dataclass(frozen=True, slots=True)
 class PoolPrice:
-    """What a token stands for, by its pool."""
+    """What one token is a share of, by its pool."""
 
     share: PoolShare
     pool: str

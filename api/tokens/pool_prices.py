@@ -1,7 +1,7 @@
 """Tokens that are shares of a pool of SOL, priced by the pool where no market prices them.
 
 A liquid-stake token finds its pool in the lane of accounts by its mint. The pool's own figures say
-what it stands for; they are trusted while the lane covers the pool's program.
+what it is a share of; they are trusted while the lane covers the pool's program.
 """
 
 from __future__ import annotations

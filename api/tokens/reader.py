@@ -1,7 +1,7 @@
 """What is known of tokens: what they are, what they cost, their market; many in one trip.
 
 A price is the last published one (agent `live`). One that nobody published for three days is gone
-from there: then the price stands that its market was left with, as of the last trade. SOL is 1 SOL,
+from there: then the price is its market's, as of the last trade. SOL is 1 SOL,
 in dollars what swaps are valued with. A dollar coin costs what its market says, which shows when
 one loses its peg; without a market it counts one dollar, as it does in what a trade was worth.
 
@@ -42,7 +42,7 @@ _DAY_FIELDS: Final = (*_HEAD_FIELDS, "quarters")
 
 @dataclass(slots=True)
 class Token:
-    """A token as the stores know it; what nobody told is None."""
+    """A token as the stores know it; what is not known is None."""
 
     mint: str
     facts: Facts
@@ -69,7 +69,7 @@ class Token:
 
     @property
     def supply(self) -> float | None:
-        """Return the supply in whole tokens, as last told by creation or RPC."""
+        """Return the supply in whole tokens, by its creation or, if newer, by RPC."""
         return self.facts.about["supply"]
 
     @property
@@ -159,18 +159,18 @@ class TokenReader:
             progress.append(next(answers))
             if group:
                 for mint, asked in zip(group, next(answers), strict=True):
-                    told = (next(answers), next(answers), asked)
-                    closes = told[1].pop() or b""
+                    state = (next(answers), next(answers), asked)
+                    closes = state[1].pop() or b""
                     kept = self._cache.kept.get(mint)
-                    if kept is not None and kept[0] == told:
+                    if kept is not None and kept[0] == state:
                         token = kept[1]
                     else:
-                        token = _token(mint, *told)
+                        token = _token(mint, *state)
                         head = token.packed_head
                         if head is None or (token.price is None and is_priced(head)):
                             late.append(token)
                         elif not with_day:
-                            self._cache.put(mint, (told, token))
+                            self._cache.put(mint, (state, token))
                     token.closes = closes
                     by_mint[mint] = token
         now = max(progress, key=lambda each: int(each[1] or 0))
@@ -234,8 +234,8 @@ async def _complete(
         for mint, (market, asked) in (await read_cold(stores, slots)).items():
             token = cold[mint]
             token.cold_slot = slots[mint]
-            token.packed_head, told, *quarters = (market.get(name.encode()) for name in fields)
-            token.facts = facts(mint, told, asked)
+            token.packed_head, created, *quarters = (market.get(name.encode()) for name in fields)
+            token.facts = facts(mint, created, asked)
             token.quarters = quarters[0] if quarters else None
             _price_settled(token, market.get(b"candles"))
     for token in late:
@@ -250,8 +250,8 @@ async def _complete(
 def _token(
     mint: str, market: list[bytes | None], prices: list[bytes | None], asked: bytes | None
 ) -> Token:
-    packed, told, *quarters = market
-    token = Token(mint, facts(mint, told, asked), packed, None, None, b"")
+    packed, created, *quarters = market
+    token = Token(mint, facts(mint, created, asked), packed, None, None, b"")
     if quarters:
         token.quarters = quarters[0]
     if (sol := prices[0]) is not None:

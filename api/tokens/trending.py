@@ -147,21 +147,21 @@ class TrendingTokens:
             commands.append(("ZRANGE", top, 0, TOP - 1, "REV", "WITHSCORES"))
         answers = await self._stores.ask(commands)
         for token, asked, top in zip(tokens, answers[::2], answers[1::2], strict=True):
-            told = facts(token.mint, None, asked).about
-            overlay(token.record, told, sum(int(score) for _, score in top))
+            known = facts(token.mint, None, asked).about
+            overlay(token.record, known, sum(int(score) for _, score in top))
 
 
-def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:
+def overlay(record: dict[str, Any], known: Mapping[str, Any], top10_raw: int) -> None:
     """Fill in what a record leaves open: name, symbol, supply, and what follows from that."""
-    record["name"], record["symbol"] = told["name"] or "", told["symbol"] or ""
+    record["name"], record["symbol"] = known["name"] or "", known["symbol"] or ""
     if record["decimals"] is None:
-        record["decimals"] = told["decimals"]
-    if record["supply"] is not None or not told["supply"]:
+        record["decimals"] = known["decimals"]
+    if record["supply"] is not None or not known["supply"]:
         return
-    record["supply"] = told["supply"]
-    record["top10_holders_pct"] = 100 * top10_raw / int(told["supply_raw"])
+    record["supply"] = known["supply"]
+    record["top10_holders_pct"] = 100 * top10_raw / int(known["supply_raw"])
     if record["price_usd"] is not None:
-        record["market_cap"] = record["price_usd"] * told["supply"]
+        record["market_cap"] = record["price_usd"] * known["supply"]
 
 
 def _answer(token: _Listed) -> TrendingToken:

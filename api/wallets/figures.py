@@ -1,7 +1,7 @@
 """From the books' records to answers: what a position gained, and what it is worth now.
 
-All sums are integers; a price is the exact ratio that its float stands for, and a worth is rounded
-down to a lamport or a millionth of a dollar. Only what is told beside them is a float.
+All sums are integers; a price is the exact ratio behind its float, and a worth is rounded
+down to a lamport or a millionth of a dollar. Only the figures beside them are floats.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def valued(position: Position, token: Token | None) -> Valued:
     if token is None:
         return _NOT_VALUED
     decimals, price, known_raw = token.decimals, token.price, position.held_known_raw
-    if not position.held_raw:  # as most are: nothing is to be computed
+    if not position.held_raw:  # as most are: nothing to compute
         if price is None or decimals is None:
             return _NOT_VALUED
         return _NOTHING_HELD[bool(price.price_sol), bool(price.price_usd)]
@@ -87,7 +87,7 @@ def valued(position: Position, token: Token | None) -> Valued:
 def is_matched(record: Position | WalletDay) -> bool:
     """Return whether anything was sold or burned from lots of known cost, be it for nothing.
 
-    A day does not tell quantities: a burn of lots that cost nothing, and a sale of a part of
+    A day has no quantities: a burn of lots that cost nothing, and a sale of a part of
     known cost for nothing, are not seen there.
     """
     if isinstance(record, Position):
@@ -196,7 +196,7 @@ def position_answer(
     now_ms: int,
     worths: Valued | None = None,
 ) -> PositionOf:
-    """Return a position as it is told; `worths` is what `valued` says of it, if it was asked."""
+    """Return a position as answers have it; `worths` is what `valued` returned, if called."""
     if worths is None:
         worths = valued(position, token)
     name = symbol = decimals = unit = price = None
@@ -326,7 +326,7 @@ class OpenSum:
             self.gain_cost_usd_micros += position.held_cost_usd_micros
 
     def answer(self) -> Open:
-        """Return the sums as they are told; a worth is None where nothing held has one."""
+        """Return the sums as answers have them; a worth is None where nothing held has one."""
         lamports, usd_micros = self.value_lamports, self.value_usd_micros
         return {
             "held_positions": self.held,

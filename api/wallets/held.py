@@ -109,8 +109,8 @@ class HeldAccounts:
         found = self.mints.get(mint)
         if found is None:
             return None
-        told = ui_amount(found.account, amount_raw, self.as_of_ms // 1000)
-        return None if told is None else float(told)
+        shown = ui_amount(found.account, amount_raw, self.as_of_ms // 1000)
+        return None if shown is None else float(shown)
 
     def coverage(self) -> Coverage:
         """Return how complete this is."""

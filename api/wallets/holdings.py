@@ -28,7 +28,7 @@ from schemas.redis_keys import MARKET, mint_tag
 from schemas.solana.base58 import encode
 
 LEAST_LIQUIDITY_LAMPORTS: Final = 10 * LAMPORTS
-LEAST_VOLUME_LAMPORTS: Final = 100 * LAMPORTS  # of a day: concentrated pools do not tell liquidity
+LEAST_VOLUME_LAMPORTS: Final = 100 * LAMPORTS  # of a day: concentrated pools disclose no liquidity
 
 _BEGINNING: Final = load(__package__, "tape_beginning")
 FRESH_FOR_S: Final = 30.0

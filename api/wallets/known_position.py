@@ -1,7 +1,7 @@
-"""Positions that were read before: the same bytes are the same position, and are told the same way.
+"""Positions that were read before: the same bytes are the same position, with the same answer.
 
 Of a wallet that is looked at again most positions have not changed since, and what they are in has
-not either. What was made of such a one stands: it takes a tenth of the time.
+not either. Its encoded answer is reused, in a tenth of the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from schemas.positions import Position, unpack_figures
 from schemas.prices import LastPrice
 
 REMEMBERED: Final = 1 << 14
-"""Positions, of some 4 kB each with what is told of them."""
+"""Positions, of some 4 kB each with their answers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class KnownPosition(Position):
     _facts: Facts | None = None  # of the token that it was valued in
     _price: LastPrice | None = None
     _valued: Valued | None = None
-    _mint: str = ""  # that it was told of
+    _mint: str = ""  # of the last answer
     _is_stale: bool = False
     _told: Fragment | None = None
 
@@ -42,7 +42,7 @@ class KnownPosition(Position):
             self._valued, self._told = valued(self, token), None
         return self._valued
 
-    def told(self, mint: str, token: Token | None, now_ms: int) -> Fragment:
+    def answer(self, mint: str, token: Token | None, now_ms: int) -> Fragment:
         """Return it as JSON (`position_answers.PositionOf`); `now_ms` is the chain's."""
         worths = self.valued(token)
         is_stale = token is not None and token.is_stale(now_ms)

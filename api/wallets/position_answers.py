@@ -1,6 +1,6 @@
 """The shapes of positions and of what a wallet gained.
 
-Amounts of a token are told in its smallest unit as text (`*_raw`) and in whole tokens as a number;
+Amounts of a token are given in its smallest unit as text (`*_raw`) and in whole tokens as a number;
 money as integers in text (`*_lamports`, `*_usd_micros`) and as numbers (`*_sol`, `*_usd`). What is
 not known is null and never 0.
 """

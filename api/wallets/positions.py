@@ -4,7 +4,7 @@ A position is in one of the two and never leaves both. So what ClickHouse has up
 which Redis was read, and Redis had not, is in ClickHouse by rights; what Redis had is newer.
 
 A wallet with more positions than are read at once is `large`: it is read by the page, in the
-order that ClickHouse's `positions` tells. In both orders the newest trade comes first, and of
+order of ClickHouse's `positions`. In both orders the newest trade comes first, and of
 trades of one block the lesser address of the token.
 """
 
@@ -52,7 +52,7 @@ class PositionPage:
 
 
 def order(item: tuple[str, KnownPosition]) -> tuple[int, str]:
-    """Return where a position stands among a wallet's."""
+    """Return the place of a position among a wallet's."""
     mint, position = item
     return -position.last_trade_ms, mint
 

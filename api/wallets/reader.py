@@ -438,7 +438,7 @@ def _listed(facts: Facts, positions: Sequence[tuple[str, KnownPosition]], view: 
 def _told(facts: Facts, positions: Sequence[tuple[str, KnownPosition]]) -> list[Any]:
     """Return positions as JSON, each a `PositionOf`."""
     tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
-    return [position.told(mint, tokens.get(mint), now_ms) for mint, position in positions]
+    return [position.answer(mint, tokens.get(mint), now_ms) for mint, position in positions]
 
 
 def _open(facts: Facts) -> OpenSum:

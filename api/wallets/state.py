@@ -5,7 +5,7 @@ read in ClickHouse, with one query for all.
 
 The reads about a wallet are one MULTI, so they are of one watermark: its answer's `as_of_slot`.
 No read is larger than its bound, whatever a wallet has: HSCAN returns a hash whole up to about as
-many fields as asked for, and a part of a larger one. Which of the two it was, HLEN tells. A
+many fields as asked for, and a part of a larger one. HLEN says which of the two it was. A
 wallet's own SOL is one field among its accounts, asked for by name: no part may lack it.
 """
 
@@ -56,7 +56,7 @@ Command = tuple[Any, ...]
 
 
 class Part(Flag):
-    """What is to be read of a wallet, beside its totals."""
+    """What to read of a wallet, beside its totals."""
 
     TOTALS = 0
     POSITIONS = auto()

@@ -84,8 +84,8 @@ class Seen:
     def pack(self) -> bytes:
         """Return its bytes."""
         locks = [[*each] for each in self.locks]
-        told = (self.market, self.since_slot, self.alerts, self.level, self.is_armed, locks)
-        return orjson.dumps(told)
+        kept = (self.market, self.since_slot, self.alerts, self.level, self.is_armed, locks)
+        return orjson.dumps(kept)
 
     @classmethod
     def unpack(cls, data: bytes) -> Seen:
@@ -114,7 +114,7 @@ class Alert:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Return it as clients are told."""
+        """Return it as clients get it."""
         place = self.place
         return {
             "alert_id": self.alert_id,

@@ -14,7 +14,7 @@ import orjson
 
 
 def progress(text: str) -> None:
-    """Tell the person at the terminal what is going on."""
+    """Write a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 

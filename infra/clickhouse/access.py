@@ -1,8 +1,8 @@
 """What the embedded engine grants to its one user, given to the engine itself as it opens.
 
 Without a configuration of users the engine grants files, addresses and programs to everybody. The
-fence reads statements; what stands here holds as well where it cannot look: expressions in the data
-of an INSERT, in the columns that a table function takes as a string, and in the value of a setting.
+fence reads statements; what is granted here holds where it cannot look too: expressions in the data
+of an INSERT, in the columns that a table function takes as a string, in the value of a setting.
 """
 
 from __future__ import annotations

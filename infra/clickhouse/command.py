@@ -59,7 +59,7 @@ def clickhouse(context: click.Context, port: int | None, data: Path | None) -> N
 
 
 @clickhouse.command()
-@click.option("--check", is_flag=True, help="Change nothing; status 1 if something is to be done.")
+@click.option("--check", is_flag=True, help="Change nothing; status 1 if anything is pending.")
 def migrate(check: bool) -> None:
     """Create the tables and views in CLICKHOUSE_DATABASE, or bring them up to date.
 

@@ -59,7 +59,7 @@ class Fence:
         for setting in settings:
             if _REFUSED_SETTINGS.fullmatch(setting.lower()):
                 raise _outside(setting)
-        for value in parameters.values():  # one may stand for a name: {database:Identifier}
+        for value in parameters.values():  # one may replace a name: {database:Identifier}
             if value.strip("`\"'").partition(".")[0].strip("`\"'") == FILES_DATABASE:
                 raise _outside(FILES_DATABASE)
         names_engine = statement.verb in _NAMES_ENGINE

@@ -332,7 +332,7 @@ class Front:
             raise
         except Exception:
             _log.exception("request failed")
-            failure = refusal(Code.STD_EXCEPTION, "The front failed; its log tells why")
+            failure = refusal(Code.STD_EXCEPTION, "The front failed; its log says why")
         headers = {"X-ClickHouse-Exception-Code": str(failure.code)}
         if query_id := request.get("query_id"):
             headers["X-ClickHouse-Query-Id"] = query_id

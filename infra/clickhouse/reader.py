@@ -1,6 +1,6 @@
 """The user for analysts and the API: reads our database and nothing else, within limits.
 
-A ClickHouse server keeps such a user itself: `create_on_server` tells it. The embedded engine has
+A ClickHouse server keeps such a user itself: `create_on_server` creates it. The embedded engine has
 one user for everything, so the front asks `allow` about each statement of the reader and runs it
 in read-only mode. What reaches outside the tables is refused to the writer as well: see `fence`.
 """
@@ -62,7 +62,7 @@ def create_on_server(client: Client, settings: Settings) -> bool:
 
 
 def server_statements(settings: Settings) -> list[str]:
-    """Return what makes the reader on a server; `%(password)s` stands for the password."""
+    """Return what makes the reader on a server; `%(password)s` is the password's place."""
     role = f"{settings.clickhouse_database}_reader"
     user = settings.clickhouse_reader_user
     # From 1: to ClickHouse 0 is no limit at all. readonly = 2: settings may be changed otherwise.

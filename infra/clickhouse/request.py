@@ -159,7 +159,7 @@ class Body:
     async def statement(self, query: str) -> tuple[Statement, bytes]:
         """Return the statement, and the first of its data if it is an INSERT with data.
 
-        The statement stands in `query`, or in the body, or in both, one after the other. What
+        The statement is in `query`, or in the body, or in both, one after the other. What
         `pieces` yields afterwards is the rest of the data. Raises QueryError.
         """
         text = bytearray(f"{query}\n".encode() if query else b"")

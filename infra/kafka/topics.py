@@ -41,7 +41,7 @@ async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> li
     counts = await _partition_counts(settings)
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_S
     while not counts.keys() >= set(created) and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)  # Apache Kafka tells of a topic some time after creating it
+        await asyncio.sleep(0.05)  # Apache Kafka lists a topic some time after creating it
         counts = await _partition_counts(settings)
     if wrong := _wrong_counts(counts, wanted):
         raise TopicsWrong("\n".join(wrong))

@@ -200,10 +200,10 @@ async def _geyser(settings: Settings) -> str:
             raise Unwell(_geyser_trouble(settings, error)) from None
     try:
         version = orjson.loads(answer.version)["version"]
-        told = " ".join(version[key] for key in ("package", "version", "proto") if key in version)
+        shown = " ".join(version[key] for key in ("package", "version", "proto") if key in version)
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        told = answer.version
-    return f"{host_of(settings.geyser_endpoint)}: {told[:200]}"
+        shown = answer.version
+    return f"{host_of(settings.geyser_endpoint)}: {shown[:200]}"
 
 
 def _geyser_trouble(settings: Settings, error: Any) -> str:

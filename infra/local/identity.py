@@ -142,8 +142,8 @@ class Provider:
         self._codes[code] = _Grant(
             name, asked["nonce"], asked["code_challenge"], time.monotonic() + CODE_S
         )
-        told = {"code": code, "state": asked["state"], "iss": self._issuer}
-        raise web.HTTPSeeOther(f"{self._redirect_uri}?{urlencode(told)}", headers=self._headers())
+        query = {"code": code, "state": asked["state"], "iss": self._issuer}
+        raise web.HTTPSeeOther(f"{self._redirect_uri}?{urlencode(query)}", headers=self._headers())
 
     async def _token(self, request: web.Request) -> web.Response:
         form = await request.post()

@@ -108,7 +108,7 @@ class Stack:
     plays_once: bool = False  # the chain is a recording that ends
     # Settings by which the parts log in to the systems that are started here.
     logins: list[str] = field(default_factory=list)
-    # Those that only commands beside them are told.
+    # Those that only commands beside them get.
     operators: list[str] = field(default_factory=list)
     demo_key: Path | None = None  # the file that a key to the API is in once it serves
     demo_wallets: Mapping[str, str] = field(default_factory=dict)  # address -> what it does
@@ -157,12 +157,12 @@ class Stack:
         return _as_text(values)
 
     def published(self) -> dict[str, str]:
-        """Return what commands in this folder are told: nothing of the user's that holds a key."""
+        """Return the environment of commands in this folder, without keys of the user's own."""
         kept = {name.upper() for name in _MAY_HOLD_KEYS & self.user_set}
-        told = self.environment() | _as_text(
+        variables = self.environment() | _as_text(
             {name.upper(): getattr(self.settings, name) for name in self.operators}
         )
-        return {name: value for name, value in told.items() if name not in kept}
+        return {name: value for name, value in variables.items() if name not in kept}
 
 
 def _as_text(values: Mapping[str, str | Path | SecretStr]) -> dict[str, str]:
@@ -186,7 +186,7 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     _chain(stack, wishes)
     _roles(stack, wishes)
     _facilitator(stack, wishes)
-    _gateway(stack)  # before the API, which tells where it is
+    _gateway(stack)  # before the API, which says where it is
     _api(stack)
     _identity(stack)
     if stack.keeps_tape_elsewhere and not _chain_is_elsewhere(stack, wishes):

@@ -31,7 +31,7 @@ def become(parent: int, command: list[str]) -> None:
 
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != parent:  # it ended before the kernel was told
+    if os.getppid() != parent:  # it ended before the kernel knew the wish
         sys.exit(1)
     try:
         os.execvp(command[0], command)  # noqa: S606 - the command is the supervisor's

@@ -77,7 +77,7 @@ async def connection_to(client: redis.Redis, key: str) -> AsyncIterator[Any]:
 async def check(url: str, timeout_s: float = 2.0) -> str:
     """Ask a server once who it is, without retries, and return its name and version.
 
-    Raises RedisError, which also tells that the server is still loading its data.
+    Raises RedisError, also while the server is still loading its data.
     """
     async with _once(node_url(url), timeout_s) as client:
         await client.ping()

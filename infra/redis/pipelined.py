@@ -2,7 +2,7 @@
 
 The commands of one turn of the event loop go out in one write, answers come back in the order of
 the questions. An ask's commands stay in a row, so MULTI .. EXEC of one is never cut by another's.
-Whoever stops waiting leaves his place in the row: his answers are read and dropped.
+The answers of a caller that stops waiting are read and dropped.
 
 Limits: commands in flight (`MAX_IN_FLIGHT`); and the wait for an answer: when the oldest ask has
 waited for so long, the connection is given up; time in which the loop was held up does not count.
@@ -122,7 +122,7 @@ class PipelinedNode:
                 link.give_up(ConnectionError("the greeting failed"))
             self._reason = f"Redis cannot be reached: {error or 'no answer in time'}"
             self._again_at = loop.time() + self._backoff.next_s()
-        except asyncio.CancelledError:  # closed meanwhile; those who wait are told so
+        except asyncio.CancelledError:  # closed meanwhile; those who wait get that error
             if link is not None:
                 link.give_up(ConnectionError(_CLOSED))
             self._reason = _CLOSED
@@ -253,7 +253,7 @@ class _Link(asyncio.Protocol):
         try:
             while (answer := reader.gets()) is not _MISSING:
                 if isinstance(answer, PushNotification):
-                    continue  # told unasked, such as that a node is about to move
+                    continue  # pushed unasked, such as that a node is about to move
                 ask = asks[0]
                 ask.answers.append(answer)
                 if len(ask.answers) == ask.count:
@@ -325,5 +325,5 @@ def first_refusal(answers: Sequence[Any]) -> ResponseError | None:
 
 
 def _again(error: RedisError) -> RedisError:
-    """Return an error of the same kind: each that waits gets his own."""
+    """Return an error of the same kind: each that waits gets its own."""
     return type(error)(*error.args)

@@ -1,4 +1,4 @@
-"""What `soltape agents` tells Prometheus."""
+"""Prometheus metrics of `soltape agents`."""
 
 from __future__ import annotations
 

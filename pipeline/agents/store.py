@@ -32,7 +32,7 @@ class TapeBooks:
     """
 
     def __init__(self, partition: int, read_launchpads: ReadLaunchpads) -> None:
-        # Every partition carries every slot; one of them tells of it.
+        # Every partition carries every slot; one of them stores it.
         self._tells_slots = partition == 0
         self._rows: dict[str, list[rows.Row]] = {}
         self._launchpads = Launchpads(read_launchpads)

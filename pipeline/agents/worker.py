@@ -127,7 +127,7 @@ class Group:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start in the background; a crash is told to `stop`."""
+        """Start in the background; `stop` raises what it crashed with."""
         self._tasks.append(asyncio.create_task(self._run()))
 
     async def settle(self) -> None:

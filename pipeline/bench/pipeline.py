@@ -1,7 +1,7 @@
 """`soltape bench pipeline`: a simulated market through everything, into the stores.
 
 What is measured is `soltape up` itself, in an empty folder, every part a process of its own. Lag
-is told in slots: from the newest slot of the settled lanes to the lowest watermark in Redis of
+is measured in slots: from the newest slot of the settled lanes to the lowest watermark in Redis of
 any partition of any group that writes the stores. First one rate is held for long, then rates
 rise until the stores fall behind.
 """
@@ -84,13 +84,13 @@ def hold(rate: float, seconds: float, folder: Path) -> Outcome:
         time.sleep(WARM_UP_S)
         outcome = Outcome(rate, 0.0, [])
         swaps, cpu, began = _swaps(url), _cpu(up), time.monotonic()
-        told = began
+        reported = began
         while (now := time.monotonic()) - began < seconds:
             up.check()
             lag, slowest = lag_slots(store, url) or (10**6, "Redis")
             outcome.lags_slots.append(lag)
-            if now - told > 5 or lag >= LAG_SLOTS:
-                told = now
+            if now - reported > 5 or lag >= LAG_SLOTS:
+                reported = now
                 progress(
                     f"{rate:.0f} swaps/s: {now - began:.0f} of {seconds:.0f} s, "
                     f"lag {lag} slots at {slowest}"

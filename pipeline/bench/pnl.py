@@ -192,10 +192,10 @@ def measure_baseline(swaps: int) -> float:
         ]
         process = Process("baseline", command, "", _nothing, env=stores.env)
         baseline = stack.enter_context(system(process, stores.folder))
-        _wait(lambda: _told(baseline)[-1]["swaps"] >= len(events), (baseline, *stores.roles))
-        told = _told(baseline)
-        first = next(each for each in told if each["swaps"] > 0)
-        last = next(each for each in told if each["swaps"] >= len(events))
+        _wait(lambda: _reports(baseline)[-1]["swaps"] >= len(events), (baseline, *stores.roles))
+        reports = _reports(baseline)
+        first = next(each for each in reports if each["swaps"] > 0)
+        last = next(each for each in reports if each["swaps"] >= len(events))
         return float((last["swaps"] - first["swaps"]) / (last["cpu_s"] - first["cpu_s"]))
 
 
@@ -203,7 +203,7 @@ async def _nothing() -> None:
     """A process that nobody waits for."""
 
 
-def _told(baseline: Role) -> list[dict[str, float]]:
+def _reports(baseline: Role) -> list[dict[str, float]]:
     lines = baseline.log.read_bytes().splitlines()
     return [{"swaps": 0}, *(orjson.loads(line) for line in lines if line.startswith(b"{"))]
 

@@ -65,7 +65,7 @@ def create_app() -> faust.App:
             done += 1
 
     @app.task  # type: ignore[untyped-decorator]
-    async def tell() -> None:
+    async def report() -> None:
         while True:
             await asyncio.sleep(0.2)
             line = orjson.dumps({"swaps": done, "cpu_s": time.process_time()})

@@ -257,7 +257,7 @@ def books(expected: Books, stored: Stored, found: Differences) -> None:
 
 
 def _without_head(position: Row) -> Row:
-    """Leave out what a row does not tell."""
+    """Leave out what a row does not have."""
     return {name: value for name, value in position.items() if name != "head_taken_raw"}
 
 

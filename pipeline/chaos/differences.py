@@ -53,7 +53,7 @@ class Differences:
         self.excused += other.excused
 
     def maps(self, kind: str, expected: Mapping[K, V], found: Mapping[K, V]) -> None:
-        """Compare entry by entry; of entries that are maps, only what differs is told."""
+        """Compare entry by entry; of entries that are maps, report only what differs."""
         self.compared[kind] += len(expected)
         for key in expected.keys() | found.keys():
             wanted, got = expected.get(key), found.get(key)

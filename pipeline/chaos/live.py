@@ -1,4 +1,4 @@
-"""The public topics: each settled swap must have been told there, at least once."""
+"""The public topics: each settled swap must be in them, at least once."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ async def missing_live(settings: Settings, slots: list[Slot], found: Differences
         },
     }
     for topic, message in _MESSAGES:
-        told: set[tuple[str, int, int]] = set()
+        published: set[tuple[str, int, int]] = set()
         async for record in topics.records_so_far(settings, topic):
             event: Any = message.FromString(record.value)
-            told.add((event.signature, event.event_index, event.slot))
+            published.add((event.signature, event.event_index, event.slot))
         found.compared[topic.name] += len(wanted[topic.name])
-        for event in wanted[topic.name] - told:
+        for event in wanted[topic.name] - published:
             found.add(topic.name, event, "at least once", "never")

@@ -102,5 +102,5 @@ def balances(slot: Slot) -> list[Balance]:
 
 
 def of_mints(changed: Iterable[Balance]) -> list[Balance]:
-    """Return those that the lane by mint is told."""
+    """Return those that the lane by mint carries."""
     return [balance for balance in changed if balance.mint not in MONEY]

@@ -37,17 +37,19 @@ class Pool:
     slot: int
     at_ms: int
     volume: int = 0
-    told: bool = False
+    disclosed: bool = False
     most: int = 0  # that it may weigh
     agreed: Fraction | None = None  # its price when it last was near the others'
     depths: list[tuple[int, int]] = field(default_factory=list)  # slot and depth, this span's
-    stood: int = 0  # the least of the span before
+    proven: int = 0  # the least of the span before
 
     def weight(self, now_ms: int) -> int:
         """Return what it weighs by itself."""
         volume = faded(self.volume, now_ms - self.at_ms)
         return (
-            max(SOL // 1000, min(self.most, 16 * volume)) if self.told else min(self.most, volume)
+            max(SOL // 1000, min(self.most, 16 * volume))
+            if self.disclosed
+            else min(self.most, volume)
         )
 
 
@@ -72,7 +74,7 @@ class Token:
             self.clock_ms += min(max(0, swap["block_time_ms"] - self.time_ms), 60_000)
         self.time_ms = max(self.time_ms, swap["block_time_ms"])
         self.slot = max(self.slot, swap["slot"])
-        depth, virtual, price = told(swap)
+        depth, virtual, price = disclosed_by(swap)
         if pool is None:
             pool = self.pools[name] = Pool(price, swap["slot"], self.clock_ms)
         pool.volume = faded(pool.volume, self.clock_ms - pool.at_ms)
@@ -81,7 +83,7 @@ class Token:
             self._told(pool, min(depth, ALL_SOL))
             counts = True
         else:
-            counts = pool.told or self._agrees(name, pool, virtual)
+            counts = pool.disclosed or self._agrees(name, pool, virtual)
         if counts:
             pool.volume = min(pool.volume + lamports, ALL_SOL)
         if len(self.pools) > 8:
@@ -104,12 +106,12 @@ class Token:
         self._settle()
 
     def _told(self, pool: Pool, depth: int) -> None:
-        pool.told = True
+        pool.disclosed = True
         if pool.depths and pool.slot - pool.depths[0][0] >= 25:
-            pool.stood = min(each for _, each in pool.depths)
+            pool.proven = min(each for _, each in pool.depths)
             pool.depths = []
         pool.depths.append((pool.slot, depth))
-        pool.most = min(depth, pool.stood) if pool.stood else depth
+        pool.most = min(depth, pool.proven) if pool.proven else depth
 
     def _agrees(self, name: str, pool: Pool, virtual: int | None) -> bool:
         """Whether what a pool without reserves trades counts; it may lose what it has."""
@@ -128,7 +130,7 @@ class Token:
         weights = {
             name: pool.weight(self.clock_ms) for name, pool in self.pools.items() if name != without
         }
-        bounded = [name for name in weights if not self.pools[name].stood]
+        bounded = [name for name in weights if not self.pools[name].proven]
         together = sum(weights[name] for name in bounded)
         if together > 20 * SOL and len(bounded) < len(weights):
             weights |= {name: weights[name] * 20 * SOL // together for name in bounded}
@@ -220,8 +222,8 @@ def dollars(in_sol: int, sol_usd: Fraction | None) -> int:
     return 0 if sol_usd is None else min(floor(in_sol * sol_usd), MOST)
 
 
-def told(swap: Swap) -> tuple[int | None, int | None, Fraction]:
-    """Return what a swap tells: depth and virtual depth in lamports, and the price after it."""
+def disclosed_by(swap: Swap) -> tuple[int | None, int | None, Fraction]:
+    """Return what a swap discloses: depth and virtual depth in lamports, and the price after it."""
     lamports, paid, amount = (
         swap["sol_value_lamports"],
         swap["quote_amount_raw"],
@@ -235,7 +237,7 @@ def told(swap: Swap) -> tuple[int | None, int | None, Fraction]:
     depth = None if quote is None else floor(quote * value)
     root = swap["sqrt_price_x64"]
     if root:
-        # Which side the mint is on is not told: the reading that is nearer to the trade.
+        # Which side the mint is on is not stated: the reading that is nearer to the trade.
         traded = Fraction(paid, amount)
         readings = (
             (root**2, 2**128, Fraction(root, 2**64)),
@@ -271,7 +273,7 @@ def is_constant_product(swap: Swap) -> bool:
 
 
 def in_63_bits(lamports: int, amount_raw: int, otherwise: Fraction) -> Fraction:
-    """Return a ratio as two numbers of 63 bits can tell it, if they can."""
+    """Return a ratio as closely as two numbers of 63 bits express it, if they can."""
     while max(lamports, amount_raw) >= 2**63:
         lamports, amount_raw = lamports // 2, amount_raw // 2
     return Fraction(lamports, amount_raw) if lamports and amount_raw else otherwise

@@ -35,7 +35,7 @@ Row = dict[str, Any]
 Connection = Any  # a redis.asyncio.Redis: its types leave open whether answers are bytes or text
 
 # What may differ between two computations of the same slots: it is of the writer, of the live
-# lane, which is told at least once, or of when the RPC was asked.
+# lane, which is delivered at least once, or of when the RPC was asked.
 _NOT_OF_THE_LOG: Final = (
     *("wm:", "changed:", "{live}:", "metadata:"),
     # Of the lane of accounts.
@@ -70,7 +70,7 @@ class Stored:
 
 
 async def read(settings: Settings) -> Stored:
-    """Return all that the oracle can tell something about."""
+    """Return all that the oracle can compute."""
     stored = Stored(rows=read_tables(settings))
     redis = connect_redis(settings, answer_timeout_s=60.0)
     try:
@@ -248,7 +248,7 @@ async def _keys(redis: Connection, kind: Key) -> list[str]:
 
 
 def _part(kind: Key, key: str, part: str) -> str:
-    """Return what stands in a key where its pattern has a part."""
+    """Return what a key has where its pattern has a part."""
     return key.split(":")[kind.pattern.split(":").index(f"{{{part}}}")]
 
 

@@ -113,7 +113,7 @@ def fitting(value: Fraction | int) -> Value:
 
 
 def in_64_bits(lamports: int, amount_raw: int) -> Made:
-    """Return a ratio as two numbers of 64 bits can tell it."""
+    """Return a ratio as closely as two numbers of 64 bits express it."""
     while max(lamports, amount_raw) > U64_MAX:
         lamports, amount_raw = lamports // 2, amount_raw // 2
     return max(lamports, 1), max(amount_raw, 1)

@@ -20,6 +20,8 @@ from schemas.redis_keys import WATERMARK, account_tags, mint_tags, wallet_tags
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
 
 LOOK_EVERY_S: Final = 0.2
+SETTLE_S: Final = 360.0
+FINAL_SLOTS: Final = 60  # after so many a slot is final, skipped ones and forks counted
 SETTLED_GROUPS: Final = tuple(group for group in GROUPS if group != "live")
 _TAGS: Final = {
     "pnl": wallet_tags,
@@ -30,7 +32,7 @@ _TAGS: Final = {
 
 
 class Watch:
-    """Reads watermarks and metrics; what does not answer has come nowhere."""
+    """Reads watermarks and metrics; what does not answer counts as not begun."""
 
     def __init__(self, planned: Plan) -> None:
         self._plan = planned
@@ -79,8 +81,8 @@ class Watch:
             return ("ingest",)
         return (self._plan.workers.get(role, role),)
 
-    async def standing(self, role: str) -> dict[str, int]:
-        """Return how far the roles are that a kill of this one would hold up."""
+    async def reached(self, role: str) -> dict[str, int]:
+        """Return the slots of the roles that a kill of this one would hold up."""
         return {name: await self.progress(name) or 0 for name in self.movers(role)}
 
     async def recovered(self, before: dict[str, int], within_s: float) -> None:
@@ -101,6 +103,14 @@ class Watch:
             await self.until(moved, within_s, "")
         except TimeoutError:
             raise TimeoutError(f"no progress of {', '.join(waiting)}") from None
+
+    async def all_applied(self, last: int) -> None:
+        """Wait until all settled groups have applied a slot; raises TimeoutError."""
+
+        async def all_there() -> bool:
+            return all([await self.watermark(group) == last for group in SETTLED_GROUPS])
+
+        await self.until(all_there, SETTLE_S, f"slot {last} in all stores")
 
     async def until(self, done: Callable[[], Awaitable[bool]], within_s: float, what: str) -> None:
         """Wait for something; raises TimeoutError, which says what for."""

@@ -1,7 +1,7 @@
 """Lifinity v2: prices from an oracle; no event, a swap is its two token transfers.
 
 Source: account order of lifinity-amm-v2 as carbon lists it, checked on chain. The fee stays
-in the vaults, its share for the protocol is minted as pool tokens: nothing tells its amount.
+in the vaults, its share for the protocol is minted as pool tokens: nothing states its amount.
 """
 
 from __future__ import annotations

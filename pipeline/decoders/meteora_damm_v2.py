@@ -1,6 +1,6 @@
 """Meteora DAMM v2 (cp-amm): constant product in a price range; EvtSwap, EvtSwap2 by self-CPI.
 
-Builds before 0.1.5 emit EvtSwap, which does not tell on which side the fee was taken: from A
+Builds before 0.1.5 emit EvtSwap, which does not say on which side the fee was taken: from A
 to B it is always B, the other way it depends on the pool and is left open. Source: damm-v2
 idl/cp_amm.json. Not decoded: pool creation, positions, rewards.
 """

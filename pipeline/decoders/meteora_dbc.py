@@ -4,7 +4,7 @@ A swap emits EvtSwap and, since build 0.1.6, EvtSwap2 for the same trade, both b
 one swap. Fees stay in the vault but the referral's. Amounts are those of the token
 transfers. Source: MeteoraAg/dynamic-bonding-curve, scripts/idl/release_0.1.2 to 0.1.6.
 
-Not decoded: EvtCurveComplete (the migration follows). Which partner made a config is told
+Not decoded: EvtCurveComplete (the migration follows). Which partner made a config is known
 where the same transaction makes config and pool; else it is in the config's own account.
 """
 

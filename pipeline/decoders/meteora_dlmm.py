@@ -2,7 +2,7 @@
 
 Newer builds emit Swap2Evt, some beside Swap: the amounts are the reserves' own, so a swap
 counts once. Swap's fee is in the input token and holds the protocol's and the host's share;
-Swap2Evt tells the shares apart and on which side they were taken. Source: dlmm-sdk
+Swap2Evt has each share and the side it was taken on. Source: dlmm-sdk
 idls/dlmm.json. Not decoded: pool creation, liquidity, rewards, limit orders.
 """
 

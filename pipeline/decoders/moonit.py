@@ -1,7 +1,7 @@
 """Moonit, formerly Moonshot: bonding curves that hold SOL as lamports of their own account.
 
 TradeEvent is logged. `collateral_amount` is what the curve gained or lost; the dex and helio
-fees come on top of a buy and off a sale. Where the log is cut, a buy is told by the lamports
+fees come on top of a buy and off a sale. Where the log is cut, a buy is recognised by the lamports
 its buyer sent; the lamports of a sale have no transfer. Sources: carbon's moonshot decoder
 (layouts), mainnet transactions (fees).
 

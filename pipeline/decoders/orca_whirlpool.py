@@ -1,6 +1,6 @@
 """Orca Whirlpool: concentrated liquidity, Token-2022 aware; Traded in the log since 2025-05.
 
-Older swaps have no event: the transfers tell the amounts, nothing tells fee and price.
+Older swaps have no event: the transfers have the amounts, nothing has fee and price.
 Source: orca-so/whirlpools programs/whirlpool. Not decoded: pool creation, liquidity, rewards.
 """
 
@@ -90,7 +90,7 @@ def _two_hop_swap_v2(ix: Instruction) -> list[Leg]:
 
 
 def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
-    """Add what the event of the leg's pool tells."""
+    """Add what the event of the leg's pool has."""
     for body in events:
         if body[:8] == TRADED:
             event = Reader(body, 8)

@@ -1,6 +1,6 @@
 """Phoenix v1: an order book; a taker's swap settles at once, by its two token transfers.
 
-The market tells its fills by a call of instruction 15 (Log), in lots. A lot's size is not in
+The market reports its fills by a call of instruction 15 (Log), in lots. A lot's size is not in
 the transaction, but follows for the quote from the transfer and the lots filled, and with it
 the fee. Source: phoenix-v1 idl/phoenix_v1.json and src/program/events.rs. Not decoded, and
 counted as malformed where they met another order: limit orders and swaps on funds deposited
@@ -76,7 +76,7 @@ def _swap(ix: Instruction) -> Leg | None:
 
 
 def _order(ix: Instruction) -> None:
-    """Tell an order that met another, of which the lots alone are known."""
+    """Return an order that met another, of which the lots alone are known."""
     for quote_lots, _ in _fills(ix):
         raise Malformed(f"an order on the book met others for {quote_lots} quote lots")
 

@@ -9,12 +9,12 @@ transactions (2024-11 to 2026-04) and hold in every one seen:
   where vaults own themselves or have one owner for all pools, the one account of the program
   that goes with the pair (AlphaQ, ZeroFi, Tessera). Aquifer's is the `dex_instance` that its
   coin accounts are derived from: ["coin", dex_instance, mint] gives each vault's owner.
-- `sides`: whether the vaults stand in one order whichever way the swap goes; the later one is
+- `sides`: whether the vaults keep one order whichever way the swap goes; the later one is
   then the pool's second side. ZeroFi and exa6gyh list input before output; for Aquifer and
-  Scorch too few swaps were seen to tell.
+  Scorch too few swaps were seen to decide.
 
 Scorch's pool and ZeroFi's instruction 16 follow public tables of account layouts alone. Fees are
-inside the quoted price and nowhere told.
+inside the quoted price and stated nowhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _swap(*, pool: int, user: int, sides: bool = True) -> Handler:
                 received = received or transfer
                 makers.add(transfer.authority)
         if paid is None and len(makers) > 1:
-            raise Malformed("two authorities moved tokens and neither is told to be the trader's")
+            raise Malformed("two authorities moved tokens and neither is known to be the trader's")
         if paid is None or received is None:
             return None
         leg = swap_by_pair(ix, pool, paid, received)

@@ -7,7 +7,7 @@ different things in `buy` and `buy_exact_quote_in`, so no amount is taken from t
 pump-public-docs (idl/pump_amm.json) and mainnet transactions.
 
 A pool can be reversed, with SOL as its base. `create_pool` is no creation of a token: one
-that leaves pump.fun's curve is told by pump.fun's own migration.
+that leaves pump.fun's curve comes with pump.fun's own migration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Raydium AMM v4: constant product, older layouts beside an order book; `ray_log` in the log.
 
-The pool's authority signs what leaves a vault, so the two transfers of a swap are told by it,
+The pool's authority signs what leaves a vault, so it identifies the two transfers of a swap,
 whether the instruction has 17 accounts or 18 and whatever a router appends. Old swaps settle
 the order book first: those transfers come before the two. Source: raydium-amm program/src
 (instruction.rs, log.rs). Not decoded: pool creation, liquidity, fills of the order book.
@@ -55,7 +55,7 @@ def _swap_log(ix: Instruction) -> bytes | None:
     """Return the log of the swap: type, amounts, and at 33 and 41 the reserves before it."""
     for line in ix.log_texts():
         if line.startswith(_RAY_LOG):
-            with suppress(ValueError):  # no base64: the swap stands by its transfers
+            with suppress(ValueError):  # no base64: the transfers alone make the swap
                 log = b64decode(line[len(_RAY_LOG) :])
                 if len(log) >= _SWAP_LOG_SIZE and log[0] in _SWAP_LOGS:
                     return log

@@ -1,6 +1,6 @@
 """Raydium CLMM: concentrated liquidity, Token-2022 aware; SwapEvent in the log.
 
-The event tells price and liquidity after the swap, not the fee. `swap_router_base_in` swaps
+The event has price and liquidity after the swap, not the fee. `swap_router_base_in` swaps
 through several pools in one instruction. Byreal and PancakeSwap run forks of this program.
 Source: raydium-clmm states/pool.rs, instructions/swap_router_base_in.rs. Not decoded: pool
 creation, liquidity, rewards.
@@ -71,7 +71,7 @@ def swap_router_base_in(ix: Instruction) -> list[Leg]:
 
 
 def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
-    """Add what the event of the leg's pool tells, and take it off the list."""
+    """Add what the event of the leg's pool has, and take it off the list."""
     leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
     for number, body in enumerate(events):
         event = Reader(body, 8)

@@ -4,7 +4,7 @@ The event grew from 89 bytes (no mints) to 153, 161 (trade fee) and 170 (creator
 read to where it ends. Its vault amounts are net of fees that wait in the vaults, so reserves
 are not the vaults' balances; the protocol's share of this swap's fee is still in them.
 Source: raydium-cp-swap states/events.rs. Not decoded: pool creation, liquidity; a creator fee
-taken from the output is not part of the fee, which is told in the input token.
+taken from the output is not part of the fee, which is stated in the input token.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ and share fees leave it beside the trader's part. Source: raydium-docs,
 launchpad_creator_fee_upgrade/raydium_launchpad.json, and mainnet transactions.
 
 A curve is of one of three kinds (constant product, fixed price, linear) and its trades do not
-say which. The virtual reserves make the price of a constant product alone: they are told where
+say which. The virtual reserves make the price of a constant product alone: they are stated where
 their product stayed the same, up to the rounding of one unit of either side.
 
 Not decoded: fee claims and vesting (they are no trades).

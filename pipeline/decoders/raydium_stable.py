@@ -1,6 +1,6 @@
 """Raydium's stable pools: AMM v4's older sibling; no event, a swap is its two token transfers.
 
-The coin vault stands before the pc vault. Source: account order as carbon's raydium-stable-swap
+The coin vault comes before the pc vault. Source: account order as carbon's raydium-stable-swap
 decoder lists it, checked on chain. No log names the fee.
 """
 

@@ -4,7 +4,7 @@ Amounts are those of the token transfers; BuyEvent and SellEvent, by self-CPI or
 add the fee (in mint A) and the reserves after the trade. Source: carbon's vertigo decoder
 (layouts); no mainnet transaction was at hand.
 
-`create` names no token: name, symbol and URI are told where the same transaction writes
+`create` names no token: name, symbol and URI are known where the same transaction writes
 them. Reserves of mint A are the real ones, without the virtual shift of the curve.
 """
 

@@ -4,7 +4,7 @@ Amounts are those of the token transfers; a fee to the platform is what a trader
 account sends beside the pool, or the pool beside the trader. Source: carbon's virtuals
 decoder (layouts); no mainnet transaction was at hand.
 
-Not decoded: reserves (the pool's vaults hold them, no event tells them).
+Not decoded: reserves (the pool's vaults hold them, no event has them).
 """
 
 from __future__ import annotations

@@ -178,14 +178,14 @@ def _decimals(tx: Transaction, leg: Leg, mint: str) -> int:
     if found is None:
         found = leg.decimals.get(mint)
     if found is None:
-        raise Malformed(f"nothing tells the decimals of {mint}")
+        raise Malformed(f"nothing states the decimals of {mint}")
     return found
 
 
 def _wallet(
     tx: Transaction, position: int, leg: Leg, buys: bool, router: tuple[Router, int] | None
 ) -> str:
-    """Tell whose swap it was; see the module's rule."""
+    """Return whose swap it was; see the module's rule."""
     near, far = (leg.destination, leg.source) if buys else (leg.source, leg.destination)
     owners = [
         account.owner
@@ -217,7 +217,7 @@ def _wallet(
 
 
 def _keeps(tx: Transaction, owner: str) -> bool:
-    """Tell whether an owner's tokens changed: a go-between ends as it began."""
+    """Return whether an owner's tokens changed: an intermediary ends as it began."""
     return any(
         account.owner == owner and account.pre_raw != account.post_raw
         for account in tx.token_accounts.values()

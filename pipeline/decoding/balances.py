@@ -1,10 +1,10 @@
 """What a transaction did to balances, and what moved beside its swaps.
 
-Balances are told of accounts that changed: of a wallet's accounts all, of vaults those that
+Balances are emitted for accounts that changed: of a wallet's accounts all, of vaults those that
 hold other tokens than money. An account is a vault where a leg moved its pool's side of the
 swap there, or where its owner is itself a pool or curve that the transaction's events name, and
 did not sign: a maker who fills requests for quotes is a wallet.
-SOL that is not wrapped is told of the signers, as far as they are wallets.
+SOL that is not wrapped is emitted for the signers, as far as they are wallets.
 
 A movement is what the recorded change of a wallet's accounts of one mint leaves over, once its
 swaps (`wallet_amount_raw`, `wallet_quote_amount_raw`) and burns are taken off:
@@ -156,7 +156,7 @@ def _add_native(tx: Transaction, balances: list[TokenBalance]) -> None:
 
 
 def _is_wallet(tx: Transaction, index: int, lamports_before: int) -> bool:
-    """Tell a cosigning wallet from a mint, token account or other account that signs once, new."""
+    """Return whether a cosigner is a wallet, not a new mint or other account that signs once."""
     if tx.token_account(index) is not None:
         return False
     if lamports_before:
@@ -233,7 +233,7 @@ def _movements(
 
 
 def _decimals(tx: Transaction, events: Sequence[Event], mint: str) -> int:
-    """Return what the recorded balances tell, else a swap."""
+    """Return the decimals that the recorded balances have, else a swap."""
     found = tx.decimals.get(mint)
     if found is None:
         for event in events:

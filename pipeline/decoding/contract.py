@@ -33,11 +33,11 @@ _TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
 
 @dataclass(slots=True)
 class Leg:
-    """One pool swapped: what its vaults moved, and what its event tells.
+    """One pool swapped: what its vaults moved, and what its event says.
 
     Accounts are indexes into the transaction's keys; amounts are raw units. `source` and
     `destination` are the trader's token accounts, `user` the account that the venue calls
-    the user: from these the wallet is told.
+    the user: these decide the wallet.
     """
 
     pool: str
@@ -63,7 +63,7 @@ class Leg:
     migration_quote_raw: int | None = None  # of `second_mint`: what it gathers, then migrates
     liquidity: int | None = None
     sqrt_price_x64: int | None = None
-    decimals: Mapping[str, int] = field(default_factory=dict)  # where balances may not tell
+    decimals: Mapping[str, int] = field(default_factory=dict)  # where balances may lack them
     config: str = ""  # account that names the launch platform, where the venue has one
     platform: str = ""  # only where the bytes themselves name it
     position: int | None = None  # default: the instruction's own
@@ -251,8 +251,8 @@ class Venue:
 
     `handlers` are keyed by the tag an instruction's data begins with, all of one length;
     `ignored` are tags we know to hold no event; `any_tag` reads programs whose data is
-    opaque. A tag that is in neither is counted as unknown. `vaults_are_reserves`: nothing tells a
-    pool's reserves, but its vaults are its alone, and what is in them after the transaction is it.
+    opaque. A tag that is in neither is counted as unknown. `vaults_are_reserves`: no event has a
+    pool's reserves, but its vaults are its own: they are what the vaults hold afterwards.
     `has_perps`: perp events are among its facts.
     """
 
@@ -415,7 +415,7 @@ def migration_by_vaults(
 
 
 def withhold(ix: Instruction, leg: Leg, paid_fee_raw: int, received_fee_raw: int) -> None:
-    """Take off the transfer fees that an event tells, where the balances did not tell them."""
+    """Take off the transfer fees that an event states, where the balances did not show them."""
     if paid_fee_raw and leg.input_raw == leg.paid_raw and _withholds(ix, leg.vault_in):
         leg.input_raw -= paid_fee_raw
     if received_fee_raw and leg.received_raw == leg.output_raw and _withholds(ix, leg.vault_out):
@@ -423,6 +423,6 @@ def withhold(ix: Instruction, leg: Leg, paid_fee_raw: int, received_fee_raw: int
 
 
 def _withholds(ix: Instruction, index: int | None) -> bool:
-    """Tell whether the token of an account is of the program that knows transfer fees."""
+    """Return whether an account's token is of the program that has transfer fees."""
     account = None if index is None else ix.tx.token_account(index)
     return account is not None and account.program == _TOKEN_2022

@@ -30,7 +30,7 @@ class Moved(NamedTuple):
 
 
 def moved(ix: Instruction, curve: LamportCurve, *, is_buy: bool) -> Moved:
-    """Return what the transfers of lamports and tokens tell."""
+    """Return the leg that the transfers of lamports and tokens show."""
     sol = [ix.account(place) for place in (curve.sol_vault, *curve.other_sol)]
     fees_to = [ix.account(place) for place in curve.fees_to]
     token_vault = ix.account(curve.token_vault)

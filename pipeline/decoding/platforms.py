@@ -1,4 +1,4 @@
-"""Launch platforms: how a token's platform is told, from the data in `launchpads.toml`."""
+"""Launch platforms: how a token's platform is recognised, by the data in `launchpads.toml`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Platforms:
     def of_trade(self, dex: str, config: str) -> str:
         """Return the platform on whose curve a trade happened, or ''.
 
-        Where only a token's creation tells (creator, signer, partner), it is the venue's own.
+        Where only a token's creation shows it (creator, signer, partner), it is the venue's own.
         """
         return self.by_config.get((dex, config)) or self.by_dex.get(dex, "")
 

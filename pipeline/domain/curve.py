@@ -1,13 +1,13 @@
 """How far a token's bonding curve is: what it has sold, or gathered, of what it migrates with.
 
 Per venue:
-- pump-fun: sells 793,100,000 tokens of 6 decimals; swaps tell how many of them are left, its
+- pump-fun: sells 793,100,000 tokens of 6 decimals; swaps state how many of them are left, its
   real token reserves. (Program source and mainnet transactions: the vault holds 206,900,000
   tokens more, for the pool.)
-- raydium-launchlab: every swap tells what the curve sells in all and what is left of that.
-- meteora-dbc: every EvtSwap2 tells the quote gathered and how much of it makes the curve
+- raydium-launchlab: every swap states what the curve sells in all and what is left of that.
+- meteora-dbc: every EvtSwap2 states the quote gathered and how much of it makes the curve
   complete (program source: `quote_reserve >= migration_quote_threshold`). Builds before 0.1.6
-  emit EvtSwap alone, which tells neither.
+  emit EvtSwap alone, which states neither.
 
 Not known of:
 - moonit: the market capitalisation at which a curve ends, and its kind, are in its account.
@@ -29,7 +29,7 @@ PUMP_FUN_FOR_SALE_RAW: Final = 793_100_000_000_000
 
 
 def state(swap: Swap) -> tuple[int, int] | None:
-    """Return what the curve has yet to sell or gather, and the whole of that; None: not told."""
+    """Return what the curve has yet to sell or gather, and the whole of that; None: not known."""
     whole = PUMP_FUN_FOR_SALE_RAW if swap.dex == PUMP_FUN else swap.for_sale_raw
     if whole and swap.reserve_raw is not None:
         return swap.reserve_raw, whole

@@ -61,14 +61,14 @@ class Ranking:
         return [owner for _, owner in self._keys[: -count - 1 : -1]]
 
     def may_run_short(self, changes: int) -> bool:
-        """Tell whether so many changes could leave less than the top."""
+        """Return whether so many changes could leave less than the top."""
         return self.floor is not None and len(self._keys) - changes < TOP
 
 
 class Holders:
     """The holders of one mint. What a change needs is put into `accounts` and `owners` before.
 
-    None in `accounts` and 0 in `owners` stand for "known not to be there".
+    None in `accounts` and 0 in `owners` mean "known not to be there".
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Holders:
         self.shrunk: set[bytes] = set()  # of these, below what a score holds exactly
 
     def counts(self, owner: bytes) -> bool:
-        """Tell whether an owner can be a holder."""
+        """Return whether an owner can be a holder."""
         return owner not in BURNED and owner not in self.pools
 
     def set(self, account: bytes, owner: bytes, amount_raw: int, *, is_vault: bool) -> None:

@@ -44,7 +44,7 @@ SolUsd = tuple[int, int]  # dollars for SOL, an exact ratio
 
 @dataclass(slots=True)
 class Token:
-    """What a mint is, as the chain's events tell it; empty or None while not known."""
+    """What a mint is, by the chain's events; empty or None while not known."""
 
     name: str = ""
     symbol: str = ""
@@ -286,7 +286,7 @@ class MintMarket:
         )
 
     def _liquidity_lamports(self) -> int | None:
-        """Return the liquidity of all pools that tell it, both sides; None where none does."""
+        """Return the liquidity of all pools that disclose it, both sides; None where none does."""
         pools = [pool.facts for pool in self.pools.values()]
         if all(facts.quote_reserve_raw is None for facts in pools):
             return None
@@ -354,7 +354,7 @@ class MintMarket:
         return pool
 
     def _drop_idle_pool(self) -> bool:
-        """Let the pool that was idle for longest give way; tell whether one could.
+        """Drop the pool that was idle for longest; return whether one could be dropped.
 
         Not one that has traded in this quarter hour: who traded in it stays in the set of traders,
         and would be taken out of a bucket begun anew without being in it.

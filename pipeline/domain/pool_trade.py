@@ -1,15 +1,15 @@
-"""What one swap tells of its pool: the price it left behind, and how deep the pool is.
+"""What one swap shows of its pool: the price after it, and how deep the pool is.
 
 A swap's own price lies between the pool's price before and after it, so after a sandwich it is
-not where the pool stands. Where the venue tells enough the price after the swap is taken instead:
+not that of the pool now. Where the venue discloses enough, the price after the swap counts instead:
 - virtual reserves: their ratio is the price that a curve gives to the next swap.
 - reserves, if the swap fits a constant product of them (dx, dy and both reserves: the square of
   the swap's price is the product of the prices before and after). Curves whose virtual reserves
-  are not told do not fit, whatever the venue is called, and keep the swap's own price.
-- sqrt_price_x64, the root of token 1 per token 0. Which of them is the mint is not told; the
+  are not disclosed do not fit, whatever the venue is called, and keep the swap's own price.
+- sqrt_price_x64, the root of token 1 per token 0. Which of them is the mint is not stated; the
   reading that is nearer to the swap's price is right unless both are near one raw unit for one.
 
-Depth is the quote side of the reserves, in lamports. Concentrated pools tell liquidity L: within
+Depth is the quote side of the reserves, in lamports. Concentrated pools state liquidity L: within
 the current range they trade like a constant product with virtual quote reserves L * sqrt(price)
 (Uniswap v3 whitepaper, section 6.2). Those need little capital in a narrow range, and capital far
 from the price is no depth: theirs is the lesser of the two.
@@ -43,9 +43,9 @@ class Trade:
     time_ms: int
     lamports: int
     amount_raw: int
-    depth_lamports: int | None = None  # quote reserves; None: not told
+    depth_lamports: int | None = None  # quote reserves; None: not known
     virtual_lamports: int | None = None  # virtual quote reserves of a concentrated pool
-    spot: Ratio | None = None  # price after the trade; None: not told, the trade's own stands
+    spot: Ratio | None = None  # price after the trade; None: not known, the trade's own counts
     in_money: bool = True  # else `lamports` is what its quote is believed to be worth
 
 

@@ -6,14 +6,14 @@ Chainlink's aggregation, MakerDAO's medianizer. Weights of depth and of volume t
 time: Bitquery's price index halves within half an hour, Mobula weighs pools by depth and volume.)
 
 What a pool weighs, in lamports:
-- One that tells its quote reserves, in money: the reserves, but at most 16 times its recent
+- One that discloses its quote reserves, in money: the reserves, but at most 16 times its recent
   volume. Volume without liquidity gains nothing, liquidity nobody trades against fades. Of
   reserves counts what was there before as well, for ten seconds at least: what is put in, traded
   against and taken out again moves nothing.
 - One that does not, or in a token whose worth may be made up: its recent volume, at most its
   virtual reserves, and only what it traded within a tenth of the price of the other pools, if
   those weigh a tenth as much. If it then walks off by more than a tenth while they stay, it
-  loses all. Beside pools whose reserves stand, all others together weigh at most 20 SOL: trading
+  loses all. Beside pools with proven reserves, all others together weigh at most 20 SOL: trading
   with oneself there is nearly free.
 
 Recent: volume halves every half hour of the token's own trading time, in which a pause longer
@@ -27,7 +27,7 @@ token migrates once: a second migration changes nothing.
 
 What cannot be held off without reading accounts: a token all of whose pools are thin, or all
 hide their reserves, is worth what its heaviest traders make it; and liquidity that is there for
-two trades ten seconds apart, with none between, is taken to have stood.
+two trades ten seconds apart, with none between, counts as proven.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ HALVES_MS: Final = 30 * 60_000
 LONGEST_PAUSE_MS: Final = 60_000
 AGREES: Final = 10  # within a tenth
 ESTIMATES_LAMPORTS: Final = 20 * LAMPORTS
-LEAST_TOLD_LAMPORTS: Final = LAMPORTS // 1000  # a curve that holds nothing yet still has a say
+LEAST_DISCLOSED_LAMPORTS: Final = LAMPORTS // 1000  # a curve that holds nothing yet still has a say
 LATE_SLOTS: Final = 150  # older than the token's last trade: a minute
-STANDS_SLOTS: Final = 25  # ten seconds
+PROVEN_SLOTS: Final = 25  # ten seconds
 
 _U64: Final = (1 << 64) - 1
 
@@ -73,11 +73,11 @@ class Pool:
         "anchor",
         "at_ms",
         "bound",
+        "disclosed",
         "lamports",
         "least",
+        "proven",
         "slot",
-        "stood",
-        "told",
         "turned_slot",
         "volume",
     )
@@ -90,10 +90,10 @@ class Pool:
         at_ms: int,
         *,
         volume: int = 0,
-        told: bool = False,
+        disclosed: bool = False,
         bound: int = 0,
         anchor: Ratio = (0, 0),
-        stood: int = 0,
+        proven: int = 0,
         least: int = 0,
         turned_slot: int = 0,
     ) -> None:
@@ -102,33 +102,33 @@ class Pool:
         self.slot = slot
         self.at_ms = at_ms  # token's trading time of the last trade
         self.volume = volume  # as of at_ms
-        self.told = told  # its reserves, by one trade at least
+        self.disclosed = disclosed  # its reserves, by one trade at least
         self.bound = bound  # the reserves, else virtual ones; the most it may weigh
         self.anchor = anchor  # where it last agreed with the others
-        self.stood = stood  # the least it told in the ten seconds or more before `turned_slot`
+        self.proven = proven  # its least reserves in ten seconds or more before `turned_slot`
         self.least = least  # ... and since
         self.turned_slot = turned_slot
 
     @property
-    def stands(self) -> bool:
-        """Whether its reserves were there before."""
-        return self.stood > 0
+    def is_proven(self) -> bool:
+        """Whether its reserves were there ten seconds before."""
+        return self.proven > 0
 
-    def tell(self, depth: int, slot: int) -> None:
+    def note_reserves(self, depth: int, slot: int) -> None:
         """Take note of its reserves after a trade."""
-        if not self.told:
-            self.told, self.least, self.turned_slot = True, depth, slot
-        elif slot - self.turned_slot >= STANDS_SLOTS:
-            self.stood, self.least, self.turned_slot = self.least, depth, slot
+        if not self.disclosed:
+            self.disclosed, self.least, self.turned_slot = True, depth, slot
+        elif slot - self.turned_slot >= PROVEN_SLOTS:
+            self.proven, self.least, self.turned_slot = self.least, depth, slot
         else:
             self.least = min(self.least, depth)
-        self.bound = min(depth, self.stood) if self.stands else depth
+        self.bound = min(depth, self.proven) if self.is_proven else depth
 
     def weight(self, now_ms: int) -> int:
-        """Return its weight, before the bound on all that do not tell."""
+        """Return its weight, before the bound on all that disclose none."""
         volume = _faded(self.volume, now_ms - self.at_ms)
-        if self.told:
-            return max(LEAST_TOLD_LAMPORTS, min(self.bound, TURNOVER * volume))
+        if self.disclosed:
+            return max(LEAST_DISCLOSED_LAMPORTS, min(self.bound, TURNOVER * volume))
         return min(self.bound, volume)
 
 
@@ -196,8 +196,8 @@ class MintPrice:
     def _count(self, name: str, pool: Pool, trade: Trade) -> None:
         """Add the trade's volume where it counts, and renew what bounds the pool's weight."""
         if trade.depth_lamports is not None and trade.in_money:
-            pool.tell(min(trade.depth_lamports, ALL_LAMPORTS), trade.slot)
-        elif not pool.told:
+            pool.note_reserves(min(trade.depth_lamports, ALL_LAMPORTS), trade.slot)
+        elif not pool.disclosed:
             virtual = trade.virtual_lamports
             pool.bound = ALL_LAMPORTS if virtual is None else min(virtual, ALL_LAMPORTS)
             here = (pool.lamports, pool.amount_raw)
@@ -219,19 +219,19 @@ class MintPrice:
         else:
             found = self._weighted_median(self._weights())
             if found is None:
-                return  # no pool has a say: the last price stands
+                return  # no pool counts: the last price stays
             name = found
             pool = self._pools[name]
         self.pool = name
         self.price = (pool.lamports, pool.amount_raw)
 
     def _weights(self, without: str = "") -> dict[str, int]:
-        """Return what the pools weigh, those whose reserves do not stand bounded together."""
+        """Return what the pools weigh, those whose reserves are not proven bounded together."""
         now_ms = self._clock_ms
         weights = {
             name: pool.weight(now_ms) for name, pool in self._pools.items() if name != without
         }
-        bounded = [name for name in weights if not self._pools[name].stands]
+        bounded = [name for name in weights if not self._pools[name].is_proven]
         total = sum(weights[name] for name in bounded)
         if total > ESTIMATES_LAMPORTS and len(bounded) < len(weights):
             for name in bounded:
@@ -239,7 +239,7 @@ class MintPrice:
         return weights
 
     def _median(self, without: str, at_least: int) -> Ratio | None:
-        """Return the price of the other pools; None if they weigh too little to tell."""
+        """Return the price of the other pools; None if they weigh too little."""
         if len(self._pools) == 1:
             return None
         weights = self._weights(without)
@@ -268,7 +268,7 @@ class MintPrice:
         weights = self._weights()  # by what they have to say, else volume drives out reserves
         del self._pools[min(weights, key=lambda name: (weights[name], name))]
 
-    # Bytes: little-endian, a version first, so that another form can be told apart.
+    # Bytes: little-endian, a version first, so that another form can be recognised.
 
     def pack(self) -> bytes:
         """Return all of it as bytes."""
@@ -288,10 +288,10 @@ class MintPrice:
                     pool.slot,
                     pool.at_ms,
                     pool.volume,
-                    pool.told,
+                    pool.disclosed,
                     pool.bound,
                     *pool.anchor,
-                    pool.stood,
+                    pool.proven,
                     pool.least,
                     pool.turned_slot,
                 ),
@@ -306,28 +306,28 @@ class MintPrice:
             version, self._clock_ms, self.time_ms, self.slot, lamports, amount_raw, count = (
                 _HEAD.unpack_from(data)
             )
-            if version not in (_VERSION, _VERSION_WITHOUT_STOOD):
+            if version not in (_VERSION, _VERSION_WITHOUT_PROVEN):
                 raise ValueError(f"price state of version {version}, not {_VERSION}")
-            form = _POOL if version == _VERSION else _POOL_WITHOUT_STOOD
+            form = _POOL if version == _VERSION else _POOL_WITHOUT_PROVEN
             self.price = (lamports, amount_raw) if amount_raw else None
             self.pool, at = _read_text(data, _HEAD.size)
             self._left, at = _read_text(data, at)
             for _ in range(count):
                 name, at = _read_text(data, at)
-                price, raw, slot, at_ms, volume, told, bound, *more = form.unpack_from(data, at)
+                price, raw, slot, at_ms, volume, disclosed, most, *more = form.unpack_from(data, at)
                 at += form.size
-                if form is _POOL_WITHOUT_STOOD:
-                    more += [bound, bound, slot] if told else [0, 0, 0]
+                if form is _POOL_WITHOUT_PROVEN:
+                    more += [most, most, slot] if disclosed else [0, 0, 0]
                 self._pools[name] = Pool(
                     price,
                     raw,
                     slot,
                     at_ms,
                     volume=volume,
-                    told=told,
-                    bound=bound,
+                    disclosed=disclosed,
+                    bound=most,
                     anchor=(more[0], more[1]),
-                    stood=more[2],
+                    proven=more[2],
                     least=more[3],
                     turned_slot=more[4],
                 )
@@ -337,10 +337,10 @@ class MintPrice:
 
 
 _VERSION: Final = 2
-_VERSION_WITHOUT_STOOD: Final = 1  # what stores may still hold
+_VERSION_WITHOUT_PROVEN: Final = 1  # what stores may still hold
 _HEAD: Final = struct.Struct("<BQQQQQB")
 _POOL: Final = struct.Struct("<QQQQQ?QQQQQQ")
-_POOL_WITHOUT_STOOD: Final = struct.Struct("<QQQQQ?QQQ")
+_POOL_WITHOUT_PROVEN: Final = struct.Struct("<QQQQQ?QQQ")
 
 
 def _text(value: str) -> bytes:

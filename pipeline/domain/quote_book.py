@@ -4,7 +4,7 @@ A token enters the book when a settled swap is quoted in it. The book keeps the 
 recently used ones, in the order of their last use. After each slot, a token of the book for
 which the slot's swaps quoted in money moved `LEAST_VOLUME_LAMPORTS` or more is worth the sum of
 their lamports over the sum of their quantities, all pools together; else its price stays. The
-sums are kept as they are: how much made a price tells how much it may be believed for.
+sums are kept as they are: the amount behind a price bounds the amount that it may value.
 
 A function of the settled slots: the entries after a slot are all that the next one needs.
 """

@@ -1,7 +1,7 @@
 """What the swaps of one transaction are worth in SOL and in dollars: exact integers.
 
 A leg's value is that of its `quote_amount_raw`, in lamports and in micros (millionths of a
-dollar). The first rule that tells a value gives it; either part is None where none does.
+dollar). The first rule that finds a value gives it; either part is None where none does.
 
 1. Quoted in SOL: lamports as they are, micros = floor(lamports * SOL/USD / 1000). Quoted in a
    dollar coin, which counts one dollar: micros as they are, lamports = floor(micros * 1000 /
@@ -10,7 +10,7 @@ dollar). The first rule that tells a value gives it; either part is None where n
    both their tokens, at sum of values / sum of quantities over these legs. A leg without a value
    takes floor(quantity * sum of values / sum of quantities) of its quote, or else of its traded
    token, where that is priced by half as much or more: else a leg that is worth nothing would
-   tell what millions are worth. So it goes from leg to leg, all legs that can be valued at once
+   value millions. So it goes from leg to leg, all legs that can be valued at once
    in each round; a token priced in one round keeps that price in the later ones. Hence equal
    quantities have equal values along a route.
 3. Else lamports = floor(quantity * price) by the quote's last price in the book of quotes, if
@@ -112,14 +112,14 @@ def _spread(swaps: Sequence[Swap], values: list[int | None]) -> None:
     prices: dict[str, Price] = {}
     while None in values:
         prices = _priced(swaps, values) | prices
-        told = [
+        known = [
             (at, value)
             for at, swap in enumerate(swaps)
             if values[at] is None and (value := _told(swap, prices)) is not None
         ]
-        if not told:
+        if not known:
             return
-        for at, value in told:
+        for at, value in known:
             values[at] = value
 
 

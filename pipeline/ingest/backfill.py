@@ -60,7 +60,7 @@ class Unavailable(Exception):
 
 
 class Receiver(Protocol):
-    """Who is told the answers, slot by slot ascending."""
+    """Receiver of the answers, slot by slot ascending."""
 
     def is_wanted(self, slot: int) -> bool:
         """Say whether a slot is still waited for."""
@@ -119,7 +119,7 @@ class Backfill:
         try:
             available = await client.call("getFirstAvailableBlock", [])
         except (Unavailable, NotNow):
-            return missing.first  # getBlock will tell
+            return missing.first  # getBlock will show
         if not isinstance(available, int) or available <= missing.first:
             return missing.first
         last = min(available - 1, missing.last)

@@ -1,4 +1,4 @@
-"""From a settled slot to the batches of the settled lanes: which partition is told what.
+"""From a settled slot to the batches of the settled lanes: which partition gets what.
 
 By mint go all events and the balances of their mints, money apart; by wallet swaps, movements,
 perp events and the balances of their owners, vaults apart: that is what a wallet's books are made
@@ -57,15 +57,15 @@ async def batches_of(
             items = 0
             await asyncio.sleep(0)
     for count, balance in enumerate(last_balances(settled.transactions), start=1):
-        told = None
+        added = None
         if balance.mint not in MONEY:
-            told = _add_balance(by_mint[SETTLED_BY_MINT.partition(balance.mint)], balance)
+            added = _add_balance(by_mint[SETTLED_BY_MINT.partition(balance.mint)], balance)
         if not balance.is_vault:
             batch = by_wallet[SETTLED_BY_WALLET.partition(balance.owner)]
-            if told is None:
+            if added is None:
                 _add_balance(batch, balance)
             else:
-                batch.balances.append(told)
+                batch.balances.append(added)
         if count % ITEMS_BEFORE_YIELD == 0:
             await asyncio.sleep(0)
     return (SETTLED_BY_MINT, by_mint), (SETTLED_BY_WALLET, by_wallet)
@@ -74,7 +74,7 @@ async def batches_of(
 def last_balances(transactions: Iterable[Transaction]) -> list[TokenBalance]:
     """Return what each account held last, in the order of these changes.
 
-    Each mint and owner that an account had is told of; what was a vault in one of the
+    Each mint and owner that an account had gets it; what was a vault in one of the
     transactions is one.
     """
     last: dict[tuple[bytes, str, str], TokenBalance] = {}

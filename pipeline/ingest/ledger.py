@@ -1,10 +1,10 @@
 """The slot ledger: which slots are the chain, whole, and next to be settled.
 
-Pure: no clock, no I/O. Whatever arrives is told to the ledger; it answers with decisions, in
+Pure: no clock, no I/O. Whatever arrives is passed to the ledger; it answers with decisions, in
 the order in which they must be carried out.
 
 - A slot is canonical when it is confirmed, or an ancestor of a confirmed slot. Parent links
-  come with slot statuses and block metas, so a skipped slot is told from a missing one: no
+  come with slot statuses and block metas, so a skipped slot differs from a missing one: no
   canonical slot names a skipped one as its parent.
 - A slot is whole when its block meta was seen (the node sends it after the slot's
   transactions) on a connection that carried the slot from its start: one that replays from
@@ -30,7 +30,7 @@ from typing import Final
 from pipeline.ingest.finality import Counts, Finality, Finalized, Gap, RolledBack, Unfinal
 from schemas.events import Event, Movement, PerpEvent, Swap, TokenBalance
 
-REMEMBERED: Final = 64  # settled slots whose signatures are kept to tell a duplicate from a loss
+REMEMBERED: Final = 64  # settled slots whose signatures are kept: is it a duplicate or a loss?
 
 
 class Status(Enum):
@@ -131,7 +131,7 @@ class _Slot:
     meta_connection: int | None = None  # on which the meta was first seen
     whole_connection: int | None = None  # which is known to have carried all of it
     fetched: bool = False
-    touched: bool = False  # something of it was seen that users may have been told
+    touched: bool = False  # something of it was seen that may have been published
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
 
     def counts(self) -> Counts:

@@ -37,7 +37,7 @@ class LogTail:
     """What the settled lanes already have.
 
     A process that was killed leaves partitions that end on different slots: ingest continues
-    after the least of them, and `last` tells which partitions have a slot already.
+    after the least of them, and `last` says which partitions have a slot already.
     """
 
     settled: int | None = None  # all partitions have it and everything before

@@ -1,4 +1,4 @@
-"""What `soltape ingest` tells Prometheus."""
+"""Prometheus metrics of `soltape ingest`."""
 
 from __future__ import annotations
 

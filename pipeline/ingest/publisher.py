@@ -158,7 +158,7 @@ class Publisher:
                     self._produce(topic, partition, batch.SerializeToString(), on_ack)
         self._slot_acked(settled.slot)
         if self._tail.some_empty:
-            # After a crash now, the other partitions must tell which slot the empty ones lack.
+            # After a crash now, the other partitions must show which slot the empty ones lack.
             await self._first_slot_acked.wait()
             self._tail.some_empty = False
 

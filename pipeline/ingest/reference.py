@@ -27,7 +27,7 @@ _PRECISION: Final = Context(prec=12)
 
 
 def sol_usd(before: Decimal | None, events: Iterable[Event]) -> Decimal | None:
-    """Return the reference price of a slot; `before` where nothing in it tells."""
+    """Return the reference price of a slot; `before` where nothing in it sets one."""
     votes = sorted(_votes(events))
     if not votes:
         return before

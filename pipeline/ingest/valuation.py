@@ -54,7 +54,7 @@ class Valuation:
             value_swaps(swaps, self._ratio, self._book.prices)
 
     async def settle(self, settled: Settled) -> None:
-        """Value the swaps of the next slot, and take over what it tells of prices."""
+        """Value the swaps of the next slot, and take over its prices."""
         price = sol_usd(self.sol_usd, settled.events())
         ratio = SolUsd.of(price)
         for count, transaction in enumerate(settled.transactions, start=1):

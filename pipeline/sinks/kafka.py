@@ -1,4 +1,4 @@
-"""Messages to Kafka in order, each batch told of when the broker has acknowledged all of it."""
+"""Messages to Kafka in order, each batch reported when the broker has acknowledged all of it."""
 
 from __future__ import annotations
 

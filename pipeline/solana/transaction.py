@@ -134,7 +134,7 @@ class Transaction:
 
     @property
     def failed(self) -> bool:
-        """Tell whether the transaction was rolled back: then nothing in it happened but the fee."""
+        """Return whether the transaction was rolled back: then only its fee was charged."""
         return self.meta.HasField("err")
 
     @lazy
@@ -299,7 +299,7 @@ class Transaction:
 
     @lazy
     def decimals(self) -> dict[str, int]:
-        """Decimals by mint, as far as the recorded balances tell."""
+        """Decimals by mint, as far as the recorded balances have them."""
         return {
             account.mint: account.decimals
             for account in self.token_accounts.values()
@@ -370,7 +370,7 @@ class Transaction:
         return Transfer(position, source, destination, authority, amount, received)
 
     def _received(self, destination: int, amount_raw: int) -> int:
-        """Tell what a Token-2022 transfer delivered, from the recorded balances.
+        """Return what a Token-2022 transfer delivered, from the recorded balances.
 
         The transfer does not say whether its mint withholds a fee. Where it is the only one
         into the account, what the account gained plus what left it again is what arrived.
@@ -394,7 +394,7 @@ class Transaction:
             elif data[0] == _TRANSFER_FEE_EXTENSION and data[1] == _TRANSFER_CHECKED_WITH_FEE:
                 target, at = accounts[CHECKED_DESTINATION], 2
             elif data[:1] in _MINT_TO + _BURN and destination in accounts[:3]:
-                return amount_raw  # minted or burnt as well: the balances tell nothing
+                return amount_raw  # minted or burnt as well: the balances do not show it
             else:
                 continue
             if accounts[SOURCE] == destination:

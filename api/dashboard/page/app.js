@@ -94,7 +94,7 @@ function gatewayAddress(settings, path) {
   return new URL(path, settings.websocket_url ?? here).href;
 }
 
-/** Why the gateway may have refused us, in words: the API tells of the key what browsers do not. */
+/** Why the gateway may have refused us, in words: the API says of the key what browsers do not. */
 async function diagnose(api) {
   try {
     const { plan } = await api.get("/api/usage");
@@ -111,7 +111,7 @@ async function diagnose(api) {
 
 function showConnection(connections) {
   const place = byId("connection");
-  const tell = () => {
+  const showState = () => {
     // Whichever a page uses; the others are idle.
     const status = connections.map((each) => each.status).find(({ state }) => state !== "idle");
     const { state = "idle", words = "", rttMs = null } = status ?? {};
@@ -129,7 +129,7 @@ function showConnection(connections) {
   for (const connection of connections) {
     let before = "idle";
     connection.onState(({ state, words }) => {
-      tell();
+      showState();
       if (state === before) return;
       if (state === "waiting" || state === "refused") announce(`Connection lost: ${words}`);
       if (state === "open" && before !== "idle") announce("Connected");
@@ -176,7 +176,7 @@ class Shell {
     addEventListener("online", () => this.connections((each) => each.reconnect()));
     byId("key-button").addEventListener("click", () => this.askForKey());
     byId("skip").addEventListener("click", (event) => {
-      event.preventDefault(); // the address tells which page it is
+      event.preventDefault(); // the address says which page it is
       main.focus();
     });
     byId("find").addEventListener("submit", (event) => {
@@ -273,7 +273,7 @@ class Shell {
   }
 
   showKey() {
-    setText(byId("key-button"), `Key: ${this.keys.told}`);
+    setText(byId("key-button"), `Key: ${this.keys.shown}`);
   }
 
   askForKey(reason = "") {

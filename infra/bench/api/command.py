@@ -42,12 +42,12 @@ def api(quick: bool, swaps: int | None, scale: int) -> None:
     A data set made from a seed (for each million swaps 100,000 wallets and 10,000 tokens over two
     weeks) is written to an embedded Valkey and ClickHouse. `soltape api` serves it as always; the
     baseline is one FastAPI route with nothing around it, on the same server, that returns the same
-    bytes. The load is wrk's, which is to be installed. All of it shares the cores of this machine:
+    bytes. The load is wrk's, which must be installed. All of it shares the cores of this machine:
     `cpu_us` is what a request costs the server's process.
 
     \b
     hot         answers from Redis: rate at full speed, ratio to the bare route, latency at half;
-                of 400 wallets and tokens over and over, and what is told of one stands for up
+                of 400 wallets and tokens over and over, and an answer about one is kept for up
                 to a second: most answers are had without Redis
     clickhouse  answers from ClickHouse: latency at ten requests a second
     batch       a whole batch against a batch of one, asked one at a time
@@ -90,11 +90,11 @@ def _serve(
     folder.mkdir()
     progress(f"{world.swaps:,} swaps of {world.wallets:,} wallets with {world.mints:,} tokens")
     filled: Stores = stack.enter_context(stores(folder))
-    told = filled.fill(world)
-    progress(f"{told}")
+    counts = filled.fill(world)
+    progress(f"{counts}")
     with clickhouse_client.connect(filled.settings) as clickhouse:
         pairs = read_pairs(clickhouse, world.swaps)
-    return (stack.enter_context(serve_api(filled, folder)), pairs), told
+    return (stack.enter_context(serve_api(filled, folder)), pairs), counts
 
 
 def _positions(folder: Path, effort: Effort) -> dict[str, Any]:

@@ -83,17 +83,17 @@ def run(
     lines = ended.stdout.strip().splitlines()
     if ended.returncode or not lines or not lines[-1].startswith("{"):
         raise LoadFailed(f"wrk failed: {(ended.stderr or ended.stdout).strip()[-500:]}")
-    told = orjson.loads(lines[-1])
-    failed = told["refused"] + told["broken"]
-    if not told["requests"] or failed > told["requests"] * _MOST_FAILED:
+    report = orjson.loads(lines[-1])
+    failed = report["refused"] + report["broken"]
+    if not report["requests"] or failed > report["requests"] * _MOST_FAILED:
         raise LoadFailed(
-            f"of {told['requests']} requests such as {requests[0].path} {told['refused']} were "
-            f"refused, {told['broken']} not answered"
+            f"of {report['requests']} requests such as {requests[0].path} {report['refused']} were "
+            f"refused, {report['broken']} not answered"
         )
     return Outcome(
-        told["requests"],
-        told["duration_us"] / 1e6,
-        told["p50_us"] / 1e3,
-        told["p99_us"] / 1e3,
+        report["requests"],
+        report["duration_us"] / 1e6,
+        report["p50_us"] / 1e3,
+        report["p99_us"] / 1e3,
         failed,
     )

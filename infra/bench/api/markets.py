@@ -241,7 +241,7 @@ def _token(world: World, number: int) -> dict[str, Any]:
 def _record(mint: str, market: _Market, token: dict[str, Any]) -> dict[str, Any]:
     buys, sells, buy_micros, sell_micros = market.day
     price_usd = (whole(market.last_lamports * _PRICE_OF_LAMPORT) or 0.0) * SOL_USD
-    told = {
+    record = {
         "mint": mint,
         "name": token["name"],
         "symbol": token["symbol"],
@@ -263,4 +263,4 @@ def _record(mint: str, market: _Market, token: dict[str, Any]) -> dict[str, Any]
         "supply": SUPPLY_RAW / 10**DECIMALS,
         "decimals": DECIMALS,
     }
-    return {name: told[name] for name in TRENDING_FIELDS}
+    return {name: record[name] for name in TRENDING_FIELDS}

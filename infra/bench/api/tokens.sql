@@ -1,4 +1,4 @@
--- Every token, as its creation told it.
+-- Every token, by its creation.
 INSERT INTO tokens
 (
     mint, name, symbol, uri, decimals, supply_raw, creator, platform, dex, pool, quote_mint,

@@ -481,7 +481,7 @@ def _in_version(request: Any, code: ErrorCode) -> ErrorCode:
 
 
 def _enough(answers: Iterable[frames.Fetched], min_bytes: int) -> bool:
-    """Tell whether a fetch can be answered: enough to read, or an error to tell."""
+    """Return whether a fetch can be answered: enough to read, or an error."""
     size = 0
     for partition in answers:
         if partition.error:

@@ -247,7 +247,7 @@ class Groups:
         return await member.sync
 
     def heartbeat(self, name: str, member_id: str, generation: int) -> ErrorCode:
-        """Note that a member lives; tell it where a rebalance is under way."""
+        """Note that a member lives; the answer says whether a rebalance is under way."""
         group = self.group(name)
         error = group.check(member_id, generation)
         if error is ErrorCode.none and group.state is State.PREPARING:

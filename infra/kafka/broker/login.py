@@ -38,7 +38,7 @@ class Login:
         return answer(request, "SaslHandshakeResponse", error_code=error, mechanisms=(MECHANISM,))
 
     def authenticate(self, request: Any) -> Any:
-        """Check name and password; after a refusal the connection is to be closed."""
+        """Check name and password; the caller closes the connection after a refusal."""
         error, message = ErrorCode.none, None
         if not self._has_shaken_hands:
             error, message = ErrorCode.illegal_sasl_state, "SaslHandshake comes first"

@@ -41,7 +41,7 @@ class Store:
         return redis_keys.FOUND_BY.make(tag=self._tag, address=text(finder))
 
     def pools_of(self, mint: bytes) -> str:
-        """Return the key of the accounts that a mint stands for: positions of an NFT, pools."""
+        """Return the key of the accounts that a mint represents: positions of an NFT, pools."""
         return redis_keys.POOLS_OF.make(tag=self._tag, mint=text(mint))
 
     def covered(self, address: bytes) -> str:

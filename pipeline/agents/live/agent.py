@@ -209,7 +209,7 @@ class Live:
             await self._prices.publish()
 
     async def tell_vocabulary(self) -> None:
-        """Tell which venues and platforms there are, until cancelled."""
+        """Publish the venues and platforms, until cancelled."""
         await vocabulary.keep_told(self._redis)
 
     async def name_chain(self) -> None:

@@ -1,4 +1,4 @@
-"""What agent `live` tells Prometheus beside what every group does."""
+"""Prometheus metrics of agent `live`, beside those of every group."""
 
 from __future__ import annotations
 

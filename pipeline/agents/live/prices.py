@@ -10,7 +10,7 @@ and no batch waits for them; the reference then publishes them all. A process th
 publishes such a price with the next trade of its mint.
 
 Prices come from trades at `processed`. Those of a slot that is orphaned later are not taken back:
-the next trade corrects the price, and `slot` on it and the status channel tell which ones to
+the next trade corrects the price, and `slot` on it and the status channel say which ones to
 doubt. What must be exact is computed from the settled lanes.
 
 What is known of a mint is read from Redis when it first trades here and written back with the
@@ -59,7 +59,7 @@ class MintState:
 
     def __init__(self) -> None:
         self.price = MintPrice()
-        self.decimals: int | None = None  # of the latest trade; no price is told before one
+        self.decimals: int | None = None  # of the latest trade; no price is published before one
         self.sent: LastPrice | None = None
         self.last: LastPrice | None = None  # the same, once Kafka has acknowledged it
         self.closes = b""
@@ -147,7 +147,7 @@ class Prices:
         # Least recently traded first. No LRUCache: what is still to be written must not go.
         self._mints: OrderedDict[str, MintState] = OrderedDict()
         self._conflation = Conflation()
-        self._sent: deque[_Sent] = deque()  # and not told live yet, in this order
+        self._sent: deque[_Sent] = deque()  # and not published live yet, in this order
         self._sol_usd: float | None = None
 
     def set_sol_usd(self, sol_usd: float, receipt: Receipt) -> None:
@@ -192,7 +192,7 @@ class Prices:
             self._changed(swap.mint, state, receipt, traded=True)
 
     def migration(self, migration: Migration, receipt: Receipt) -> None:
-        """Let a loaded mint's new pool stand in its curve's place.
+        """Replace a loaded mint's curve by its new pool.
 
         The price stays as it is, unless the new pool has traded already.
         """
@@ -262,7 +262,7 @@ class Prices:
         self._streams.state(key, partial(_commands, key, state))
 
     def _acked(self, sent: _Sent) -> None:
-        """Tell prices live, in the order they were sent in: partitions are not acknowledged so."""
+        """Publish prices live in the order they were sent; partitions acknowledge in another."""
         sent.is_acked = True
         while self._sent and self._sent[0].is_acked:
             self._published(self._sent.popleft().updates)

@@ -1,4 +1,4 @@
-"""The live streams and last prices in Redis: written in flushes, each event once, holes told.
+"""The live streams and last prices in Redis: written in flushes, each event once, holes announced.
 
 A flush is one MULTI: the frames of all batches since the last one, an entry a stream; the state
 of the prices that changed; and the fence, the offset of the last batch of each partition. All of
@@ -52,7 +52,7 @@ NoneBetween = Callable[[int, int, int], Awaitable[bool]]
 
 
 class Place(NamedTuple):
-    """Where a batch stands in tape-live."""
+    """Position of a batch in tape-live."""
 
     partition: int
     offset: int
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 class Fence(NamedTuple):
     """The last batch of a partition that is in the streams.
 
-    `sent_ms` tells a topic that was made anew, in which offsets begin again, from a repetition.
+    `sent_ms` separates a recreated topic, whose offsets begin again, from a repetition.
     """
 
     offset: int
@@ -212,7 +212,7 @@ class LiveStreams:
         """Read how far the streams are, and whether Redis has lost what it acknowledged."""
         if self._current:
             return
-        self._current = True  # until told otherwise, be it while we ask
+        self._current = True  # until an answer says otherwise
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.get(LIVE_EPOCH.make())
             pipeline.get(LIVE_PRICES_WRITTEN.make(writer=self._writer))
@@ -236,7 +236,7 @@ class LiveStreams:
             if fences.get(partition, Fence(-1, 0)) < ours:
                 self._hole = f"Redis has lost what it held of partition {partition}"
         for stream, entry in zip(entries, found, strict=True):
-            if not entry:  # no fence tells of prices
+            if not entry:  # fences do not cover prices
                 self._entries.pop(stream, None)
                 self._hole = self._hole or f"Redis has lost the end of {stream}"
         self._fences = fences
@@ -262,8 +262,8 @@ class LiveStreams:
                     pipeline.execute_command(*self._entry(channel, some))
                 ours = {each.place.partition for each in batches if isinstance(each.place, Place)}
                 if ours:
-                    told = [part for p in ours for part in (p, f"{fences[p][0]} {fences[p][1]}")]
-                    pipeline.execute_command("HSET", LIVE_FENCE.make(), *told)
+                    marks = [part for p in ours for part in (p, f"{fences[p][0]} {fences[p][1]}")]
+                    pipeline.execute_command("HSET", LIVE_FENCE.make(), *marks)
                 if prices := [each.place for each in batches if isinstance(each.place, int)]:
                     key = LIVE_PRICES_WRITTEN
                     name = key.make(writer=self._writer)
@@ -293,8 +293,8 @@ class LiveStreams:
             metrics.FRAMES.labels(channel.stream).inc(len(some))
         if hole is not None:
             metrics.EPOCHS.inc()
-            tell = log.info if hole == NO_EPOCH else log.warning
-            tell("a new epoch of the live streams", epoch=self._epoch, reason=hole)
+            report = log.info if hole == NO_EPOCH else log.warning
+            report("a new epoch of the live streams", epoch=self._epoch, reason=hole)
         for batch in batches:
             self._release(batch)
 

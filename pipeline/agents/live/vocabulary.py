@@ -1,4 +1,4 @@
-"""Tells which venues and launch platforms there are, to those who may not ask the decoders."""
+"""Publishes the venues and launch platforms, for roles that may not import the decoders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def keep_told(redis: Redis) -> NoReturn:
         try:
             if await redis.get(key) != value:
                 await redis.set(key, value)
-                log.info("venues and platforms told", dexes=len(SLUGS.dexes))
+                log.info("venues and platforms published", dexes=len(SLUGS.dexes))
         except (RedisError, OSError):
             pass  # it is away: the streams' writer says so
         await asyncio.sleep(LOOK_EVERY_S)

@@ -158,7 +158,7 @@ class MarketBooks:
             if mint in self.quarantine:
                 continue
             market = self._markets[mint]
-            # The account of wrapped SOL tells neither SOL's name nor its supply.
+            # The account of wrapped SOL has neither SOL's name nor its supply.
             if (market.is_stored or mint in woken) and not market.token.name and mint != WSOL:
                 self._registry.ask(mint)
 
@@ -242,7 +242,7 @@ class MarketBooks:
         return Writes(rows, written)
 
     def written(self) -> None:
-        """Tell the frames of what was written, and forget what has not been used for long."""
+        """Publish the frames of what was written, and drop what has not been used for long."""
         self._cold.written()
         for mint in self._in_flight:  # changed again meanwhile or not: a market may never rest
             market = self._markets[mint]
@@ -314,14 +314,14 @@ class MarketBooks:
         return mint in self._changed or mint in self._this_minute
 
     async def tick(self) -> None:
-        """Tell the live stream of the trending records that were written, the latest of each.
+        """Publish the trending records that were written to the live stream, the latest of each.
 
         Where Redis is away they wait.
         """
         if not self._written_frames:
             return
         with suppress(RedisError):
-            await self._stream.tell(self._opening, list(self._written_frames.values()))
+            await self._stream.publish(self._opening, list(self._written_frames.values()))
             self._written_frames = {}
 
     # What is due by time.

@@ -74,7 +74,7 @@ def decode(batch: SlotBatch) -> Slot:
             for address in _addresses(event):
                 raw(address)
             _check(event)
-        # An account that changed hands is told once for each owner: the former's nothing first.
+        # An account that changed hands comes once for each owner, the former's zero first.
         for balance in sorted(batch.balances, key=_is_held):
             if len(balance.account) != 32:
                 raise CodecError(f"TokenBalance: account of {len(balance.account)} bytes, not 32")

@@ -268,7 +268,7 @@ def packed_metadata(known: Known) -> bytes:
 
 
 def _is_stale(known: Known) -> bool:
-    """Tell whether a mint is worth another question."""
+    """Return whether to ask for a mint again."""
     return known.asked_ms < (time.time() - STAYS_TRUE_S[known.status]) * 1000
 
 

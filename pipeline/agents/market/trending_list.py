@@ -29,7 +29,7 @@ class TrendingList:
         self.scores = dict(scores)
 
     def rank(self, mint: str, score: int) -> bool:
-        """Give a mint its score; tell whether it is on the list with it."""
+        """Give a mint its score; return whether it is on the list with it."""
         if mint in self.scores:
             if score:
                 self._set(mint, score)
@@ -54,7 +54,7 @@ class TrendingList:
             self.left.discard(mint)
 
     def record(self, mint: str, record: bytes) -> bool:
-        """Note the record of a mint of the list; tell whether it is another than before."""
+        """Note the record of a mint of the list; return whether it changed."""
         if self._records.get(mint) == record:
             return False
         self._records[mint] = record

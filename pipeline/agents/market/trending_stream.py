@@ -1,6 +1,6 @@
 """The live stream of the trending list, as the books of one process write it.
 
-What was written to the list but not told yet is forgotten when books end: a process that dies
+What was written to the list but not published yet is lost when books end: a process that dies
 loses about a second of it. So books that are opened write under an epoch of their own, which
 readers take for what it may be: a hole. Those that are opened together share one.
 """
@@ -34,8 +34,8 @@ class TrendingStream:
             self._is_used = False
         return self._opening
 
-    async def tell(self, opening: str, events: Sequence[LiveEvent]) -> None:
-        """Write what books that were opened so have to tell; raises RedisError."""
+    async def publish(self, opening: str, events: Sequence[LiveEvent]) -> None:
+        """Write the events of books that were opened so; raises RedisError."""
         self._is_used = True
         epoch = await self._command("GET", LIVE_EPOCH.make())
         fields = pack(f"{(epoch or b'').decode()}/{opening}", events)

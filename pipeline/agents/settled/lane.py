@@ -7,7 +7,7 @@ watermark move together.
     attach(app, context, GROUP, SETTLED_BY_MINT, open_books)
 
 A message that is no batch, or whose content the books cannot read, goes to tape-undecoded with
-the reason and its slot counts as applied without it: the lane does not stand still for one
+the reason and its slot counts as applied without it: the lane does not stop for one
 message. Where a stored value cannot be read, the books go on without its wallet or mint
 (`quarantine`). Any other failure of the books is a bug, which no later message cures: the process
 ends with status 70 and its reason before anything of that slot is written, and does so again until
@@ -334,7 +334,7 @@ class Lane:
     # Looking after them.
 
     async def _look(self) -> None:
-        """Once a second: open what is ours, tick, compare with the store, tell how far we are."""
+        """Once a second: open what is ours, tick, compare with the store, report progress."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -360,7 +360,7 @@ class Lane:
                 await self._opened(tp, None)
 
     async def _compare(self) -> None:
-        """Where nothing is to be written, see whether the store still has what we wrote."""
+        """With nothing to write, check that the store still has what we wrote."""
         async with self._flush.lock:
             for work in list(self._works.values()):
                 if work.idle and work.reopen is None:

@@ -104,7 +104,7 @@ class PartitionWork:
     written: Watermark | None = None  # what we believe to be in Redis
     applied: Watermark | None = None
     unwritten_events: int = 0
-    reopen: str | None = None  # why, when it is to be opened again
+    reopen: str | None = None  # why it has to be opened again
     paused: bool = False
     changes: int = 0  # values written since the last checkpoint, at most
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -176,7 +176,7 @@ class PartitionWork:
             self._expected = offset
 
     async def wants(self, offset: int) -> bool:
-        """Say whether a message is to be read; where one is missing before it, go back for it."""
+        """Return whether to read a message; if one is missing before it, go back for that."""
         if offset <= self._expected:
             return True
         if self._seeking_since is None:
@@ -250,7 +250,7 @@ class PartitionWork:
                 self.made_room()
 
     def stir(self) -> None:
-        """Look again at what is to be done."""
+        """Look again for work."""
         self._stirred.set()
 
     def open_again(self, why: str) -> None:
@@ -344,7 +344,7 @@ class PartitionWork:
                 self._ticked = True
 
     async def take(self) -> Taken | None:
-        """Take what is to be written, None where there is nothing."""
+        """Take what is due to be written, None where there is nothing."""
         if not (self._unwritten or self._ticked):
             return None
         async with self.lock:

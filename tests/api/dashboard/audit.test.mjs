@@ -31,5 +31,5 @@ test("one unit too much or too little is seen", () => {
   assert.deepEqual(one.map((line) => line.isEqual), [false, true, true, true]);
   const other = audit(position, lots, matches.slice(1));
   assert.deepEqual(other.map((line) => line.isEqual), [true, true, false, true]);
-  assert.deepEqual([other[2].told, other[2].found], [-5n, 3n]);
+  assert.deepEqual([other[2].stated, other[2].found], [-5n, 3n]);
 });

@@ -63,7 +63,7 @@ def test_whatever_was_told_before(steps: list[tuple[Token | None, int, bool]]) -
         for _ in range(2):
             known = record(position)
             assert known.valued(about) == valued(position, about)
-            told = orjson.loads(orjson.dumps(known.told(mint, about, now_ms)))
+            told = orjson.loads(orjson.dumps(known.answer(mint, about, now_ms)))
             assert told == position_answer(mint, position, about, now_ms)
 
 
@@ -71,9 +71,9 @@ def test_the_same_record_is_read_once_and_told_once() -> None:
     about = token("a", 6, 0.5, NOW_MS)
     known = record(POSITION)
     assert record(POSITION) is known
-    told = known.told("a", about, NOW_MS)
-    assert record(POSITION).told("a", about, NOW_MS) is told
-    assert known.told("b", about, NOW_MS) is not told  # equal records of two tokens
+    told = known.answer("a", about, NOW_MS)
+    assert record(POSITION).answer("a", about, NOW_MS) is told
+    assert known.answer("b", about, NOW_MS) is not told  # equal records of two tokens
     about.price = LastPrice(0.75, 110.0, NOW_MS, 6, "p")
-    dearer = orjson.loads(orjson.dumps(known.told("b", about, NOW_MS)))
+    dearer = orjson.loads(orjson.dumps(known.answer("b", about, NOW_MS)))
     assert dearer["price_sol"] == 0.75

@@ -16,7 +16,7 @@ from pipeline.domain.price import (
     HALVES_MS,
     LATE_SLOTS,
     MAX_POOLS,
-    STANDS_SLOTS,
+    PROVEN_SLOTS,
     MintPrice,
     Verdict,
 )
@@ -250,7 +250,7 @@ def test_liquidity_that_stays_has_its_say():
     market = Market()
     thin = ConstantProduct(market, "thin", 25, 0.01)
     new = ConstantProduct(market, "new", 5000, 0.0105)
-    for n in range(STANDS_SLOTS + 10):
+    for n in range(PROVEN_SLOTS + 10):
         thin.swap(0.05 if n % 2 else -0.05)
         new.swap(20 if n % 2 else -20)
         market.pause(400)

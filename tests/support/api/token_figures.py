@@ -12,7 +12,7 @@ from typing import Any
 
 from infra.chain.market import Knobs, Market
 from pipeline.chaos.markets import CURVES, PROGRAM, Trade
-from pipeline.chaos.prices import told
+from pipeline.chaos.prices import disclosed_by
 from pipeline.chaos.values import DOLLARS, MONEY, SOL
 from tests.support.api.asking import Near
 from tests.support.api.oracle import Coin, Known
@@ -198,7 +198,7 @@ class TokenFigures:
         if not last or not simple:
             return None
         # A concentrated pool is at most as deep as its liquidity: fees in its vaults do not count.
-        return sum(2 * (told(swap)[0] or 0) for swap in last.values())
+        return sum(2 * (disclosed_by(swap)[0] or 0) for swap in last.values())
 
     def day(self, mint: str, pool: str | None = None) -> Figures | None:
         """Return the trades of the last 24 hours: quarter hours that began within them."""

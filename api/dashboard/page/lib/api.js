@@ -21,7 +21,7 @@ export class Failure extends Error {
   }
 }
 
-/** The caller's own signal ended it: no failure to tell anybody of. */
+/** The caller's own signal ended it: no failure to report. */
 export function isAbort(error) {
   return error instanceof DOMException && error.name === "AbortError";
 }

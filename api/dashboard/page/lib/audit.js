@@ -1,4 +1,4 @@
-// Whether the lots of a position add up to what is told of it, to the last unit. Pure.
+// Whether the lots of a position add up to its figures, to the last unit. Pure.
 
 /** Returns the exact sum of integers in text; null counts as nothing. */
 export function sum(values) {
@@ -7,7 +7,7 @@ export function sum(values) {
 
 /**
  * Compare what all pages of `/lots` hold with their position. Returns a list of
- * `{what, told, found, isEqual}`; `told` and `found` are BigInt, in the smallest unit.
+ * `{what, stated, found, isEqual}`; `stated` and `found` are BigInt, in the smallest unit.
  */
 export function audit(position, openLots, matches) {
   const lines = [
@@ -28,8 +28,8 @@ export function audit(position, openLots, matches) {
       sum(matches.map((match) => match.realized_lamports)),
     ],
   ];
-  return lines.map(([what, told, found]) => {
-    const exactly = BigInt(told ?? 0);
-    return { what, told: exactly, found, isEqual: exactly === found };
+  return lines.map(([what, stated, found]) => {
+    const exactly = BigInt(stated ?? 0);
+    return { what, stated: exactly, found, isEqual: exactly === found };
   });
 }

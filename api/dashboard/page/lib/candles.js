@@ -191,7 +191,7 @@ export function summary(rows, currency) {
 }
 
 /**
- * Returns how finely prices of this size are told apart: `base` steps a unit, five digits of the
+ * Returns how finely prices of this size are distinguished: `base` steps a unit, five digits of the
  * price. A power of ten, at least 1, as the chart asks for.
  */
 export function priceBase(price) {

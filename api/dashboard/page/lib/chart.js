@@ -91,7 +91,7 @@ export function createCandleChart({ label, onOlder, onPoint }) {
       rightPriceScale: { borderColor: line },
       timeScale: { borderColor: line },
     });
-    // Rising candles are hollow: they are told from falling ones without colours as well.
+    // Rising candles are hollow: they differ from falling ones without colours too.
     candles.applyOptions({
       upColor: colours.ground,
       borderUpColor: colours.up,
@@ -144,8 +144,8 @@ export function createCandleChart({ label, onOlder, onPoint }) {
     // What lies below a step is what is left of the zero of a scale.
     const formatter = (value) => price(Math.abs(value) * base < 0.5 ? 0 : value);
     candles.applyOptions({ priceFormat: { type: "custom", base, formatter } });
-    const told = currency === "usd" ? roundMoney : amount;
-    volumes.applyOptions({ priceFormat: { type: "custom", minMove: 0.0001, formatter: told } });
+    const format = currency === "usd" ? roundMoney : amount;
+    volumes.applyOptions({ priceFormat: { type: "custom", minMove: 0.0001, formatter: format } });
   }
 
   /**
@@ -184,7 +184,7 @@ export function createCandleChart({ label, onOlder, onPoint }) {
   });
 
   chart.subscribeCrosshairMove(({ time, sourceEvent }) => {
-    if (sourceEvent === undefined) return; // keys: told where they are handled
+    if (sourceEvent === undefined) return; // keys: reported where they are handled
     pointed = time === undefined ? null : rows.findIndex((row) => row.start_ms === time * 1000);
     onPoint(pointed === null ? null : (rows[pointed] ?? null), false);
   });

@@ -41,7 +41,7 @@ export function link(path, text, attributes = {}) {
   return element("a", { href: path, ...attributes }, text);
 }
 
-/** A link that leaves this page, which the place it leads to is not told of. */
+/** A link that leaves this page, without a referrer. */
 export function outward(url, text, attributes = {}) {
   return element(
     "a",

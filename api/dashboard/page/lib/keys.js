@@ -28,7 +28,7 @@ export class Keys {
   }
 
   /** What may be shown of the key. */
-  get told() {
+  get shown() {
     if (this._stored !== null) return `…${this._stored.slice(-4)}`;
     if (this.account) return "account";
     return this.session ? "demo" : "none";
@@ -89,20 +89,20 @@ export function showKeyForm(root, { keys, check, done, reason = "" }) {
   async function use(event) {
     event.preventDefault();
     const key = input.value.trim();
-    if (!FORM.test(key)) return tell("That is no API key: one is soltape_ and 39 letters and digits");
+    if (!FORM.test(key)) return say("That is no API key: one is soltape_ and 39 letters and digits");
     submit.disabled = true;
     try {
       await check(key);
       keys.use(key, { remember: remember.checked });
       done();
     } catch (failure) {
-      tell(failure.message);
+      say(failure.message);
     } finally {
       submit.disabled = false;
     }
   }
 
-  function tell(words) {
+  function say(words) {
     problem.hidden = false;
     problem.textContent = words;
     input.setAttribute("aria-invalid", "true");

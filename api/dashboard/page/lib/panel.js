@@ -7,7 +7,7 @@ import { refresh } from "./refresh.js";
 /**
  * Make a card with a heading. `load(signal)` gets data, `show(data)` returns or updates nodes and
  * is called with every answer; `periodMs()` between two, null for once. A failure before the first
- * answer stands in the content's place, a later one above it. Both can be tried again.
+ * answer takes the content's place, a later one above it. Both can be tried again.
  * Returns `{element, body, head, reload(), stop()}`; it begins at once.
  */
 export function createPanel({ title, load, show, periodMs = null, hint = null, flush = false, tall = false }) {
@@ -39,12 +39,12 @@ export function createPanel({ title, load, show, periodMs = null, hint = null, f
       hasContent = true;
     } catch (error) {
       if (isAbort(error) || signal.aborted) return;
-      tell(error);
+      showFailure(error);
       throw error;
     }
   }
 
-  function tell(error) {
+  function showFailure(error) {
     if (!hasContent) fill(body);
     problem.hidden = false;
     fill(problem, failureWords(error, { isStale: hasContent, again: () => asking.now() }));
@@ -64,7 +64,7 @@ export function createPanel({ title, load, show, periodMs = null, hint = null, f
 }
 
 function single(once) {
-  const now = () => once().catch(() => {}); // told already
+  const now = () => once().catch(() => {}); // shown already
   now();
   return { now, stop() {} };
 }
@@ -82,7 +82,7 @@ export function failureWords(error, { isStale = false, again = null } = {}) {
   );
 }
 
-/** Return the card that stands in place of a page whose address is no `what`'s; `fault` says why. */
+/** Return the card that replaces a page whose address is no `what`'s; `fault` says why. */
 export function noAddress(what, fault) {
   return element(
     "section",

@@ -70,8 +70,8 @@ function share({ lower, upper, current, lower_index: low, upper_index: high, cur
 
 function prices(lower, upper, current) {
   if (lower === null && upper === null && current === null) return "";
-  const told = (value) => (value === null ? "any" : price(value));
-  return `${told(lower)} to ${told(upper)}${current === null ? "" : `, now ${price(current)}`}`;
+  const side = (value) => (value === null ? "any" : price(value));
+  return `${side(lower)} to ${side(upper)}${current === null ? "" : `, now ${price(current)}`}`;
 }
 
 /** An open bet in words: `{text, tone, hint}`; null where there is none. */

@@ -29,7 +29,7 @@ const REASONS = {
 /**
  * `url()` gives the address with the key, or null while there is no key. `diagnose()` says in words
  * why a connection may have been refused, and whether trying again is of no use: browsers do not
- * tell pages. The rest is the world, given by tests.
+ * do not tell pages. The rest is the world, given by tests.
  */
 export class Connection {
   constructor({

@@ -42,7 +42,7 @@ export class Symbols {
     return null;
   }
 
-  /** Take what an event told. */
+  /** Take the symbol of an event. */
   learn(mint, symbol) {
     this._known.delete(mint);
     this._known.set(mint, typeof symbol === "string" ? symbol.slice(0, 64) : "");

@@ -58,7 +58,7 @@ export function closes({ candles, interval_s: intervalS, as_of_ms: asOfMs }, now
     });
 }
 
-/** Points as places in a box, x to the right and y down; a price that stands still is in the middle. */
+/** Points as places in a box, x to the right and y down; a constant price is in the middle. */
 export function fit(points, width, height, edge = 1) {
   const [[firstMs]] = points;
   const lengthMs = Math.max(1, points.at(-1)[0] - firstMs);

@@ -102,7 +102,7 @@ export function mount(root, { api, socket, announce, query }) {
       feed.note(`Gap: swaps${between(after, before)} may be missing. ${REASONS[reason] ?? message ?? ""}`);
       announce("Gap: some swaps may be missing");
     },
-    onState({ state, filter: told, error }) {
+    onState({ state, filter: confirmed, error }) {
       if (error !== null) {
         filters.setProblem(error);
         announce(`The gateway refused this filter: ${error.message}`);
@@ -111,7 +111,7 @@ export function mount(root, { api, socket, announce, query }) {
         filters.setProblem(null);
         table.setEmpty("Waiting for a swap …");
       }
-      if (state !== "away" && state !== "asking") filters.setInForce(told);
+      if (state !== "away" && state !== "asking") filters.setInForce(confirmed);
     },
   });
   const status = socket.subscribe("status", {}, {
@@ -124,7 +124,7 @@ export function mount(root, { api, socket, announce, query }) {
     }
   });
   const stopNotices = socket.onNotice(({ code, message }) => {
-    if (message && code !== "lagging") feed.note(message); // which is told as a gap
+    if (message && code !== "lagging") feed.note(message); // which is shown as a gap
   });
 
   // What is shown.
@@ -207,7 +207,7 @@ export function mount(root, { api, socket, announce, query }) {
   };
 }
 
-/** When events of these ids were told of: " between 13:06:12 and 13:06:20"; "" where it is not known. */
+/** When events of these ids were published: " between 13:06:12 and 13:06:20"; "" where it is not known. */
 function between(after, before) {
   const [from, until] = [after, before].map((id) => timeOf(id) && time(timeOf(id)));
   if (!from || !until) return from ? ` after ${from}` : until ? ` before ${until}` : "";
@@ -229,7 +229,7 @@ const FIGURES = [
   [
     "latency",
     "Chain to page, median · p99",
-    "Since the node told of a swap, by the gateway's clock, over ten seconds",
+    "Since the node sent a swap, by the gateway's clock, over ten seconds",
   ],
   ["trip", "Gateway round trip", "A ping, there and back"],
   ["passed", "Passed unseen", "More came than can be read: at most 200 rows a second are drawn, the newest"],

@@ -48,7 +48,7 @@ export function mount(root, { api, socket, announce }) {
   };
 }
 
-/** What a panel does with an answer: tell all parts; they are put into the page once. */
+/** What a panel does with an answer: pass it to all parts; they are put into the page once. */
 function shown(parts, ...children) {
   const whole = element("div", { class: "page" }, children);
   return (answer) => {

@@ -31,7 +31,7 @@ export function mount(root, { api, socket, params, announce }) {
   }
   const leaving = new AbortController();
   const { signal } = leaving;
-  const parts = []; // what is to be stopped
+  const parts = []; // parts to stop
   const states = { prices: "away", swaps: "away" };
   const isLive = () => states.prices === "live" && states.swaps === "live";
   const problem = element("div", {}, element("p", { class: "empty" }, "Loading …"));

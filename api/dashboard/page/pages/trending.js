@@ -1,4 +1,4 @@
-// The trending list, live: a snapshot, then every change. Changes tell no places, so the list is read
+// The trending list, live: a snapshot, then every change. Changes have no places, so the list is read
 // anew from time to time, which costs nothing.
 
 import { element, fill, setText } from "../lib/dom.js";
@@ -13,7 +13,7 @@ export const title = "Trending";
 const CHANNEL = "trending-pairs";
 const DRAW_MS = 500;
 const ANEW_MS = 20_000;
-const TOLD_MS = 20_000; // how long a warning stands
+const WARNED_MS = 20_000; // how long a warning stays
 const LINES = 20; // that begin before the page did: of so many rows
 const SHOWN = [25, 50, 100, 500];
 
@@ -97,11 +97,11 @@ export function mount(root, { api, trending, announce }) {
       heard();
     },
     onGap({ message }) {
-      tell(`${message ?? "Some changes were missed"}. The list was read anew.`);
+      warn(`${message ?? "Some changes were missed"}. The list was read anew.`);
       readAnew();
     },
     onState({ state: now, error }) {
-      if (error) tell(error.message);
+      if (error) warn(error.message);
       if (now === "away" && list.size === 0) table.setEmpty("Connecting to the gateway …");
       if (now === "live") table.setEmpty("No token trends here now");
       subscriptionState = now;
@@ -144,7 +144,7 @@ export function mount(root, { api, trending, announce }) {
   }
 
   function say(fitting = null) {
-    const told = {
+    const summary = {
       live: isPaused ? "Paused" : "Live",
       asking: "Reading the list …",
       away: "Not connected: this is how it was",
@@ -152,7 +152,7 @@ export function mount(root, { api, trending, announce }) {
     }[subscriptionState];
     const tokens = fitting === null ? "" : ` · ${count(fitting)} tokens`;
     // The time is for eyes alone: a status that changes all the time is read out all the time.
-    if (fitting !== null || subscriptionState !== "live") setText(state, told + tokens);
+    if (fitting !== null || subscriptionState !== "live") setText(state, summary + tokens);
     state.title = heardMs === null ? "" : `Last change at ${time(heardMs)}`;
   }
 
@@ -207,11 +207,11 @@ export function mount(root, { api, trending, announce }) {
     } else drawNow();
   }
 
-  function tell(message) {
+  function warn(message) {
     trouble.hidden = false;
     setText(trouble, message);
     clearTimeout(forgetting);
-    forgetting = setTimeout(() => (trouble.hidden = true), TOLD_MS);
+    forgetting = setTimeout(() => (trouble.hidden = true), WARNED_MS);
   }
 
   return () => {

@@ -93,9 +93,11 @@ def _measured(
 def check(answers: dict[str, str]) -> None:
     """Raise LoadFailed unless every answer has all positions of its wallet, and no error."""
     for path, answer in answers.items():
-        told = orjson.loads(answer)
-        if len(told["positions"]) != POSITIONS or told["errors"]:
-            raise LoadFailed(f"{path} has {len(told['positions'])} positions: {told['errors'][:3]}")
+        found = orjson.loads(answer)
+        if len(found["positions"]) != POSITIONS or found["errors"]:
+            raise LoadFailed(
+                f"{path} has {len(found['positions'])} positions: {found['errors'][:3]}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -417,8 +417,8 @@ async def test_books_that_are_opened_together_share_an_epoch(redis: Redis) -> No
     told = [trending_removed_event("m", PUMP)]
     first, second = stream.opening(), stream.opening()
     for opening in (first, second):
-        await stream.tell(opening, told)
-    await stream.tell(stream.opening(), told)
+        await stream.publish(opening, told)
+    await stream.publish(stream.opening(), told)
     entries = [unpack(fields) for _, fields in await redis.xrange(TRENDING_FRAMES.stream)]
     assert [entry.epoch for entry in entries] == [f"live/{first}"] * 2 + [entries[2].epoch]
     assert first == second

@@ -37,8 +37,8 @@ export function queryOf(filter) {
   return text && `?${text}`;
 }
 
-/** A filter in words, of its own or as the gateway tells it. */
-export function tell({ dex, token, wallets }) {
+/** A filter in words, of its own or as the gateway confirms it. */
+export function describe({ dex, token, wallets }) {
   const parts = [
     list(dex).length && `on ${list(dex).map(slug).join(" or ")}`,
     list(token).length && `of token ${list(token).map((mint) => short(mint)).join(" or ")}`,
@@ -124,7 +124,7 @@ export function createFilters({ filter, onApply }) {
     if (chosen.size) wanted.dex = [...chosen];
     const mint = token.input.value.trim();
     if (mint && !ADDRESS.test(mint)) {
-      return refuse(token, "The token is to be a mint address: 32 to 44 letters and digits of base58");
+      return refuse(token, "The token must be a mint address: 32 to 44 letters and digits of base58");
     }
     if (mint) wanted.token = mint;
     const addresses = words(wallets.input.value);
@@ -183,7 +183,7 @@ export function createFilters({ filter, onApply }) {
       if (!venueBox.contains(document.activeElement)) drawVenues();
     },
     setProblem,
-    setInForce: (wanted) => setText(inForce, wanted === null ? "" : tell(wanted)),
+    setInForce: (wanted) => setText(inForce, wanted === null ? "" : describe(wanted)),
   };
 }
 

@@ -1,4 +1,4 @@
-// The gateway as this page sees it: the connection, and the chain's slots as they are told live.
+// The gateway as this page sees it: the connection, and the chain's slots as they come live.
 
 import { element, setText } from "../../lib/dom.js";
 import { count, duration } from "../../lib/format.js";
@@ -14,7 +14,7 @@ const WORDS = {
 const FACTS = [
   ["state", "Connection"],
   ["rtt", "Round trip"],
-  ["delay", "Newest slot told after"],
+  ["delay", "Newest slot published after"],
   ["processed", "Newest slot processed"],
   ["confirmed", "Newest slot confirmed"],
   ["distance", "Slots from processed to confirmed"],
@@ -45,12 +45,12 @@ export function createGateway({ socket, announce }) {
   const endState = socket.onState(({ state, words, rttMs }) => {
     put("state", WORDS[state] ?? state);
     put("rtt", duration(state === "open" ? rttMs : null));
-    if (state === "waiting" || state === "refused") tell(words);
-    else if (state === "open") tell("");
+    if (state === "waiting" || state === "refused") say(words);
+    else if (state === "open") say("");
   });
   const endNotice = socket.onNotice(({ code, message }) => {
     // What is back again is no trouble any more.
-    tell(/_back$/.test(code ?? "") ? "" : message);
+    say(/_back$/.test(code ?? "") ? "" : message);
     announce(message);
   });
   const subscription = socket.subscribe("status", {}, {
@@ -61,7 +61,7 @@ export function createGateway({ socket, announce }) {
       timer ??= setTimeout(draw, DRAW_MS);
     },
     onGap({ message }) {
-      if (message) tell(message);
+      if (message) say(message);
     },
   });
 
@@ -87,7 +87,7 @@ export function createGateway({ socket, announce }) {
     setText(places.get(fact), text);
   }
 
-  function tell(message) {
+  function say(message) {
     trouble.hidden = message === "";
     setText(trouble, message);
   }

@@ -53,8 +53,8 @@ export function createHour() {
           minutes.map((minute) => bar(minute, asOfMs, most)),
         ),
       );
-      const told = minutes.length ? `most in a minute: ${count(most)}` : "nothing yet";
-      fill(caption, `Swaps by the minute, the last hour; ${told}`);
+      const busiest = minutes.length ? `most in a minute: ${count(most)}` : "nothing yet";
+      fill(caption, `Swaps by the minute, the last hour; ${busiest}`);
     },
   };
 }

@@ -109,7 +109,7 @@ export function createLag() {
     element: element("div", {}, head, table.element),
     show({ pipeline }) {
       const { head_slot: slot, head_age_ms: ageMs, groups = {} } = pipeline ?? {};
-      fill(head, slot ? `The chain's head is slot ${count(slot)}, told ${duration(ageMs)} ago` : "");
+      fill(head, slot ? `The chain's head is slot ${count(slot)}, published ${duration(ageMs)} ago` : "");
       table.update(Object.entries(groups).map(([name, group]) => ({ name, ...group })));
     },
   };
@@ -117,7 +117,7 @@ export function createLag() {
 
 /** Slots that could not be had. */
 export function createGaps() {
-  const told = element("p", { class: "inset" });
+  const summary = element("p", { class: "inset" });
   const table = createTable({
     caption: "Gaps of the last day, the newest first",
     captionHidden: true,
@@ -136,9 +136,9 @@ export function createGaps() {
     empty: "",
   });
   return {
-    element: element("div", {}, told, table.element),
+    element: element("div", {}, summary, table.element),
     show({ gaps }) {
-      fill(told, words(gaps));
+      fill(summary, words(gaps));
       table.update(gaps?.latest ?? []);
       table.element.hidden = !gaps?.count;
     },

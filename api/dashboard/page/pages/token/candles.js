@@ -27,7 +27,7 @@ const INTERVAL_WORDS = {
   "1d": "1 day",
 };
 
-/** Make the candle card of a token. `isLive()` tells whether live events come. */
+/** Make the candle card of a token. `isLive()` says whether live events come. */
 export function createCandles({ api, mint, announce, isLive }) {
   let interval = recall("candles.interval") ?? "1m";
   if (!(interval in INTERVALS_MS)) interval = "1m";
@@ -61,7 +61,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     "As a table",
   );
   const legend = element("p", { class: "legend mono" });
-  const told = element("p", { class: "hint" });
+  const caption = element("p", { class: "hint" });
   const problem = element("div", { hidden: true });
   const empty = element("p", { class: "empty" }, "Loading …");
   const ending = element("p", { class: "hint" });
@@ -91,7 +91,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     empty,
     chartPlace,
     tablePlace,
-    element("div", { class: "row apart" }, told, olderButton),
+    element("div", { class: "row apart" }, caption, olderButton),
     ending,
   );
   for (const event of ["pointerdown", "wheel", "keydown"]) {
@@ -111,7 +111,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     chartPlace.hidden = true;
     empty.hidden = false;
     setText(empty, "Loading …");
-    setText(told, "");
+    setText(caption, "");
     setText(ending, "");
     olderButton.hidden = true;
     tablePlace.hidden = true;
@@ -188,7 +188,7 @@ export function createCandles({ api, mint, announce, isLive }) {
     tablePlace.hidden = isEmpty || !isTable;
     olderButton.hidden = isEmpty || history.ending !== null;
     setText(ending, isEmpty ? "" : (history.ending ?? ""));
-    setText(told, isEmpty ? "" : summaryWords(rows));
+    setText(caption, isEmpty ? "" : summaryWords(rows));
     showLegend(rows.find((row) => row.start_ms === pointedMs) ?? rows.at(-1));
     if (isTable) table.update(rows.slice(-TABLE_ROWS).reverse());
   }

@@ -40,7 +40,7 @@ const METADATA_REASONS = {
 const LINKS = { website: "Website", twitter: "X", telegram: "Telegram", discord: "Discord" };
 const TICK_MS = 1_000;
 
-/** Make the head and the facts of a token. `isLive()` tells whether live prices come. */
+/** Make the head and the facts of a token. `isLive()` says whether live prices come. */
 export function createFacts({ api, mint, isLive }) {
   let token = null; // the API's answer
   let live = null; // the last live price
@@ -100,7 +100,7 @@ export function createFacts({ api, mint, isLive }) {
     const { usd, sol } = now();
     setText(priceText, usd === null ? "No price" : `$${price(usd)}`);
     priceText.title = usd === null ? "" : `${exact(usd)} dollars, ${exact(sol)} SOL`;
-    // A change tells of the price of its answer: beside a newer one it is reckoned anew.
+    // A change has the price of its answer: beside a newer one it is reckoned anew.
     fill(change, gain(changeNow(usd), changeNow(usd) === null ? "" : `${percent(changeNow(usd), { sign: true })} in 24 h`));
     setText(capPlace, money(token.supply === null || usd === null ? token.market_cap_usd : token.supply * usd));
     setText(solPlace, sol === null ? "–" : price(sol));
@@ -137,7 +137,7 @@ export function createFacts({ api, mint, isLive }) {
       token.is_migrated && element("span", { class: "badge good" }, `left its curve for ${slug(token.migrated_dex)}`),
     ]);
     image.show(token.metadata?.image ?? null, harmless(token.name, 60) ?? short(mint));
-    fill(about, told());
+    fill(about, summary());
     drawCurve();
     const { day } = token;
     fill(
@@ -195,7 +195,7 @@ export function createFacts({ api, mint, isLive }) {
   }
 
   /** What the token's maker says of it, elsewhere: words and links, or why there are none. */
-  function told() {
+  function summary() {
     const { metadata: said, metadata_reason: reason } = token;
     if (!said) {
       const words = METADATA_REASONS[reason];

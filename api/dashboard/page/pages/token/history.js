@@ -36,7 +36,7 @@ export class CandleHistory {
 
   /**
    * Asks for what may have changed since the last answer. Returns from when on (ms), or null where
-   * so much time has passed that the API does not answer it at once: all is to begin anew.
+   * so much time has passed that the API does not answer it at once: all begins anew.
    */
   async newer(signal) {
     const from = Math.floor(this.#settledMs / this.#lengthMs) * this.#lengthMs;

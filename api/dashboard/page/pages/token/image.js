@@ -1,5 +1,5 @@
 // A token's image: asked for with the key or the session, as all else, and drawn on a canvas. So no
-// file of a stranger is a document of this page, and it stands still.
+// file of a stranger is a document of this page, and it does not move.
 
 import { isAbort } from "../../lib/api.js";
 import { element } from "../../lib/dom.js";

@@ -20,7 +20,7 @@ const COLUMNS = [
   ...["dex", "fee", "tip", "transaction"],
 ];
 
-/** Make the card of a token's swaps. `isLive()` tells whether live events come. */
+/** Make the card of a token's swaps. `isLive()` says whether live events come. */
 export function createTokenSwaps({ api, mint, announce, isLive }) {
   const path = `/api/tokens/${mint}/swaps`;
   const list = new SwapList(SHOWN);
@@ -77,7 +77,7 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
         draw();
       } catch (error) {
         if (isAbort(error) || signal.aborted) return;
-        tell(error, () => asking.now());
+        showFailure(error, () => asking.now());
         throw error;
       }
     },
@@ -95,13 +95,13 @@ export function createTokenSwaps({ api, mint, announce, isLive }) {
       announce(pages.ending ?? `${count(swaps.length)} older swaps`);
     } catch (error) {
       if (isAbort(error) || signal.aborted) return;
-      tell(error, older);
+      showFailure(error, older);
     } finally {
       olderButton.disabled = false;
     }
   }
 
-  function tell(error, again) {
+  function showFailure(error, again) {
     problem.hidden = false;
     if (!hasBegun) table.setEmpty("");
     fill(problem, failureWords(error, { isStale: hasBegun, again }));

@@ -1,4 +1,4 @@
-/** The trending list as the page keeps it: what a snapshot listed, and what was told since. */
+/** The trending list as the page keeps it: what a snapshot listed, and the changes since. */
 
 import { Trail } from "../../lib/trail.js";
 

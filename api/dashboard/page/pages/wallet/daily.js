@@ -20,14 +20,14 @@ export function createDaily({ api, path }) {
   let kind = "pnl";
   let length = RANGES[0];
   const bars = createBars({ tick: roundMoney });
-  const told = element("p", { class: "hint" });
+  const summary = element("p", { class: "hint" });
   const tables = { pnl: pnlTable(), trades: tradesTable() };
   const nothing = element("p", { class: "empty" });
   const drawn = element(
     "div",
     {},
     bars.element,
-    told,
+    summary,
     element("details", {}, element("summary", {}, "As a table"), tables.pnl.element, tables.trades.element),
   );
   const content = element("div", {}, nothing, drawn);
@@ -44,7 +44,7 @@ export function createDaily({ api, path }) {
   const panel = createPanel({
     title: "By day",
     async load(signal) {
-      // The chain's today is what the API tells without `to`; `from` counts back from ours.
+      // The chain's today is what the API answers without `to`; `from` counts back from ours.
       const query = length === RANGES[0] ? {} : { from: dayOf(Date.now() - (length - 1) * DAY_MS) };
       return { kind, answer: await api.get(`${path}/${KINDS[kind].path}`, { query, signal }) };
     },
@@ -59,7 +59,7 @@ export function createDaily({ api, path }) {
         shown === "pnl"
           ? `${money(total.realized_usd, { sign: true })} realized from ${first} to ${last}, ${count(total.wins)} sales with a gain, ${count(total.losses)} with a loss`
           : `${money(total.volume_usd)} traded from ${first} to ${last} in ${count(total.trades)} trades`;
-      setText(told, `${words}. Days are UTC.`);
+      setText(summary, `${words}. Days are UTC.`);
       for (const [name, table] of Object.entries(tables)) table.element.hidden = name !== shown;
       tables[shown].update(answer.days.toReversed());
       bars.show(words, days.map((day) => bar(day, shown)));

@@ -29,10 +29,10 @@ export function createHoldings({ api, path }) {
     periodMs: () => PERIOD_MS,
     load: (signal) => api.get(`${path}/holdings`, { signal }),
     show(answer) {
-      const told = coverageWords(answer);
-      badge.className = told.isComplete ? "badge good" : "badge warn";
-      fill(badge, told.short);
-      fill(words, `${money(answer.value_usd)} together. ${told.words}`);
+      const coverage = coverageWords(answer);
+      badge.className = coverage.isComplete ? "badge good" : "badge warn";
+      fill(badge, coverage.short);
+      fill(words, `${money(answer.value_usd)} together. ${coverage.words}`);
       table.update(rows(answer));
       hidden.hidden = answer.hidden_unverified === 0;
       hidden.textContent = `Tokens that are not verified and not shown: ${count(answer.hidden_unverified)}.`;

@@ -122,8 +122,8 @@ export function createLots({ api, path, onClose }) {
 
   function drawVerdict() {
     if (cursor !== null) {
-      const told = `${count(openLots.size)} open lots and ${count(matches.size)} matches are read so far; all of them together add up to the position.`;
-      return fill(verdict, element("p", { class: "hint" }, told));
+      const progress = `${count(openLots.size)} open lots and ${count(matches.size)} matches are read so far; all of them together add up to the position.`;
+      return fill(verdict, element("p", { class: "hint" }, progress));
     }
     const lines = audit(position, [...openLots.values()], [...matches.values()]);
     const isRight = lines.every((line) => line.isEqual);
@@ -143,7 +143,7 @@ export function createLots({ api, path, onClose }) {
         element(
           "ul",
           {},
-          lines.map(({ what, told, found }) => element("li", {}, `${what}: told ${told}, found ${found}`)),
+          lines.map(({ what, stated, found }) => element("li", {}, `${what}: stated ${stated}, found ${found}`)),
         ),
       ),
     );

@@ -12,7 +12,7 @@ const PAGE = 50;
 const MOST = 500;
 
 /**
- * Make the card of positions. `onLots(mint)` and `onTrades(position)` hear what is to be shown,
+ * Make the card of positions. `onLots(mint)` and `onTrades(position)` get what to show,
  * `onRead(positions)` what was read.
  */
 export function createPositions({ api, path, onLots, onTrades, onRead }) {
@@ -29,8 +29,8 @@ export function createPositions({ api, path, onLots, onTrades, onRead }) {
   });
   const problem = element("div", {});
   const moreButton = element("button", { type: "button", hidden: true, on: { click: more } }, "More positions");
-  const told = element("span", { class: "hint" });
-  const content = element("div", {}, table.element, problem, element("div", { class: "row inset" }, moreButton, told));
+  const counted = element("span", { class: "hint" });
+  const content = element("div", {}, table.element, problem, element("div", { class: "row inset" }, moreButton, counted));
   const leaving = new AbortController();
 
   const panel = createPanel({
@@ -59,8 +59,8 @@ export function createPositions({ api, path, onLots, onTrades, onRead }) {
   function draw(total) {
     table.update([...rows.values()]);
     moreButton.hidden = cursor === null || rows.size >= MOST;
-    told.textContent = total === 0 ? "" : `${count(rows.size)} of ${count(total)} positions`;
-    told.dataset.total = total;
+    counted.textContent = total === 0 ? "" : `${count(rows.size)} of ${count(total)} positions`;
+    counted.dataset.total = total;
   }
 
   async function more() {

@@ -67,10 +67,10 @@ function createCard({ api, path, title, paths, empty, areRewards = false }) {
     load: (signal) => Promise.all(paths.map((each) => answered(api, `${path}/${each}`, signal))),
     show(answers) {
       const answer = together(answers.filter((each) => each !== null));
-      const told = completenessWords(answer);
-      badge.className = `badge ${told.tone}`;
-      fill(badge, told.text);
-      fill(words, [togetherWords(answer), told.words].filter(Boolean).join(" "));
+      const completeness = completenessWords(answer);
+      badge.className = `badge ${completeness.tone}`;
+      fill(badge, completeness.text);
+      fill(words, [togetherWords(answer), completeness.words].filter(Boolean).join(" "));
       table.update(answer.positions);
       return content;
     },

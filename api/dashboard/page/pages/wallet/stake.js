@@ -10,7 +10,7 @@ const REASONS = {
   pending: "asked for",
   limit: "too many asks now",
   not_asked: "not asked",
-  too_many: "not told",
+  too_many: "not listed",
 };
 
 /** Make the card of stake accounts. */

@@ -77,7 +77,7 @@ function winRate({ win_rate_pct: pct, wins, losses }) {
 /** Make the card of the last seven days: `{element, show(portfolio), stop()}`. */
 export function createWeek() {
   const bars = createBars({ tick: roundMoney });
-  const told = element("p", { class: "hint" });
+  const summary = element("p", { class: "hint" });
   const nothing = element("p", { class: "empty" }, "Loading …");
   const table = createTable({
     caption: "The last seven days, UTC",
@@ -96,7 +96,7 @@ export function createWeek() {
     "div",
     { hidden: true },
     bars.element,
-    told,
+    summary,
     element("details", {}, element("summary", {}, "As a table"), table.element),
   );
   return {
@@ -116,7 +116,7 @@ export function createWeek() {
       chart.hidden = isIdle;
       if (isIdle) return;
       const words = `${money(week.realized_usd, { sign: true })} realized in seven days, ${count(week.wins)} sales with a gain, ${count(week.losses)} with a loss`;
-      told.textContent = `${words}. Bars are days (UTC), hollow for gains, filled for losses; the line is their sum.`;
+      summary.textContent = `${words}. Bars are days (UTC), hollow for gains, filled for losses; the line is their sum.`;
       bars.show(
         words,
         days.map((day) => ({

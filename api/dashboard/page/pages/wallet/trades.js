@@ -23,7 +23,7 @@ export function createTrades({ api, path, announce }) {
   const heading = element("h2", { tabindex: "-1" }, "Swaps");
   const allButton = element("button", { type: "button", hidden: true, on: { click: () => choose(null) } }, "Of all tokens");
   const newestButton = element("button", { type: "button", on: { click: () => begin() } }, "Look for newer ones");
-  const symbols = new Map(); // of the positions that were told
+  const symbols = new Map(); // of the positions that were shown
   const table = createSwapTable({
     caption: "Swaps of the wallet, newest first",
     columns: COLUMNS,
@@ -125,7 +125,7 @@ export function createTrades({ api, path, announce }) {
       setText(stillness, `New swaps do not come by themselves: ${reason}.`);
       stillness.hidden = false;
     },
-    /** What tokens are called: positions tell it. */
+    /** What tokens are called, by the positions. */
     learn(positions) {
       const before = symbols.size;
       for (const { mint, symbol } of positions) if (symbol) symbols.set(mint, symbol);

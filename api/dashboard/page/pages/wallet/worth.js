@@ -25,10 +25,10 @@ export function createWorth({ api, path }) {
       fill(badge, found.short);
       fill(
         facts,
-        fact("Net worth", money(worth.value_usd), "Holdings and positions, without debts; what positions stand for counts once"),
+        fact("Net worth", money(worth.value_usd), "Holdings and positions, without debts; tokens that represent positions count once"),
         fact("Assets", money(worth.assets_usd)),
         fact("Debts", money(worth.debts_usd)),
-        fact("Holdings, verified", money(holdings.total_value_usd), "Without the tokens that positions stand for"),
+        fact("Holdings, verified", money(holdings.total_value_usd), "Without the tokens that represent positions"),
         ...categories.map((each) => fact(kindWords(each.category), money(each.value_usd), `Positions: ${count(each.position_count)}`)),
       );
       fill(words, found.words);

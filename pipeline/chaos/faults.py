@@ -1,0 +1,217 @@
+"""The faults of a run: which roles are killed when, and what else happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Collection
+from random import Random
+from typing import Final
+
+from infra.bench import progress
+from infra.redis.client import connect
+from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed
+from pipeline.chaos.report import Report
+from pipeline.chaos.spoil import spoil
+from pipeline.chaos.watch import SETTLED_GROUPS, Watch
+
+REDIS_LOST: Final = "redis-lost"
+BAD_VALUE: Final = "bad-value"
+# How often each is chosen, from a deck that is dealt again when it is empty.
+DECK: Final = {
+    "ingest": 3,
+    **dict.fromkeys((*GROUPS, *ACCOUNTS), 2),
+    **dict.fromkeys(SYSTEMS, 1),
+    REDIS_LOST: 1,
+    BAD_VALUE: 1,
+}
+PAIRS: Final = 0.25  # of kills that hit two roles at once
+PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
+LONGEST_DOWN_S: Final = 3.0
+# On a busy machine of two cores Apache Kafka was seen to need more than 180 s.
+RECOVER_S: Final = 360.0
+FULL_S: Final = 15.0
+AT_REST_S: Final = 17.0  # `soltape rebuild` regards agents as stopped after that time
+PNL, MARKET = "pnl", "market"
+
+
+class Faults:
+    """Chooses faults by the seed of the run, and makes them happen."""
+
+    def __init__(
+        self, fleet: Fleet, watch: Watch, report: Report, only: Collection[str], *, standby: bool
+    ) -> None:
+        """Choose among `only`, or among all faults where it is empty."""
+        self._fleet = fleet
+        self._plan = fleet.plan
+        self._watch = watch
+        self._report = report
+        self._standby = standby
+        self._cards = [
+            role
+            for role, times in DECK.items()
+            if role in (only or DECK) and (self._plan.accounts or role not in ACCOUNTS)
+            for _ in range(times)
+        ]
+        self._deck: list[str] = []
+        self._random = Random(report.seed)  # noqa: S311 - reproducible, not secret
+
+    async def lose_slots(self) -> None:
+        """Keep ingest down until the chain has forgotten slots."""
+        progress(f"ingest is down for {OUTAGE_S:.0f} s, longer than the chain remembers")
+        before = await self._watch.reached("ingest")
+        for name in self._plan.ingests:
+            await self._fleet.kill(name)
+        await asyncio.sleep(OUTAGE_S)
+        await self._fleet.start(*self._plan.ingests)
+        await self._watch.recovered(before, RECOVER_S)
+
+    async def strike(self, between: Callable[[], Awaitable[None]]) -> None:
+        """Kill roles for as long as the run lasts; calls `between` before each kill.
+
+        Raises RoleFailed, and TimeoutError where a role makes no progress after a kill.
+        """
+        report = self._report
+        recoveries: list[float] = []
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < report.minutes * 60:
+            await between()
+            await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+            roles = self._choose()
+            if REDIS_LOST in roles:
+                progress(f"{elapsed:5.0f} s: Redis loses all it has")
+                await self._lose_redis()
+                continue
+            if BAD_VALUE in roles:
+                await self._spoil_value()
+                continue
+            if self._standby and roles[0] in self._plan.ingests and self._random.random() < 0.5:
+                await self._pause(roles[0])
+                continue
+            before = {role: await self._watch.reached(role) for role in roles}
+            progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
+            killed_s = time.monotonic()
+            for role in roles:
+                await self._fleet.kill(role)
+                report.count(role)
+            await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
+            for role in sorted(roles, key=lambda role: role not in SYSTEMS):
+                self._fleet.launch(role)
+            for role in roles:
+                await self._fleet.serves(role)
+            for role in roles:
+                await self._watch.recovered(before[role], RECOVER_S)
+            recoveries.append(time.monotonic() - killed_s)
+        report.recovery_s = {
+            "median": round(statistics.median(recoveries), 1) if recoveries else 0.0,
+            "max": round(max(recoveries, default=0.0), 1),
+        }
+
+    async def _lose_redis(self) -> None:
+        """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
+        before = await self._watch.reached("redis")
+        settled = [name for name, group in self._plan.workers.items() if group in SETTLED_GROUPS]
+        if self._plan.accounts:
+            settled.append("accounts")
+        for name in (*settled, "redis"):
+            await self._fleet.kill(name)
+        data = self._plan.settings.soltape_data / "redis"
+        await asyncio.to_thread(shutil.rmtree, data)
+        data.mkdir(mode=0o700)
+        await self._fleet.start("redis")
+        await self._fleet.rebuild()
+        await self._fleet.start(*settled)
+        await self._watch.recovered(before, RECOVER_S)
+        self._report.count(REDIS_LOST)
+
+    async def _spoil_value(self) -> None:
+        """Spoil a stored value; agents must go on without its wallet or mint, and rebuild mend it.
+
+        Agents read it again where they do not have it in memory: so they are started anew.
+        """
+        before = await self._watch.reached("redis")
+        workers = [name for name, group in self._plan.workers.items() if group in SETTLED_GROUPS]
+        group = self._random.choice([PNL, MARKET])
+        redis = connect(self._plan.settings)
+        try:
+            for name in workers:
+                await self._fleet.kill(name)
+            spoiled = await spoil(redis, self._random, group)
+            await self._fleet.start(*workers)
+            await self._watch.recovered(before, RECOVER_S)
+            if spoiled is None:
+                return
+            progress(f"        {spoiled.place} cannot be read")
+
+            async def named() -> bool:
+                return bool(await redis.hexists(spoiled.record, spoiled.name))
+
+            await self._watch.until(named, RECOVER_S, f"{spoiled.name} in quarantine")
+            before = await self._watch.reached("redis")
+            await self._watch.recovered(before, RECOVER_S)
+            await self._fleet.end(*workers)
+            await asyncio.sleep(AT_REST_S)
+            await self._fleet.rebuild()
+            if await named():
+                raise RoleFailed(f"{spoiled.name} is in quarantine although it was rebuilt")
+            await self._fleet.start(*workers)
+            await self._watch.recovered(before, RECOVER_S)
+        finally:
+            await redis.aclose()
+        self._report.count(BAD_VALUE)
+
+    async def _pause(self, role: str) -> None:
+        """Pause an ingest until the other one publishes; then its writes must be refused."""
+        before = await self._watch.reached(role)
+        progress(f"        SIGSTOP {role}")
+        with self._fleet.paused(role):
+            await asyncio.sleep(self._plan.settings.ingest_takeover_s)
+            await self._watch.recovered(before, RECOVER_S)
+        self._report.count(f"{role} paused")
+
+    def _choose(self) -> list[str]:
+        """Deal one role or two; of a group any of its processes."""
+        count = 1 + (self._random.random() < PAIRS)
+        chosen: dict[str, str] = {}  # role -> process
+        while len(chosen) < min(count, len({*self._cards})):
+            if not self._deck:
+                self._deck = list(self._cards)
+                self._random.shuffle(self._deck)
+            role = self._deck.pop()
+            names = [name for name, group in self._plan.workers.items() if group == role] or [role]
+            if role == "ingest":
+                names = list(self._plan.ingests)
+            chosen.setdefault(role, self._random.choice(names))
+        return list(chosen.values())
+
+    async def fill_redis(self) -> None:
+        """Let Redis refuse to store more for a while, then give it room."""
+        redis = connect(self._plan.settings)
+        try:
+            used = int((await redis.info("memory"))["used_memory"])
+            progress(f"Redis is full at {used:,} bytes for {FULL_S:.0f} s")
+            await redis.config_set("maxmemory", used)
+            await asyncio.sleep(FULL_S)
+            refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
+            self._report.full = {
+                "refused": int(refused),
+                "wallets_evicted": await self._evicted(PNL),
+                "markets_evicted": await self._evicted(MARKET),
+            }
+            before = {group: await self._watch.watermark(group) or 0 for group in SETTLED_GROUPS}
+            await redis.config_set("maxmemory", used + used // 20)
+            await self._watch.recovered(before, RECOVER_S)
+        finally:
+            await redis.aclose()
+
+    async def _evicted(self, group: str) -> int:
+        """Return how much the processes of a group evicted because Redis was full."""
+        name = "soltape_agents_evicted_total"
+        counts = [
+            await self._watch.metric(process, name, group=group) or 0
+            for process, of in self._plan.workers.items()
+            if of == group
+        ]
+        return int(sum(counts))

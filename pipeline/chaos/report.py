@@ -1,0 +1,43 @@
+"""What a run found: the JSON line of `soltape chaos`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Report:
+    """What the run found, figure by figure."""
+
+    seed: int
+    minutes: float
+    broker: str
+    rate: float
+    workers: int
+    slots: int = 0
+    swaps: int = 0
+    gap_slots: int = 0
+    torn_slots: int = 0  # named as gaps, and on some partitions of the lanes: not compared
+    excused: int = 0  # differences at wallets, mints and pools of those
+    rolled_back_slots: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    crashes: list[str] = field(default_factory=list)
+    differences: int = 0
+    differences_by_kind: dict[str, int] = field(default_factory=dict)
+    compared: dict[str, int] = field(default_factory=dict)
+    recovery_s: dict[str, float] = field(default_factory=dict)
+    replay_changed: int | None = None  # None: not tried
+    rebuild_changed: int | None = None  # None: not tried
+    full: dict[str, int] | None = None  # writes refused; wallets, markets put away for it
+    failure: str = ""
+    folder: str = ""
+
+    def count(self, kill: str) -> None:
+        """Count a kill, by what was killed."""
+        self.kills[kill] = self.kills.get(kill, 0) + 1
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs and the run had something to compare."""
+        again = self.replay_changed or self.rebuild_changed
+        return not (self.failure or self.differences or again) and self.swaps > 0
