@@ -2,7 +2,8 @@
 
 The cookie names the user and a secret, whose SHA-256 is among the user's sessions in Redis: so they
 are counted, and ended, all at once. A session has the grant of its user. Every sign-in begins a new
-one; a secret that was there before is worth nothing after it.
+one; a secret that was there before is worth nothing after it. Cookies that were made up count as
+keys that were made up (`api.access.failures`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_urlsafe
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 from starlette.responses import Response
 
 from api.access import cookies, register
+from api.access.failures import Failures
 from api.access.script import Asks, load
 from api.access.store import store
 from schemas.redis_keys import API_KEY, USER_SESSIONS, tag_of_key
@@ -46,6 +49,11 @@ class UserSession:
         return _digest(self.secret)
 
     @property
+    def name(self) -> str:
+        """What a process knows it by; somebody else's user with it is another one."""
+        return f"{self.user}.{self.digest}"
+
+    @property
     def csrf(self) -> str:
         """What a request that changes something proves that it comes from our page with."""
         return sha256(f"csrf:{self.secret}".encode()).hexdigest()
@@ -58,8 +66,9 @@ class UserSession:
 class UserSessions:
     """The sessions of users at one address. Every method raises Problem while Redis is away."""
 
-    def __init__(self, redis: Asks, base_url: str) -> None:
+    def __init__(self, redis: Asks, base_url: str, failures: Failures) -> None:
         self._redis = redis
+        self._failures = failures
         self._is_secure = urlsplit(base_url).scheme == "https"
         # Browsers send a cookie to all ports of a host: two services on one need two names.
         name = f"soltape-user-{sha256(base_url.encode()).hexdigest()[:8]}"
@@ -78,6 +87,7 @@ class UserSessions:
             )
         if not is_begun:
             return False
+        self._failures.found(UserSession(user, secret).name)
         response.set_cookie(
             self.cookie,
             f"{user}.{secret}",
@@ -100,20 +110,24 @@ class UserSessions:
             self.cookie, path="/", secure=self._is_secure, httponly=True, samesite="strict"
         )
 
-    async def of(self, headers: Headers) -> UserSession | None:
+    async def of(self, headers: Headers, address: str) -> UserSession | None:
         """Return the session that a request comes with, None without a valid one."""
         session = self.named(headers)
         if session is None:
             return None
+        look = partial(self._look, session)
         with store():
-            [ends_ms] = await self._redis.ask([("ZSCORE", _name(session.user), session.digest)])
-            if ends_ms is None or float(ends_ms) <= await register.now_ms(self._redis):
-                return None
+            return await self._failures.session(address, session.name, look)
+
+    async def _look(self, session: UserSession) -> UserSession | None:
+        [ends_ms] = await self._redis.ask([("ZSCORE", _name(session.user), session.digest)])
+        if ends_ms is None or float(ends_ms) <= await register.now_ms(self._redis):
+            return None
         return session
 
-    async def holder(self, headers: Headers) -> str | None:
+    async def holder(self, headers: Headers, address: str) -> str | None:
         """Return the fingerprint of the user of a request's session, or None."""
-        session = await self.of(headers)
+        session = await self.of(headers, address)
         return None if session is None else session.user
 
     def named(self, headers: Headers) -> UserSession | None:

@@ -47,7 +47,7 @@ CONCURRENCY_EXCEEDED: Final = Kind(
     "concurrency_exceeded", 429, "Too many requests of the API key at once"
 )
 TOO_MANY_FAILURES: Final = Kind(
-    "too_many_failures", 429, "Too many API keys from this address were refused"
+    "too_many_failures", 429, "Too many keys or sessions from this address were refused"
 )
 CREDITS_SPENT: Final = Kind("credits_spent", 429, "The credits of this month are used up")
 HEADERS_TOO_LARGE: Final = Kind("headers_too_large", 431, "The headers are too large")

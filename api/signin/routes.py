@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import cookies, paces, users
 from api.access.days import Days
+from api.access.failures import Failures
 from api.access.gate import Accounts
 from api.access.in_flight import InFlight
 from api.access.paces import Pace
@@ -88,7 +89,7 @@ class OldKey(BaseModel):
 class SignIn:
     """Sign-in of one application."""
 
-    def __init__(self, settings: Settings, redis: Asks) -> None:
+    def __init__(self, settings: Settings, redis: Asks, failures: Failures) -> None:
         """Build all; raises SettingsError where a setting is missing."""
         issuer, client_id, base_url = (
             settings.signin_issuer,
@@ -110,7 +111,7 @@ class SignIn:
             f"{base_url}{CALLBACK}",
             Fetcher(issuer),
         )
-        self.sessions = UserSessions(redis, base_url)
+        self.sessions = UserSessions(redis, base_url, failures)
         self._days = Days(redis)
         self.accounts = Accounts(self.sessions, self._days, PATHS)
         self._kafka = Kafka(settings, redis)

@@ -8,12 +8,14 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.cookies import SimpleCookie
+from secrets import token_urlsafe
 
 import httpx
 import pytest
 
 from api.access import register
-from api.access.keys import parse
+from api.access.failures import FAILURES
+from api.access.keys import new, parse
 from tests.support.api.served import served
 from tests.support.waiting import eventually
 
@@ -170,6 +172,43 @@ def test_an_api_without_a_demo_key_knows_no_sessions(demo, browser, tmp_path):
         assert httpx.get(f"{another.url}/api/usage", headers=headers).status_code == 401
         told = httpx.get(f"{another.url}/dashboard.json", headers=headers)
         assert told.json()["session"] is None
+
+
+def test_cookies_that_were_made_up_cost_redis_next_to_nothing(demo, tmp_path):
+    """An API of the test's own: its address is refused for a minute after it."""
+    own = demo.settings.model_copy(
+        update={"access_redis_url": database(demo, 9), "trusted_proxies": "127.0.0.1"}
+    )
+    name = "--demo-key", str(tmp_path / "demo-key")
+    with served(own, tmp_path, *name) as api, let_in(api) as client:
+        assert client.get("/api/usage").status_code == 200
+        [cookie] = [each for each in client.cookies if each.startswith("soltape-")]
+        before = looks_at_sessions(api)
+        codes = []
+        for number in range(3 * FAILURES):
+            path = ("/api/usage", "/dashboard.json", "/no/such/path")[number % 3]
+            sent = {"cookie": f"{cookie}={token_urlsafe(32)}"}
+            answer = httpx.get(f"{api.url}{path}", headers=sent, timeout=240)
+            codes.append(answer.json().get("code"))
+        assert looks_at_sessions(api) - before <= FAILURES + 1
+        assert codes[-3:] == ["too_many_failures"] * 3
+        assert client.get("/api/usage").status_code == 200  # who is inside stays so
+        refused = httpx.get(f"{api.url}/api/usage", headers={"x-api-key": new()})
+        assert refused.json()["code"] == "too_many_failures"
+        headers = {"x-forwarded-for": "203.0.113.77"}
+        other = httpx.get(f"{api.url}/api/usage", headers=headers | {"cookie": f"{cookie}=x"})
+        assert other.json()["code"] == "key_missing"
+
+
+def looks_at_sessions(served):
+    """How often its Redis was asked for a value since it began."""
+
+    async def count(redis):
+        [found] = await redis.ask([("INFO", "commandstats")])
+        [calls] = re.findall(r"cmdstat_get:calls=(\d+)", found.decode())
+        return int(calls)
+
+    return ask(served, count)
 
 
 def test_it_ends_with_the_key(demo, tmp_path):

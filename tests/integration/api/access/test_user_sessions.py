@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import Response
 
 from api.access import users
-from api.access.failures import FAILURES
+from api.access.failures import FAILURES, Failures
 from api.access.sessions import ticket
 from api.access.user_sessions import UserSessions
 from api.access.users import Identity
@@ -18,6 +18,7 @@ from stream_gateway.admission import Admission, Refusal
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
 SECURE = "https://soltape.example.com"
 LOCAL = "http://127.0.0.1:8000"
+ADDRESS = "192.0.2.1"
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def sent(cookie, name=None):
 
 
 async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
-    cookie = await begun(UserSessions(redis, SECURE), user)
+    cookie = await begun(UserSessions(redis, SECURE, Failures()), user)
     assert cookie.key.startswith("__Host-")
     assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "strict")
     assert (cookie["path"], cookie["domain"]) == ("/", "")
@@ -45,16 +46,16 @@ async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
 
 
 async def test_two_services_of_one_machine_have_two_names(redis, user):
-    cookie = await begun(UserSessions(redis, LOCAL), user)
-    other = UserSessions(redis, "http://127.0.0.1:8001")
+    cookie = await begun(UserSessions(redis, LOCAL, Failures()), user)
+    other = UserSessions(redis, "http://127.0.0.1:8001", Failures())
     assert cookie.key != other.cookie
-    assert await other.of(sent(cookie)) is None
+    assert await other.of(sent(cookie), ADDRESS) is None
 
 
 async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
-    cookie = await begun(UserSessions(redis, SECURE), user)
-    other = UserSessions(redis, SECURE)
-    session = await other.of(sent(cookie))
+    cookie = await begun(UserSessions(redis, SECURE, Failures()), user)
+    other = UserSessions(redis, SECURE, Failures())
+    session = await other.of(sent(cookie), ADDRESS)
     assert session is not None
     assert session.user == user
     assert session.secret not in f"{session.csrf} {session.digest}"
@@ -62,20 +63,20 @@ async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
     assert not session.has_sent("")
     assert not session.has_sent("\udcff")
     await other.end(session.user, session.digest)
-    assert await other.of(sent(cookie)) is None
+    assert await other.of(sent(cookie), ADDRESS) is None
 
 
 async def test_who_is_suspended_begins_none(redis, user):
-    sessions = UserSessions(redis, SECURE)
+    sessions = UserSessions(redis, SECURE, Failures())
     cookie = await begun(sessions, user)
     await users.suspend(redis, user)
-    assert await sessions.of(sent(cookie)) is None
+    assert await sessions.of(sent(cookie), ADDRESS) is None
     response = Response()
     assert not await sessions.begin(user, response)
     assert "set-cookie" not in response.headers
     assert not await sessions.begin("0" * 64, Response())  # nobody
     await users.resume(redis, user)
-    assert await sessions.of(sent(cookie)) is None
+    assert await sessions.of(sent(cookie), ADDRESS) is None
     assert await begun(sessions, user)
 
 
@@ -143,8 +144,8 @@ async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
 
 
 async def test_a_websocket_ends_with_its_session(redis, user):
-    sessions = UserSessions(redis, SECURE)
-    mine, other = [await sessions.of(sent(await begun(sessions, user))) for _ in range(2)]
+    sessions = UserSessions(redis, SECURE, Failures())
+    mine, other = [await sessions.of(sent(await begun(sessions, user)), ADDRESS) for _ in range(2)]
     await users.set_plan(redis, user, "business")
     ended = []
     gateway = Admission(redis, ended.append)
@@ -173,7 +174,7 @@ async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
     codes = []
     for _ in range(FAILURES + 1):
         with pytest.raises(Refusal) as refusal:
-            await gateway.admit(text, "192.0.2.1")
+            await gateway.admit(text, ADDRESS)
         codes.append(refusal.value.code)
     assert codes == ["user_suspended"] * FAILURES + ["too_many_failures"]
 

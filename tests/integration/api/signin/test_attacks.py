@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from api.access import register
+from api.access.failures import FAILURES, Failures
 from api.access.keys import key_id
 from api.access.users import Identity
 from api.app import create_app
@@ -423,6 +424,35 @@ def test_pages_say_what_is_wrong_while_the_provider_is_away(mallory, served, ser
     assert re.search(r'<a href="/signin">', mallory.client.get(CALLBACK).text)
 
 
+def test_cookies_of_users_that_were_made_up_are_bounded(served, mallory, liar):
+    signed_in(mallory, liar)
+    [(name, value)] = mallory.client.cookies.items()
+    user = value.partition(".")[0]
+    with Person(served) as guesser:
+        for number in range(FAILURES):
+            made_up = (
+                f"{user}.{pending.secret()}"
+                if number % 2
+                else f"{sha256(pending.secret().encode()).hexdigest()}.{pending.secret()}"
+            )
+            answer = httpx.get(
+                f"{served.url}/account.json",
+                headers={**guesser.headers, "cookie": f"{name}={made_up}"},
+            )
+            assert answer.json()["code"] == "session_missing"
+        for path in ("/account.json", "/api/usage", "/dashboard.json"):
+            answer = httpx.get(
+                f"{served.url}{path}",
+                headers={**guesser.headers, "cookie": f"{name}={user}.{pending.secret()}"},
+            )
+            assert answer.json()["code"] == "too_many_failures"
+        # Who shares the address signs in, and is let in at once.
+        answer = back(guesser, begun(guesser, liar))
+        assert answer.headers.get("location") == "/#/account", answer.text
+        assert guesser.client.get("/account.json").status_code == 200
+    assert mallory.client.get("/account.json").status_code == 200
+
+
 def test_an_address_begins_so_many_sign_ins_a_minute(served, liar):
     with Person(served) as hasty:
         answers = [hasty.client.get("/signin") for _ in range(routes.ATTEMPTS_A_MINUTE + 5)]
@@ -438,7 +468,7 @@ async def test_a_provider_that_is_slow_takes_no_more_than_a_share(served, liar, 
     redis = register.connect(served.settings)
     few = served.settings.model_copy(update={"api_max_concurrent": 2 * routes.SHARE})
     app = FastAPI()
-    app.include_router(SignIn(few, redis).router())
+    app.include_router(SignIn(few, redis, Failures()).router())
     liar.reset()
     liar.is_open.clear()
     transport = httpx.ASGITransport(app)
