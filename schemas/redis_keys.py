@@ -460,21 +460,21 @@ USER_DAY: Final = Key(
     32 * DAY_S,
     "path of a route -> requests of a user let in on a day (2026-11-25, UTC)",
 )
-SIGN_INS: Final = Key(
-    "access:{{signins}}:begun",
+USER_SIGN_INS: Final = Key(
+    "access:{tag}:signed_in",
     "zset",
     "api",
-    600,
-    "SHA-256 of the state and browser of a sign-in that was begun, in hex -> when it ends, ms; at "
-    "most 10,000",
+    1_200,
+    "SHA-256 of the state of a sign-in that was finished, in hex -> until when that is known, ms, "
+    "which is longer than it can be finished again; at most 100",
 )
-SIGN_INS_TOLD: Final = Key(
-    "access:{{signins}}:told",
+SIGN_IN_SECRETS: Final = Key(
+    "access:{{signins}}:secrets",
     "hash",
     "api",
-    600,
-    "the same -> JSON of what it needs to go on: nonce, verifier, the session before it; gone with "
-    "its first use",
+    2 * DAY_S,
+    "what sign-ins under way are sealed with in their browsers. newest: the secret that seals, "
+    "since made_ms, for a day; before: the one before it, which still opens",
 )
 CONNECTION_LEASE_S: Final = 15
 API_KEY_CONNECTIONS: Final = Key(

@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_urlsafe
-from typing import Final
+from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -24,7 +24,7 @@ from api.access import cookies, register
 from api.access.failures import Failures
 from api.access.script import Asks, load
 from api.access.store import store
-from schemas.redis_keys import API_KEY, USER_SESSIONS, tag_of_key
+from schemas.redis_keys import API_KEY, USER_SESSIONS, USER_SIGN_INS, tag_of_key
 
 SESSIONS: Final = 10
 """Sessions of a user at once; a further one ends the oldest."""
@@ -32,6 +32,12 @@ _SECRET_BYTES: Final = 32
 _VALUE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
 _BEGIN: Final = load("begin_session")
 _TTL_S: Final = USER_SESSIONS.ttl_s or 0
+SIGN_INS: Final = 100
+"""Sign-ins of a user that are finished within the time that they are noted for."""
+_NOTED_MS: Final = (USER_SIGN_INS.ttl_s or 0) * 1000  # longer than a sign-in may take
+
+NotBegun = Literal["suspended", "finished", "often"]
+"""Why no session begins: of the user, of the sign-in, of too many of the user."""
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -75,18 +81,19 @@ class UserSessions:
         self.cookie = f"__Host-{name}" if self._is_secure else name
         self._prefix = f"{self.cookie}=".encode()
 
-    async def begin(self, user: str, response: Response) -> bool:
-        """Begin a session and set its cookie; return False if the user is suspended."""
+    async def begin(self, user: str, sign_in: str, response: Response) -> NotBegun | None:
+        """Begin the session of a sign-in, by its name, and set its cookie; or return why not."""
         secret = token_urlsafe(_SECRET_BYTES)
         tag = tag_of_key(user)
+        kinds = (API_KEY, USER_SESSIONS, USER_SIGN_INS)
         with store():
-            is_begun = await _BEGIN.run(
+            outcome = await _BEGIN.run(
                 self._redis,
-                [API_KEY.make(tag=tag), USER_SESSIONS.make(tag=tag)],
-                (_digest(secret), _TTL_S * 1000, SESSIONS),
+                [kind.make(tag=tag) for kind in kinds],
+                (_digest(secret), _TTL_S * 1000, SESSIONS, sign_in, _NOTED_MS, SIGN_INS),
             )
-        if not is_begun:
-            return False
+        if outcome != b"begun":
+            return cast("NotBegun", outcome.decode())
         self._failures.found(UserSession(user, secret).name)
         response.set_cookie(
             self.cookie,
@@ -97,7 +104,7 @@ class UserSessions:
             httponly=True,
             samesite="strict",
         )
-        return True
+        return None
 
     async def end(self, user: str, digest: str) -> None:
         """End a session."""

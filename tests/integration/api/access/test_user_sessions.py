@@ -11,8 +11,10 @@ from starlette.responses import Response
 from api.access import users
 from api.access.failures import FAILURES, Failures
 from api.access.sessions import ticket
-from api.access.user_sessions import UserSessions
+from api.access.user_sessions import SIGN_INS, UserSessions
 from api.access.users import Identity
+from api.signin import pending
+from schemas.redis_keys import USER_SESSIONS, USER_SIGN_INS, tag_of_key
 from stream_gateway.admission import Admission, Refusal
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
@@ -28,7 +30,7 @@ async def user(redis):
 
 async def begun(sessions, user):
     response = Response()
-    assert await sessions.begin(user, response)
+    assert await sessions.begin(user, pending.begin().name, response) is None
     [cookie] = SimpleCookie(response.headers["set-cookie"]).values()
     return cookie
 
@@ -72,12 +74,36 @@ async def test_who_is_suspended_begins_none(redis, user):
     await users.suspend(redis, user)
     assert await sessions.of(sent(cookie), ADDRESS) is None
     response = Response()
-    assert not await sessions.begin(user, response)
+    assert await sessions.begin(user, "a", response) == "suspended"
     assert "set-cookie" not in response.headers
-    assert not await sessions.begin("0" * 64, Response())  # nobody
+    assert await sessions.begin("0" * 64, "a", Response()) == "suspended"  # nobody
     await users.resume(redis, user)
     assert await sessions.of(sent(cookie), ADDRESS) is None
     assert await begun(sessions, user)
+
+
+async def test_a_sign_in_begins_one_session(redis, user):
+    """However often it is finished, at whatever process, at once or later."""
+    many = [UserSessions(redis, SECURE, Failures()) for _ in range(4)]
+    outcomes = await asyncio.gather(*(each.begin(user, "a", Response()) for each in many * 3))
+    assert sorted(map(str, outcomes)) == ["None"] + ["finished"] * 11
+    assert await many[0].begin(user, "b", Response()) is None
+    names = [kind.make(tag=tag_of_key(user)) for kind in (USER_SESSIONS, USER_SIGN_INS)]
+    assert await redis.ask([("ZCARD", each) for each in names]) == [2, 2]
+
+
+async def test_sign_ins_of_a_user_are_bounded_and_forgotten(redis, user):
+    sessions = UserSessions(redis, SECURE, Failures())
+    for number in range(SIGN_INS):
+        assert await sessions.begin(user, str(number), Response()) is None
+    assert await sessions.begin(user, "more", Response()) == "often"
+    bob = await users.enter(redis, Identity(ANN.issuer, "bob", "bob"), 10)
+    assert await sessions.begin(bob, "of bob", Response()) is None
+    noted = USER_SIGN_INS.make(tag=tag_of_key(user))
+    [left_ms] = await redis.ask([("PTTL", noted)])
+    assert 2 * pending.WITHIN_S * 1000 - 60_000 < left_ms <= (USER_SIGN_INS.ttl_s or 0) * 1000
+    await redis.ask([("ZADD", noted, 1, "0")])  # its time is over
+    assert await sessions.begin(user, "more", Response()) is None
 
 
 async def test_a_user_is_an_issuer_and_a_subject_together(redis):
