@@ -672,6 +672,17 @@ PAYMENT: Final = Key(
     "answer: what it pays for; path: method and path of the request, for the books; settlement: "
     "JSON of the facilitator",
 )
+PAYMENT_SIZES: Final = Key(
+    "pay:{{answers}}:sizes",
+    "hash",
+    "api",
+    2 * HOUR_S,
+    "payment -> bytes of the answer that is kept for it; empty: of all together, at most "
+    "PAY_ANSWERS_MIB",
+)
+PAYMENT_ENDS: Final = Key(
+    "pay:{{answers}}:ends", "zset", "api", 2 * HOUR_S, "the same -> when the answer goes, ms"
+)
 MCP_SESSIONS: Final = Key(
     "mcp:{tag}:sessions",
     "hash",
