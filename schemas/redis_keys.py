@@ -400,8 +400,8 @@ API_KEY: Final = Key(
     "api",
     None,
     "name, plan, owner, last4, created_ms; last_used_ms once it was used, revoked_ms once it was "
-    "revoked. Of a user's key `user` alone, whose tag all else is under; it goes 30 days after the "
-    "key was revoked. Of a user also issuer, subject and signed_in_ms; suspended_ms once suspended",
+    "revoked. Of a user's key `user` alone, whose tag all else is under; it goes with the "
+    "key's record. Of a user also issuer, subject and signed_in_ms; suspended_ms once suspended",
 )
 API_KEY_CREDITS: Final = Key(
     "access:{tag}:credits", "hash", "api", None, "month (2026-11, UTC) -> credits spent in it"
@@ -441,7 +441,14 @@ USER_KEY: Final = Key(
     "api",
     None,
     "name, last4, created_ms; last_used_ms once it was used; revoked_ms once it was revoked, and "
-    "then it goes after 30 days",
+    "then it goes after 30 days, or when 20 others were revoked since",
+)
+USER_KEYS_REVOKED: Final = Key(
+    "access:{tag}:revoked",
+    "zset",
+    "api",
+    30 * DAY_S,
+    "fingerprint of a user's key that was revoked -> revoked_ms; the newest, at most 20",
 )
 USER_KEYS_MADE: Final = Key(
     "access:{tag}:made", "string", "api", DAY_S, "keys made in the day that began with the first"

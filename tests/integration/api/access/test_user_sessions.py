@@ -10,11 +10,13 @@ from starlette.responses import Response
 
 from api.access import users
 from api.access.failures import FAILURES, Failures
+from api.access.grants import Grant
+from api.access.keys import key_id, parse
 from api.access.sessions import ticket
 from api.access.user_sessions import SIGN_INS, UserSessions
 from api.access.users import Identity
 from api.signin import pending
-from schemas.redis_keys import USER_SESSIONS, USER_SIGN_INS, tag_of_key
+from schemas.redis_keys import USER_KEYS_MADE, USER_SESSIONS, USER_SIGN_INS, tag_of_key
 from stream_gateway.admission import Admission, Refusal
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
@@ -120,6 +122,30 @@ async def test_a_user_is_an_issuer_and_a_subject_together(redis):
     user = await users.read(redis, found[0])
     assert user is not None
     assert (user.name, user.plan) == ("another name", "free")
+
+
+async def test_records_of_revoked_keys_are_bounded_and_what_they_spent_stays(redis, user, charges):
+    """Else keys that are made and revoked every day are kept for thirty of them."""
+    tag = tag_of_key(user)
+    made = []
+    for number in range(users.REVOKED + 5):
+        if not number % users.KEYS_A_DAY:
+            await redis.ask([("DEL", USER_KEYS_MADE.make(tag=tag))])  # another day
+        made.append(parse(await users.create_key(redis, user, f"k{number}")))
+        assert isinstance(await charges.request(made[-1], 1), Grant)
+        assert await users.revoke_key(redis, user, key_id(made[-1]))
+    working = parse(await users.create_key(redis, user, "works"))
+    outcomes = [(await charges.request(each, 1)).outcome for each in made]
+    assert outcomes == ["unknown"] * 5 + ["revoked"] * users.REVOKED
+    assert isinstance(await charges.request(working, 1), Grant)
+    [records] = await redis.ask([("KEYS", f"access:{tag}:key:*")])
+    assert len(records) == users.REVOKED + 1
+    [pointers] = await redis.ask([("KEYS", "access:{*}")])
+    assert len(pointers) == users.REVOKED + 2  # the user, too
+    found = await users.read(redis, user)
+    assert found is not None
+    assert sum(found.credits.values()) == len(made) + 1
+    await charges.aclose()
 
 
 async def test_a_plan_outlives_a_sign_in(redis, user):
