@@ -677,7 +677,7 @@ PAYMENT: Final = Key(
     "a payment by the SHA-256 of its transaction's message. request: SHA-256 of what it is bound "
     "to; state: claimed, stored, settled or delivered; owner, lease_until_ms: who works on it; "
     "answer: what it pays for; path: method and path of the request, for the books; settlement: "
-    "JSON of the facilitator",
+    "JSON of the facilitator; sight: JSON of what a node knew of the blockhash before that",
 )
 PAYMENT_SIZES: Final = Key(
     "pay:{{answers}}:sizes",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final, Literal, cast
@@ -24,6 +24,7 @@ from redis.exceptions import ResponseError
 
 from api.access.script import Asks, load
 from api.http import compression
+from api.pay.chain import Sight
 from api.pay.room import Room
 from schemas.redis_keys import PAYMENT
 from schemas.times import HOUR_S
@@ -85,6 +86,7 @@ class Claim:
         state: str,
         answer: Answer | None = None,
         settlement: bytes = b"",
+        sight: bytes = b"",
     ) -> None:
         self._redis = book.redis
         self._room = book.room
@@ -94,11 +96,18 @@ class Claim:
         self.state = state  # claimed, stored or settled
         self.answer = answer
         self.settling: asyncio.Task[Any] | None = None  # the attempt to settle it, once begun
+        self.sight = Sight(**orjson.loads(sight)) if sight else None
         self.settlement: dict[str, Any] | None = orjson.loads(settlement) if settlement else None
 
     async def renew(self) -> None:
         """Keep the payment for another lease."""
         await self._step(LEASE_S, 0)
+
+    async def see(self, sight: Sight | None) -> None:
+        """Keep what a node knows of the payment's blockhash before it is settled."""
+        if sight is not None:
+            await self._step(LEASE_S, 0, sight=orjson.dumps(asdict(sight)))
+            self.sight = sight
 
     async def store(self, answer: Answer, path: str) -> None:
         """Keep the answer, and what it is of; from here on the payment may be settled.
@@ -169,7 +178,7 @@ class Book:
         if state == "new":
             return Claim(self, payment, owner, "claimed")
         answer = await Answer.unpack(found[1]) if found[1] else None
-        return Claim(self, payment, owner, state, answer, found[2])
+        return Claim(self, payment, owner, state, answer, found[2], found[3])
 
 
 def bound(parts: Iterable[bytes]) -> str:

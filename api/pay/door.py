@@ -241,11 +241,13 @@ class Door:
             if made is not None:
                 await made(scope, receive, send)
                 return
-            outcome = await self._settled(claim, self._settlement.first(paid, url))
+            outcome = await self._settled(claim, self._settlement.first(paid, url, claim.sight))
             if isinstance(outcome, Unknown):  # its answer is kept for an hour
                 self._failures.refused(_address(scope))
         elif claim.state == "stored":
-            outcome = await self._settled(claim, self._settlement.again(paid, url))
+            if claim.sight is None:  # the node was away; it begins to count now
+                await claim.see(await self._settlement.sight(paid))
+            outcome = await self._settled(claim, self._settlement.again(paid, url, claim.sight))
         else:
             outcome = Settled(claim.settlement or {})
         if isinstance(outcome, Failed):
@@ -280,7 +282,9 @@ class Door:
         try:
             self._book.room.check()
             try:
-                verified = await self._facilitator.verify(paid, url)
+                verified, sight = await asyncio.gather(
+                    self._facilitator.verify(paid, url), self._settlement.sight(paid)
+                )
             except FacilitatorAway as error:
                 metrics.FAILURES.labels("facilitator").inc()
                 raise _no_facilitator(error) from None
@@ -295,6 +299,7 @@ class Door:
             if answer.status >= 400:  # what failed is not paid for
                 metrics.FAILURES.labels("answer").inc()
                 return _Whole(answer)
+            await claim.see(sight)
             await claim.store(answer, f"{inner['method']} {inner['path']}")
             is_stored = True
             return None

@@ -10,6 +10,7 @@ from redis.exceptions import ResponseError
 from api.access import register
 from api.http.compression import compress
 from api.pay.book import KEPT_S, Answer, Book, Claim
+from api.pay.chain import Sight
 from api.pay.room import FULL_S, NoRoom, Room
 from infra.redis.asks import Pipelined
 from infra.settings import Settings
@@ -55,6 +56,17 @@ async def test_a_stored_answer_is_small_and_comes_back_whole(redis: Pipelined) -
     await first.leave()
     again = await claimed(book, "a")
     assert (again.state, again.answer) == ("stored", LARGE)
+
+
+async def test_a_sight_is_kept_with_the_payment(redis: Pipelined) -> None:
+    book = Book(redis, PLENTY)
+    claim = await claimed(book, "a")
+    await claim.see(Sight(7, is_known=False))
+    await claim.store(LARGE, "GET /x")
+    await claim.see(None)
+    await claim.leave()
+    again = await claimed(book, "a")
+    assert again.sight == Sight(7, is_known=False)
 
 
 async def test_an_answer_that_an_earlier_version_stored_comes_back(redis: Pipelined) -> None:
