@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from api.access import demo, durability, passes, register, transfer
 from api.access.keys import Record, check_words, new, parse
+from api.access.meant import MEANT
 from api.access.register import IdTaken, NoSuchKey
 from api.access.users import NoSuchUser
 from infra.local.running import DEMO_KEY
@@ -163,11 +164,12 @@ def list_keys(as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("key")
+@click.argument("key", type=MEANT)
 def revoke(key: str) -> None:
     """End a key: the next request with it is refused.
 
-    KEY is its id, what `soltape keys list` shows of it, or the key itself. It cannot be undone.
+    KEY is its id, what `soltape keys list` shows of it, or - for the key itself on stdin. It cannot
+    be undone.
     """
 
     async def end(redis: Pipelined) -> Record:
@@ -211,7 +213,7 @@ def link() -> None:
 
 
 @keys.command()
-@click.argument("key", required=False)
+@click.argument("key", type=MEANT, required=False)
 @click.option("--month", metavar="YYYY-MM", help="Of this month alone.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
 def usage(key: str | None, month: str | None, as_json: bool) -> None:

@@ -163,17 +163,32 @@ def test_no_keys_yet():
     assert keys("export").stdout == ""
 
 
+@pytest.mark.parametrize(
+    "command", [["keys", "revoke"], ["keys", "usage"], ["users", "revoke"], ["users", "keys"],
+                ["users", "suspend"], ["users", "resume"]],
+)  # fmt: skip
+def test_no_key_is_taken_where_all_users_of_the_machine_see_it(command):
+    text = created()
+    result = CliRunner().invoke(cli, [*command, text])
+    assert result.exit_code == 2
+    assert "give -, and the key on stdin" in result.output
+    assert text not in result.output
+    assert isinstance(charge(text), Grant)
+    result = CliRunner().invoke(cli, [*command, "-"], input="\n")
+    assert (result.exit_code, "there is no line on stdin" in result.output) == (2, True)
+
+
 @pytest.mark.parametrize("how", ["id", "display", "key"])
 def test_a_key_is_revoked_by_whatever_names_it(how):
     text, other = created(), created()
-    meant = {"id": parse(text)[:12], "display": f"soltape_...{text[-4:]}", "key": text}[how]
-    result = keys("revoke", meant)
+    meant = {"id": parse(text)[:12], "display": f"soltape_...{text[-4:]}", "key": "-"}[how]
+    result = keys("revoke", meant, stdin=f"{text}\n")
     assert (result.exit_code, "is refused from now on" in result.stdout) == (0, True)
     assert text not in result.output
     assert charge(text) == Refusal("revoked")
     assert isinstance(charge(other), Grant)
     revoked_ms = listed()[0]["revoked_ms"] or listed()[1]["revoked_ms"]
-    again = keys("revoke", meant)
+    again = keys("revoke", meant, stdin=f"{text}\n")
     assert again.exit_code == 0
     assert "is revoked since 20" in again.stdout
     assert revoked_ms in [each["revoked_ms"] for each in listed()]
@@ -226,7 +241,7 @@ def test_usage_is_told_by_key_and_month():
 def test_keys_go_into_another_redis_and_work_there(folder, keys_url, monkeypatch):
     text, gone = created("--plan", "pro"), created()
     charge(text, times=5)
-    keys("revoke", gone)
+    keys("revoke", "-", stdin=gone)
     before = listed()
     result = keys("export", "keys.jsonl")
     assert result.stderr == "2 keys exported; hashes only, no key can be had from them\n"
