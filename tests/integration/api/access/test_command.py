@@ -12,15 +12,16 @@ import pytest
 import redis as sync_redis
 from click.testing import CliRunner
 
-from api.access import register
+from api.access import register, users
 from api.access.charge import Charges, Grant, Refusal
-from api.access.keys import new, parse
+from api.access.keys import key_id, new, parse
+from api.access.users import Identity
 from infra.cli import cli
 from infra.local import running
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from schemas.redis_keys import tag_of_key
+from schemas.redis_keys import API_KEY, USER_KEY, tag_of_key
 from stream_gateway.admission import Admission
 from tests.support.systems import bound
 from tests.support.waiting import without_error
@@ -260,6 +261,107 @@ def test_keys_go_into_another_redis_and_work_there(folder, keys_url, monkeypatch
     result = keys("import", "-", stdin=file.read_bytes())
     assert result.stdout == "0 keys added, 2 keys were here already\n"
     assert charge(text).credits_spent == 7
+
+
+def at_redis(work):
+    async def connected():
+        connection = register.connect(Settings())
+        try:
+            return await work(connection)
+        finally:
+            await connection.aclose()
+
+    return asyncio.run(connected())
+
+
+ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
+
+
+def signed_up(*names):
+    """Make a user with keys; return their fingerprint, and the keys."""
+
+    async def work(redis):
+        user = await users.enter(redis, ANN, 10)
+        return user, [await users.create_key(redis, user, name) for name in names]
+
+    return at_redis(work)
+
+
+def user_revokes(user, text):
+    assert at_redis(lambda redis: users.revoke_key(redis, user, key_id(parse(text))))
+
+
+def test_users_go_into_another_redis_with_all_that_is_theirs(folder, keys_url, monkeypatch):
+    text = created()
+    user, (first, second, gone) = signed_up("first", "second", "gone")
+    charge(first, times=3)
+    charge(second)
+    user_revokes(user, gone)
+    at_redis(lambda redis: users.set_plan(redis, user, "pro"))
+    before = at_redis(lambda redis: users.read(redis, user))
+    result = keys("export", "all.jsonl")
+    assert result.stderr == (
+        "1 key and 1 user exported; hashes only, no key can be had from them\n"
+    )
+    file = (folder / "all.jsonl").read_bytes()
+    for each in (text, first, second, gone):
+        assert each[8:-4].encode() not in file
+
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url.removesuffix("1") + "2")
+    result = keys("import", "all.jsonl")
+    assert result.stdout == (
+        "1 key added, 0 keys were here already\n"
+        "1 user added, 0 users were here already\n3 keys of users added\n"
+    )
+    assert at_redis(lambda redis: users.read(redis, user)) == before
+    assert keys("export").stdout_bytes == file
+    granted = charge(first)
+    assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 5)
+    assert charge(gone) == Refusal("revoked")
+    listed_keys = CliRunner().invoke(cli, ["users", "keys", user[:12]]).stdout
+    assert "first" in listed_keys
+    assert "gone" not in listed_keys
+    # An older file takes nothing back, and brings no key back that was revoked since.
+    user_revokes(user, second)
+    at_redis(lambda redis: users.set_plan(redis, user, "business"))
+    result = keys("import", "-", stdin=file)
+    assert "0 users added, 1 user was here already\n" in result.stdout
+    assert "0 keys of users added" in result.stdout
+    assert charge(second) == Refusal("revoked")
+    granted = charge(first)
+    assert (granted.plan.name, granted.credits_spent) == ("business", 6)
+    names = [USER_KEY.make(tag=tag_of_key(user), fingerprint=parse(second)),
+             API_KEY.make(tag=tag_of_key(parse(second)))]  # fmt: skip
+    at_redis(lambda redis: redis.ask([("DEL", *names[:1]), ("DEL", *names[1:])]))
+    keys("import", "-", stdin=file)
+    assert charge(second) == Refusal("unknown")
+
+
+def test_a_user_who_signed_in_before_the_import_gets_all_back(folder, keys_url):
+    user, (first,) = signed_up("first")
+    charge(first, times=2)
+    at_redis(lambda redis: users.set_plan(redis, user, "pro"))
+    file = keys("export").stdout_bytes
+    created_ms = at_redis(lambda redis: users.read(redis, user)).created_ms
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    _, (later,) = signed_up("later")
+    charge(later)
+    result = keys("import", "-", stdin=file)
+    assert "0 users added, 1 user was here already\n1 key of users added\n" in result.stdout
+    granted = charge(first)
+    assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 3)
+    assert charge(later).credits_spent == 4
+    assert at_redis(lambda redis: users.read(redis, user)).created_ms == created_ms
+
+
+def test_users_that_redis_lost_are_not_lost_from_a_file(folder, keys_url):
+    signed_up("first")
+    assert keys("export", "all.jsonl").exit_code == 0
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    refused = keys("export", "all.jsonl")
+    assert (refused.exit_code, "has 1 user that Redis at" in refused.stderr) == (1, True)
 
 
 def test_a_file_with_a_line_that_is_not_ours_is_refused_whole(folder):
