@@ -107,7 +107,7 @@ async def _put_key(redis: Asks, user: str, key: Record, *, brings: bool) -> str:
         ),
     )
     if outcome in (b"new", b"here"):
-        commands: list[tuple[object, ...]] = [("HSET", pointer, "user", user)]
+        commands: list[tuple[object, ...]] = [("HSETNX", pointer, "user", user)]
         if key.revoked_ms is not None:
             commands.append(("EXPIRE", pointer, REVOKED_KEPT_S))
         await redis.ask(commands)
