@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from api.access.charge import Charges
+from api.access.failures import Failures
 from api.access.gate import Gate
 from api.access.sessions import Sessions
 from api.analysis import routes as analysis
@@ -91,10 +92,12 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     served.
     """
     services = Services(settings)
-    links = None if demo_key is None else Sessions(services.stores.access, demo_key)
-    sign_in = SignIn(settings, services.stores.access) if settings.signin_issuer else None
-    charges = Charges(services.stores.access)
-    till = Till(settings, services.stores.access) if settings.x402_facilitator_url else None
+    access = services.stores.access
+    failures = Failures()
+    links = None if demo_key is None else Sessions(access, demo_key, failures)
+    sign_in = SignIn(settings, access, failures) if settings.signin_issuer else None
+    charges = Charges(access)
+    till = Till(settings, access) if settings.x402_facilitator_url else None
     access_log = AccessLog(settings)
     agents = mcp.Door(settings, services, charges)
 
@@ -159,6 +162,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         | page.open
         | (signin.OPEN if sign_in else frozenset()),
         most_in_flight=settings.api_max_concurrent_per_key,
+        failures=failures,
         sessions=page.sessions,
         prices=agents.prices,
         accounts=sign_in.accounts if sign_in else None,

@@ -441,6 +441,9 @@ class Settings(BaseSettings):
         max_length=44,
         description="mint of USDC, with 6 decimals",
     )
+    pay_answers_mib: int = Field(
+        256, ge=1, le=100_000, description="MiB of paid answers that Redis keeps for their payers"
+    )
 
     # Sign-in and accounts; off without an issuer.
     signin_issuer: Issuer = Field(

@@ -400,8 +400,8 @@ API_KEY: Final = Key(
     "api",
     None,
     "name, plan, owner, last4, created_ms; last_used_ms once it was used, revoked_ms once it was "
-    "revoked. Of a user's key `user` alone, whose tag all else is under; it goes 30 days after the "
-    "key was revoked. Of a user also issuer, subject and signed_in_ms; suspended_ms once suspended",
+    "revoked. Of a user's key `user` alone, whose tag all else is under; it goes with the "
+    "key's record. Of a user also issuer, subject and signed_in_ms; suspended_ms once suspended",
 )
 API_KEY_CREDITS: Final = Key(
     "access:{tag}:credits", "hash", "api", None, "month (2026-11, UTC) -> credits spent in it"
@@ -441,7 +441,14 @@ USER_KEY: Final = Key(
     "api",
     None,
     "name, last4, created_ms; last_used_ms once it was used; revoked_ms once it was revoked, and "
-    "then it goes after 30 days",
+    "then it goes after 30 days, or when 20 others were revoked since",
+)
+USER_KEYS_REVOKED: Final = Key(
+    "access:{tag}:revoked",
+    "zset",
+    "api",
+    30 * DAY_S,
+    "fingerprint of a user's key that was revoked -> revoked_ms; the newest, at most 20",
 )
 USER_KEYS_MADE: Final = Key(
     "access:{tag}:made", "string", "api", DAY_S, "keys made in the day that began with the first"
@@ -460,21 +467,21 @@ USER_DAY: Final = Key(
     32 * DAY_S,
     "path of a route -> requests of a user let in on a day (2026-11-25, UTC)",
 )
-SIGN_INS: Final = Key(
-    "access:{{signins}}:begun",
+USER_SIGN_INS: Final = Key(
+    "access:{tag}:signed_in",
     "zset",
     "api",
-    600,
-    "SHA-256 of the state and browser of a sign-in that was begun, in hex -> when it ends, ms; at "
-    "most 10,000",
+    1_200,
+    "SHA-256 of the state of a sign-in that was finished, in hex -> until when that is known, ms, "
+    "which is longer than it can be finished again; at most 100",
 )
-SIGN_INS_TOLD: Final = Key(
-    "access:{{signins}}:told",
+SIGN_IN_SECRETS: Final = Key(
+    "access:{{signins}}:secrets",
     "hash",
     "api",
-    600,
-    "the same -> JSON of what it needs to go on: nonce, verifier, the session before it; gone with "
-    "its first use",
+    2 * DAY_S,
+    "what sign-ins under way are sealed with in their browsers. newest: the secret that seals, "
+    "since made_ms, for a day; before: the one before it, which still opens",
 )
 CONNECTION_LEASE_S: Final = 15
 API_KEY_CONNECTIONS: Final = Key(
@@ -670,7 +677,18 @@ PAYMENT: Final = Key(
     "a payment by the SHA-256 of its transaction's message. request: SHA-256 of what it is bound "
     "to; state: claimed, stored, settled or delivered; owner, lease_until_ms: who works on it; "
     "answer: what it pays for; path: method and path of the request, for the books; settlement: "
-    "JSON of the facilitator",
+    "JSON of the facilitator; sight: JSON of what a node knew of the blockhash before that",
+)
+PAYMENT_SIZES: Final = Key(
+    "pay:{{answers}}:sizes",
+    "hash",
+    "api",
+    2 * HOUR_S,
+    "payment -> bytes of the answer that is kept for it; empty: of all together, at most "
+    "PAY_ANSWERS_MIB",
+)
+PAYMENT_ENDS: Final = Key(
+    "pay:{{answers}}:ends", "zset", "api", 2 * HOUR_S, "the same -> when the answer goes, ms"
 )
 MCP_SESSIONS: Final = Key(
     "mcp:{tag}:sessions",

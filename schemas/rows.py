@@ -423,6 +423,18 @@ PAYMENTS: Final = Table(
         "path": "Nullable(String)",
     },
 )
+PAYMENTS_UNRESOLVED: Final = Table(
+    "payments_unresolved",
+    {
+        "signature": _TEXT,
+        "slot": _U64,
+        "pay_to": _SLUG,
+        "network": _SLUG,
+        "asset": _SLUG,
+        "is_resolved": "Bool",
+        "noted_at": _TIME,
+    },
+)
 
 # What Redis has of all books (every settled group).
 
@@ -450,6 +462,6 @@ TABLES: Final = {
         *(LOT_MATCHES, POSITIONS, WALLET_DAYS, COLD_POSITIONS, COLD_WALLETS),
         *(FUNDING_PAYMENTS, PERP_CHANGES, PERP_GAPS, PERP_HISTORIES),
         *(CANDLES, TOKENS, TOKEN_METADATA, HOLDER_SNAPSHOTS, COLD_MARKETS),
-        *(ACCOUNTS, NET_WORTH_SNAPSHOTS, PAYMENTS, BOOK_CHECKPOINTS),
+        *(ACCOUNTS, NET_WORTH_SNAPSHOTS, PAYMENTS, PAYMENTS_UNRESOLVED, BOOK_CHECKPOINTS),
     )
 }

@@ -8,7 +8,7 @@ minute of a key: else whatever makes us fail would be free. The request still co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -42,6 +42,7 @@ NOT_GIVEN_BACK: Final = Counter(
     ["cause"],
 )
 
+_LOOKS_AT_ONCE: Final = 1_000  # in a trip, some milliseconds of work for Redis
 _UNLIMITED: Final = -1
 _PLANS: Final = tuple(
     part
@@ -104,6 +105,23 @@ class Charges:
         _, (outcome, *_) = await self._asked(fingerprint, "look")
         return None if outcome == b"good" else Refusal(outcome.decode())
 
+    async def refused(self, fingerprints: Iterable[str]) -> set[str]:
+        """Return those of some keys that are good no more, as `look` finds them; raises RedisError.
+
+        Many are one trip: this is for streams, which outlive the request that opened them.
+        """
+        found = set()
+        for some in _batches([*fingerprints]):
+            runs = [(_names(self._holders.of(each)), ("look",)) for each in some]
+            answers = await _CHARGE.run_each(self._redis, runs)
+            for fingerprint, (outcome, *_) in zip(some, answers, strict=True):
+                if outcome == b"user":  # which this process forgot
+                    if await self.look(fingerprint) is not None:
+                        found.add(fingerprint)
+                elif outcome != b"good":
+                    found.add(fingerprint)
+        return found
+
     def payer(self, fingerprint: str) -> str:
         """Return who pays for a key, as far as this process knows: all of a user's keys count as
         one once each was used."""
@@ -119,9 +137,7 @@ class Charges:
         return holder, answer
 
     async def _charge(self, holder: Holder, arguments: Sequence[object]) -> list[Any]:
-        kinds = (API_KEY, API_KEY_CREDITS, API_KEY_MINUTE)
-        names = (*(kind.make(tag=holder.tag) for kind in kinds), *holder.own)
-        answer: list[Any] = await _CHARGE.run(self._redis, names, arguments)
+        answer: list[Any] = await _CHARGE.run(self._redis, _names(holder), arguments)
         return answer
 
     async def give_back(self, grant: Grant) -> Grant:
@@ -163,6 +179,16 @@ class Charges:
     async def aclose(self) -> None:
         """Wait for the credits that are being given back."""
         await asyncio.gather(*self._giving_back)
+
+
+def _names(holder: Holder) -> tuple[str, ...]:
+    kinds = (API_KEY, API_KEY_CREDITS, API_KEY_MINUTE)
+    return (*(kind.make(tag=holder.tag) for kind in kinds), *holder.own)
+
+
+def _batches(fingerprints: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(fingerprints), _LOOKS_AT_ONCE):
+        yield fingerprints[start : start + _LOOKS_AT_ONCE]
 
 
 def renews_ms(month: str) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -14,9 +15,11 @@ import orjson
 from redis.connection import parse_url
 from redis.exceptions import RedisError
 
-from api.access import demo, durability, passes, register, transfer
+from api.access import demo, durability, passes, register, restoring, transfer
 from api.access.keys import Record, check_words, new, parse
+from api.access.meant import MEANT
 from api.access.register import IdTaken, NoSuchKey
+from api.access.restoring import Account
 from api.access.users import NoSuchUser
 from infra.local.running import DEMO_KEY
 from infra.redis.asks import Pipelined
@@ -163,11 +166,12 @@ def list_keys(as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("key")
+@click.argument("key", type=MEANT)
 def revoke(key: str) -> None:
     """End a key: the next request with it is refused.
 
-    KEY is its id, what `soltape keys list` shows of it, or the key itself. It cannot be undone.
+    KEY is its id, what `soltape keys list` shows of it, or - for the key itself on stdin. It cannot
+    be undone.
     """
 
     async def end(redis: Pipelined) -> Record:
@@ -211,7 +215,7 @@ def link() -> None:
 
 
 @keys.command()
-@click.argument("key", required=False)
+@click.argument("key", type=MEANT, required=False)
 @click.option("--month", metavar="YYYY-MM", help="Of this month alone.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines instead of the table.")
 def usage(key: str | None, month: str | None, as_json: bool) -> None:
@@ -262,35 +266,48 @@ def usage(key: str | None, month: str | None, as_json: bool) -> None:
 )
 @click.option("--force", is_flag=True, help="Replace FILE even if it has more than Redis.")
 def export_keys(file: Path, force: bool) -> None:
-    """Write all keys to a file as JSON lines.
+    """Write all keys and users to a file as JSON lines.
 
-    To FILE, or to stdout. The lines have hashes, names, owners, plans and what was spent: no key
-    can be had from them, and they bring all keys back into an empty Redis. A FILE with keys that
-    Redis does not have stays as it is: it may be the only copy of them.
+    To FILE, or to stdout. The lines have hashes, names, owners, plans and what was spent, of users
+    who signed in also issuer and subject: no key can be had from them, and they bring all back into
+    an empty Redis but sessions. A FILE with keys or users that Redis does not have stays as it is:
+    it may be the only copy of them.
     """
     settings = load()
-    records = run(settings, register.read_all)
+
+    async def read(redis: Pipelined) -> tuple[list[Record], list[Account]]:
+        return await register.read_all(redis), await restoring.read_all(redis)
+
+    records, accounts = run(settings, read)
     if str(file) == "-":
-        for line in transfer.write(records):
+        for line in transfer.write(records, accounts):
             click.echo(line, nl=False)
     else:
         if not force:
-            _require_no_loss(file, records, settings)
+            here = {_fingerprint(each) for each in [*records]} | {
+                _fingerprint(each) for each in accounts
+            }
+            _require_no_loss(file, here, settings)
         # Whole or not at all: the file before may be the only copy there is.
         beside = file.with_name(f"{file.name}.new")
         try:
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as opened:
-                opened.writelines(transfer.write(records))
+                opened.writelines(transfer.write(records, accounts))
                 opened.flush()
                 os.fsync(opened.fileno())
             beside.replace(file)
         except OSError as error:
             raise click.ClickException(f"{file}: {error.strerror}") from None
-    _say(f"{_count(len(records))} exported; hashes only, no key can be had from them")
+    also = f" and {_count(len(accounts), 'user')}" if accounts else ""
+    _say(f"{_count(len(records))}{also} exported; hashes only, no key can be had from them")
 
 
-def _require_no_loss(file: Path, records: Sequence[Record], settings: Settings) -> None:
+def _fingerprint(of: Record | Account) -> str:
+    return of.fingerprint if isinstance(of, Record) else of.user.fingerprint
+
+
+def _require_no_loss(file: Path, here: Set[str], settings: Settings) -> None:
     """Refuse to replace a file by less than it has."""
     if not file.is_file():  # there is none, or it keeps nothing: /dev/stdout
         return
@@ -299,13 +316,20 @@ def _require_no_loss(file: Path, records: Sequence[Record], settings: Settings) 
             before = [*transfer.read(opened)]
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}") from None
-    here = {each.fingerprint for each in records}
-    kept = {each.fingerprint for each in before if isinstance(each, Record)}
-    if missing := len(kept - here):
+    keys_, users_ = (
+        {_fingerprint(each) for each in found} - here
+        for found in (
+            [each for each in before if isinstance(each, Record)],
+            [each for each in before if isinstance(each, Account)],
+        )
+    )
+    if keys_ or users_:
+        lacking = [_count(len(keys_))] if keys_ else []
+        lacking += [_count(len(users_), "user")] if users_ else []
         raise click.ClickException(
-            f"{file} has {_count(missing)} that Redis at {_place(settings)} has not; it stays as "
-            f"it is.\nExport to another file, bring them back with `soltape keys import {file}`, "
-            "or replace it with --force."
+            f"{file} has {' and '.join(lacking)} that Redis at {_place(settings)} has not; it "
+            "stays as it is.\nExport to another file, bring them back with "
+            f"`soltape keys import {file}`, or replace it with --force."
         )
     if bad := [str(each) for each in before if isinstance(each, transfer.BadLine)]:
         raise click.ClickException(
@@ -317,17 +341,22 @@ def _require_no_loss(file: Path, records: Sequence[Record], settings: Settings) 
 @keys.command("import")
 @click.argument("file", type=click.File("rb"))
 def import_keys(file: IO[bytes]) -> None:
-    """Bring exported keys into this Redis.
+    """Bring exported keys and users into this Redis.
 
     From FILE, or from stdin (-). It may be done again: a key that is here stays as it is, one that
     was revoked on either side is revoked, and of what was spent and when it was used the greater
-    counts. A file with a line that is not ours is refused whole.
+    counts. A user who is here since before the file keeps their plan, and gets no key back that is
+    not known here any more: it may have been revoked. A file with a line that is not ours is
+    refused whole.
     """
     records: list[Record] = []
+    accounts: list[Account] = []
     bad: list[transfer.BadLine] = []
     for each in transfer.read(file):
         if isinstance(each, Record):
             records.append(each)
+        elif isinstance(each, Account):
+            accounts.append(each)
         else:
             bad.append(each)
     if bad:
@@ -338,14 +367,23 @@ def import_keys(file: IO[bytes]) -> None:
         raise click.ClickException("nothing was imported")
     settings = load()
 
-    async def bring(redis: Pipelined) -> tuple[int, list[str]]:
-        added = 0
+    async def bring(redis: Pipelined) -> tuple[int, Counter[str], list[str]]:
+        added, outcomes = 0, Counter[str]()
         for record in records:
             added += await register.put(redis, record)
-        return added, await durability.doubts(redis)
+        for account in accounts:
+            outcomes += await restoring.put(redis, account)
+        return added, outcomes, await durability.doubts(redis)
 
-    added, doubts = run(settings, bring)
+    added, outcomes, doubts = run(settings, bring)
     click.echo(f"{_count(added)} added, {_count(len(records) - added)} were here already")
+    if accounts:
+        new, here = outcomes["user new"], outcomes["user here"]
+        were = "was" if here == 1 else "were"
+        click.echo(f"{_count(new, 'user')} added, {_count(here, 'user')} {were} here already")
+        click.echo(f"{_count(outcomes['key new'])} of users added")
+    if rest := outcomes["key room"]:
+        _say(f"{_count(rest)} of users not added: they have as many as they may")
     for doubt in doubts:
         _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
 
@@ -413,8 +451,8 @@ def _is_month(text: str) -> bool:
     return len(text) == len("2026-11")
 
 
-def _count(number: int) -> str:
-    return f"{number} key{'' if number == 1 else 's'}"
+def _count(number: int, noun: str = "key") -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

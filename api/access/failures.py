@@ -1,15 +1,16 @@
-"""Keys that were refused lately, so that guessing costs the Redis of the keys next to nothing.
+"""Keys and sessions that were refused lately, so that guessing costs their Redis next to nothing.
 
-Anybody can make up a key with a right checksum; only Redis knows that it does not exist. An unknown
-key is remembered for a moment. An address whose keys were refused too often within a minute is
-refused without a look, but for keys that were good here lately: others may share the address.
+Anybody can make up a key with a right checksum, or the cookie of a session; only Redis knows that
+it does not exist. An unknown one is remembered for a moment. An address of which too many were
+refused within a minute is refused without a look, except for keys and sessions that were good here
+lately: others may share the address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from cachetools import LRUCache, TTLCache
 from prometheus_client import Counter
@@ -17,8 +18,10 @@ from prometheus_client import Counter
 from api.access import refusals
 from api.access.paces import network
 
+T = TypeVar("T")
+
 FAILURES: Final = 60
-"""Refused keys of an address within `WINDOW_S`; more are not looked at."""
+"""Refused keys and sessions of an address within `WINDOW_S`; more are not looked at."""
 WINDOW_S: Final = 60.0
 UNKNOWN_FOR_S: Final = 5.0
 _UNKNOWN_KEPT: Final = 10_000
@@ -27,13 +30,13 @@ _ADDRESSES_KEPT: Final = 10_000
 
 SPARED: Final = Counter(
     "soltape_key_looks_spared_total",
-    "Requests with a key that were refused without asking Redis.",
+    "Requests with a key or session that were refused without asking Redis.",
     ["why"],
 )
 
 
 class Failures:
-    """What a process remembers of refused keys."""
+    """What a process remembers of refused keys and sessions."""
 
     def __init__(self, now_s: Callable[[], float] = monotonic) -> None:
         self._unknown: TTLCache[str, None] = TTLCache(_UNKNOWN_KEPT, UNKNOWN_FOR_S, timer=now_s)
@@ -53,6 +56,26 @@ class Failures:
             self._count(address)
             raise refusals.unknown()
 
+    async def session(
+        self, address: str, digest: str, look: Callable[[], Awaitable[T | None]]
+    ) -> T | None:
+        """Return what a look finds for a session, by the hash of its secret; None if it is unknown.
+
+        Raises Problem where too many from the address were unknown, and what `look` raises. A
+        browser sends a cookie that has ended with every request: what is answered from memory does
+        not count.
+        """
+        if digest in self._unknown:
+            SPARED.labels("unknown").inc()
+            return None
+        self.check(address, digest)
+        found = await look()
+        if found is None:
+            self.refused(address, digest, is_unknown=True)
+        else:
+            self.found(digest)
+        return found
+
     def are_too_many(self, address: str) -> bool:
         """Return whether what comes from an address is refused without a look."""
         failed = self._failed.get(network(address))
@@ -63,8 +86,9 @@ class Failures:
         return fingerprint in self._good
 
     def found(self, fingerprint: str) -> None:
-        """Note that a key is good."""
+        """Note that a key or session is good."""
         self._good[fingerprint] = None
+        self._unknown.pop(fingerprint, None)
 
     def refused(self, address: str, fingerprint: str = "", *, is_unknown: bool = False) -> None:
         """Note that a key is not good, or not any more."""

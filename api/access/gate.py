@@ -72,7 +72,7 @@ _POLICY: Final = {
 class Session(Protocol):
     """Knows browsers by what they send."""
 
-    async def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    async def holder(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> str | None:
         """Return the fingerprint of who asks, None if it is nobody here; raises Problem."""
         ...
 
@@ -96,6 +96,7 @@ class Gate:
         charges: Charges,
         open_paths: Collection[str],
         most_in_flight: int,
+        failures: Failures,
         sessions: Sequence[Session] = (),
         prices: Mapping[str, Price] | None = None,
         accounts: Accounts | None = None,
@@ -110,7 +111,7 @@ class Gate:
         self._prices = prices or {}
         self._in_flight = InFlight(most_in_flight)
         self._batches = Turns(BATCHES_AT_ONCE)
-        self._failures = Failures()
+        self._failures = failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -156,7 +157,7 @@ class Gate:
             return _fingerprint(sent)
         try:
             for each in self._sessions:
-                if fingerprint := await each.holder(scope["headers"]):
+                if fingerprint := await each.holder(scope["headers"], _address(scope)):
                     return fingerprint
         except Problem:
             if not is_open:
@@ -272,7 +273,7 @@ class Gate:
 
 async def _user(accounts: Accounts, scope: Scope) -> str:
     """Return the user whose session a request to an account comes with; raises Problem."""
-    session = await accounts.sessions.of(scope["headers"])
+    session = await accounts.sessions.of(scope["headers"], _address(scope))
     if session is None:
         raise refusals.no_session()
     if not accounts.pace.take(session.user):

@@ -42,12 +42,22 @@ async def holder(redis: Asks, kind: Key, secret: str) -> str | None:
     return await _ask(redis, "GET", kind, secret)
 
 
+def is_secret(text: str) -> bool:
+    """Return whether a text is written as a secret of ours."""
+    return _SECRET.fullmatch(text) is not None
+
+
+def digest(secret: str) -> str:
+    """Return what a secret is known by."""
+    return sha256(secret.encode()).hexdigest()
+
+
 async def _ask(redis: Asks, command: str, kind: Key, secret: str) -> str | None:
-    if not _SECRET.fullmatch(secret):
+    if not is_secret(secret):
         return None
     [found] = await redis.ask([(command, _name(kind, secret))])
     return None if found is None else found.decode()
 
 
 def _name(kind: Key, secret: str) -> str:
-    return kind.make(hash=sha256(secret.encode()).hexdigest())
+    return kind.make(hash=digest(secret))

@@ -98,10 +98,10 @@ def too_fast(window_s: int) -> Problem:
 
 
 def too_many_failures(retry_after_s: int) -> Problem:
-    """Return the problem of an address that sent too many keys that were refused."""
+    """Return the problem of an address of which too many keys and sessions were refused."""
     return Problem(
         TOO_MANY_FAILURES,
-        "Too many API keys from this address were refused; check the key, and retry in "
+        "Too many API keys or sessions from this address were refused; check the key, and retry in "
         f"{retry_after_s} s",
         headers={"Retry-After": str(retry_after_s)},
     )

@@ -26,6 +26,10 @@ class Script:
         self.text = text
         self._hash = sha1(text.encode(), usedforsecurity=False).hexdigest()
 
+    def when_full(self) -> Script:
+        """Return the script as one that a full Redis runs as well."""
+        return Script(f"#!lua flags=allow-oom\n{self.text}")
+
     async def run(self, redis: Asks, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return what the script returns; raises RedisError. It is never run a second time."""
         rest = (len(keys), *keys, *arguments)

@@ -2,16 +2,19 @@
 
 A request with the cookie has the grant of the demo key, and nothing else in the request counts
 towards that: a proxy can write any header and have any address, but it does not know the cookie.
-`api.access.cookies` says on whose behalf.
+`api.access.cookies` says on whose behalf. Cookies that were made up count as keys that were made up
+(`api.access.failures`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from starlette.responses import Response
 
 from api.access import cookies, passes
+from api.access.failures import Failures
 from api.access.keys import key_id, parse
 from api.access.script import Asks
 from api.access.store import store
@@ -21,8 +24,9 @@ from schemas.redis_keys import API_LINK, API_SESSION, API_TICKET
 class Sessions:
     """The sessions of one demo key. Every method raises Problem while Redis is away."""
 
-    def __init__(self, redis: Asks, demo_key: str) -> None:
+    def __init__(self, redis: Asks, demo_key: str, failures: Failures) -> None:
         self._redis = redis
+        self._failures = failures
         # Browsers send a cookie to all ports of a host: two stacks on one need two names.
         self.cookie = f"soltape-{key_id(parse(demo_key))}"
         self._prefix = f"{self.cookie}=".encode()
@@ -34,6 +38,7 @@ class Sessions:
             if fingerprint is None:
                 return False
             secret = await passes.issue(self._redis, API_SESSION, fingerprint)
+        self._failures.found(passes.digest(secret))
         response.set_cookie(
             self.cookie,
             secret,
@@ -44,13 +49,14 @@ class Sessions:
         )
         return True
 
-    async def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    async def holder(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> str | None:
         """Return the fingerprint of the key of a request's session, or None."""
         secret = cookies.secret_of(headers, self._prefix)
-        if secret is None:
+        if secret is None or not passes.is_secret(secret):
             return None
+        look = partial(passes.holder, self._redis, API_SESSION, secret)
         with store():
-            return await passes.holder(self._redis, API_SESSION, secret)
+            return await self._failures.session(address, passes.digest(secret), look)
 
 
 async def ticket(redis: Asks, fingerprint: str, session: str | None = None) -> str:

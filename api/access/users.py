@@ -24,17 +24,21 @@ from schemas.redis_keys import (
     USER_KEY,
     USER_KEYS,
     USER_KEYS_MADE,
+    USER_KEYS_REVOKED,
     USER_SESSIONS,
     USERS,
     tag_of_key,
 )
-from schemas.times import DAY_S
 
 KEYS: Final = 10
 """Keys of a user at once."""
 KEYS_A_DAY: Final = 20
 """Keys that a user makes in a day."""
-_REVOKED_KEPT_S: Final = 30 * DAY_S  # until then it is `revoked`, later `unknown`
+REVOKED: Final = 20
+"""Revoked keys of a user that are known as such; older ones are unknown. What was spent with them
+is the user's, and stays."""
+REVOKED_KEPT_S: Final = USER_KEYS_REVOKED.ttl_s or 0
+"""How long they are; later they are unknown."""
 _USERS: Final = USERS.make()
 _AT_ONCE: Final = 1_000
 _LIST: Final = load("list_user")
@@ -192,13 +196,13 @@ async def read_keys(redis: Asks, user: str) -> list[Record]:
     """Return the keys of a user that work, the oldest first; raises RedisError."""
     [found] = await redis.ask([("ZRANGE", USER_KEYS.make(tag=tag_of_key(user)), 0, -1)])
     fingerprints = [value.decode() for value in found]
-    records = await _read_keys(redis, user, fingerprints)
+    records = await read_keys_of(redis, user, fingerprints)
     return [each for each in records if each is not None]
 
 
 async def read_key(redis: Asks, user: str, fingerprint: str) -> Record | None:
     """Return a key of a user, None where it is none of theirs; raises RedisError."""
-    [record] = await _read_keys(redis, user, [fingerprint])
+    [record] = await read_keys_of(redis, user, [fingerprint])
     return record
 
 
@@ -210,16 +214,29 @@ async def revoke_key(redis: Asks, user: str, id_: str) -> bool:
     for record in await read_keys(redis, user):
         if record.id == id_:
             tag = tag_of_key(user)
-            await _REVOKE_KEY.run(
+            gone = await _REVOKE_KEY.run(
                 redis,
                 [
                     USER_KEYS.make(tag=tag),
                     USER_KEY.make(tag=tag, fingerprint=record.fingerprint),
+                    USER_KEYS_REVOKED.make(tag=tag),
                 ],
-                (record.fingerprint, await register.now_ms(redis), _REVOKED_KEPT_S),
+                (record.fingerprint, await register.now_ms(redis), REVOKED_KEPT_S, REVOKED),
             )
             pointer = API_KEY.make(tag=tag_of_key(record.fingerprint))
-            await redis.ask([("EXPIRE", pointer, _REVOKED_KEPT_S)])
+            await redis.ask(
+                [
+                    ("EXPIRE", pointer, REVOKED_KEPT_S),
+                    *(
+                        ("DEL", name)
+                        for each in (found.decode() for found in gone)
+                        for name in (
+                            USER_KEY.make(tag=tag, fingerprint=each),
+                            API_KEY.make(tag=tag_of_key(each)),
+                        )
+                    ),
+                ]
+            )
             return True
     return False
 
@@ -260,7 +277,8 @@ def _user(fingerprint: str, fields: dict[str, str], months: dict[str, str]) -> U
     )
 
 
-async def _read_keys(redis: Asks, user: str, fingerprints: list[str]) -> list[Record | None]:
+async def read_keys_of(redis: Asks, user: str, fingerprints: list[str]) -> list[Record | None]:
+    """Return keys of a user, working or not, None where there is none; raises RedisError."""
     if not fingerprints:
         return []
     tag = tag_of_key(user)

@@ -9,7 +9,8 @@ import orjson
 
 from api.access import register, users
 from api.access.command import moment, run, table
-from api.access.keys import KeyMalformed, key_id, parse
+from api.access.keys import PREFIX, KeyMalformed, key_id, parse
+from api.access.meant import MEANT
 from api.access.users import User
 from api.subscribers.following import NotFollowed, follow
 from infra.redis.asks import Pipelined
@@ -24,8 +25,8 @@ def users_group() -> None:
     """List users who signed in, change their plans, suspend them.
 
     Users make and revoke keys themselves, on their page of the dashboard (SIGNIN_ISSUER). USER is
-    an id as `soltape users list` shows it, or one of the user's keys. Names are what the issuer
-    says of a user, and several may have the same.
+    an id as `soltape users list` shows it, or - for one of the user's keys on stdin. Names are what
+    the issuer says of a user, and several may have the same.
 
     Kafka credentials of a user follow the plan, and end with a suspension. That needs the login of
     `soltape kafka-users`, KAFKA_ADMIN_USERNAME and what it lists beside it. Without it all else is
@@ -37,6 +38,7 @@ def users_group() -> None:
       soltape users list
       soltape users plan 3f9a0c1d2e4b pro
       soltape users suspend 3f9a0c1d2e4b
+      soltape users revoke 90ab12cd34ef --user 3f9a0c1d2e4b
     """
 
 
@@ -74,7 +76,7 @@ def list_users(as_json: bool) -> None:
 
 
 @users_group.command()
-@click.argument("user")
+@click.argument("user", type=MEANT)
 def keys(user: str) -> None:
     """Show the keys of a user that work."""
 
@@ -93,7 +95,7 @@ def keys(user: str) -> None:
 
 
 @users_group.command()
-@click.argument("user")
+@click.argument("user", type=MEANT)
 @click.argument("plan", type=click.Choice(list(PLANS)))
 def plan(user: str, plan: str) -> None:
     """Give a user a plan, from the next request on.
@@ -115,14 +117,14 @@ def plan(user: str, plan: str) -> None:
 
 
 @users_group.command()
-@click.argument("user")
+@click.argument("user", type=MEANT)
 def suspend(user: str) -> None:
     """Refuse all keys of a user, end their sessions, revoke their Kafka credentials."""
     _set(user, is_suspended=True)
 
 
 @users_group.command()
-@click.argument("user")
+@click.argument("user", type=MEANT)
 def resume(user: str) -> None:
     """End a suspension: keys work again, and the user may sign in.
 
@@ -132,22 +134,31 @@ def resume(user: str) -> None:
 
 
 @users_group.command()
-@click.argument("key")
-def revoke(key: str) -> None:
-    """End one key of a user, given as its text (- reads it from stdin). It cannot be undone."""
-    if key == "-":  # every user of the machine sees the arguments of all processes
-        key = click.get_text_stream("stdin").readline().strip()
-    try:
-        id_ = key_id(parse(key))
-    except KeyMalformed as reason:
-        raise click.ClickException(f"this is no key: {reason}") from None
+@click.argument("key", type=MEANT)
+@click.option("--user", type=MEANT, help="Whose it is, where KEY is an id.")
+def revoke(key: str, user: str | None) -> None:
+    """End one key of a user. It cannot be undone.
 
-    async def end(redis: Pipelined) -> User:
-        found = await users.find(redis, key)
-        await users.revoke_key(redis, found.fingerprint, id_)
-        return found
+    KEY is - for the key itself on stdin, or with --user an id, as `soltape users keys` shows it.
+    """
+    if user is None:
+        try:
+            id_ = key_id(parse(key))
+        except KeyMalformed as reason:
+            raise click.ClickException(
+                f"{'this' if key.startswith(PREFIX) else key} is no key: {reason}. Of an id say "
+                "whose it is, with --user"
+            ) from None
+    else:
+        id_ = key
 
-    found = run(load(), end)
+    async def end(redis: Pipelined) -> tuple[User, bool]:
+        found = await users.find(redis, key if user is None else user)
+        return found, await users.revoke_key(redis, found.fingerprint, id_)
+
+    found, is_revoked = run(load(), end)
+    if not is_revoked:
+        raise click.ClickException(f"{found.id} ({found.name}) has no key {id_} that works")
     click.echo(f"{id_}, a key of {found.id} ({found.name}), is refused from now on")
 
 

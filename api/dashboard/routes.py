@@ -125,9 +125,9 @@ async def beginning(request: Request) -> Response:
         "sign_in_url": dashboard.sign_in_url,
     }
     if dashboard.links is not None:
-        answer["session"] = await dashboard.links.holder(headers) is not None
+        answer["session"] = await dashboard.links.holder(headers, _address(request)) is not None
     if dashboard.users is not None:
-        answer["account"] = await dashboard.users.holder(headers) is not None
+        answer["account"] = await dashboard.users.holder(headers, _address(request)) is not None
     return _json(answer)
 
 
@@ -139,7 +139,7 @@ async def websocket_ticket(request: Request) -> Response:
     digest = None
     users: UserSessions | None = request.app.state.dashboard.users
     if users is not None and granted.user == granted.fingerprint:
-        session = await users.of(request.headers.raw)
+        session = await users.of(request.headers.raw, _address(request))
         if session is None:  # ended within this request
             raise no_session()
         digest = session.digest
@@ -220,6 +220,10 @@ def _policy(setting: str | None, request: Request) -> str:
 
 def _json(answer: dict[str, object]) -> Response:
     return Response(orjson.dumps(answer), 200, _NO_STORE, "application/json")
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _host(request: Request) -> str:

@@ -38,3 +38,10 @@ async def compress(body: bytes) -> bytes:
     if len(body) < _IN_A_THREAD_BYTES:
         return zlib.compress(body, _LEVEL, _GZIP)
     return await asyncio.to_thread(zlib.compress, body, _LEVEL, _GZIP)
+
+
+async def decompress(body: bytes) -> bytes:
+    """Return what was compressed here; nobody else's bytes."""
+    if len(body) < _IN_A_THREAD_BYTES:
+        return zlib.decompress(body, _GZIP)
+    return await asyncio.to_thread(zlib.decompress, body, _GZIP)

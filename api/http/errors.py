@@ -47,7 +47,7 @@ CONCURRENCY_EXCEEDED: Final = Kind(
     "concurrency_exceeded", 429, "Too many requests of the API key at once"
 )
 TOO_MANY_FAILURES: Final = Kind(
-    "too_many_failures", 429, "Too many API keys from this address were refused"
+    "too_many_failures", 429, "Too many keys or sessions from this address were refused"
 )
 CREDITS_SPENT: Final = Kind("credits_spent", 429, "The credits of this month are used up")
 HEADERS_TOO_LARGE: Final = Kind("headers_too_large", 431, "The headers are too large")
@@ -55,6 +55,7 @@ INTERNAL: Final = Kind("internal", 500, "The server failed")
 STORE_UNAVAILABLE: Final = Kind("store_unavailable", 503, "A data store is not available")
 QUARANTINED: Final = Kind("quarantined", 503, "What is stored of a wallet or token is unreadable")
 PAYMENT_UNSETTLED: Final = Kind("payment_unsettled", 503, "The payment's outcome is not known yet")
+PAYMENTS_FULL: Final = Kind("payments_full", 503, "No further payments are taken now")
 NO_FACILITATOR: Final = Kind("no_facilitator", 503, "Payments cannot be taken now")
 TIMED_OUT: Final = Kind("timed_out", 503, "The answer took too long")
 BUSY: Final = Kind("busy", 503, "Too many requests at once")

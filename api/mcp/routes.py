@@ -67,6 +67,7 @@ class Door:
     def __init__(self, settings: Settings, services: Services, charges: Charges) -> None:
         self._settings = settings
         self._sessions = Sessions(settings, services.stores.access)
+        self._charges = charges
         self._manager = StreamableHTTPSessionManager(
             make_server(services, charges)._lowlevel_server,
             json_response=True,
@@ -95,7 +96,10 @@ class Door:
                 serving.set()
                 await ending.wait()
 
-        delivering = asyncio.create_task(self._sessions.deliver())
+        background = [
+            asyncio.create_task(self._sessions.deliver()),
+            asyncio.create_task(self._sessions.watch(self._charges.refused)),
+        ]
         managing = asyncio.create_task(manage())
         managing.add_done_callback(lambda _: serving.set())
         try:
@@ -103,8 +107,9 @@ class Door:
             yield
         finally:
             ending.set()
-            delivering.cancel()
-            await asyncio.gather(delivering, return_exceptions=True)
+            for each in background:
+                each.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await managing
 
     def router(self) -> APIRouter:

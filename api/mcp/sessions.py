@@ -6,14 +6,15 @@ process that holds the stream, by a list in Redis that this process waits for. S
 processes, on any number of machines, serve one address, and a proxy needs no sticky sessions.
 
 The first half of a session's id names the process, the second half is a secret of 128 bits. Redis
-has the fingerprint of the key that opened it: for any other key it does not exist.
+has the fingerprint of the key that opened it: for any other key it does not exist. A key that is
+revoked, or whose user is suspended, loses its streams within some seconds, as its WebSockets.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from secrets import token_hex
 from typing import Final
 
@@ -23,6 +24,7 @@ from redis.exceptions import RedisError
 
 from api.access import register
 from api.access.charge import STORE
+from api.access.keys import key_id
 from api.http.errors import Problem
 from api.mcp.problem_kinds import NO_SESSION, TOO_MANY_SESSIONS
 from api.stores.clients import unavailable
@@ -40,6 +42,10 @@ WAIT_S: Final = 1  # for an answer in Redis, less than half of how long Redis ma
 RETRY_S: Final = 1.0
 MOST_WAITING: Final = 64  # answers that a client does not read
 AT_ONCE: Final = 100  # answers read in one trip
+LOOK_EVERY_S: Final = 2.0  # at keys that have streams, as the gateway does
+
+Refused = Callable[[Iterable[str]], Awaitable[Collection[str]]]
+"""Returns those of some keys that are good no more; raises RedisError."""
 
 
 class Session:
@@ -184,6 +190,22 @@ class Sessions:
                     self._is_any_open.clear()
         finally:
             await connection.aclose()
+
+    async def watch(self, refused: Refused) -> None:
+        """End the streams of keys that are good no more, for as long as this process runs."""
+        while True:
+            await self._is_any_open.wait()
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                ended = await refused({each.fingerprint for each in self._open.values()})
+            except (RedisError, OSError) as error:
+                log.warning("keys of MCP's sessions are not looked at", reason=str(error))
+                continue
+            for session in [*self._open.values()]:
+                if session.fingerprint in ended:
+                    log.info("key was revoked", key_id=key_id(session.fingerprint))
+                    self._remove(session)
+                    session.end()
 
     async def _deliver(self, connection: Pipelined) -> None:
         sessions = _sessions_key(self._process)

@@ -3,13 +3,18 @@
 The chain is the book: transactions that name the seller's token account are read oldest first, and
 each that left more in it than before is a row. So a payment that was settled as its process was
 killed is in the books like any other. What was sold for it is added where Redis still has it.
+
+A node may list a transaction and not have it, for a while or for ever. After some tries it is noted
+by name in a table of its own and the books go on; it is asked for again until it is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64decode
-from collections.abc import Iterator
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -31,7 +36,7 @@ from infra.clickhouse.client import ClickHouseError, connect_async
 from infra.clickhouse.replication import INSERT_SETTINGS
 from infra.settings import Settings
 from schemas.redis_keys import PAYMENT
-from schemas.rows import PAYMENTS, Row
+from schemas.rows import PAYMENTS, PAYMENTS_UNRESOLVED, Row, Table
 from schemas.solana.addresses import TOKEN_PROGRAM
 
 log = structlog.get_logger(__name__)
@@ -41,13 +46,32 @@ AT_ONCE: Final = 1_000
 """Signatures of one answer of the node, which is its most."""
 PART: Final = 100
 """Transactions that are read before what they paid is written."""
+TRIES: Final = 5
+"""Looks at a transaction that is listed and not there, some 30 s, before the books go on."""
+MENDED_AT_ONCE: Final = 10
+"""Unresolved transactions that a look asks for again."""
+MOST_UNRESOLVED: Final = 10_000
+"""Unresolved transactions; with more of them the books wait."""
 _WITHIN_S: Final = 10.0
 _BACKOFF_S: Final = (1.0, 60.0)
 _ASSOCIATED: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+_NEWEST: Final = """
+SELECT argMax(signature, slot) FROM payments
+WHERE pay_to = {pay_to:String} AND network = {network:String} AND asset = {asset:String}
+"""
+_UNRESOLVED: Final = """
+SELECT signature, slot FROM payments_unresolved FINAL
+WHERE pay_to = {pay_to:String} AND network = {network:String} AND asset = {asset:String}
+AND NOT is_resolved ORDER BY slot, signature
+"""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 BOOKED: Final = Counter("soltape_pay_booked_total", "Payments that were written into the books.")
 BEHIND: Final = Gauge("soltape_pay_books_unread", "Transactions of PAY_TO that are not read yet.")
+UNRESOLVED: Final = Gauge(
+    "soltape_pay_books_unresolved",
+    "Transactions of PAY_TO that the node lists and does not have: what they paid is not booked.",
+)
 
 
 class BooksClosed(Exception):
@@ -64,6 +88,14 @@ class Arrival:
     block_time_s: int
     payer: str  # owner of the account that lost as much; "" where no single one did
     amount_raw: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A transaction as the node lists it."""
+
+    signature: str
+    slot: int
 
 
 def token_account(settings: Settings) -> str:
@@ -127,6 +159,8 @@ class Books:
         self._http: aiohttp.ClientSession | None = None
         self._client: AsyncClient | None = None
         self._last: str | None = None  # signature of the newest transaction in the books
+        self._unresolved: deque[Listed] = deque()  # the one to ask for next first
+        self._tries: Tally[str] = Tally()  # of transactions that are not there, not unresolved yet
 
     async def run(self) -> None:
         """Keep the books until cancelled; a system that is away is waited for.
@@ -155,6 +189,8 @@ class Books:
         Written by parts, oldest first: what ends this leaves the parts before in the books.
         """
         if self._last is None:
+            self._unresolved = deque(await self._read_unresolved())
+            UNRESOLVED.set(len(self._unresolved))
             self._last = await self._newest()
         unread = await self._unread()
         booked = 0
@@ -162,28 +198,87 @@ class Books:
         for begin in range(0, len(unread), PART):
             part = unread[begin : begin + PART]
             booked += await self._write(part)
-            self._last = part[-1]
+            self._last = part[-1].signature
             BEHIND.set(len(unread) - begin - len(part))
-        return booked
+        return booked + await self._mend()
 
-    async def _write(self, signatures: list[str]) -> int:
+    async def _write(self, part: list[Listed]) -> int:
         """Write what transactions paid; return how many rows that is. Raises BooksClosed."""
         rows: list[Row] = []
-        for signature in signatures:
-            config = {
-                "encoding": "base64",
-                "commitment": "finalized",
-                "maxSupportedTransactionVersion": 0,
-            }
-            found = await self._ask("getTransaction", signature, config)
-            if found is None:
-                raise BooksClosed(f"the node lists {signature} and does not have it")
-            if (paid := arrival(found, signature, self._account)) is not None:
+        lacking: list[Listed] = []
+        for each in part:
+            if (found := await self._transaction(each)) is None:
+                lacking.append(each)
+            elif (paid := arrival(found, each.signature, self._account)) is not None:
                 rows.append(await self._row(paid))
-        if rows:
-            await self._insert(rows)
-            BOOKED.inc(len(rows))
+        await self._give_up(lacking)  # first: once later rows are there nothing lists them again
+        await self._book(rows)
         return len(rows)
+
+    async def _give_up(self, lacking: list[Listed]) -> None:
+        """Note transactions that are listed and not there; raises BooksClosed until it is time."""
+        known = {each.signature for each in self._unresolved}
+        new = [each for each in lacking if each.signature not in known]
+        self._tries = Tally({each.signature: self._tries[each.signature] + 1 for each in new})
+        for each in new:
+            if self._tries[each.signature] < TRIES:
+                raise BooksClosed(f"the node lists {each.signature} and does not have it")
+        if not new:
+            return
+        if len(self._unresolved) + len(new) > MOST_UNRESOLVED:
+            raise BooksClosed(f"the node lacks more than {MOST_UNRESOLVED:,} that it lists")
+        await self._insert(PAYMENTS_UNRESOLVED, self._notes(new, is_resolved=False))
+        self._unresolved += new
+        UNRESOLVED.set(len(self._unresolved))
+        for each in new:
+            log.error(
+                "a payment is not booked: the node does not have it", signature=each.signature
+            )
+
+    async def _mend(self) -> int:
+        """Book some of what was not there before; return how many rows that is."""
+        rows: list[Row] = []
+        found_now: list[Listed] = []
+        for _ in range(min(MENDED_AT_ONCE, len(self._unresolved))):
+            each = self._unresolved[0]
+            self._unresolved.rotate(-1)  # what cannot be read holds up no other
+            if (found := await self._transaction(each)) is None:
+                continue
+            if (paid := arrival(found, each.signature, self._account)) is not None:
+                rows.append(await self._row(paid))
+            found_now.append(each)
+        if found_now:
+            await self._book(rows)
+            await self._insert(PAYMENTS_UNRESOLVED, self._notes(found_now, is_resolved=True))
+            for each in found_now:
+                self._unresolved.remove(each)
+                log.info("a payment is booked that was not there", signature=each.signature)
+        UNRESOLVED.set(len(self._unresolved))
+        return len(rows)
+
+    async def _book(self, rows: list[Row]) -> None:
+        if rows:
+            await self._insert(PAYMENTS, rows)
+            BOOKED.inc(len(rows))
+
+    async def _transaction(self, listed: Listed) -> Any:
+        """Return a transaction, None where the node does not have it; raises BooksClosed."""
+        config = {
+            "encoding": "base64",
+            "commitment": "finalized",
+            "maxSupportedTransactionVersion": 0,
+        }
+        return await self._ask("getTransaction", listed.signature, config)
+
+    def _notes(self, listed: list[Listed], *, is_resolved: bool) -> list[Row]:
+        of, now = self._settings, datetime.now(UTC)
+        return [
+            (
+                *(each.signature, each.slot, of.pay_to, of.pay_network, of.pay_asset),
+                *(is_resolved, now),
+            )
+            for each in listed
+        ]
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -192,9 +287,9 @@ class Books:
         if self._client is not None:
             await self._client.close()
 
-    async def _unread(self) -> list[str]:
-        """Return the signatures of transactions that are not in the books, oldest first."""
-        found: list[str] = []
+    async def _unread(self) -> list[Listed]:
+        """Return the transactions that are not in the books, oldest first."""
+        found: list[Listed] = []
         before: dict[str, str] = {}
         while True:
             config = {"limit": AT_ONCE, "commitment": "finalized", **before}
@@ -202,11 +297,15 @@ class Books:
                 config["until"] = self._last
             listed = await self._ask("getSignaturesForAddress", self._account, config)
             try:
-                found += [each["signature"] for each in listed if each["err"] is None]
+                found += [
+                    Listed(str(each["signature"]), int(each["slot"]))
+                    for each in listed
+                    if each["err"] is None
+                ]
                 if len(listed) < AT_ONCE:
                     return found[::-1]
                 before = {"before": listed[-1]["signature"]}
-            except (LookupError, TypeError) as error:
+            except (LookupError, TypeError, ValueError) as error:
                 raise BooksClosed(f"the node's list cannot be read: {error!r}"[:500]) from None
 
     async def _row(self, paid: Arrival) -> Row:
@@ -229,24 +328,32 @@ class Books:
 
     async def _newest(self) -> str:
         """Return the newest signature in the books, "" where there is none."""
+        [(signature,)] = await self._query(_NEWEST)
+        return str(signature)
+
+    async def _read_unresolved(self) -> list[Listed]:
+        """Return what the books lack, oldest first."""
+        rows = await self._query(_UNRESOLVED)
+        return [Listed(str(signature), int(slot)) for signature, slot in rows]
+
+    async def _query(self, sql: str) -> Sequence[Sequence[Any]]:
         assert self._settings.pay_to is not None
         try:
             if self._client is None:
                 self._client = await connect_async(self._settings)
             answer = await self._client.query(
-                "SELECT argMax(signature, slot) FROM payments WHERE pay_to = {pay_to:String} "
-                "AND network = {network:String} AND asset = {asset:String}",
+                sql,
                 {
                     "pay_to": self._settings.pay_to,
                     "network": self._settings.pay_network,
                     "asset": self._settings.pay_asset,
                 },
             )
-            return str(answer.result_rows[0][0])
+            return answer.result_rows
         except (ClickHouseError, OSError, TimeoutError, aiohttp.ClientError) as error:
             raise BooksClosed(_first_line("ClickHouse", error)) from None
 
-    async def _insert(self, rows: list[Row]) -> None:
+    async def _insert(self, table: Table, rows: list[Row]) -> None:
         own: dict[str, Any] = {"async_insert": 0, "wait_end_of_query": 1}
         if self._settings.clickhouse_replicated:
             own |= INSERT_SETTINGS
@@ -254,10 +361,10 @@ class Books:
             if self._client is None:
                 self._client = await connect_async(self._settings)
             await self._client.insert(
-                PAYMENTS.name,
+                table.name,
                 rows,
-                column_names=list(PAYMENTS.columns),
-                column_type_names=list(PAYMENTS.columns.values()),
+                column_names=list(table.columns),
+                column_type_names=list(table.columns.values()),
                 settings=own,
             )
         except (ClickHouseError, OSError, TimeoutError, aiohttp.ClientError) as error:

@@ -2,14 +2,19 @@
 
 The transaction's signature is the facilitator's and not known here, so the payer's transactions of
 the last hour are compared by message. A transaction whose blockhash is valid neither for the newest
-bank nor for the finalized one can not come to the chain any more.
+bank nor for the finalized one can not come to the chain any more, if the node has seen that
+blockhash: one that lags says the same of a blockhash that it does not know yet. So the node is
+asked before a payment is settled (`Sight`), and nothing has expired before the finalized bank is
+past that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from base64 import b64decode
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import aiohttp
@@ -27,11 +32,26 @@ _MOST_PAGES: Final = 3
 _LOOKED_BACK_S: Final = HOUR_S + 300  # longer than a payment is kept whose outcome is unknown
 
 
+UNSEEN_SLOTS: Final = 450
+"""Slots after which a blockhash that a node never saw has expired: it lives for 150, and a node is
+taken to lag by 300 at most, two minutes."""
+_SIGHT_WITHIN_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a node knew of a blockhash before the payment that names it was settled."""
+
+    slot: int  # of the bank that was asked
+    is_known: bool  # the blockhash is of this slot or an older one
+
+
 class NodeAway(Exception):
     """The node does not answer, or with an error, or with what decides nothing."""
 
 
-Absent = Literal["pending", "expired"]
+Absent = Literal["pending", "unseen", "expired"]
+"""It may come; it may come, for all that a node knows that may lag; it can not come any more."""
 
 
 class Chain:
@@ -46,41 +66,64 @@ class Chain:
         if self._client is not None:
             await self._client.close()
 
-    async def find(self, payment: Payment) -> tuple[str, Absent | None]:
+    async def sight(self, payment: Payment) -> Sight | None:
+        """Return what the node knows of a payment's blockhash, None if it does not answer soon."""
+        try:
+            async with asyncio.timeout(_SIGHT_WITHIN_S):
+                return Sight(*await self._look(payment.blockhash, "processed"))
+        except (NodeAway, TimeoutError):
+            return None
+
+    async def find(self, payment: Payment, sight: Sight | None) -> tuple[str, Absent | None]:
         """Return the signature of a payment's transaction, or "" and whether it may still come.
 
         Raises NodeAway.
         """
         try:
             # Asked first: what is not found after the end of the blockhash never will be.
-            may_land = await self._may_land(payment.blockhash)
-            async for each in self._listed(payment.accounts[1]):
+            absent, slot = await self._absent(payment.blockhash, sight)
+            async for each in self._listed(payment.accounts[1], slot):
                 if each["err"] is None and await self._is(each["signature"], payment):
                     return str(each["signature"]), None
         except NodeAway:
             raise
         except Exception as error:  # a node's answer, and solders' own kinds of errors
             raise NodeAway(f"it cannot be read: {error!r}"[:500]) from None
-        return "", "pending" if may_land else "expired"
+        return "", absent
 
-    async def _may_land(self, blockhash: str) -> bool:
-        """Return whether a bank takes a blockhash.
+    async def _absent(self, blockhash: str, sight: Sight | None) -> tuple[Absent, int]:
+        """Return whether a bank may take a blockhash, and the finalized slot that says so.
 
-        The finalized one does not know those of the last seconds, which clients name; the newest
-        one does not take what a block before it, which is not final yet, may have taken.
+        The finalized bank does not know those of the last seconds, which clients name; the newest
+        one does not take what a block before it, which is not final yet, may have taken. The server
+        behind an address may be another one with each answer, so the slot decides, not the order.
         """
-        for commitment in ("processed", "finalized"):
-            found = await self._ask("isBlockhashValid", blockhash, {"commitment": commitment})
-            if found["value"]:
-                return True
-        return False
+        _, is_valid = await self._look(blockhash, "processed")
+        slot, is_valid_still = await self._look(blockhash, "finalized")
+        if is_valid or is_valid_still:
+            return "pending", slot
+        if sight is None or slot < sight.slot + (0 if sight.is_known else UNSEEN_SLOTS):
+            return "unseen", slot
+        return "expired", slot
 
-    async def _listed(self, payer: str) -> AsyncIterator[Any]:
-        """Yield a payer's transactions of the last hour, newest first; raises NodeAway."""
+    async def _look(self, blockhash: str, commitment: str) -> tuple[int, bool]:
+        """Return the slot of a bank, and whether it takes a blockhash; raises NodeAway."""
+        found = await self._ask("isBlockhashValid", blockhash, {"commitment": commitment})
+        try:
+            slot, is_valid = found["context"]["slot"], found["value"]
+        except (LookupError, TypeError) as error:
+            raise NodeAway(f"isBlockhashValid cannot be read: {error!r}"[:500]) from None
+        if type(slot) is not int or type(is_valid) is not bool:
+            raise NodeAway("isBlockhashValid answers neither yes nor no, as of a slot")
+        return slot, is_valid
+
+    async def _listed(self, payer: str, slot: int) -> AsyncIterator[Any]:
+        """Yield a payer's transactions of the last hour, newest first, of a node that has come to a
+        slot; raises NodeAway."""
         oldest_s = time.time() - _LOOKED_BACK_S
         before: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
-            config = {"limit": PAGE, "commitment": "confirmed", **before}
+            config = {"limit": PAGE, "commitment": "confirmed", "minContextSlot": slot, **before}
             page = await self._ask("getSignaturesForAddress", payer, config)
             for each in page:
                 yield each

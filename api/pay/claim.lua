@@ -1,5 +1,6 @@
 -- Take a payment for a request. KEYS: the payment. ARGV: request, owner, lease in ms, TTL in ms.
--- Returns {"new"}, {"busy"}, {"other"}, {"delivered"}, or {state, answer, settlement} of a payment
+-- Returns {"new"}, {"busy"}, {"other"}, {"delivered"}, or {state, answer, settlement, sight} of a
+-- payment
 -- whose last owner is gone.
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -23,5 +24,5 @@ redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'lease_until_ms', now_ms + ARGV[3]
 if found[2] == 'claimed' then
   return {'new'}
 end
-local kept = redis.call('HMGET', KEYS[1], 'answer', 'settlement')
-return {found[2], kept[1] or '', kept[2] or ''}
+local kept = redis.call('HMGET', KEYS[1], 'answer', 'settlement', 'sight')
+return {found[2], kept[1] or '', kept[2] or '', kept[3] or ''}

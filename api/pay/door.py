@@ -34,15 +34,17 @@ from api.http.errors import (
     NOT_FOUND,
     PAYMENT_BUSY,
     PAYMENT_UNSETTLED,
+    PAYMENTS_FULL,
     TOO_MANY_FAILURES,
     Problem,
 )
 from api.http.replies import Answer as Reply
 from api.pay import book, metrics, payment
-from api.pay.book import Answer, Claim, NotOwner
+from api.pay.book import Answer, Book, Claim, NotOwner
 from api.pay.chain import Chain
 from api.pay.facilitator import Facilitator, FacilitatorAway
 from api.pay.payment import NoPayment, Payment
+from api.pay.room import NoRoom
 from api.pay.settlement import Failed, Outcome, Settled, Settlement, Unknown
 from api.pay.terms import NETWORKS, PRICE_RAW, Terms, header
 from api.stores.clients import unavailable
@@ -72,7 +74,7 @@ class Till:
 
     def __init__(self, settings: Settings, redis: Asks) -> None:
         """Build all; raises SettingsError where a setting is missing or wrong."""
-        self.redis = redis
+        self.book = Book(redis, settings.pay_answers_mib << 20)
         self.terms = terms_of(settings)
         self.most_in_flight = max(1, settings.api_max_concurrent // SHARE)
         self.most_of_an_address = settings.api_max_concurrent_per_key
@@ -98,7 +100,7 @@ class Door:
         self._app = app
         self._routes = routes
         self._till = till
-        self._redis = till.redis
+        self._book = till.book
         self._terms = till.terms
         self._facilitator = till.facilitator
         self._settlement = till.settlement
@@ -206,7 +208,7 @@ class Door:
         scope, receive, send = caller
         body = await _read(receive) if scope["method"] == "POST" else b""
         parts = [str(scope["method"]).encode(), _raw(inner), inner["query_string"], body]
-        claim = await book.claim(self._redis, paid.id, book.bound(parts))
+        claim = await self._book.claim(paid.id, book.bound(parts))
         if claim == "other":
             metrics.FAILURES.labels("conflict").inc()
             told = "the payment was sent with another request; it pays for that one only"
@@ -239,11 +241,13 @@ class Door:
             if made is not None:
                 await made(scope, receive, send)
                 return
-            outcome = await self._settled(claim, self._settlement.first(paid, url))
+            outcome = await self._settled(claim, self._settlement.first(paid, url, claim.sight))
             if isinstance(outcome, Unknown):  # its answer is kept for an hour
                 self._failures.refused(_address(scope))
         elif claim.state == "stored":
-            outcome = await self._settled(claim, self._settlement.again(paid, url))
+            if claim.sight is None:  # the node was away; it begins to count now
+                await claim.see(await self._settlement.sight(paid))
+            outcome = await self._settled(claim, self._settlement.again(paid, url, claim.sight))
         else:
             outcome = Settled(claim.settlement or {})
         if isinstance(outcome, Failed):
@@ -276,8 +280,11 @@ class Door:
         """Verify a payment, make its answer and store it; return what to send where that fails."""
         is_verified = is_stored = False
         try:
+            self._book.room.check()
             try:
-                verified = await self._facilitator.verify(paid, url)
+                verified, sight = await asyncio.gather(
+                    self._facilitator.verify(paid, url), self._settlement.sight(paid)
+                )
             except FacilitatorAway as error:
                 metrics.FAILURES.labels("facilitator").inc()
                 raise _no_facilitator(error) from None
@@ -292,9 +299,19 @@ class Door:
             if answer.status >= 400:  # what failed is not paid for
                 metrics.FAILURES.labels("answer").inc()
                 return _Whole(answer)
+            await claim.see(sight)
             await claim.store(answer, f"{inner['method']} {inner['path']}")
             is_stored = True
             return None
+        except NoRoom:
+            is_verified = False  # no fault of the payer's
+            metrics.FAILURES.labels("room").inc()
+            raise Problem(
+                PAYMENTS_FULL,
+                "As many paid answers wait for their payers as this server keeps; nothing was "
+                "paid. Retry in some seconds, or use an API key",
+                headers=_RETRY_AFTER,
+            ) from None
         finally:
             if not is_stored:
                 if is_verified:  # it was worked for, and nobody pays

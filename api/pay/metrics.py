@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 CHALLENGES: Final = Counter("soltape_pay_challenges_total", "Requests that were answered 402.")
 PAYMENTS: Final = Counter("soltape_pay_payments_total", "Payments that were settled.")
@@ -14,6 +14,10 @@ REVENUE: Final = Counter(
 FAILURES: Final = Counter(
     "soltape_pay_failures_total",
     "Payments that bought nothing, by cause: refused, bound, conflict, facilitator, settlement, "
-    "unknown, answer.",
+    "unknown, answer, room.",
     ["cause"],
+)
+ANSWER_BYTES: Final = Gauge(
+    "soltape_pay_answer_bytes",
+    "Bytes of answers that are kept for payers in Redis, as this process saw it last.",
 )

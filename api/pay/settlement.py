@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 from x402.schemas import SettleResponse
 
-from api.pay.chain import Chain, NodeAway
+from api.pay.chain import Chain, NodeAway, Sight
 from api.pay.facilitator import Facilitator, FacilitatorAway
 from api.pay.payment import Payment
 from api.pay.terms import Terms
@@ -51,8 +51,12 @@ class Settlement:
         self._chain = chain
         self._terms = terms
 
-    async def first(self, payment: Payment, url: str) -> Outcome:
-        """Settle a payment that nobody has tried to settle."""
+    async def sight(self, payment: Payment) -> Sight | None:
+        """Return what the node knows of a payment that is not settled yet."""
+        return await self._chain.sight(payment)
+
+    async def first(self, payment: Payment, url: str, sight: Sight | None) -> Outcome:
+        """Settle a payment that nobody has tried to settle, after a sight of it."""
         reason = "unknown"
         try:
             answer = await self._facilitator.settle(payment, url)
@@ -63,24 +67,28 @@ class Settlement:
                 return Failed(answer.model_dump(by_alias=True, exclude_none=True), reason)
         except FacilitatorAway as error:
             log.warning("facilitator does not answer", reason=str(error))
-        return await self._look(payment, reason)
+        return await self._look(payment, reason, sight)
 
-    async def again(self, payment: Payment, url: str) -> Outcome:
+    async def again(self, payment: Payment, url: str, sight: Sight | None) -> Outcome:
         """Settle a payment that somebody may have settled."""
-        outcome = await self._look(payment, "unknown")
+        outcome = await self._look(payment, "unknown", sight)
         if not isinstance(outcome, Unknown):
             return outcome
-        tried = await self.first(payment, url)
+        tried = await self.first(payment, url, sight)
         # The facilitator refuses what is on the chain since we looked.
-        return await self._look(payment, tried.reason) if isinstance(tried, Failed) else tried
+        if isinstance(tried, Failed):
+            return await self._look(payment, tried.reason, sight)
+        return tried
 
-    async def _look(self, payment: Payment, reason: str) -> Outcome:
+    async def _look(self, payment: Payment, reason: str, sight: Sight | None) -> Outcome:
         try:
-            signature, absent = await self._chain.find(payment)
+            signature, absent = await self._chain.find(payment, sight)
         except NodeAway as error:
             log.warning("node does not answer", reason=str(error))
             return Unknown()
-        if absent == "pending":
+        if absent in ("pending", "unseen"):
+            if absent == "unseen":
+                log.warning("node may lag: it does not know a blockhash, or not any more")
             return Unknown()
         if absent == "expired":
             return Failed(self._response(payment, "", reason), "expired")

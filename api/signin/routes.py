@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import cookies, paces, users
 from api.access.days import Days
+from api.access.failures import Failures
 from api.access.gate import Accounts
 from api.access.in_flight import InFlight
 from api.access.paces import Pace
@@ -28,14 +29,14 @@ from api.access.refusals import no_session, suspended
 from api.access.register import IdTaken
 from api.access.script import Asks
 from api.access.store import store
-from api.access.user_sessions import UserSessions
+from api.access.user_sessions import NotBegun, UserSessions
 from api.http.errors import Problem
 from api.signin import account, kafka, page, pending
 from api.signin.asked import NO_STORE, Name, answer, session_of
 from api.signin.failures import Failed
 from api.signin.fetching import Fetcher
 from api.signin.kafka import Kafka
-from api.signin.pending import Begun
+from api.signin.pending import Begun, Seals
 from api.signin.provider import Provider
 from infra.settings import Settings, SettingsError
 
@@ -61,6 +62,11 @@ SHARE: Final = 4
 """Sign-ins take at most one in so many of a process's requests: they wait for the provider."""
 _LONGEST_QUERY: Final = 8_192
 _MOST_PARAMETERS: Final = 20
+_NOT_BEGUN: Final[dict[NotBegun, str]] = {
+    "suspended": "refused",
+    "finished": "stale",
+    "often": "often",
+}
 
 SIGN_INS: Final = Counter(
     "soltape_api_sign_ins_total",
@@ -88,7 +94,7 @@ class OldKey(BaseModel):
 class SignIn:
     """Sign-in of one application."""
 
-    def __init__(self, settings: Settings, redis: Asks) -> None:
+    def __init__(self, settings: Settings, redis: Asks, failures: Failures) -> None:
         """Build all; raises SettingsError where a setting is missing."""
         issuer, client_id, base_url = (
             settings.signin_issuer,
@@ -110,7 +116,8 @@ class SignIn:
             f"{base_url}{CALLBACK}",
             Fetcher(issuer),
         )
-        self.sessions = UserSessions(redis, base_url)
+        self.sessions = UserSessions(redis, base_url, failures)
+        self._seals = Seals(redis)
         self._days = Days(redis)
         self.accounts = Accounts(self.sessions, self._days, PATHS)
         self._kafka = Kafka(settings, redis)
@@ -149,22 +156,17 @@ class SignIn:
         try:
             with self._step(request):
                 before = self.sessions.named(request.headers.raw)
-                begun = Begun(
-                    pending.secret(),
-                    pending.secret(),
-                    before.user if before else "",
-                    before.digest if before else "",
-                )
+                begun = pending.begin(before.user, before.digest) if before else pending.begin()
                 with store():
-                    secrets = await pending.begin(self._redis, begun)
-                address = await self._provider.address(secrets.state, begun.nonce, begun.verifier)
+                    sealed = await self._seals.seal(begun)
+                address = await self._provider.address(begun.state, begun.nonce, begun.verifier)
         except Failed as failure:
             return self._failed(failure)
         SIGN_INS.labels("begun").inc()
         response = Response(None, 303, {**NO_STORE, "location": address})
         response.set_cookie(
             self._cookie,
-            secrets.browser,
+            sealed,
             max_age=pending.WITHIN_S,
             path="/",
             secure=self._is_secure,
@@ -199,8 +201,9 @@ class SignIn:
                 user = await users.enter(self._redis, identity, self._most_users)
             except (users.Refused, IdTaken) as refusal:
                 raise Failed("refused", str(refusal)) from None
-        if not await self.sessions.begin(user, response):
-            raise Failed("refused")
+        not_begun = await self.sessions.begin(user, begun.name, response)
+        if not_begun is not None:
+            raise Failed(_NOT_BEGUN[not_begun])
         # What this browser was known by before is worth nothing now.
         if begun.old_user:
             await self.sessions.end(begun.old_user, begun.old_digest)
@@ -212,7 +215,7 @@ class SignIn:
         if len(values) != 1:
             raise Failed("stale", "the browser has no cookie of a sign-in, or several")
         with store():
-            begun = await pending.take(self._redis, state, values[0])
+            begun = await self._seals.open(values[0], state)
         if begun is None:
             raise Failed("stale")
         return begun

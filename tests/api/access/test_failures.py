@@ -76,3 +76,56 @@ def test_of_ipv6_the_network_counts_that_one_caller_is_given(failures):
     assert code_of(failures, "2001:db8:1:2:ffff::1", "another") == "too_many_failures"
     assert code_of(failures, "2001:db8:1:3::1", "another") is None
     assert code_of(failures, "", "another") is None
+
+
+class Looks:
+    """Sessions as Redis knows them, and how often it was asked."""
+
+    def __init__(self, *known):
+        self.known = known
+        self.count = 0
+
+    def at(self, name):
+        async def look():
+            self.count += 1
+            return name if name in self.known else None
+
+        return look
+
+
+async def test_sessions_that_were_made_up_are_bounded_as_keys_are(failures, clock):
+    looks = Looks("mine")
+    assert await failures.session("203.0.113.9", "mine", looks.at("mine")) == "mine"
+    for number in range(FAILURES):
+        name = f"made-up-{number}"
+        assert await failures.session("203.0.113.9", name, looks.at(name)) is None
+    looked = looks.count
+    for name in ("made-up", "another"):
+        with pytest.raises(Problem, match="too_many_failures"):
+            await failures.session("203.0.113.9", name, looks.at(name))
+    assert code_of(failures, "203.0.113.9", "a key") == "too_many_failures"
+    assert looks.count == looked
+    assert await failures.session("203.0.113.9", "mine", looks.at("mine")) == "mine"
+    assert await failures.session("203.0.113.10", "other", looks.at("other")) is None
+    clock.now_s += WINDOW_S
+    assert await failures.session("203.0.113.9", "another", looks.at("another")) is None
+
+
+async def test_a_cookie_that_has_ended_bars_nobody(failures, clock):
+    """A browser sends it with each request, for as long as a page is open."""
+    looks = Looks()
+    for _ in range(10 * FAILURES):
+        clock.now_s += 0.1
+        assert await failures.session("203.0.113.9", "ended", looks.at("ended")) is None
+    assert looks.count <= WINDOW_S / UNKNOWN_FOR_S + 1
+
+
+async def test_a_session_that_begins_is_good_whatever_was_known_of_it(failures):
+    looks = Looks("mine")
+    guess(failures, "203.0.113.9", FAILURES)
+    failures.found("mine")
+    assert await failures.session("203.0.113.9", "mine", looks.at("mine")) == "mine"
+    looks.known = ()
+    assert await failures.session("203.0.113.9", "mine", looks.at("mine")) is None
+    with pytest.raises(Problem, match="too_many_failures"):
+        await failures.session("203.0.113.9", "second", looks.at("second"))

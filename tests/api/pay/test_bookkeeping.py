@@ -13,9 +13,18 @@ from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
 from api.pay import bookkeeping
-from api.pay.bookkeeping import PART, Books, BooksClosed, token_account
+from api.pay.bookkeeping import (
+    MENDED_AT_ONCE,
+    PART,
+    TRIES,
+    UNRESOLVED,
+    Books,
+    BooksClosed,
+    Listed,
+    token_account,
+)
 from infra.settings import Settings
-from schemas.rows import Row
+from schemas.rows import PAYMENTS, Row, Table
 from tests.api.pay.test_payment import TERMS, paid
 from tests.support.rpc_server import serving
 from tests.support.waiting import eventually_async
@@ -62,7 +71,7 @@ class Node:
             newest = newest[: newest.index(config["until"])]
         if "before" in config:
             newest = newest[newest.index(config["before"]) + 1 :]
-        listed = [{"signature": each, "err": None} for each in newest[: config["limit"]]]
+        listed = [{"signature": each, "err": None, "slot": 5} for each in newest[: config["limit"]]]
         return web.json_response({"result": listed})
 
 
@@ -71,14 +80,25 @@ class Redis:
         return [None for _ in commands]
 
 
-def books(url: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(
+    url: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch, notes: list[Row] | None = None
+) -> Books:
     async def newest(_: Books) -> str:
         return str(rows[-1][0]) if rows else ""
 
-    async def insert(_: Books, added: list[Row]) -> None:
-        rows.extend(added)
+    async def read_unresolved(_: Books) -> list[Listed]:
+        latest = {row[0]: row for row in notes or ()}
+        return [Listed(str(row[0]), int(row[1])) for row in latest.values() if not row[5]]
+
+    async def insert(_: Books, table: Table, added: list[Row]) -> None:
+        if table is PAYMENTS:
+            rows.extend(added)
+        else:
+            assert notes is not None
+            notes.extend(added)
 
     monkeypatch.setattr(Books, "_newest", newest)
+    monkeypatch.setattr(Books, "_read_unresolved", read_unresolved)
     monkeypatch.setattr(Books, "_insert", insert)
     return Books(settings(url), Redis())  # type: ignore[arg-type]
 
@@ -115,6 +135,68 @@ async def test_what_ends_a_look_leaves_the_parts_before_in_the_books(
         assert {row[8] for row in rows} == {AMOUNT_RAW}
         assert await second.read() == 0
         await second.close()
+
+
+async def test_what_a_node_lists_and_lacks_holds_up_nothing_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(PART + 20, ACCOUNT)
+    lacked = [node.signatures[3], node.signatures[-1]]
+    node.lacks = {*lacked}
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch, notes)
+        for _ in range(TRIES - 1):
+            with pytest.raises(BooksClosed, match="does not have it"):
+                await first.read()
+            assert (rows, notes) == ([], [])
+        with pytest.raises(BooksClosed, match="does not have it"):
+            await first.read()  # of the second part
+        assert len(rows) == PART - 1
+        for _ in range(TRIES - 2):
+            with pytest.raises(BooksClosed, match="does not have it"):
+                await first.read()
+        assert await first.read() == 19
+        assert [row[0] for row in rows] == [each for each in node.signatures if each not in lacked]
+        assert [(row[0], row[5]) for row in notes] == [(each, False) for each in lacked]
+        assert UNRESOLVED._value.get() == 2
+        await first.close()
+
+        second = books(url, rows, monkeypatch, notes)  # of another process
+        assert await second.read() == 0
+        node.lacks = {lacked[1]}
+        assert await second.read() == 1
+        assert rows[-1][0] == lacked[0]
+        assert [(row[0], row[5]) for row in notes][-1] == (lacked[0], True)
+        assert UNRESOLVED._value.get() == 1
+        node.lacks.clear()
+        assert await second.read() == 1
+        assert {row[0] for row in rows} == {*node.signatures}
+        assert len(rows) == len(node.signatures)
+        assert await second.read() == 0
+        assert UNRESOLVED._value.get() == 0
+        await second.close()
+
+
+async def test_a_look_asks_for_some_of_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(3 * MENDED_AT_ONCE, ACCOUNT)
+    node.lacks = {*node.signatures}
+    async with serving(node.answer) as url:
+        found = books(url, rows, monkeypatch, notes)
+        for _ in range(TRIES - 1):
+            with pytest.raises(BooksClosed):
+                await found.read()
+        assert await found.read() == 0
+        assert len(notes) == 3 * MENDED_AT_ONCE
+        asked = node.asked
+        node.lacks.clear()
+        assert [await found.read() for _ in range(4)] == [MENDED_AT_ONCE] * 3 + [0]
+        assert node.asked - asked == 3 * MENDED_AT_ONCE + 4
+        assert {row[0] for row in rows} == {*node.signatures}
+        await found.close()
 
 
 @pytest.mark.parametrize(

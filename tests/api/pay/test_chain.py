@@ -10,12 +10,14 @@ import pytest
 from aiohttp import web
 from solders.signature import Signature
 
-from api.pay.chain import PAGE, Chain, NodeAway
+from api.pay.chain import PAGE, UNSEEN_SLOTS, Chain, NodeAway, Sight
 from api.pay.payment import Payment
 from tests.api.pay.test_payment import paid, read
 from tests.support.rpc_server import serving
 
 OLD_S = 2 * 3_600
+SLOT = 1_000
+SEEN = Sight(SLOT - 10, is_known=True)
 
 
 class Node:
@@ -26,6 +28,7 @@ class Node:
         self.listed: list[dict[str, Any]] = []
         self.wires: dict[str, str] = {}
         self.answers: dict[str, Any] = {}  # instead, by method
+        self.at_slot = 1 << 40  # as far as its list has come
 
     def add(self, wire: str, *, age_s: float = 1, err: Any = None) -> str:
         signature = str(Signature(len(self.listed).to_bytes(64, "big")))
@@ -41,17 +44,21 @@ class Node:
             return params[1]["commitment"] in self.valid_for
         if method == "getSignaturesForAddress":
             config = params[1]
+            if config["minContextSlot"] > self.at_slot:
+                return web.json_response({"error": {"code": -32016}})
             signatures = [each["signature"] for each in self.listed]
             first = signatures.index(config["before"]) + 1 if "before" in config else 0
             return web.json_response({"result": self.listed[first : first + config["limit"]]})
         return web.json_response({"result": {"transaction": [self.wires[params[0]], "base64"]}})
 
 
-async def found(node: Node, payment: Payment) -> tuple[str, str | None]:
-    async with serving(node.answer) as url:
+async def found(
+    node: Node, payment: Payment, sight: Sight | None = SEEN, slot: int = SLOT
+) -> tuple[str, str | None]:
+    async with serving(node.answer, slot) as url:
         chain = Chain(url)
         try:
-            return await chain.find(payment)
+            return await chain.find(payment, sight)
         finally:
             await chain.close()
 
@@ -74,6 +81,49 @@ async def test_a_payment_is_given_up_when_no_bank_takes_it(
     valid_for: tuple[str, ...], absent: str
 ) -> None:
     assert await found(Node(*valid_for), payment()[0]) == ("", absent)
+
+
+@pytest.mark.parametrize(
+    ("sight", "slot", "absent"),
+    [
+        (Sight(SLOT, is_known=True), SLOT, "expired"),
+        (Sight(SLOT, is_known=True), SLOT - 1, "unseen"),  # another server, which lags
+        (Sight(SLOT, is_known=False), SLOT, "unseen"),  # of a block that it does not have yet
+        (Sight(SLOT, is_known=False), SLOT + UNSEEN_SLOTS - 1, "unseen"),
+        (Sight(SLOT, is_known=False), SLOT + UNSEEN_SLOTS, "expired"),
+        (None, SLOT + UNSEEN_SLOTS, "unseen"),  # the node was away
+    ],
+)
+async def test_a_node_that_lags_gives_no_payment_up(
+    sight: Sight | None, slot: int, absent: str
+) -> None:
+    node = Node()
+    assert await found(node, payment()[0], sight, slot) == ("", absent)
+    wanted, wire = payment()
+    signature = node.add(wire)
+    assert await found(node, wanted, sight, slot) == (signature, None)
+
+
+async def test_a_list_is_of_a_node_that_has_come_as_far_as_the_blockhash_was_looked_at() -> None:
+    node = Node()
+    node.at_slot = SLOT - 1
+    with pytest.raises(NodeAway):
+        await found(node, payment()[0])
+    node.at_slot = SLOT
+    assert await found(node, payment()[0]) == ("", "expired")
+
+
+async def test_a_sight_says_what_the_node_knows() -> None:
+    for node, sight in (
+        (Node("processed"), Sight(SLOT, is_known=True)),
+        (Node(), Sight(SLOT, is_known=False)),
+    ):
+        async with serving(node.answer, SLOT) as url:
+            chain = Chain(url)
+            assert await chain.sight(payment()[0]) == sight
+            node.answers["isBlockhashValid"] = {"error": {"code": -32005}}
+            assert await chain.sight(payment()[0]) is None
+            await chain.close()
 
 
 async def test_a_payment_is_found_behind_a_page_of_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -137,4 +138,8 @@ def test_a_stored_answer_is_read_as_it_was_written(
     body: bytes, headers: list[tuple[bytes, bytes]]
 ) -> None:
     answer = Answer(200, tuple(headers), body)
-    assert Answer.unpack(answer.pack()) == answer
+
+    async def packed_and_back() -> Answer:
+        return await Answer.unpack(await answer.pack())
+
+    assert asyncio.run(packed_and_back()) == answer

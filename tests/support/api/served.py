@@ -74,12 +74,13 @@ class Served:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command of `soltape` with the settings of the process."""
         return subprocess.run(
             [sys.executable, "-m", "infra.cli", *command],
             cwd=self.settings.soltape_data,
             env=_environment(self.settings),
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=120,

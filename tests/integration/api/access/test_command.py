@@ -12,15 +12,16 @@ import pytest
 import redis as sync_redis
 from click.testing import CliRunner
 
-from api.access import register
+from api.access import register, users
 from api.access.charge import Charges, Grant, Refusal
-from api.access.keys import new, parse
+from api.access.keys import key_id, new, parse
+from api.access.users import Identity
 from infra.cli import cli
 from infra.local import running
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from schemas.redis_keys import tag_of_key
+from schemas.redis_keys import API_KEY, USER_KEY, tag_of_key
 from stream_gateway.admission import Admission
 from tests.support.systems import bound
 from tests.support.waiting import without_error
@@ -163,17 +164,32 @@ def test_no_keys_yet():
     assert keys("export").stdout == ""
 
 
+@pytest.mark.parametrize(
+    "command", [["keys", "revoke"], ["keys", "usage"], ["users", "revoke"], ["users", "keys"],
+                ["users", "suspend"], ["users", "resume"]],
+)  # fmt: skip
+def test_no_key_is_taken_where_all_users_of_the_machine_see_it(command):
+    text = created()
+    result = CliRunner().invoke(cli, [*command, text])
+    assert result.exit_code == 2
+    assert "give -, and the key on stdin" in result.output
+    assert text not in result.output
+    assert isinstance(charge(text), Grant)
+    result = CliRunner().invoke(cli, [*command, "-"], input="\n")
+    assert (result.exit_code, "there is no line on stdin" in result.output) == (2, True)
+
+
 @pytest.mark.parametrize("how", ["id", "display", "key"])
 def test_a_key_is_revoked_by_whatever_names_it(how):
     text, other = created(), created()
-    meant = {"id": parse(text)[:12], "display": f"soltape_...{text[-4:]}", "key": text}[how]
-    result = keys("revoke", meant)
+    meant = {"id": parse(text)[:12], "display": f"soltape_...{text[-4:]}", "key": "-"}[how]
+    result = keys("revoke", meant, stdin=f"{text}\n")
     assert (result.exit_code, "is refused from now on" in result.stdout) == (0, True)
     assert text not in result.output
     assert charge(text) == Refusal("revoked")
     assert isinstance(charge(other), Grant)
     revoked_ms = listed()[0]["revoked_ms"] or listed()[1]["revoked_ms"]
-    again = keys("revoke", meant)
+    again = keys("revoke", meant, stdin=f"{text}\n")
     assert again.exit_code == 0
     assert "is revoked since 20" in again.stdout
     assert revoked_ms in [each["revoked_ms"] for each in listed()]
@@ -226,7 +242,7 @@ def test_usage_is_told_by_key_and_month():
 def test_keys_go_into_another_redis_and_work_there(folder, keys_url, monkeypatch):
     text, gone = created("--plan", "pro"), created()
     charge(text, times=5)
-    keys("revoke", gone)
+    keys("revoke", "-", stdin=gone)
     before = listed()
     result = keys("export", "keys.jsonl")
     assert result.stderr == "2 keys exported; hashes only, no key can be had from them\n"
@@ -245,6 +261,107 @@ def test_keys_go_into_another_redis_and_work_there(folder, keys_url, monkeypatch
     result = keys("import", "-", stdin=file.read_bytes())
     assert result.stdout == "0 keys added, 2 keys were here already\n"
     assert charge(text).credits_spent == 7
+
+
+def at_redis(work):
+    async def connected():
+        connection = register.connect(Settings())
+        try:
+            return await work(connection)
+        finally:
+            await connection.aclose()
+
+    return asyncio.run(connected())
+
+
+ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
+
+
+def signed_up(*names):
+    """Make a user with keys; return their fingerprint, and the keys."""
+
+    async def work(redis):
+        user = await users.enter(redis, ANN, 10)
+        return user, [await users.create_key(redis, user, name) for name in names]
+
+    return at_redis(work)
+
+
+def user_revokes(user, text):
+    assert at_redis(lambda redis: users.revoke_key(redis, user, key_id(parse(text))))
+
+
+def test_users_go_into_another_redis_with_all_that_is_theirs(folder, keys_url, monkeypatch):
+    text = created()
+    user, (first, second, gone) = signed_up("first", "second", "gone")
+    charge(first, times=3)
+    charge(second)
+    user_revokes(user, gone)
+    at_redis(lambda redis: users.set_plan(redis, user, "pro"))
+    before = at_redis(lambda redis: users.read(redis, user))
+    result = keys("export", "all.jsonl")
+    assert result.stderr == (
+        "1 key and 1 user exported; hashes only, no key can be had from them\n"
+    )
+    file = (folder / "all.jsonl").read_bytes()
+    for each in (text, first, second, gone):
+        assert each[8:-4].encode() not in file
+
+    monkeypatch.setenv("ACCESS_REDIS_URL", keys_url.removesuffix("1") + "2")
+    result = keys("import", "all.jsonl")
+    assert result.stdout == (
+        "1 key added, 0 keys were here already\n"
+        "1 user added, 0 users were here already\n3 keys of users added\n"
+    )
+    assert at_redis(lambda redis: users.read(redis, user)) == before
+    assert keys("export").stdout_bytes == file
+    granted = charge(first)
+    assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 5)
+    assert charge(gone) == Refusal("revoked")
+    listed_keys = CliRunner().invoke(cli, ["users", "keys", user[:12]]).stdout
+    assert "first" in listed_keys
+    assert "gone" not in listed_keys
+    # An older file takes nothing back, and brings no key back that was revoked since.
+    user_revokes(user, second)
+    at_redis(lambda redis: users.set_plan(redis, user, "business"))
+    result = keys("import", "-", stdin=file)
+    assert "0 users added, 1 user was here already\n" in result.stdout
+    assert "0 keys of users added" in result.stdout
+    assert charge(second) == Refusal("revoked")
+    granted = charge(first)
+    assert (granted.plan.name, granted.credits_spent) == ("business", 6)
+    names = [USER_KEY.make(tag=tag_of_key(user), fingerprint=parse(second)),
+             API_KEY.make(tag=tag_of_key(parse(second)))]  # fmt: skip
+    at_redis(lambda redis: redis.ask([("DEL", *names[:1]), ("DEL", *names[1:])]))
+    keys("import", "-", stdin=file)
+    assert charge(second) == Refusal("unknown")
+
+
+def test_a_user_who_signed_in_before_the_import_gets_all_back(folder, keys_url):
+    user, (first,) = signed_up("first")
+    charge(first, times=2)
+    at_redis(lambda redis: users.set_plan(redis, user, "pro"))
+    file = keys("export").stdout_bytes
+    created_ms = at_redis(lambda redis: users.read(redis, user)).created_ms
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    _, (later,) = signed_up("later")
+    charge(later)
+    result = keys("import", "-", stdin=file)
+    assert "0 users added, 1 user was here already\n1 key of users added\n" in result.stdout
+    granted = charge(first)
+    assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 3)
+    assert charge(later).credits_spent == 4
+    assert at_redis(lambda redis: users.read(redis, user)).created_ms == created_ms
+
+
+def test_users_that_redis_lost_are_not_lost_from_a_file(folder, keys_url):
+    signed_up("first")
+    assert keys("export", "all.jsonl").exit_code == 0
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    refused = keys("export", "all.jsonl")
+    assert (refused.exit_code, "has 1 user that Redis at" in refused.stderr) == (1, True)
 
 
 def test_a_file_with_a_line_that_is_not_ours_is_refused_whole(folder):

@@ -89,7 +89,7 @@ def around(charges, most_in_flight=64, **more):
         ],
         exception_handlers={Problem: on_problem},
     )
-    return Shell(Gate(app, charges, OPEN, most_in_flight, **more))
+    return Shell(Gate(app, charges, OPEN, most_in_flight, failures.Failures(), **more))
 
 
 @pytest.fixture
@@ -367,7 +367,7 @@ async def test_a_credit_is_given_back_once_also_to_a_request_cut_off_meanwhile(
     # Valkey must know the script: else the first attempt ends with NOSCRIPT and changes nothing.
     await charges.give_back(await charges.request(await make.fingerprint(), 1))
     key = await make.text()
-    transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64)))
+    transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64, failures.Failures())))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         asked = asyncio.create_task(client.get("/api/who", headers={"x-api-key": key}))
         await settled(waits_for_its_credit, True)
@@ -388,7 +388,7 @@ async def test_a_problem_that_is_answered_outside_costs_what_its_status_says(
         raise Problem(kind, "as asked")
 
     key = await make.text()
-    transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64)))
+    transport = httpx.ASGITransport(Shell(Gate(app, charges, OPEN, 64, failures.Failures())))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         with pytest.raises(Problem):
             await client.get("/api/who", headers={"x-api-key": key})

@@ -8,12 +8,13 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.cookies import SimpleCookie
+from secrets import token_urlsafe
 
 import httpx
 import pytest
 
 from api.access import register
-from api.access.keys import parse
+from api.access.keys import new, parse
 from tests.support.api.served import served
 from tests.support.waiting import eventually
 
@@ -170,6 +171,34 @@ def test_an_api_without_a_demo_key_knows_no_sessions(demo, browser, tmp_path):
         assert httpx.get(f"{another.url}/api/usage", headers=headers).status_code == 401
         told = httpx.get(f"{another.url}/dashboard.json", headers=headers)
         assert told.json()["session"] is None
+
+
+def test_an_address_of_cookies_that_were_made_up_is_refused_without_a_look(demo, tmp_path):
+    """In an API of the test's own: what comes from its address is refused for a minute."""
+    own = demo.settings.model_copy(
+        update={"access_redis_url": database(demo, 9), "trusted_proxies": "127.0.0.1"}
+    )
+    option = "--demo-key", str(tmp_path / "demo-key")
+    with (
+        served(own, tmp_path, *option) as api,
+        let_in(api) as client,
+        httpx.Client(base_url=api.url, timeout=240) as guesser,
+    ):
+        [cookie] = [each for each in client.cookies if each.startswith("soltape-")]
+
+        def code(path, **sent):
+            headers = sent or {"cookie": f"{cookie}={token_urlsafe(32)}"}
+            return guesser.get(path, headers=headers).json().get("code")
+
+        # A minute of a slow machine may be over before so many were sent.
+        for path in ("/api/usage", "/dashboard.json", "/no/such/path"):
+            eventually(lambda path=path: code(path) == "too_many_failures")
+        assert client.get("/api/usage").status_code == 200  # who is inside stays so
+        eventually(lambda: code("/api/usage", **{"x-api-key": new()}) == "too_many_failures")
+        elsewhere = {"x-forwarded-for": "203.0.113.77", "cookie": f"{cookie}={token_urlsafe(32)}"}
+        assert code("/api/usage", **elsewhere) == "key_missing"
+        with let_in(api) as late:  # who shares the address, with a new link
+            assert late.get("/api/usage").status_code == 200
 
 
 def test_it_ends_with_the_key(demo, tmp_path):

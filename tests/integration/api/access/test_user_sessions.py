@@ -9,15 +9,20 @@ import pytest
 from starlette.responses import Response
 
 from api.access import users
-from api.access.failures import FAILURES
+from api.access.failures import FAILURES, Failures
+from api.access.grants import Grant
+from api.access.keys import key_id, parse
 from api.access.sessions import ticket
-from api.access.user_sessions import UserSessions
+from api.access.user_sessions import SIGN_INS, UserSessions
 from api.access.users import Identity
+from api.signin import pending
+from schemas.redis_keys import USER_KEYS_MADE, USER_SESSIONS, USER_SIGN_INS, tag_of_key
 from stream_gateway.admission import Admission, Refusal
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
 SECURE = "https://soltape.example.com"
 LOCAL = "http://127.0.0.1:8000"
+ADDRESS = "192.0.2.1"
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ async def user(redis):
 
 async def begun(sessions, user):
     response = Response()
-    assert await sessions.begin(user, response)
+    assert await sessions.begin(user, pending.begin().name, response) is None
     [cookie] = SimpleCookie(response.headers["set-cookie"]).values()
     return cookie
 
@@ -37,7 +42,7 @@ def sent(cookie, name=None):
 
 
 async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
-    cookie = await begun(UserSessions(redis, SECURE), user)
+    cookie = await begun(UserSessions(redis, SECURE, Failures()), user)
     assert cookie.key.startswith("__Host-")
     assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "strict")
     assert (cookie["path"], cookie["domain"]) == ("/", "")
@@ -45,16 +50,16 @@ async def test_behind_https_a_cookie_is_of_this_host_alone(redis, user):
 
 
 async def test_two_services_of_one_machine_have_two_names(redis, user):
-    cookie = await begun(UserSessions(redis, LOCAL), user)
-    other = UserSessions(redis, "http://127.0.0.1:8001")
+    cookie = await begun(UserSessions(redis, LOCAL, Failures()), user)
+    other = UserSessions(redis, "http://127.0.0.1:8001", Failures())
     assert cookie.key != other.cookie
-    assert await other.of(sent(cookie)) is None
+    assert await other.of(sent(cookie), ADDRESS) is None
 
 
 async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
-    cookie = await begun(UserSessions(redis, SECURE), user)
-    other = UserSessions(redis, SECURE)
-    session = await other.of(sent(cookie))
+    cookie = await begun(UserSessions(redis, SECURE, Failures()), user)
+    other = UserSessions(redis, SECURE, Failures())
+    session = await other.of(sent(cookie), ADDRESS)
     assert session is not None
     assert session.user == user
     assert session.secret not in f"{session.csrf} {session.digest}"
@@ -62,21 +67,45 @@ async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
     assert not session.has_sent("")
     assert not session.has_sent("\udcff")
     await other.end(session.user, session.digest)
-    assert await other.of(sent(cookie)) is None
+    assert await other.of(sent(cookie), ADDRESS) is None
 
 
 async def test_who_is_suspended_begins_none(redis, user):
-    sessions = UserSessions(redis, SECURE)
+    sessions = UserSessions(redis, SECURE, Failures())
     cookie = await begun(sessions, user)
     await users.suspend(redis, user)
-    assert await sessions.of(sent(cookie)) is None
+    assert await sessions.of(sent(cookie), ADDRESS) is None
     response = Response()
-    assert not await sessions.begin(user, response)
+    assert await sessions.begin(user, "a", response) == "suspended"
     assert "set-cookie" not in response.headers
-    assert not await sessions.begin("0" * 64, Response())  # nobody
+    assert await sessions.begin("0" * 64, "a", Response()) == "suspended"  # nobody
     await users.resume(redis, user)
-    assert await sessions.of(sent(cookie)) is None
+    assert await sessions.of(sent(cookie), ADDRESS) is None
     assert await begun(sessions, user)
+
+
+async def test_a_sign_in_begins_one_session(redis, user):
+    """However often it is finished, at whatever process, at once or later."""
+    many = [UserSessions(redis, SECURE, Failures()) for _ in range(4)]
+    outcomes = await asyncio.gather(*(each.begin(user, "a", Response()) for each in many * 3))
+    assert sorted(map(str, outcomes)) == ["None"] + ["finished"] * 11
+    assert await many[0].begin(user, "b", Response()) is None
+    names = [kind.make(tag=tag_of_key(user)) for kind in (USER_SESSIONS, USER_SIGN_INS)]
+    assert await redis.ask([("ZCARD", each) for each in names]) == [2, 2]
+
+
+async def test_sign_ins_of_a_user_are_bounded_and_forgotten(redis, user):
+    sessions = UserSessions(redis, SECURE, Failures())
+    for number in range(SIGN_INS):
+        assert await sessions.begin(user, str(number), Response()) is None
+    assert await sessions.begin(user, "more", Response()) == "often"
+    bob = await users.enter(redis, Identity(ANN.issuer, "bob", "bob"), 10)
+    assert await sessions.begin(bob, "of bob", Response()) is None
+    noted = USER_SIGN_INS.make(tag=tag_of_key(user))
+    [left_ms] = await redis.ask([("PTTL", noted)])
+    assert 2 * pending.WITHIN_S * 1000 - 60_000 < left_ms <= (USER_SIGN_INS.ttl_s or 0) * 1000
+    await redis.ask([("ZADD", noted, 1, "0")])  # its time is over
+    assert await sessions.begin(user, "more", Response()) is None
 
 
 async def test_a_user_is_an_issuer_and_a_subject_together(redis):
@@ -93,6 +122,30 @@ async def test_a_user_is_an_issuer_and_a_subject_together(redis):
     user = await users.read(redis, found[0])
     assert user is not None
     assert (user.name, user.plan) == ("another name", "free")
+
+
+async def test_records_of_revoked_keys_are_bounded_and_what_they_spent_stays(redis, user, charges):
+    """Else keys that are made and revoked every day are kept for thirty of them."""
+    tag = tag_of_key(user)
+    made = []
+    for number in range(users.REVOKED + 5):
+        if not number % users.KEYS_A_DAY:
+            await redis.ask([("DEL", USER_KEYS_MADE.make(tag=tag))])  # another day
+        made.append(parse(await users.create_key(redis, user, f"k{number}")))
+        assert isinstance(await charges.request(made[-1], 1), Grant)
+        assert await users.revoke_key(redis, user, key_id(made[-1]))
+    working = parse(await users.create_key(redis, user, "works"))
+    outcomes = [(await charges.request(each, 1)).outcome for each in made]
+    assert outcomes == ["unknown"] * 5 + ["revoked"] * users.REVOKED
+    assert isinstance(await charges.request(working, 1), Grant)
+    [records] = await redis.ask([("KEYS", f"access:{tag}:key:*")])
+    assert len(records) == users.REVOKED + 1
+    [pointers] = await redis.ask([("KEYS", "access:{*}")])
+    assert len(pointers) == users.REVOKED + 2  # the user, too
+    found = await users.read(redis, user)
+    assert found is not None
+    assert sum(found.credits.values()) == len(made) + 1
+    await charges.aclose()
 
 
 async def test_a_plan_outlives_a_sign_in(redis, user):
@@ -143,8 +196,8 @@ async def test_nobody_comes_in_while_a_place_is_taken_back(redis, user):
 
 
 async def test_a_websocket_ends_with_its_session(redis, user):
-    sessions = UserSessions(redis, SECURE)
-    mine, other = [await sessions.of(sent(await begun(sessions, user))) for _ in range(2)]
+    sessions = UserSessions(redis, SECURE, Failures())
+    mine, other = [await sessions.of(sent(await begun(sessions, user)), ADDRESS) for _ in range(2)]
     await users.set_plan(redis, user, "business")
     ended = []
     gateway = Admission(redis, ended.append)
@@ -173,7 +226,7 @@ async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
     codes = []
     for _ in range(FAILURES + 1):
         with pytest.raises(Refusal) as refusal:
-            await gateway.admit(text, "192.0.2.1")
+            await gateway.admit(text, ADDRESS)
         codes.append(refusal.value.code)
     assert codes == ["user_suspended"] * FAILURES + ["too_many_failures"]
 

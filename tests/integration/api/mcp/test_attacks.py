@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from api.access import register
-from api.access.keys import new
+from api.access import register, users
+from api.access.keys import key_id, new, parse
+from api.access.users import Identity
 from api.http.errors import Problem
 from api.mcp.sessions import Sessions
 from tests.support.api.served import Served
@@ -29,6 +30,7 @@ INITIALIZE = {
         "clientInfo": {"name": "tests", "version": "1"},
     },
 }
+SOON_S = 60.0  # on a busy machine; an idle session lasts longer
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -275,6 +277,42 @@ async def test_all_keys_of_a_user_share_the_sessions_of_one(stores) -> None:
         await sessions.check(opened[0].name, "1" * 64)
         for each in opened:
             await sessions.close(each)
+    finally:
+        await redis.aclose()
+
+
+async def test_a_stream_ends_with_its_key(four, http, make_key, stores) -> None:
+    """And with the user's, when that one is suspended; others go on."""
+    redis = register.connect(stores)
+    try:
+        ann, bob = [
+            await users.enter(redis, Identity("https://i.example.com", name, name), 10**6)
+            for name in ("ann of a stream", "bob of a stream")
+        ]
+        keys = [
+            await asyncio.to_thread(make_key, "pro"),
+            await users.create_key(redis, ann, "first"),
+            await users.create_key(redis, bob, "first"),
+        ]
+        async with AsyncExitStack() as stack:
+            *ending, other = [
+                await stack.enter_async_context(stream(http, each)) for each in (*keys, four[0].key)
+            ]
+            await register.revoke(redis, parse(keys[0]), await register.now_ms(redis))
+            assert await users.revoke_key(redis, ann, key_id(parse(keys[1])))
+            await users.suspend(redis, bob)
+            async with asyncio.timeout(SOON_S):
+                for each in ending:
+                    assert await each.event() is None
+            headers = {**ACCEPT, "x-api-key": four[0].key}
+            answer = await http.post(other.endpoint, headers=headers, json=INITIALIZE)
+            assert answer.status_code == 202
+            assert await other.event() is not None
+            for key, code in zip(
+                keys, ("key_revoked", "key_revoked", "user_suspended"), strict=True
+            ):
+                refused = await stack.enter_async_context(stream(http, key))
+                assert await code_of(refused.answer) == (403, code)
     finally:
         await redis.aclose()
 

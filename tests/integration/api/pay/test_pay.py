@@ -16,9 +16,12 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from api.access import register
 from api.access.failures import FAILURES
 from api.pay.command import pay as pay_command
 from infra.local.process import free_port
+from infra.settings import Settings
+from schemas.redis_keys import PAYMENT_SIZES
 from tests.integration.api.conftest import Serve
 from tests.support.api.paying import NETWORK, USDC, PayWorld, challenge, pay
 from tests.support.api.served import Served
@@ -336,6 +339,34 @@ def test_a_caller_who_left_before_the_answer_can_have_it(world: PayWorld, seller
         world.desk.settle_delay_s = 0.0
     assert answer.status_code == 200
     assert send(seller.url + PATH, header).status_code == 409
+    assert world.revenue_raw == had_raw + PRICE_RAW
+
+
+def test_where_paid_answers_have_no_room_nothing_is_settled(
+    world: PayWorld, seller: Served, stores: Settings
+) -> None:
+    def at_redis(*command: object) -> None:
+        async def work() -> None:
+            redis = register.connect(stores)
+            await redis.ask([command])
+            await redis.aclose()
+
+        asyncio.run(work())
+
+    header = pay(world, seller.url + PATH)
+    had_raw = world.revenue_raw
+    at_redis("HINCRBY", PAYMENT_SIZES.make(), "", 1 << 40)
+    try:
+        answer = send(seller.url + PATH, header)
+        again = send(seller.url + PATH, header)
+    finally:
+        at_redis("HINCRBY", PAYMENT_SIZES.make(), "", -(1 << 40))
+    for each in (answer, again):
+        assert (each.status_code, each.json()["code"]) == (503, "payments_full")
+        assert each.headers["retry-after"] == "2"
+    assert world.revenue_raw == had_raw
+    paid = eventually(lambda: found if (found := send(seller.url + PATH, header)).is_success else 0)
+    assert paid.status_code == 200
     assert world.revenue_raw == had_raw + PRICE_RAW
 
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from http.cookies import SimpleCookie
 from itertools import count
+from random import choice
 from urllib.parse import urlencode
 
 import httpx
 import pytest
+from cryptography.fernet import Fernet
 from fastapi import FastAPI
 
 from api.access import register
+from api.access.failures import Failures
 from api.access.keys import key_id
 from api.access.users import Identity
 from api.app import create_app
 from api.signin import fetching, pending, routes
-from api.signin.pending import Begun
 from api.signin.routes import SignIn
 from infra.settings import SettingsError
-from schemas.redis_keys import SIGN_INS, SIGN_INS_TOLD, USERS
+from schemas.redis_keys import SIGN_IN_SECRETS, USERS
 from tests.support.api.issuing import Issuer, issuing
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Person, query_of
@@ -168,12 +172,24 @@ def test_an_id_that_is_another_users_is_refused(mallory, served, liar):
 def test_a_sign_in_is_over_after_its_time(mallory, served, liar):
     state = begun(mallory, liar)
 
-    async def age(redis):
-        [members] = await redis.ask([("ZRANGE", SIGN_INS.make(), 0, -1)])
-        await redis.ask([("ZADD", SIGN_INS.make(), 1, each) for each in members])
-
-    ask(served, age)
+    sealed_ago(served, mallory, pending.WITHIN_S + 1)
     is_refused(back(mallory, state))
+    state = begun(mallory, liar)
+    sealed_ago(served, mallory, pending.WITHIN_S / 2)
+    assert back(mallory, state).status_code == 303
+
+
+def sealed_ago(served, person, ago_s):
+    """Have a browser's sign-in be as if it was begun so long ago."""
+
+    async def work(redis):
+        [newest] = await redis.ask([("HGET", SIGN_IN_SECRETS.make(), "newest")])
+        seal = Fernet(newest)
+        [cookie] = [each for each in person.client.cookies.jar if each.name.endswith("-begun")]
+        opened = seal.decrypt(cookie.value.encode())
+        cookie.value = seal.encrypt_at_time(opened, int(time.time() - ago_s)).decode()
+
+    ask(served, work)
 
 
 def test_tokens_of_another_sign_in_or_issuer_are_refused(mallory, liar):
@@ -423,6 +439,29 @@ def test_pages_say_what_is_wrong_while_the_provider_is_away(mallory, served, ser
     assert re.search(r'<a href="/signin">', mallory.client.get(CALLBACK).text)
 
 
+def test_cookies_of_users_that_were_made_up_are_bounded(served, mallory, liar):
+    signed_in(mallory, liar)
+    [(name, value)] = mallory.client.cookies.items()
+    user = value.partition(".")[0]
+    with Person(served) as guesser, httpx.Client(base_url=served.url, timeout=240) as client:
+        client.headers = guesser.headers
+
+        def code(path):
+            other = sha256(pending.secret().encode()).hexdigest()
+            made_up = f"{choice([user, other])}.{pending.secret()}"
+            return client.get(path, headers={"cookie": f"{name}={made_up}"}).json().get("code")
+
+        assert code("/account.json") == "session_missing"
+        # A minute of a slow machine may be over before so many were sent.
+        for path in ("/account.json", "/api/usage", "/dashboard.json"):
+            eventually(lambda path=path: code(path) == "too_many_failures")
+        # Who shares the address signs in, and is let in at once.
+        answer = back(guesser, begun(guesser, liar))
+        assert answer.headers.get("location") == "/#/account", answer.text
+        assert guesser.client.get("/account.json").status_code == 200
+    assert mallory.client.get("/account.json").status_code == 200
+
+
 def test_an_address_begins_so_many_sign_ins_a_minute(served, liar):
     with Person(served) as hasty:
         answers = [hasty.client.get("/signin") for _ in range(routes.ATTEMPTS_A_MINUTE + 5)]
@@ -438,7 +477,7 @@ async def test_a_provider_that_is_slow_takes_no_more_than_a_share(served, liar, 
     redis = register.connect(served.settings)
     few = served.settings.model_copy(update={"api_max_concurrent": 2 * routes.SHARE})
     app = FastAPI()
-    app.include_router(SignIn(few, redis).router())
+    app.include_router(SignIn(few, redis, Failures()).router())
     liar.reset()
     liar.is_open.clear()
     transport = httpx.ASGITransport(app)
@@ -453,18 +492,39 @@ async def test_a_provider_that_is_slow_takes_no_more_than_a_share(served, liar, 
     await redis.aclose()
 
 
-def test_sign_ins_under_way_are_bounded(served, liar, monkeypatch):
-    """However many are begun, the oldest of too many are given up and their room is given back."""
-    monkeypatch.setattr(pending, "MOST", 5)
+def test_no_flood_of_others_ends_a_sign_in_that_is_under_way(mallory, served, liar):
+    """What a sign-in needs is in its browser: what others begin takes room nowhere."""
 
-    async def many(redis):
-        secrets = [await pending.begin(redis, Begun(str(number), "v")) for number in range(20)]
-        left = [await pending.take(redis, each.state, each.browser) for each in secrets]
-        await pending.begin(redis, Begun("last", "v"))
-        names = (SIGN_INS.make(), SIGN_INS_TOLD.make())
-        ttls = await redis.ask([("PTTL", name) for name in names])
-        return [each.nonce for each in left if each], ttls
+    async def kept(redis):
+        [names] = await redis.ask([("KEYS", "access:{signins}*")])
+        sizes = await redis.ask([("MEMORY", "USAGE", each, "SAMPLES", 0) for each in names])
+        return dict(zip(names, sizes, strict=True))
 
-    left, ttls = ask(served, many)
-    assert len(left) == 5
-    assert all(0 < each <= pending.WITHIN_S * 1000 for each in ttls)
+    state = begun(mallory, liar)
+    before = ask(served, kept)
+    assert list(before) == [SIGN_IN_SECRETS.make().encode()]
+    for _ in range(3):
+        with Person(served) as other:
+            assert len({query_of(other.begin())["state"] for _ in range(20)}) == 20
+    assert ask(served, kept) == before
+    assert back(mallory, state).status_code == 303
+
+
+def test_what_a_browser_keeps_of_a_sign_in_says_nothing_and_cannot_be_changed(mallory, liar):
+    asked = query_of(mallory.begin())
+    liar.nonce = asked["nonce"]
+    [cookie] = [each for each in mallory.client.cookies.jar if each.name.endswith("-begun")]
+    sealed = cookie.value
+    for each in (asked["state"], asked["nonce"]):
+        assert each.encode() not in b64decode(sealed + "==", b"-_")
+    for wrong in (
+        sealed[:-5] + "AAAA=",
+        sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:],
+        Fernet(Fernet.generate_key()).encrypt(b"{}").decode(),
+        sealed * 5,
+        "x",
+    ):
+        cookie.value = wrong
+        is_refused(back(mallory, asked["state"]))
+    cookie.value = sealed
+    assert back(mallory, asked["state"]).status_code == 303

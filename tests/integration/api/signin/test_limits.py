@@ -256,7 +256,7 @@ def test_the_operator_lists_plans_suspends_and_revokes(served, liar):
     assert served.run("users", "plan", id_, "pro").returncode == 0
     assert ann.account()["plan"]["name"] == "pro"
     assert ann.ask(key).json()["plan"] == "pro"
-    assert "of ann6" in served.run("users", "keys", key).stdout
+    assert "of ann6" in served.run("users", "keys", "-", stdin=key).stdout
 
     assert "suspended" in served.run("users", "suspend", id_).stdout
     assert ann.ask(key).json()["code"] == "user_suspended"
@@ -268,10 +268,22 @@ def test_the_operator_lists_plans_suspends_and_revokes(served, liar):
     assert served.run("users", "resume", id_).returncode == 0
     assert ann.ask(key).status_code == 200
 
-    refused = served.run("keys", "revoke", key)
+    refused = served.run("keys", "revoke", "-", stdin=key)
     assert f"user {id_}'s: `soltape users revoke`" in refused.stderr
-    assert served.run("users", "revoke", key).returncode == 0
+    for command in (["users", "revoke"], ["users", "keys"], ["users", "plan"], ["keys", "revoke"]):
+        refused = served.run(*command, key, *(["pro"] if "plan" in command else []))
+        assert refused.returncode == 2
+        assert "give -, and the key on stdin" in refused.stderr
+        assert key not in refused.stderr
+    assert ann.ask(key).status_code == 200
+    assert served.run("users", "revoke", "-", stdin=f"{key}\n").returncode == 0
     assert ann.ask(key).json()["code"] == "key_revoked"
+    second = ann.new_key("second of ann6")
+    by_id = ("users", "revoke", key_id(parse(second)))
+    assert "--user" in served.run(*by_id).stderr
+    assert served.run(*by_id, "--user", id_).returncode == 0
+    assert ann.ask(second).json()["code"] == "key_revoked"
+    assert "has no key" in served.run(*by_id, "--user", id_).stderr
     for command in (("plan", "0" * 12, "pro"), ("suspend", "ann6@example.com"), ("keys", "x")):
         done = served.run("users", *command)
         assert done.returncode == 1

@@ -1,0 +1,56 @@
+"""What the books lack, in a real ClickHouse: noted by name, read by another process, mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.pay.bookkeeping import TRIES, Books, BooksClosed, token_account
+from infra.clickhouse.client import connect_async
+from infra.settings import Settings
+from tests.api.pay.test_bookkeeping import Node, Redis, settings
+from tests.support.rpc_server import serving
+
+
+async def test_a_transaction_that_a_node_lacks_is_a_row_until_it_is_there(
+    stores: Settings,
+) -> None:
+    of = settings("http://127.0.0.1:1")
+    node = Node(3, token_account(of))
+    lacked = node.signatures[1]
+    node.lacks = {lacked}
+
+    async def read(sql: str) -> list[Any]:
+        client = await connect_async(stores)
+        try:
+            return [*(await client.query(sql)).result_rows]
+        finally:
+            await client.close()
+
+    async with serving(node.answer) as url:
+        names = ("pay_to", "pay_asset", "pay_network")
+        ours = {name: getattr(of, name) for name in names} | {"rpc_endpoint": url}
+        first, second = [
+            Books(stores.model_copy(update=ours), Redis())  # type: ignore[arg-type]
+            for _ in range(2)
+        ]
+        for _ in range(TRIES - 1):
+            with pytest.raises(BooksClosed, match=lacked):
+                await first.read()
+        assert await first.read() == 2
+        await first.close()
+        unresolved = (
+            "SELECT signature, slot FROM payments_unresolved FINAL "
+            f"WHERE NOT is_resolved AND pay_to = '{of.pay_to}'"
+        )
+        assert await read(unresolved) == [(lacked, 5)]
+        assert await second.read() == 0
+        node.lacks.clear()
+        assert await second.read() == 1
+        await second.close()
+        assert await read(unresolved) == []
+        booked = await read(
+            f"SELECT signature FROM payments FINAL WHERE pay_to = '{of.pay_to}' ORDER BY signature"
+        )
+        assert booked == [(each,) for each in sorted(node.signatures)]
