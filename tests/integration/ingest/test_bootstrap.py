@@ -22,7 +22,6 @@ from pipeline.ingest.accounts.bootstrap import OF_PROGRAM, REQUESTS, Bootstrap
 from pipeline.ingest.accounts.coverage import Coverage
 from pipeline.ingest.accounts.parts import PARTS, SAMPLE
 from pipeline.ingest.accounts.rpc import AccountsRpc
-from schemas.proto.tape_pb2 import Covered
 from schemas.protocols.contract import Kind
 from schemas.redis_keys import BOOTSTRAP
 from schemas.solana import base58
@@ -176,7 +175,7 @@ async def test_small_programs_are_covered_with_two_slots_however_many_they_are(
         await eventually_async(lambda: lane.holds(len(PROGRAMS)), within_s=30)
         assert lane.given == {}
         lane.settle()
-    assert lane.given == {each: (CONTEXT_SLOT, CONTEXT_SLOT + 1) for each in PROGRAMS}
+    assert lane.given == dict.fromkeys(PROGRAMS, (CONTEXT_SLOT, CONTEXT_SLOT + 1))
     assert lane.coverage.lacking() == []
     assert all(node.of(each) == [SAMPLE, None] for each in PROGRAMS)
     assert node.most_of_all <= REQUESTS
@@ -285,7 +284,7 @@ async def test_what_was_asked_before_slots_were_lost_covers_nothing(
         node.holds.set()
         await lane.until(program)
     assert node.of(program).count(None) == 2, "asked again"
-    assert [each for each in lane.given] == [program]
+    assert list(lane.given) == [program]
 
 
 async def test_no_more_bytes_are_asked_for_than_the_setting_allows(
