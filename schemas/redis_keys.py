@@ -242,6 +242,14 @@ WATCH_LEASE: Final = Key(
     6,
     "the process that watches; nobody else's writes count",
 )
+WATCH_REPORT: Final = Key(
+    "{{live}}:watch:report",
+    "hash",
+    "watch",
+    DAY_S,
+    "how the watching goes, as its process said last, for `/api/health`: `api.watch.report`; gone "
+    "with a lease that is given back",
+)
 WATCHED: Final = Key(
     "{{live}}:watch:{wallet}",
     "hash",

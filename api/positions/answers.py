@@ -297,13 +297,26 @@ class PositionRecord(TypedDict):
     ]
 
 
+class MissingPrograms(TypedDict):
+    """Programs of a protocol of which not all accounts are known."""
+
+    missing: Annotated[int, about("how many", 1)]
+    of: Annotated[int, about("programs of which all accounts must be known for its positions", 1)]
+    addresses: Annotated[list[str], about("of the missing ones, 5 at most", [_STAKE])]
+
+
 class PositionError(TypedDict):
     """What could not be read."""
 
     protocol: Annotated[
-        str | None, about("slug of the protocol; null: the account cannot be told", "staking")
+        str | None,
+        about(
+            "slug of the protocol; null: several alike, or the account cannot be told", "staking"
+        ),
     ]
-    account: Annotated[str | None, about("account or program; null: none of its own", _STAKE)]
+    account: Annotated[
+        str | None, about("account, or the one program; null: none of its own, or several", _STAKE)
+    ]
     code: Annotated[
         Literal["not_covered", "unreadable", "reference_missing", "not_supported"],
         about(
@@ -315,6 +328,10 @@ class PositionError(TypedDict):
         ),
     ]
     detail: Annotated[str, about("what is wrong, in words", "bootstrap has not ended")]
+    programs: Annotated[
+        MissingPrograms | None,
+        about("of `not_covered`, one a protocol; null: it is not about programs"),
+    ]
 
 
 class AccountsRead(TypedDict):

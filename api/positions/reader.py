@@ -27,6 +27,7 @@ from api.positions.answers import (
     ProtocolSum,
 )
 from api.positions.by_mint import ByMint, Found
+from api.positions.covering import covered_since, not_covered, once, programs_of
 from api.positions.driver import Failure, Outcome
 from api.positions.records import has_unknown, mints_of, record
 from api.positions.rewards import Rewards, RewardsReader
@@ -107,7 +108,7 @@ class Positions:
             "unpriced": _unpriced(records),
             "is_complete": is_complete,
             "coverage": {
-                "since_slot": _since(read.held, [protocol]),
+                "since_slot": covered_since(read.held.coverage, [protocol]),
                 "known_accounts": read.held.known,
                 "read_accounts": read.held.read,
             },
@@ -231,7 +232,7 @@ class Positions:
         Most wallets that are asked for are followed already: all is asked for in one trip, and the
         accounts once more where the wallet's tokens were not all known.
         """
-        programs = _programs(protocols)
+        programs = programs_of(protocols)
         reading = self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
         if holder is None:
             return await asyncio.gather(*reading)
@@ -291,12 +292,6 @@ class Positions:
         return sorted(records, key=_order)
 
 
-def _programs(protocols: Iterable[Protocol]) -> tuple[bytes, ...]:
-    """Return the programs that must be covered for the positions of protocols to be all."""
-    kinds = (kind for protocol in protocols for kind in protocol.kinds)
-    return tuple(dict.fromkeys(kind.program for kind in kinds if kind.wallets or kind.has_mints))
-
-
 def _aggregate(
     wallet: str,
     aggregate: Aggregate,
@@ -308,7 +303,7 @@ def _aggregate(
     slugs = [*dict.fromkeys(slug for slug, _ in aggregate.routes)]
     unowned = [*_of_nobody(read.held)]
     of_protocol = {slug: [*_errors(slug, served[slug], read)] for slug in slugs}
-    errors = [*unowned, *(each for slug in slugs for each in of_protocol[slug])]
+    errors = [*unowned, *once(each for slug in slugs for each in of_protocol[slug])]
     is_whole = read.held.is_whole and not errors
     value = _sum(own) if is_whole else None
     sums: list[ProtocolSum] = []
@@ -346,7 +341,7 @@ def _aggregate(
             for each in aggregate.pending
         ],
         "coverage": {
-            "since_slot": _since(read.held, [served[slug] for slug in slugs]),
+            "since_slot": covered_since(read.held.coverage, [served[slug] for slug in slugs]),
             "known_accounts": read.held.known,
             "read_accounts": read.held.read,
         },
@@ -364,13 +359,6 @@ def _sum(records: Collection[PositionRecord]) -> int | None:
 
 def _unpriced(records: Iterable[PositionRecord]) -> int:
     return sum(asset["value_usd_micros"] is None for each in records for asset in each["assets"])
-
-
-def _since(held: WalletAccounts, protocols: Iterable[Protocol]) -> int | None:
-    """Return the slot from which all programs of protocols are covered."""
-    slots = [held.coverage[program].slot for program in _programs(protocols)]
-    known = [slot for slot in slots if slot is not None]
-    return max(known) if known and len(known) == len(slots) else None
 
 
 def _of_tokens(wallet: bytes, held: WalletAccounts, found: Found) -> Iterator[Failure]:
@@ -393,25 +381,19 @@ def _of_nobody(held: WalletAccounts) -> Iterator[PositionError]:
             "account": text(address),
             "code": "unreadable",
             "detail": detail,
+            "programs": None,
         }
 
 
 def _errors(slug: str, protocol: Protocol, read: _Read) -> Iterator[PositionError]:
-    for program in _programs([protocol]):
-        covered = read.held.coverage[program]
-        if covered.slot is None:
-            yield {
-                "protocol": slug,
-                "account": text(program),
-                "code": "not_covered",
-                "detail": covered.reason or "not all accounts of the program are known yet",
-            }
+    yield from not_covered(slug, protocol, read.held.coverage)
     for failure in read.outcomes[slug].failures:
         yield {
             "protocol": slug,
             "account": None if failure.account is None else text(failure.account),
             "code": failure.code,
             "detail": failure.detail,
+            "programs": None,
         }
 
 

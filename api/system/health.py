@@ -26,7 +26,10 @@ from api.system.health_answers import (
     Groups,
     Health,
     Pipeline,
+    Watching,
 )
+from api.watch.report import COMMANDS as WATCH_COMMANDS
+from api.watch.report import watching
 from infra.clickhouse.sql import load
 from infra.settings import Settings
 from schemas import channels
@@ -95,15 +98,17 @@ class HealthReader:
             "broker": None if facts is None else judge.broker(facts[1]),
         }
         show(capacity)
-        chain, pipeline = _UNKNOWN_CHAIN, None
+        chain, pipeline, watch = _UNKNOWN_CHAIN, None, None
         is_one_redis = False
         if facts is not None:
-            redis_info, _, genesis_hash, *positions = facts
+            redis_info, _, genesis_hash, owner, reported, *positions = facts
             chain, pipeline = _chain(genesis_hash), _pipeline(positions, now_ms)
+            watch = watching(owner, dict(reported), now_ms)
             is_one_redis = info is not None and _run_id(info) == _run_id(redis_info)
         stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
         away = [f"{name} {why}" for name, why in lacking(stores).items()]
         late = list(_late(pipeline)) if pipeline else []
+        late += list(_unwatched(watch)) if watch else []
         late += list(_wrong(gaps)) if gaps else []
         late += judge.reasons(capacity, is_one_redis=is_one_redis)
         return {
@@ -113,6 +118,7 @@ class HealthReader:
             "reasons": away + late,
             "dependencies": stores,
             "pipeline": pipeline,
+            "watch": watch,
             "capacity": capacity,
             "availability": self._availability.last,
             "gaps": gaps,
@@ -250,6 +256,7 @@ def _commands() -> list[tuple[Any, ...]]:
     return [
         ("GET", BROKER_DISK.make()),
         ("GET", CHAIN.make()),
+        *WATCH_COMMANDS,
         ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
         *(
             ("HGET", WATERMARK.make(tag=tag, group=group), "slot")
@@ -262,6 +269,16 @@ def _commands() -> list[tuple[Any, ...]]:
             for tag in tags()
         ),
     ]
+
+
+def _unwatched(watch: Watching) -> Iterator[str]:
+    """Yield that a process which watched has died, in words; one that was stopped is no loss."""
+    age_ms = watch["report_age_ms"]
+    if not watch["is_active"] and age_ms is not None and age_ms > STILL_MS:
+        yield (
+            f"no process has watched tracked wallets for {age_ms // 1000} s: alerts and net worth "
+            "by the hour are missing until `soltape watch` runs"
+        )
 
 
 def _group(slots: list[bytes | None], head_slot: int | None, quarantined: int) -> Group:

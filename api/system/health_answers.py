@@ -102,6 +102,46 @@ class Pipeline(TypedDict):
     groups: Groups
 
 
+class Watching(TypedDict):
+    """`soltape watch`: alerts of positions, net worth by the hour, and books of payments."""
+
+    is_active: Annotated[bool, Field(description="a process has the lease of watching")]
+    since_ms: Annotated[
+        int | None,
+        Field(
+            description="when it began, ms since the Unix epoch; this and what follows is null "
+            "where no process has the lease, or it has just begun",
+            examples=[1_763_690_000_000],
+        ),
+    ]
+    report_age_ms: Annotated[
+        int | None,
+        Field(
+            description="since a process last said how it goes; null: none did for a day, or the "
+            "last one was stopped",
+            examples=[1_200],
+        ),
+    ]
+    wallets: Annotated[int | None, Field(description="tracked ones that it reads", examples=[412])]
+    left_out: Annotated[
+        int | None, Field(description="tracked ones beyond WATCH_WALLETS_MAX", examples=[0])
+    ]
+    overdue_ms: Annotated[
+        int | None,
+        Field(
+            description="how late the wallet is that is read next: where it grows, "
+            "WATCH_WALLETS_PER_S is too low, or a store does not answer",
+            examples=[0],
+        ),
+    ]
+    snapshots_waiting: Annotated[
+        int | None, Field(description="rows of net worth that wait for ClickHouse", examples=[0])
+    ]
+    keeps_books: Annotated[
+        bool | None, Field(description="it keeps the books of payments, too", examples=[True])
+    ]
+
+
 class Gap(TypedDict):
     """Slots that could neither be streamed nor fetched, or that were rolled back."""
 
@@ -200,6 +240,7 @@ class Health(TypedDict):
     ]
     dependencies: NotRequired[Dependencies]
     pipeline: NotRequired[Annotated[Pipeline | None, Field(description="null without Redis")]]
+    watch: NotRequired[Annotated[Watching | None, Field(description="null without Redis")]]
     capacity: NotRequired[Capacity]
     availability: NotRequired[
         Annotated[Availability | None, Field(description="null before the first look of a process")]

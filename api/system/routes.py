@@ -29,7 +29,8 @@ _LIVE = Encoded(b'{"status":"ok"}')
     tags=["health"],
     summary="Whether requests should come here",
     description="Status, timestamp and chain for everybody; with a key also why it is not ok, each "
-    "dependency with its latency, how far the pipeline has come, and gaps of the last day. "
+    "dependency with its latency, how far the pipeline has come, whether a process watches tracked "
+    "wallets, and gaps of the last day. "
     "The look at the dependencies is a second old at most, and limited to two. Costs nothing.",
     response_model=None,
     responses={

@@ -14,7 +14,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from api.access.script import Asks, load
-from schemas.redis_keys import WATCH_LEASE
+from schemas.redis_keys import WATCH_LEASE, WATCH_REPORT
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class Lease:
     async def release(self) -> None:
         """Give the lease back, so that another process begins at once."""
         try:
-            await _RELEASE.run(self._redis, [self.key], [self.token])
+            await _RELEASE.run(self._redis, [self.key, WATCH_REPORT.make()], [self.token])
         except (RedisError, OSError) as error:
             log.warning("the lease ends by itself", reason=str(error), lease_s=LEASE_S)
 

@@ -1,5 +1,5 @@
--- Gives a lease back that is still its owner's. KEYS: lease; ARGV: owner.
+-- Gives a lease back that is still its owner's. KEYS: lease, report; ARGV: owner.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-return redis.call('DEL', KEYS[1])
+return redis.call('DEL', KEYS[1], KEYS[2])

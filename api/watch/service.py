@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
@@ -15,10 +16,11 @@ from api.http.errors import STORE_UNAVAILABLE, Problem
 from api.pay.bookkeeping import Books
 from api.pay.door import terms_of
 from api.services import Services
-from api.watch import metrics
+from api.watch import metrics, report
 from api.watch.book import Book, Known
 from api.watch.crossings import At, advance
 from api.watch.lease import Lease
+from api.watch.report import Report
 from api.watch.snapshots import FLUSH_EVERY_S, SnapshotWriter, snapshot
 from api.watch.turns import Turns
 from infra.backoff import Backoff
@@ -80,7 +82,13 @@ async def _with_lease(
         metrics.ACTIVE.set(1)
         metrics.TAKEOVERS.inc()
         log.info("watching", wallets_per_s=settings.watch_wallets_per_s)
-        works = [lease.keep(), watch.run(), watch.write_snapshots(), partitions.watch(redis.ask)]
+        works = [
+            lease.keep(),
+            watch.run(),
+            watch.write_snapshots(),
+            watch.report(),
+            partitions.watch(redis.ask),
+        ]
         if settings.x402_facilitator_url is not None:
             works.append(Books(settings, services.stores.access).run())
         await _first(stopped, *works)
@@ -109,10 +117,13 @@ class Watch:
         self._most = settings.watch_wallets_max
         self._services = services
         self._redis = services.stores.redis
+        self._lease = lease
         self._book = Book(self._redis, lease)
         self._writer = writer
         self._turns = Turns(settings.watch_wallets_per_s, settings.watch_every_s)
         self._listed_s = float("-inf")
+        self._wallets = self._left_out = 0
+        self._keeps_books = settings.x402_facilitator_url is not None
 
     async def run(self) -> None:
         """Read wallets in turn, until cancelled; a store that is away is waited for."""
@@ -166,6 +177,24 @@ class Watch:
             await asyncio.sleep(FLUSH_EVERY_S)
             await self.flush()
 
+    async def report(self) -> None:
+        """Say how the watching goes, until cancelled."""
+        clock_s = asyncio.get_running_loop().time
+        began_ms = time.time_ns() // 1_000_000
+        while True:
+            overdue_ms = int(self._turns.overdue_s(clock_s()) * 1000)
+            said = Report(
+                began_ms,
+                self._wallets,
+                self._left_out,
+                overdue_ms,
+                self._writer.waiting,
+                int(self._keeps_books),
+            )
+            with suppress(RedisError, OSError):  # the lease's renewal says so
+                await report.write(self._redis, self._lease, said)
+            await asyncio.sleep(report.EVERY_S)
+
     async def flush(self) -> None:
         """Write the snapshots that wait, and note them."""
         while True:
@@ -205,8 +234,9 @@ class Watch:
             [("ZCARD", name), ("ZRANGE", name, 0, self._most - 1, "REV")]
         )
         self._turns.set(map(text, raw), self._listed_s)
-        metrics.WALLETS.set(len(raw))
-        metrics.LEFT_OUT.set(max(0, count - len(raw)))
+        self._wallets, self._left_out = len(raw), max(0, count - len(raw))
+        metrics.WALLETS.set(self._wallets)
+        metrics.LEFT_OUT.set(self._left_out)
 
 
 async def _first(stopped: asyncio.Task[bool], *works: Coroutine[Any, Any, None]) -> None:

@@ -90,6 +90,11 @@ class SnapshotWriter:
         return waiting is not None and waiting.is_complete >= is_complete
 
     @property
+    def waiting(self) -> int:
+        """How many rows wait."""
+        return len(self._waiting)
+
+    @property
     def is_full(self) -> bool:
         """Whether as many rows wait as are written at once."""
         return len(self._waiting) >= FLUSH_ROWS

@@ -93,11 +93,13 @@ class Coverage:
         self._void.add(program)
         return program in self._wanted
 
-    def take_void(self, program: bytes) -> bool:
-        """Return whether what was asked of a program before is of no use; once."""
-        is_void = program in self._void
+    def is_void(self, program: bytes) -> bool:
+        """Return whether what was asked of a program before is of no use."""
+        return program in self._void
+
+    def asked_anew(self, program: bytes) -> None:
+        """Take note that nothing is left of what was asked of a program before."""
         self._void.discard(program)
-        return is_void
 
     def withdraw(self) -> bool:
         """Take nothing for covered any more; return whether anything was."""

@@ -28,7 +28,11 @@ HOLES: Final = Counter(
 WITHDRAWN: Final = Counter(
     "soltape_accounts_withdrawn_total", "Times the coverage of all programs was withdrawn."
 )
-BOOT_PARTS: Final = Gauge("soltape_accounts_bootstrap_parts", "Parts of bootstrap.", ["state"])
+BOOT_PARTS: Final = Gauge(
+    "soltape_accounts_bootstrap_parts",
+    "Answers of bootstrap, of a kind or of a part of it: left, or done and in the lane.",
+    ["state"],
+)
 AUDITED: Final = Counter("soltape_accounts_audited_total", "Stored accounts compared with RPC.")
 DIFFERENCES: Final = Counter(
     "soltape_accounts_differences_total", "Stored accounts that differed from RPC; mended."

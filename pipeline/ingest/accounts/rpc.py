@@ -49,15 +49,20 @@ class AccountsRpc:
         endpoint: str,
         pace: rpc.Pace,
         tries: int | None = None,
+        call_most_s: float | None = None,
     ) -> None:
         self._session = session
         self._endpoint = endpoint
         self._pace = pace
         self._tries = tries
+        self._call_most_s = call_most_s
 
-    def bounded(self, tries: int) -> AccountsRpc:
-        """Return the same methods with a bound: a call has CALL_MOST_S, lag LAG_MOST_S."""
-        return AccountsRpc(self._session, self._endpoint, self._pace, tries)
+    def bounded(self, tries: int, call_most_s: float | None = None) -> AccountsRpc:
+        """Return the same methods with a bound: a call has CALL_MOST_S or what is given.
+
+        A node that is behind has LAG_MOST_S.
+        """
+        return AccountsRpc(self._session, self._endpoint, self._pace, tries, call_most_s)
 
     async def multiple(self, addresses: Sequence[bytes], least_slot: int) -> Found:
         """Return accounts, at most MOST_A_CALL; those that do not exist as closings."""
@@ -124,9 +129,16 @@ class AccountsRpc:
                 await backoff.wait()
 
     async def of_kind(
-        self, kind: Kind, least_slot: int, part: tuple[int, int] | None = None
+        self,
+        kind: Kind,
+        least_slot: int,
+        part: tuple[int, int] | None = None,
+        most_bytes: int = MOST_ANSWER_BYTES,
     ) -> Found:
-        """Return the accounts of a kind; `part`: an offset, and the byte that they have there."""
+        """Return the accounts of a kind; `part`: an offset, and the byte that they have there.
+
+        Raises AnswerTooLarge where the answer has more than `most_bytes`.
+        """
         filters: list[dict[str, Any]] = []
         if kind.size is not None:
             filters.append({"dataSize": kind.size})
@@ -135,7 +147,8 @@ class AccountsRpc:
         if part is not None:
             filters.append(_memcmp(part[0], bytes([part[1]])))
         options = self._options() | {"filters": filters, "withContext": True}
-        return await self._list("getProgramAccounts", [text(kind.program), options], least_slot)
+        params = [text(kind.program), options]
+        return await self._list("getProgramAccounts", params, least_slot, most_bytes)
 
     async def _list(
         self, method: str, params: list[Any], least_slot: int, most_bytes: int = MOST_ANSWER_BYTES
@@ -176,11 +189,12 @@ class AccountsRpc:
             await asyncio.sleep(LAG_PAUSE_S)
 
     async def _call(self, method: str, params: list[Any], most_bytes: int) -> Any:
+        most_s = None if self._tries is None else self._call_most_s or CALL_MOST_S
         try:
-            async with asyncio.timeout(None if self._tries is None else CALL_MOST_S):
+            async with asyncio.timeout(most_s):
                 return await rpc.call(self._session, self._endpoint, method, params, most_bytes)
         except TimeoutError:
-            raise NotNow(f"no answer within {CALL_MOST_S:g} s") from None
+            raise NotNow(f"no answer within {most_s:g} s") from None
 
     @staticmethod
     def _options() -> dict[str, Any]:

@@ -19,8 +19,8 @@ from infra.redis.client import RedisError, ask, connect
 from infra.settings import Settings, load
 from infra.solana_rpc import client as solana_rpc
 from infra.telemetry import configure_logging
-from pipeline.ingest.accounts.bootstrap import ask_part, part_name, parts_of
 from pipeline.ingest.accounts.counting import Counted, count
+from pipeline.ingest.accounts.parts import answers_of, kinds_of, part_name
 from pipeline.ingest.accounts.recorded import BadRecording, file_of, last_of, recording
 from pipeline.ingest.accounts.rpc import AccountsRpc, BadAnswer
 from schemas.account_reading import (
@@ -151,13 +151,13 @@ async def _bootstrap(settings: Settings, programs: tuple[str, ...], file: Path |
                 await asyncio.sleep(LOOK_S)
             there.unlink(missing_ok=True)
             return
+        before = {program: await _given(redis, program) for program in programs}
         for program in programs:
-            before_slot = await _given(redis, program)
             await redis.xadd(ASKED_ACCOUNTS.make(), {"program": key(program)}, maxlen=10_000)
-            parts = len(parts_of(_ALL, key(program)))
-            while (given := await _given(redis, program)) <= before_slot:
+        for program in programs:
+            while (given := await _given(redis, program)) <= before[program]:
                 done = await redis.hlen(BOOTSTRAP.make(program=program))
-                progress(f"{program}: {done} of {parts} parts are in the lane")
+                progress(f"{program}: {done} answers are in the lane")
                 await asyncio.sleep(LOOK_S)
             progress(f"{program}: covered, as slot {given} says")
     finally:
@@ -196,14 +196,14 @@ async def _record(settings: Settings, file: Path, programs: tuple[str, ...]) -> 
         with recording(file) as writer:
             for program in programs:
                 slots = []
-                for part in parts_of(_ALL, key(program)):
-                    slot, found = await ask_part(rpc, part, 0)
-                    slots.append(slot)
-                    total += len(found)
-                    writer.part(slot, found)
-                    progress(f"{program}: {part_name(part)}, {total:,} accounts")
-                    size = sum(len(update.data) for update in found)
-                    await asyncio.sleep(size / (settings.account_boot_mib_s * (1 << 20)))
+                for kind in kinds_of(_ALL, key(program)):
+                    async for part, (slot, found) in answers_of(rpc, kind, 0):
+                        slots.append(slot)
+                        total += len(found)
+                        writer.part(slot, found)
+                        progress(f"{program}: {part_name(part)}, {total:,} accounts")
+                        size = sum(len(update.data) for update in found)
+                        await asyncio.sleep(size / (settings.account_boot_mib_s * (1 << 20)))
                 covered[key(program)] = min(slots)
             writer.covered(covered)
     click.echo(f"{file}: {total:,} accounts")

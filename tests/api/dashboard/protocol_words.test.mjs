@@ -69,6 +69,10 @@ test("what is missing is said", () => {
   const failed = completenessWords({ ...answer, is_complete: false, errors: [{ protocol: "p01", detail: "the account is not known" }] });
   assert.deepEqual([failed.text, failed.tone], ["not complete", "warn"]);
   assert.match(failed.words, /p01: the account is not known\./);
+  const ofNobody = { protocol: null, account: "9xQe", detail: "not to be read" };
+  const ofSeveral = { protocol: null, account: null, detail: "not all tokens were looked up" };
+  const alike = completenessWords({ ...answer, is_complete: false, errors: [ofNobody, ofSeveral] });
+  assert.match(alike.words, /An account: not to be read\. Several protocols: not all tokens were looked up\./);
   const members = [{ protocol: "p11" }, { protocol: "p11" }, { protocol: "p08" }];
   const partly = completenessWords({ ...answer, is_complete: false, pending: members });
   assert.deepEqual([partly.text, partly.tone], ["of what is read", "good"]);

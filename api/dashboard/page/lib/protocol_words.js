@@ -189,7 +189,7 @@ export function amountWords({ amount: quantity, amount_raw: raw }) {
 
 /** How complete an aggregate is: `{text, tone, words}`. */
 export function completenessWords({ as_of_slot: slot, is_complete: isComplete, errors, pending, unpriced, coverage }) {
-  const notes = errors.map((error) => `${error.protocol ?? "An account"}: ${error.detail}.`);
+  const notes = errors.map((error) => `${error.protocol ?? (error.account === null ? "Several protocols" : "An account")}: ${error.detail}.`);
   if (coverage.read_accounts < coverage.known_accounts) {
     notes.push(`${count(coverage.read_accounts)} of ${count(coverage.known_accounts)} accounts were read.`);
   }

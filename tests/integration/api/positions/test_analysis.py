@@ -11,9 +11,13 @@ import pytest
 from schemas.money import USDC as USDC_TEXT
 from schemas.protocols import registry
 from schemas.protocols.contract import Held, Reading, World
+from schemas.redis_keys import COVERED, account_tags
 from schemas.solana.addresses import SYSTEM_PROGRAM, key, text
 from tests.integration.api.positions.test_aggregates import (
+    LENDER,
     LENDING,
+    POOLS,
+    POSITION,
     Ask,
     Stocked,
     _protocols,
@@ -70,6 +74,35 @@ def _shares(monkeypatch: pytest.MonkeyPatch, _protocols: None) -> None:
     everything = [replace(each, read=read) if each is LENDING else each for each in registry.ALL]
     slugs = registry.by_slug({"p01": "lender"}, everything)
     monkeypatch.setattr(registry, "SLUGS", slugs)
+
+
+@pytest.fixture
+def _two_programs(monkeypatch: pytest.MonkeyPatch, _protocols: None) -> None:
+    """Have the loans' protocol own accounts of a second program."""
+    both = replace(LENDING, kinds=(*LENDING.kinds, POSITION))
+    everything = [both if each is LENDING else each for each in registry.ALL]
+    monkeypatch.setattr(registry, "SLUGS", registry.by_slug({"p01": "lender"}, everything))
+
+
+@pytest.mark.usefixtures("_two_programs")
+async def test_programs_that_are_not_covered_are_one_error_a_protocol(
+    chain: Stocked,
+    ask: Ask,
+) -> None:
+    wallet = await _followed(chain, SOL)
+    for program in (LENDER, POOLS):
+        await chain.redis.delete(COVERED.make(tag=account_tags()[0], address=text(program)))
+    found = await ask(wallet, "analyze")
+    assert found["errors"] == [
+        {
+            "protocol": "p01",
+            "account": None,
+            "code": "not_covered",
+            "detail": "not all accounts of 2 of its 2 programs are known yet",
+            "programs": {"missing": 2, "of": 2, "addresses": [text(LENDER), text(POOLS)]},
+        }
+    ]
+    assert found["net_worth"]["reasons"] == ["positions_incomplete"]
 
 
 @pytest.mark.usefixtures("_shares")

@@ -347,8 +347,9 @@ def test_programs_without_coverage_are_bootstrapped_and_a_loss_begins_again():
     assert coverage.withdraw()
     assert not coverage.withdraw()
     assert coverage.lacking() == [STAKE_PROGRAM]
-    assert coverage.take_void(STAKE_PROGRAM)
-    assert not coverage.take_void(STAKE_PROGRAM)
+    assert coverage.is_void(STAKE_PROGRAM)
+    coverage.asked_anew(STAKE_PROGRAM)
+    assert not coverage.is_void(STAKE_PROGRAM)
 
 
 def test_an_answer_older_than_what_is_forgotten_is_asked_again(monkeypatch):
