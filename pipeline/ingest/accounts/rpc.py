@@ -49,20 +49,24 @@ class AccountsRpc:
         endpoint: str,
         pace: rpc.Pace,
         tries: int | None = None,
+        call_most_s: float | None = None,
     ) -> None:
         self._session = session
         self._endpoint = endpoint
         self._pace = pace
         self._tries = tries
+        self._call_most_s = call_most_s
 
-    def bounded(self, tries: int) -> AccountsRpc:
-        """Return the same methods with a bound: a call has CALL_MOST_S, lag LAG_MOST_S."""
-        return AccountsRpc(self._session, self._endpoint, self._pace, tries)
+    def bounded(self, tries: int, call_most_s: float | None = None) -> AccountsRpc:
+        """Return the same methods with a bound: a call has CALL_MOST_S or less, lag LAG_MOST_S."""
+        return AccountsRpc(self._session, self._endpoint, self._pace, tries, call_most_s)
 
-    async def multiple(self, addresses: Sequence[bytes], least_slot: int) -> Found:
+    async def multiple(
+        self, addresses: Sequence[bytes], least_slot: int, most_bytes: int = MOST_ANSWER_BYTES
+    ) -> Found:
         """Return accounts, at most MOST_A_CALL; those that do not exist as closings."""
         params = [[text(each) for each in addresses], self._options()]
-        slot, value = await self._ask("getMultipleAccounts", params, least_slot)
+        slot, value = await self._ask("getMultipleAccounts", params, least_slot, most_bytes)
         if not isinstance(value, list) or len(value) != len(addresses):
             raise BadAnswer(f"getMultipleAccounts: {len(addresses)} accounts were asked for")
         return slot, [
@@ -176,11 +180,12 @@ class AccountsRpc:
             await asyncio.sleep(LAG_PAUSE_S)
 
     async def _call(self, method: str, params: list[Any], most_bytes: int) -> Any:
+        most_s = None if self._tries is None else self._call_most_s or CALL_MOST_S
         try:
-            async with asyncio.timeout(None if self._tries is None else CALL_MOST_S):
+            async with asyncio.timeout(most_s):
                 return await rpc.call(self._session, self._endpoint, method, params, most_bytes)
         except TimeoutError:
-            raise NotNow(f"no answer within {CALL_MOST_S:g} s") from None
+            raise NotNow(f"no answer within {most_s:g} s") from None
 
     @staticmethod
     def _options() -> dict[str, Any]:
