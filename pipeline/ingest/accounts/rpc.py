@@ -58,7 +58,10 @@ class AccountsRpc:
         self._call_most_s = call_most_s
 
     def bounded(self, tries: int, call_most_s: float | None = None) -> AccountsRpc:
-        """Return the same methods with a bound: a call has CALL_MOST_S or less, lag LAG_MOST_S."""
+        """Return the same methods with a bound: a call has CALL_MOST_S or what is given.
+
+        A node that is behind has LAG_MOST_S.
+        """
         return AccountsRpc(self._session, self._endpoint, self._pace, tries, call_most_s)
 
     async def multiple(
