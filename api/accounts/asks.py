@@ -14,6 +14,7 @@ pushes out nothing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -65,19 +66,36 @@ class Asks:
         Of `holders` it is the mint's address. `holder` is the fingerprint of the key that wants it;
         `is_followed`: ingest follows the address already.
         """
-        if self.is_recent(kind, address):
-            return None
+        return await self.ask_all(kind, [(address, is_followed)], holder)
+
+    async def ask_all(
+        self, kind: Kind, wanted: Iterable[tuple[bytes, bool]], holder: str
+    ) -> Refused | None:
+        """Ask for raw addresses in one trip; return why not for the first that is refused.
+
+        Each comes with whether ingest follows it already.
+        """
         now = now_s()
-        if not is_followed and (refused := self._count((holder, _counted_as(kind)), now)):
+        refused = None
+        asked = []
+        for address, is_followed in wanted:
+            if self.is_recent(kind, address):
+                continue
+            if not is_followed and (why := self._count((holder, _counted_as(kind)), now)):
+                refused = refused or why
+                continue
+            self._asked.put((kind, address), now)  # before the trip: others need not ask meanwhile
+            asked.append(address)
+        if not asked:
             return refused
-        self._asked.put((kind, address), now)  # before the trip: others that ask meanwhile need not
-        entry = (ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", kind, address)
+        entry = (ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", kind)
         try:
-            await self._stores.ask([("XADD", *entry)])
+            await self._stores.ask([("XADD", *entry, address) for address in asked])
         except Problem:  # it is logged and counted; the answer itself may still be had
-            self._asked.kept.pop((kind, address), None)
+            for address in asked:
+                self._asked.kept.pop((kind, address), None)
             return Refused.STORE
-        return None
+        return refused
 
     def _count(self, of: tuple[str, str], now: float) -> Refused | None:
         """Count a new address in, unless there were too many within this minute."""

@@ -80,21 +80,30 @@ async def read_coverage(stores: Stores, kind: Kind, address: bytes) -> Coverage:
 
 
 class CompleteLook:
-    """Finds which of many addresses are complete: two trips, the second only for a few.
+    """Finds which of many addresses are complete.
 
-    All partitions get the record of one address with the same slot, so one that lacks it says no
-    for all; where it has it, the others are asked.
+    Coverage moves with the watermark of its partition: while none has moved, only addresses that
+    were not looked at before are. All partitions get the record of one address with the same slot,
+    so one that lacks it says no for all; where it has it, the others are asked.
     """
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+        self._marks: list[Any] = []
+        self._looked: frozenset[bytes] = frozenset()  # at these marks, or later
 
     async def __call__(self, addresses: Collection[bytes]) -> list[bytes]:
         """Return the addresses that are complete; raises Problem."""
-        found = [*addresses]
+        names = [WATERMARK.make(tag=tag, group=GROUP) for tag in _TAGS]
+        marks = await self._stores.ask([("HMGET", name, "slot", "at_ms") for name in names])
+        before = self._looked if marks == self._marks else frozenset()
+        found = [address for address in addresses if address not in before]
+        looked = before.union(found)
         for tags in (_TAGS[:1], _TAGS[1:]):
             if found:
                 found = await self._complete_in(tags, found)
+        # Behind the look: one that fails is made again.
+        self._marks, self._looked = marks, looked.intersection(addresses).difference(found)
         return found
 
     async def _complete_in(self, tags: Sequence[str], addresses: Sequence[bytes]) -> list[bytes]:

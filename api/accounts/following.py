@@ -121,7 +121,8 @@ class Following:
     async def ask_mints(self, mints: Iterable[bytes], holder: str) -> None:
         """Ask for raw mints that an answer for a key needs; nobody waits for them.
 
-        Of MOST_MINTS at most, and until the key has asked for too many.
+        Of MOST_MINTS at most, and none of those that are new to the lane once the key has asked for
+        too many.
         """
         wanted = [
             mint for mint in islice(mints, MOST_MINTS) if not self._asks.is_recent("mint", mint)
@@ -131,10 +132,8 @@ class Following:
         name = TRACKED_MINTS.make()
         with suppress(Problem):  # it has been counted
             scores = await self._stores.ask([("ZSCORE", name, mint) for mint in wanted])
-            for mint, score in zip(wanted, scores, strict=True):
-                followed = score is not None
-                if await self._asks.ask("mint", mint, holder, is_followed=followed):
-                    break
+            followed = (score is not None for score in scores)
+            await self._asks.ask_all("mint", zip(wanted, followed, strict=True), holder)
 
     async def ask_accounts(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
         """Ask for raw token accounts by address, or renew that; return why not, None where asked.
@@ -149,15 +148,12 @@ class Following:
         if not wanted:
             return None
         name = TRACKED_ACCOUNTS.make()
-        refused = None
         try:
             scores = await self._stores.ask([("ZSCORE", name, each) for each in wanted])
         except Problem:  # it has been counted
             return Standing.NOT_ASKED
-        for account, score in zip(wanted, scores, strict=True):
-            followed = score is not None
-            why = await self._asks.ask("account", account, holder, is_followed=followed)
-            refused = refused or why
+        followed = (score is not None for score in scores)
+        refused = await self._asks.ask_all("account", zip(wanted, followed, strict=True), holder)
         return None if refused is None else _OF_REFUSED[refused]
 
     async def ask_rewards(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
@@ -165,10 +161,8 @@ class Following:
 
         `holder` is the fingerprint of the key that wants it.
         """
-        refused = None
-        for account in accounts:
-            why = await self._asks.ask("rewards", account, holder, is_followed=False)
-            refused = why or refused
+        new = ((account, False) for account in accounts)
+        refused = await self._asks.ask_all("rewards", new, holder)
         return None if refused is None else _OF_REFUSED[refused]
 
     async def aclose(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from api.http.errors import Problem
 
-LOOK_EVERY_S: Final = 0.03
+LOOK_EVERY_S: Final = 0.02
 
 K = TypeVar("K")
 

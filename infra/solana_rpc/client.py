@@ -12,6 +12,7 @@ import orjson
 from infra.telemetry import host_of
 
 REQUEST_TIMEOUT_S: Final = 30.0
+MADE_UP_S: Final = 0.1
 MOST_ANSWER_BYTES: Final = 256 << 20
 MOST_TEXT: Final = 200  # characters of a provider's
 _URL: Final = re.compile(r"\w+://\S*")
@@ -41,17 +42,23 @@ class AnswerTooLarge(RpcRefused):
 
 
 class Pace:
-    """Lets calls through at a steady rate."""
+    """Lets calls through at a steady rate; what was not used of the last MADE_UP_S is made up for.
+
+    Without that, each moment that a busy process is late would be lost to those that wait.
+    """
 
     def __init__(self, per_s: float) -> None:
         self._interval_s = 1 / per_s
-        self._next = 0.0
+        self._next = float("-inf")
 
     async def wait(self) -> None:
         """Wait for one's turn."""
-        now = asyncio.get_running_loop().time()
-        self._next = max(self._next + self._interval_s, now)
-        await asyncio.sleep(self._next - now)
+        await asyncio.sleep(self.pause_s(asyncio.get_running_loop().time()))
+
+    def pause_s(self, now: float) -> float:
+        """Take the next turn; return the seconds until then."""
+        self._next = max(self._next + self._interval_s, now - MADE_UP_S)
+        return max(self._next - now, 0.0)
 
 
 def session() -> aiohttp.ClientSession:

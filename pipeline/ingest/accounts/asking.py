@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from enum import Enum, auto
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from solders.pubkey import Pubkey
@@ -21,6 +21,7 @@ from pipeline.ingest.accounts.rpc import (
     BadAnswer,
     Found,
 )
+from pipeline.ingest.accounts.shared_calls import SharedCalls
 from pipeline.ingest.accounts.tracked import LARGEST, Tracked
 from schemas.accounts import MOST_OF_WALLET, followed_of, largest_of
 from schemas.proto.tape_pb2 import Covered
@@ -36,6 +37,8 @@ FIRST_TRIES, SLOW_TRIES = 1, 2
 TOKEN_PROGRAMS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 
 T = TypeVar("T")
+Multiple = Callable[[Sequence[bytes], int], Coroutine[Any, Any, Found]]
+"""`AccountsRpc.multiple`, alone or shared."""
 
 
 class Ended(Enum):
@@ -76,6 +79,7 @@ class Asking:
         self._slow_places = asyncio.Semaphore(SLOW)
         self._mending_places = asyncio.Semaphore(MENDING)
         self._first = rpc.bounded(FIRST_TRIES)
+        self._shared = SharedCalls(rpc)
         self._later = rpc.bounded(SLOW_TRIES)
 
     async def wallet(self, wallet: bytes) -> Ended:
@@ -87,7 +91,7 @@ class Asking:
         return await self._put(
             wallet,
             Covered.WALLET,
-            lambda rpc: _of_wallet(rpc, wallet, least),
+            lambda rpc, multiple: _of_wallet(rpc, multiple, wallet, least),
             "getTokenAccountsByOwner",
         )
 
@@ -95,7 +99,7 @@ class Asking:
         """Ask for a wallet's own account alone."""
         least = await self._settled()
         try:
-            slot, found = await self._bounded(lambda rpc: rpc.multiple([wallet], least))
+            slot, found = await self._bounded(lambda _, multiple: multiple([wallet], least))
         except (NotNow, RpcRefused, BadAnswer) as error:
             log.warning("lamports could not be asked for", of=text(wallet), why=str(error))
             return
@@ -107,8 +111,8 @@ class Asking:
         least = await self._settled()
         asked = [mint, metadata_address(mint)]
 
-        async def ask(rpc: AccountsRpc) -> list[Found]:
-            return [await rpc.multiple(asked, least)]
+        async def ask(_: AccountsRpc, multiple: Multiple) -> list[Found]:
+            return [await multiple(asked, least)]
 
         return await self._put(mint, Covered.MINT, ask, "getMultipleAccounts")
 
@@ -127,12 +131,14 @@ class Asking:
             self._answers.withdraw(Covered(kind=Covered.HOLDERS, address=subject, reason=reason))
             return Ended.ANSWERED
 
-        async def ask(rpc: AccountsRpc) -> tuple[int, list[tuple[bytes, int]], Found]:
+        async def ask(
+            rpc: AccountsRpc, multiple: Multiple
+        ) -> tuple[int, list[tuple[bytes, int]], Found]:
             slot, listed = await rpc.largest_accounts(mint, least)
             accounts = [address for address, _ in listed]
             # From now on: an account that changes often would outdate every answer.
             self._tracked.follow_largest(subject, accounts)
-            found = await rpc.multiple(accounts, slot) if accounts else (slot, [])
+            found = await multiple(accounts, slot) if accounts else (slot, [])
             return slot, listed, found
 
         try:
@@ -166,7 +172,7 @@ class Asking:
             self._answers.withdraw(Covered(kind=Covered.ACCOUNT, address=subject, reason=reason))
             return Ended.ANSWERED
         try:
-            slot, found = await self._bounded(lambda rpc: rpc.multiple([address], least))
+            slot, found = await self._bounded(lambda _, multiple: multiple([address], least))
         except (NotNow, RpcRefused, BadAnswer) as error:
             self._failed(Covered.ACCOUNT, subject, method, error)
             return Ended.FAILED
@@ -200,14 +206,14 @@ class Asking:
         metrics.ASKED.labels("account").inc(len(addresses))
         return slot
 
-    async def _bounded(self, ask: Callable[[AccountsRpc], Awaitable[T]]) -> T:
+    async def _bounded(self, ask: Callable[[AccountsRpc, Multiple], Awaitable[T]]) -> T:
         """Ask for a subject; raises NotNow, RpcRefused and BadAnswer."""
         try:
             async with self._places:
-                return await ask(self._first)
+                return await ask(self._first, self._shared.multiple)
         except NotNow:
             async with self._slow_places:
-                return await ask(self._later)
+                return await ask(self._later, self._later.multiple)
 
     def _failed(
         self,
@@ -225,7 +231,7 @@ class Asking:
         self,
         subject: bytes,
         kind: Covered.Kind,
-        ask: Callable[[AccountsRpc], Awaitable[list[Found]]],
+        ask: Callable[[AccountsRpc, Multiple], Awaitable[list[Found]]],
         method: str,
     ) -> Ended:
         try:
@@ -266,7 +272,9 @@ def metadata_address(mint: bytes) -> bytes:
     return bytes(found)
 
 
-async def _of_wallet(rpc: AccountsRpc, wallet: bytes, least: int) -> list[Found]:
+async def _of_wallet(
+    rpc: AccountsRpc, multiple: Multiple, wallet: bytes, least: int
+) -> list[Found]:
     """Return a wallet's own account and its token accounts; where a call fails, the others end.
 
     Raises AnswerTooLarge also where these are too many.
@@ -274,7 +282,7 @@ async def _of_wallet(rpc: AccountsRpc, wallet: bytes, least: int) -> list[Found]
     try:
         async with asyncio.TaskGroup() as group:
             calls = [
-                group.create_task(rpc.multiple([wallet], least)),
+                group.create_task(multiple([wallet], least)),
                 *(
                     group.create_task(rpc.token_accounts(wallet, each, least))
                     for each in TOKEN_PROGRAMS

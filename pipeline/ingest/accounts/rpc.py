@@ -64,10 +64,12 @@ class AccountsRpc:
         """
         return AccountsRpc(self._session, self._endpoint, self._pace, tries, call_most_s)
 
-    async def multiple(self, addresses: Sequence[bytes], least_slot: int) -> Found:
+    async def multiple(
+        self, addresses: Sequence[bytes], least_slot: int, most_bytes: int = MOST_ANSWER_BYTES
+    ) -> Found:
         """Return accounts, at most MOST_A_CALL; those that do not exist as closings."""
         params = [[text(each) for each in addresses], self._options()]
-        slot, value = await self._ask("getMultipleAccounts", params, least_slot)
+        slot, value = await self._ask("getMultipleAccounts", params, least_slot, most_bytes)
         if not isinstance(value, list) or len(value) != len(addresses):
             raise BadAnswer(f"getMultipleAccounts: {len(addresses)} accounts were asked for")
         return slot, [

@@ -79,12 +79,15 @@ class AccountsLane:
     async def cover(
         self, address: bytes, slot: int | None = None, tags: Sequence[str] = TAGS
     ) -> None:
-        """Give coverage, in some partitions or all of them."""
-        for tag in tags:
-            key = COVERED.make(tag=tag, address=text(address))
-            await self.redis.delete(key)
-            since = self.slot if slot is None else slot
-            await self.redis.hset(key, mapping={"slot": since, "given": self.slot})
+        """Give coverage, in some partitions or all of them; it moves their watermarks."""
+        since = self.slot if slot is None else slot
+        async with self.redis.pipeline(transaction=True) as moved:
+            for tag in tags:
+                moved.hincrby(WATERMARK.make(tag=tag, group="accounts"), "at_ms", 1)
+                key = COVERED.make(tag=tag, address=text(address))
+                moved.delete(key)
+                moved.hset(key, mapping={"slot": since, "given": self.slot})
+            await moved.execute()
 
     async def list_largest(
         self, mint: bytes, accounts: Sequence[bytes], least_raw: int | None = None
