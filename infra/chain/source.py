@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 
-@dataclass(frozen=True, slots=True)
-class AccountWrite:
+class AccountWrite(NamedTuple):
     """An account as a transaction, or the bank itself, left it; closed where it has no lamports."""
 
     address: bytes  # 32 bytes

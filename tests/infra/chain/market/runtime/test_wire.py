@@ -12,7 +12,8 @@ from infra.chain.market.market import RETIRE_EVERY_SLOTS
 from infra.chain.market.runtime import wire
 from infra.chain.market.runtime.execution import Execution
 from infra.chain.market.runtime.ledger import Ledger, TokenAccount
-from infra.chain.market.runtime.wire import LookupTable, truncated, ui_amount
+from infra.chain.market.runtime.token_balances import ui_amount
+from infra.chain.market.runtime.wire import LookupTable, truncated
 from infra.chain.source import AccountWrite, ChainTransaction, SlotCompleted, SlotTransactions
 from schemas.proto import geyser_pb2, solana_storage_pb2
 
@@ -45,12 +46,6 @@ def test_every_transaction_has_the_bytes_of_one_whole_message(
     for _ in Market(knobs).generate(12):
         pass
     assert min(seen.values()) > 5, seen
-
-
-@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
-def test_varints_are_protobufs(number: int) -> None:
-    whole = solana_storage_pb2.TransactionStatusMeta(compute_units_consumed=number)
-    assert whole.SerializeToString() == b"\x80\x01" + wire._varint(number)
 
 
 # -- the clear way -----------------------------------------------------------------------
