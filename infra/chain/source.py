@@ -37,6 +37,12 @@ class ChainTransaction:
     failed: bool
     writes: tuple[AccountWrite, ...] = ()  # in the order written; empty: the source has none
 
+    def without_writes(self) -> ChainTransaction:
+        """Return the transaction alone, as blocks keep it."""
+        return ChainTransaction(
+            self.signature, self.index, self.info, self.accounts, self.is_vote, self.failed
+        )
+
     @classmethod
     def from_info(cls, info: SubscribeUpdateTransactionInfo) -> ChainTransaction:
         """Serialize a complete message; `info.index` must be set."""
