@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -153,7 +153,7 @@ class History:
             if transaction.writes:
                 signature = transaction.signature
                 self._write(record, ((write, signature) for write in transaction.writes))
-                transaction = replace(transaction, writes=())
+                transaction = transaction.without_writes()
             record.transactions.append(transaction)
             record.size_bytes += len(transaction.info)
             self.size_bytes += len(transaction.info)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.chain import metrics
+from infra.chain.fields import varint
 from infra.chain.source import (
     Account,
     AccountWrite,
@@ -31,7 +32,6 @@ from infra.chain.source import (
     TokenSupply,
     VoteAccount,
 )
-from infra.chain.updates import varint
 from schemas.json_lines import numbered_lines, parse_line
 from schemas.solana import base58, networks
 from schemas.solana.rpc_json import transaction_from_json

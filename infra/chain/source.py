@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 
 
-@dataclass(frozen=True, slots=True)
-class AccountWrite:
+class AccountWrite(NamedTuple):
     """An account as a transaction, or the bank itself, left it; closed where it has no lamports."""
 
     address: bytes  # 32 bytes
@@ -37,6 +36,12 @@ class ChainTransaction:
     is_vote: bool
     failed: bool
     writes: tuple[AccountWrite, ...] = ()  # in the order written; empty: the source has none
+
+    def without_writes(self) -> ChainTransaction:
+        """Return the transaction alone, as blocks keep it."""
+        return ChainTransaction(
+            self.signature, self.index, self.info, self.accounts, self.is_vote, self.failed
+        )
 
     @classmethod
     def from_info(cls, info: SubscribeUpdateTransactionInfo) -> ChainTransaction:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from infra.chain.entries import TICKS, entries
+from infra.chain.fields import varint
 from infra.chain.source import AccountWrite, BlockHeader, ChainTransaction, Reward
 from schemas.proto import solana_storage_pb2
 from schemas.proto.geyser_pb2 import (
@@ -134,22 +135,6 @@ _DESHRED_PING: Final = b"\x1a"
 _DESHRED_PONG: Final = b"\x22"
 _DESHRED_CREATED_AT: Final = b"\x2a"
 _DESHRED_SLOT: Final = b"\x32"
-
-
-def varint(value: int) -> bytes:
-    """Return protobuf's base-128 form of an unsigned number."""
-    if value < len(_VARINTS):
-        return _VARINTS[value]
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_VARINTS: tuple[bytes, ...] = ()
-_VARINTS = tuple(varint(value) for value in range(1 << 14))
 
 
 def created_now() -> bytes:

@@ -113,6 +113,7 @@ class Market:
         self._heights: dict[bytes, int] = {}  # recent blockhashes, oldest first
         self._table = self._lookup_table()
         self._signature_key = derived(self.knobs.seed, "signatures")
+        self._signatures = blake2b(digest_size=64, key=self._signature_key)
         start = self.knobs.start_slot
         # After the lookup table: no transaction names them.
         others = self.world.exchange.address
@@ -400,9 +401,9 @@ class Market:
     # Names and times.
 
     def _signature(self, serial: int) -> bytes:
-        return blake2b(
-            serial.to_bytes(8, "little"), digest_size=64, key=self._signature_key
-        ).digest()
+        signature = self._signatures.copy()
+        signature.update(serial.to_bytes(8, "little"))
+        return signature.digest()
 
     def _block_hash(self, slot: int) -> bytes:
         return sha256(self._signature_key + slot.to_bytes(8, "little")).digest()

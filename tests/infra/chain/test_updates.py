@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.chain import updates
 from infra.chain.source import BlockHeader, ChainTransaction, Reward
@@ -22,14 +20,6 @@ from schemas.solana.rpc_json import reward_to_json
 
 SLOT = 527_251_336
 LABELS = ["a", "ünï", "b" * 200]
-
-
-@given(st.integers(0, 2**64 - 1))
-def test_varints_are_protobufs(value: int) -> None:
-    message = SubscribeUpdate()
-    message.slot.slot = value
-    encoded = updates.varint(value)
-    assert message.slot.SerializeToString() == (b"\x08" + encoded if value else b"")
 
 
 def _parsed(data: bytes) -> SubscribeUpdate:

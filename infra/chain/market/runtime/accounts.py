@@ -77,12 +77,8 @@ def token_account_data(token: TokenAccount) -> bytes:
     """Return a token account's data."""
     mint = token.mint
     native = token.rent_lamports if mint.address == WSOL else None
-    data = b"%b%b%b%b" % (
-        mint.address,
-        token.owner,
-        _U64(token.amount_raw),
-        _after_amount(native, mint.program is TOKEN),
-    )
+    rest = _after_amount(native, mint.program is TOKEN)
+    data = b"".join((mint.address, token.owner, _U64(token.amount_raw), rest))
     if mint.transfer_fee_bps:
         data += _entry(TRANSFER_FEE_AMOUNT, _U64(token.withheld_raw))
     return data

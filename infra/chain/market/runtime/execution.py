@@ -7,7 +7,7 @@ transaction changes is noted, so a failure takes back all but the fee and a fork
 
 from __future__ import annotations
 
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Stateful:
 
     def save(self) -> tuple[Any, ...]:
         """Return the mutable fields; values must not be changed in place afterwards."""
-        return tuple(getattr(self, name) for name in self.MUTABLE)
+        return tuple([getattr(self, name) for name in self.MUTABLE])
 
     def restore(self, saved: tuple[Any, ...]) -> None:
         """Put saved fields back."""
@@ -59,6 +59,10 @@ class Stateful:
 
 
 Step = Callable[["Execution"], object]
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()
 
 
 @dataclass(slots=True, eq=False)
@@ -229,12 +233,12 @@ class Execution:
 
     def returns(self, program: Program, data: bytes) -> None:
         """Log a program's return data."""
-        self.logs.append(program.returned + b64encode(data).decode())
+        self.logs.append(program.returned + _base64(data))
 
     def emit_log(self, event: bytes) -> None:
         """Emit an event as a `Program data:` line."""
         self.data_logs.append(len(self.logs))
-        self.logs.append("Program data: " + b64encode(event).decode())
+        self.logs.append("Program data: " + _base64(event))
 
     def emit_cpi(self, program: Program, event: bytes, units: int = 2_000) -> None:
         """Emit an event as a call of the program to itself."""

@@ -3,31 +3,46 @@
 Account order, header, lookup tables and metadata follow the runtime's own rules: signers first,
 writable before read-only, each group by address; loaded accounts after the static ones.
 
-Token balances are joined by hand, all else by protobuf: an account keeps the bytes of its last
-balance, which is nearly always what the next transaction starts from. Fields ascend by number, so
+Messages are joined by hand (`fields`), as building them one by one costs more than all the rest;
+protobuf writes lamports and log lines, many values of one field each. Fields ascend by number, so
 the result is what protobuf gives for the whole message.
 """
 
 from __future__ import annotations
 
-from itertools import compress
-from typing import TYPE_CHECKING, Final
+from itertools import compress, repeat
+from typing import Final
 
+from infra.chain.fields import Keys, Leads, Numbers, varint
 from infra.chain.market.runtime.execution import Execution
-from infra.chain.market.runtime.ledger import TokenAccount
+from infra.chain.market.runtime.token_balances import token_balances
 from infra.chain.source import AccountWrite, ChainTransaction
 from infra.chain.submission import Submission
-from schemas.proto import geyser_pb2, solana_storage_pb2
-
-if TYPE_CHECKING:
-    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from schemas.proto import solana_storage_pb2
 
 LOG_LIMIT_BYTES: Final = 10_000
 _INSTRUCTION_ERROR: Final = b"\x08\x00\x00\x00"
 _CUSTOM: Final = b"\x19\x00\x00\x00"
-_SHORT: Final = tuple(bytes((number,)) for number in range(128)) + tuple(
-    bytes((number & 127 | 128, number >> 7)) for number in range(128, 1 << 14)
-)
+
+# SubscribeUpdateTransactionInfo
+_SIGNATURE: Final = b"\x0a\x40"
+_IS_VOTE: Final = b"\x10\x01"
+_TRANSACTION, _META, _INDEX = Leads(3), Leads(4), Numbers(5)
+# Transaction
+_MESSAGE: Final = Leads(2)
+# Message
+_HEADER, _ACCOUNT_KEYS, _BLOCKHASH, _OUTER = Leads(1), Keys(2), b"\x1a\x20", Leads(4)
+_VERSIONED: Final = b"\x28\x01"
+_LOOKUP: Final = Leads(6)
+_SIGNERS, _READONLY = Numbers(1), Numbers(3)
+_TABLE, _TABLE_WRITABLE, _TABLE_READONLY = b"\x0a\x20", Leads(2), Leads(3)
+# CompiledInstruction, InnerInstruction and the group of these
+_PROGRAM, _ACCOUNTS, _DATA, _STACK_HEIGHT = Numbers(1), Leads(2), Leads(3), Numbers(4)
+_GROUP_INDEX, _INNER = Numbers(1), Leads(2)
+# TransactionStatusMeta
+_GROUP, _LOADED_WRITABLE, _LOADED_READONLY = Leads(5), Keys(12), Keys(13)
+_NOTHING_RETURNED: Final = b"\x78\x01"
+_UNITS: Final = b"\x80\x01"
 
 
 class LookupTable:
@@ -37,14 +52,6 @@ class LookupTable:
         assert len(entries) <= 256, "a lookup table holds 256 addresses"
         self.address = address
         self.index = {entry: place for place, entry in enumerate(entries)}
-
-
-def ui_amount(amount_raw: int, decimals: int) -> str:
-    """Return the decimal text the RPC gives: no trailing zeros."""
-    if not decimals:
-        return str(amount_raw)
-    text = str(amount_raw).rjust(decimals + 1, "0")
-    return f"{text[:-decimals]}.{text[-decimals:]}".rstrip("0").rstrip(".")
 
 
 def truncated(logs: list[str]) -> list[str]:
@@ -74,25 +81,41 @@ def encode(
 ) -> ChainTransaction:
     """Assemble and serialize a transaction that has run."""
     intent = tx.intent
-    info = geyser_pb2.SubscribeUpdateTransactionInfo(signature=signature, is_vote=intent.is_vote)
-    rest = solana_storage_pb2.TransactionStatusMeta()  # fields after the token balances
-    meta = solana_storage_pb2.TransactionStatusMeta()  # fields before them
     if intent.submission is not None:
-        keys = _submitted(intent.submission, info)
+        keys = [*intent.submission.keys]
+        transaction = _submitted(intent.submission)
+        inner = loaded = b""
     else:
-        keys = _message(tx, info, rest, signature, table if intent.lookup else None)
-        place = {address: number for number, address in enumerate(keys)}
-        _instructions(tx, info.transaction.message.instructions, meta.inner_instructions, place)
-    _meta(tx, meta, rest, keys)
-    balances = b"".join(_token_balances(tx, keys))
-    told = meta.SerializeToString() + balances + rest.SerializeToString()
-    parts = [info.SerializeToString(), b"\x22", _varint(len(told)), told]
-    if index:
-        parts += (b"\x28", _varint(index))
+        keys, transaction, inner, loaded = _built(tx, signature, table if intent.lookup else None)
+    meta = b"".join(
+        (
+            _lamports(tx, keys),
+            inner,
+            solana_storage_pb2.TransactionStatusMeta(
+                log_messages=truncated(tx.logs)
+            ).SerializeToString(),
+            token_balances(tx, keys),
+            loaded,
+            _NOTHING_RETURNED,
+            _UNITS,
+            varint(tx.units_limit - tx.units_left),
+        )
+    )
     return ChainTransaction(
         signature=signature,
         index=index,
-        info=b"".join(parts),
+        info=b"".join(
+            (
+                _SIGNATURE,
+                signature,
+                _IS_VOTE if intent.is_vote else b"",
+                _TRANSACTION[len(transaction)],
+                transaction,
+                _META[len(meta)],
+                meta,
+                _INDEX[index],
+            )
+        ),
         accounts=frozenset(keys),
         is_vote=intent.is_vote,
         failed=tx.err_code is not None,
@@ -100,45 +123,23 @@ def encode(
     )
 
 
-def _varint(number: int) -> bytes:
-    """Return a protobuf varint."""
-    if number < 1 << 14:
-        return _SHORT[number]
-    return bytes((number & 127 | 128,)) + _varint(number >> 7)
-
-
-def _message(
-    tx: Execution,
-    info: geyser_pb2.SubscribeUpdateTransactionInfo,
-    meta: solana_storage_pb2.TransactionStatusMeta,
-    signature: bytes,
-    table: LookupTable | None,
-) -> list[bytes]:
-    """Fill header and account keys; returns all keys, loaded ones last."""
+def _built(
+    tx: Execution, signature: bytes, table: LookupTable | None
+) -> tuple[list[bytes], bytes, bytes, bytes]:
+    """Return all keys, loaded ones last, the transaction, inner instructions and loaded keys."""
     intent = tx.intent
-    writable: set[bytes] = set()
-    named: set[bytes] = set()
-    invoked: set[bytes] = set()
-    outer = (each for each in tx.instructions if each[3] == 1)
-    for (program, accounts, _, _), writes in zip(outer, tx.outer_writable, strict=True):
-        invoked.add(program.address)
-        named.update(accounts)
-        writable.update(compress(accounts, writes))
+    outer = [each for each in tx.instructions if each[3] == 1]
+    invoked = {program.address for program, _, _, _ in outer}
+    accounts = [each for _, each, _, _ in outer]
+    named = invoked.union(*accounts)
+    writable = set[bytes]().union(*map(compress, accounts, tx.outer_writable))
     signers = (intent.payer, *intent.cosigners)
-    named.difference_update(signers)
-    writable.difference_update(signers)
-    writable -= invoked
-    readonly = (named | invoked) - writable
+    writable.difference_update(signers, invoked)
+    readonly = named.difference(signers, writable) | invoked
     readonly.discard(intent.payer)
-    transaction = info.transaction
-    transaction.signatures.append(signature)
-    for cosigner in intent.cosigners:
-        transaction.signatures.append(signature[:32] + cosigner)
-    message = transaction.message
-    if intent.version is not None:
-        message.versioned = True
     loaded_writable: list[bytes] = []
     loaded_readonly: list[bytes] = []
+    lookup = b""
     if table is not None:
         index = table.index
         loaded_writable = sorted(writable & index.keys())
@@ -146,27 +147,53 @@ def _message(
         writable.difference_update(loaded_writable)
         readonly.difference_update(loaded_readonly)
         if loaded_writable or loaded_readonly:
-            message.address_table_lookups.add(
-                account_key=table.address,
-                writable_indexes=bytes([index[account] for account in loaded_writable]),
-                readonly_indexes=bytes([index[account] for account in loaded_readonly]),
-            )
-            meta.loaded_writable_addresses.extend(loaded_writable)
-            meta.loaded_readonly_addresses.extend(loaded_readonly)
+            lookup = _lookup(table, loaded_writable, loaded_readonly)
     static = [*signers, *sorted(writable), *sorted(readonly)]
-    message.header.num_required_signatures = len(signers)
-    message.header.num_readonly_unsigned_accounts = len(readonly)
-    message.account_keys.extend(static)
-    message.recent_blockhash = intent.recent_blockhash
-    return static + loaded_writable + loaded_readonly
+    keys = static + loaded_writable + loaded_readonly
+    instructions, inner = _instructions(tx, {key: place for place, key in enumerate(keys)})
+    header = _SIGNERS[len(signers)] + _READONLY[len(readonly)]
+    message = b"".join(
+        (
+            _HEADER[len(header)],
+            header,
+            _ACCOUNT_KEYS.joined(static),
+            _BLOCKHASH,
+            intent.recent_blockhash,
+            instructions,
+            _VERSIONED if intent.version is not None else b"",
+            lookup,
+        )
+    )
+    signatures = [_SIGNATURE, signature]
+    for cosigner in intent.cosigners:
+        signatures += (_SIGNATURE, signature[:32], cosigner)
+    return (
+        keys,
+        b"".join((*signatures, _MESSAGE[len(message)], message)),
+        inner,
+        _LOADED_WRITABLE.joined(loaded_writable) + _LOADED_READONLY.joined(loaded_readonly),
+    )
 
 
-def _submitted(
-    submission: Submission, info: geyser_pb2.SubscribeUpdateTransactionInfo
-) -> list[bytes]:
-    """Fill in a message as its signers made it; returns its keys. It calls no other programs."""
-    info.transaction.signatures.extend(submission.signatures)
-    message = info.transaction.message
+def _lookup(table: LookupTable, writable: list[bytes], readonly: list[bytes]) -> bytes:
+    place = table.index.__getitem__
+    body = b"".join(
+        (
+            _TABLE,
+            table.address,
+            _TABLE_WRITABLE[len(writable)],
+            bytes(map(place, writable)),
+            _TABLE_READONLY[len(readonly)],
+            bytes(map(place, readonly)),
+        )
+    )
+    return _LOOKUP[len(body)] + body
+
+
+def _submitted(submission: Submission) -> bytes:
+    """Return a transaction as its signers made it. It calls no other programs."""
+    transaction = solana_storage_pb2.Transaction(signatures=submission.signatures)
+    message = transaction.message
     message.versioned = submission.is_versioned
     header = message.header
     (
@@ -178,44 +205,55 @@ def _submitted(
     message.recent_blockhash = submission.recent_blockhash
     for program, accounts, data in submission.instructions:
         message.instructions.add(program_id_index=program, accounts=accounts, data=data)
-    return [*submission.keys]
+    return transaction.SerializeToString()
 
 
-def _instructions(
-    tx: Execution,
-    outer: RepeatedCompositeFieldContainer[solana_storage_pb2.CompiledInstruction],
-    groups: RepeatedCompositeFieldContainer[solana_storage_pb2.InnerInstructions],
-    place: dict[bytes, int],
-) -> None:
-    inner = None
+def _instructions(tx: Execution, place: dict[bytes, int]) -> tuple[bytes, bytes]:
+    """Return the outer instructions, and those that each of them called, in groups."""
+    outer: list[bytes] = []
+    groups: list[bytes] = []
+    inner: list[bytes] = []
     number = -1
     get = place.__getitem__
     for program, accounts, data, height in tx.instructions:
-        if height == 1:
-            number += 1
-            inner = None
-            outer.add(
-                program_id_index=place[program.address],
-                accounts=bytes(map(get, accounts)),
-                data=data,
+        places = bytes(map(get, accounts))
+        body = b"".join(
+            (
+                _PROGRAM[place[program.address]],
+                _ACCOUNTS[len(places)],
+                places,
+                _DATA[len(data)],
+                data,
+                _STACK_HEIGHT[height] if height > 1 else b"",
             )
-        else:
-            if inner is None:
-                inner = groups.add(index=number).instructions
-            inner.add(
-                program_id_index=place[program.address],
-                accounts=bytes(map(get, accounts)),
-                data=data,
-                stack_height=height,
-            )
+        )
+        if height > 1:
+            inner += (_INNER[len(body)], body)
+            continue
+        if inner:
+            groups += _group(number, inner)
+            inner = []
+        number += 1
+        outer += (_OUTER[len(body)], body)
+    if inner:
+        groups += _group(number, inner)
+    return b"".join(outer), b"".join(groups)
 
 
-def _meta(
-    tx: Execution,
-    meta: solana_storage_pb2.TransactionStatusMeta,
-    rest: solana_storage_pb2.TransactionStatusMeta,
-    keys: list[bytes],
-) -> None:
+def _group(number: int, inner: list[bytes]) -> tuple[bytes, bytes]:
+    body = _GROUP_INDEX[number] + b"".join(inner)
+    return _GROUP[len(body)], body
+
+
+def _lamports(tx: Execution, keys: list[bytes]) -> bytes:
+    """Return error, fee, and all accounts' lamports before and after."""
+    post = list(map(tx.ledger.lamports.get, keys, repeat(0)))
+    before = map(tx.changes.lamports.get, keys, post)
+    meta = solana_storage_pb2.TransactionStatusMeta(
+        fee=tx.intent.fee_lamports,
+        pre_balances=[lamports or 0 for lamports in before],
+        post_balances=post,
+    )
     if tx.err_code is not None:
         meta.err.err = (
             _INSTRUCTION_ERROR
@@ -223,60 +261,4 @@ def _meta(
             + _CUSTOM
             + tx.err_code.to_bytes(4, "little")
         )
-    meta.fee = tx.intent.fee_lamports
-    held = tx.ledger.lamports.get
-    changed = tx.changes.lamports
-    post = [held(address, 0) for address in keys]
-    meta.post_balances.extend(post)
-    meta.pre_balances.extend(
-        [
-            (changed[address] or 0) if address in changed else now
-            for address, now in zip(keys, post, strict=True)
-        ]
-    )
-    meta.log_messages.extend(truncated(tx.logs))
-    rest.return_data_none = True
-    rest.compute_units_consumed = tx.units_limit - tx.units_left
-
-
-def _token_balances(tx: Execution, keys: list[bytes]) -> list[bytes]:
-    """Return the serialized fields of the balances before the transaction, then of those after."""
-    tokens = tx.ledger.tokens
-    noted = tx.changes.tokens
-    pre: list[bytes] = []
-    post: list[bytes] = []
-    for number, address in enumerate(keys):
-        account = tokens.get(address)
-        if address in noted:
-            if (before := noted[address]) is not None:
-                pre.append(_token_balance(b"\x3a", number, *before))
-        elif account is not None:
-            pre.append(_token_balance(b"\x3a", number, account, account.amount_raw))
-        if account is not None:
-            post.append(_token_balance(b"\x42", number, account, account.amount_raw))
-    return pre + post
-
-
-def _token_balance(tag: bytes, number: int, account: TokenAccount, amount_raw: int) -> bytes:
-    encoded_raw, encoded = account.encoded
-    if encoded_raw != amount_raw:
-        encoded = _without_index(account, amount_raw)
-        account.encoded = amount_raw, encoded
-    if not number:
-        return tag + _SHORT[len(encoded)] + encoded
-    place = _SHORT[number]
-    return b"%b%b\x08%b%b" % (tag, _SHORT[len(encoded) + 1 + len(place)], place, encoded)
-
-
-def _without_index(account: TokenAccount, amount_raw: int) -> bytes:
-    mint = account.mint
-    balance = solana_storage_pb2.TokenBalance(
-        mint=mint.text, owner=account.owner_text, program_id=mint.program.name
-    )
-    amount = balance.ui_token_amount
-    # Rounded twice, as validators do.
-    amount.ui_amount = float(amount_raw) / float(mint.unit)
-    amount.decimals = mint.decimals
-    amount.amount = str(amount_raw)
-    amount.ui_amount_string = ui_amount(amount_raw, mint.decimals)
-    return balance.SerializeToString()
+    return meta.SerializeToString()

@@ -138,10 +138,11 @@ class Lending:
 
     def _unhealthy(self, prices: Prices) -> Step | None:
         """Return what the keeper does with the first account that may be liquidated."""
+        banks = self._banks(prices)
         for at, account in self._world.ledger.natives.items():
             if not isinstance(account, LendingAccount):
                 continue
-            secured, owed = health(account, self._banks(prices), initial=False)
+            secured, owed = health(account, banks, initial=False)
             if secured >= owed or at == self._lender.keeping.account:
                 continue
             assets = [each for each in self._lender.banks if account.of(each.address).assets]

@@ -90,8 +90,10 @@ class Pool(Stateful, ABC):
 
     def vault_balances(self) -> tuple[int, int]:
         """Return both vaults' balances."""
-        balance = self.ledger.balance
-        return balance(self.vaults[0]), balance(self.vaults[1])
+        first, second = self.vaults
+        held = self.ledger.tokens.get
+        one, other = held(first), held(second)
+        return one.amount_raw if one else 0, other.amount_raw if other else 0
 
     def reserves(self) -> tuple[int, int]:
         """Return the reserves that the price is made of."""

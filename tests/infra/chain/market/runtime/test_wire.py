@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.chain.market import Knobs, Market
 from infra.chain.market import market as running
 from infra.chain.market.market import RETIRE_EVERY_SLOTS
 from infra.chain.market.runtime import wire
-from infra.chain.market.runtime.execution import Execution
+from infra.chain.market.runtime.execution import Execution, Intent
 from infra.chain.market.runtime.ledger import Ledger, TokenAccount
-from infra.chain.market.runtime.wire import LookupTable, truncated, ui_amount
+from infra.chain.market.runtime.programs import TOKEN, derived
+from infra.chain.market.runtime.token_balances import ui_amount
+from infra.chain.market.runtime.wire import LookupTable, truncated
 from infra.chain.source import AccountWrite, ChainTransaction, SlotCompleted, SlotTransactions
 from schemas.proto import geyser_pb2, solana_storage_pb2
 
@@ -47,10 +51,27 @@ def test_every_transaction_has_the_bytes_of_one_whole_message(
     assert min(seen.values()) > 5, seen
 
 
-@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
-def test_varints_are_protobufs(number: int) -> None:
-    whole = solana_storage_pb2.TransactionStatusMeta(compute_units_consumed=number)
-    assert whole.SerializeToString() == b"\x80\x01" + wire._varint(number)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 199), max_size=140), st.binary(max_size=300), st.integers(1, 3)
+        ),
+        max_size=6,
+    )
+)
+def test_instructions_are_protobufs(drawn: list[tuple[list[int], bytes, int]]) -> None:
+    keys = [derived("key", number) for number in range(200)]
+    keys[130] = TOKEN.address
+    place = {key: number for number, key in enumerate(keys)}
+    tx = Execution(Ledger(), Intent(1, keys[0], [], bytes(32)), 1, 1)
+    for number, (places, data, height) in enumerate(drawn):
+        accounts = tuple(keys[each] for each in places)
+        tx.instructions.append((TOKEN, accounts, data, height if number else 1))
+    info = geyser_pb2.SubscribeUpdateTransactionInfo()
+    _instructions(tx, info, place)
+    outer, inner = wire._instructions(tx, place)
+    assert outer == info.transaction.message.SerializeToString()
+    assert inner == info.meta.SerializeToString()
 
 
 # -- the clear way -----------------------------------------------------------------------
