@@ -218,8 +218,8 @@ def _complete(found: dict[str, Any]) -> None:
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             operation["operationId"] = _operation_id(method, path)
-            groups.group(path, operation)
             _complete_operation(method, path, operation)
+    groups.arrange(found)
     examples.add(found)
     links.add(found)
     components["responses"] = _shared(found["paths"])
