@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from api.docs import examples, links
+from api.docs import examples, groups, links
 from api.http import errors
 from api.http.errors import MEDIA_TYPE, Kind, Problem
 
@@ -179,54 +180,6 @@ _PARAMETERS: Final = {
     },
 }
 
-DESCRIPTION: Final = """
-What Solana's DEX trades add up to: wallets' positions, gains and losses first in, first out;
-tokens' prices, holders, leaders and candles; every trade behind them.
-
-**Key.** Send it as the header `x-api-key`. Without one, `GET /api/health`
-answers with status, time and chain alone.
-
-**Limits.** A call costs one credit, a batch too; `/api/usage` and `/api/health` cost none,
-nor does what ends with 401, 403 or 429. Other answers cost theirs: 304, 400, 404, 405, 408 and
-422 a credit, as does a connection that you close. The credit of a 5xx is given back, ten times a
-minute. Headers say what is left of the minute (any 60 seconds: `RateLimit`) and of
-the month (UTC: `x-credits-left`). Beyond them the answer is 429: `rate_exceeded` or
-`credits_spent`; `concurrency_exceeded` while too many requests of your key are still being
-answered. Each comes with `Retry-After`.
-
-**Numbers.** Integers of the chain are text (`*_raw`, `*_lamports`, `*_usd_micros`), numbers for
-people stand beside them (`amount`, `*_sol`, `*_usd`). Prices, what is computed from them (market
-caps, `liquidity_usd`), and the figures of the trending list are numbers alone. What is not known
-is null, never 0. Times are milliseconds since the Unix epoch (`*_ms`).
-
-**As of.** Every answer but `/api/usage` and `/api/health` is complete up to the slot `as_of_slot`,
-whose block was made at `as_of_ms`. Windows of time end there, not at your clock's now.
-
-**Gaps.** `gaps` is null, or counts the slots because of which the answer's figures may be wrong:
-slots that the tape could not have, slots that the books behind the answer lost, and slots that were
-rolled back after they were settled. Counts are null while they are not known. A new gap is in the
-answers a few seconds after it is recorded.
-
-**Pages.** `limit` says how much; `page.next_cursor` sent back as `cursor`, to the same path, gives
-what follows.
-
-**Errors** are `application/problem+json` (RFC 9457). `code` tells programs what it was. A parameter
-that a path does not have is an error, too.
-
-**Again.** Send `if-none-match` with the `ETag` you have, and what has not changed is 304 without a
-body. `as_of_*` do not count for it: what you have is true up to the newest slot then. Answers
-of some KiB are compressed where `accept-encoding` has gzip.
-"""
-
-TAGS: Final = [
-    {"name": "wallets", "description": "Positions, gains and losses, holdings of a wallet"},
-    {"name": "positions", "description": "What a wallet has of a protocol, beside its tokens"},
-    {"name": "history", "description": "Trades, days, lots and candles, from ClickHouse"},
-    {"name": "tokens", "description": "What a token is and costs, who holds it, who gained"},
-    {"name": "usage", "description": "What your key has used"},
-    {"name": "health", "description": "Whether we serve, and how far the pipeline has come"},
-]
-
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application, and keep it there."""
@@ -234,15 +187,20 @@ def document(app: FastAPI) -> dict[str, Any]:
         found = get_openapi(
             title=app.title,
             version=app.version,
-            description=DESCRIPTION.strip(),
+            description=_guide(),
             routes=app.routes,
-            tags=TAGS,
+            tags=groups.TAGS,
             servers=[{"url": "/", "description": "this server"}],
             license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         )
         _complete(found)
         app.openapi_schema = found
     return app.openapi_schema
+
+
+def _guide() -> str:
+    """Return what the page begins with."""
+    return files("api.docs").joinpath("guide.md").read_text().strip()
 
 
 def _complete(found: dict[str, Any]) -> None:
@@ -261,6 +219,7 @@ def _complete(found: dict[str, Any]) -> None:
         for method, operation in operations.items():
             operation["operationId"] = _operation_id(method, path)
             _complete_operation(method, path, operation)
+    groups.arrange(found)
     examples.add(found)
     links.add(found)
     components["responses"] = _shared(found["paths"])

@@ -28,6 +28,7 @@ from infra.local.running import addresses
 from infra.settings import Settings
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.rpc_json import transaction_to_json
+from tests.support import documents
 from tests.support.systems import bound
 from tests.support.waiting import WITHIN_S, eventually
 
@@ -166,6 +167,30 @@ def first_request(up):
     return found.groups()
 
 
+def runs_what_readme_shows(up):
+    """The request, frame, subscriber and MCP call of README are answered as they are there."""
+    published = addresses(up.folder / ".soltape")
+    at = {
+        "127.0.0.1:8000": f"127.0.0.1:{published['API_PORT']}",
+        "127.0.0.1:8001": f"127.0.0.1:{published['GATEWAY_PORT']}",
+        "127.0.0.1:9092": published["KAFKA_BOOTSTRAP"],
+    }
+    shown = []
+    for block in documents.blocks(documents.ROOT / "README.md"):
+        text = re.sub("|".join(map(re.escape, at)), lambda found: at[found[0]], block.text)
+        if block.language == "python":
+            (up.folder / "shown.py").write_text(text)
+            said = "'swap'" if "websockets" in text else " at "
+            shown.append(up.shell("set -a; . .soltape/passwords; python shown.py", until=said))
+            assert said in shown[-1], text
+        elif "curl" in text:
+            shown.append(up.shell(text, until="}"))
+            assert "as_of_slot" in shown[-1], text
+    assert len(shown) == 4
+    for command in ("query hourly-volume", "keys link", "mcp config"):
+        assert up.run(*command.split()).returncode == 0, command
+
+
 def demo_key(up):
     return (up.folder / ".soltape" / "demo-key").read_text().strip()
 
@@ -205,6 +230,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     assert "tokens" in json.loads(shown)
     [listen] = re.findall(r"^  (python -c .* < \S+)$", up.said(), re.MULTILINE)
     assert '"subscribed"' in up.shell(listen, until="subscribed")
+    runs_what_readme_shows(up)
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
     [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
     with urlopen(link, timeout=240) as answer:  # without the cookie the page is what it leads to

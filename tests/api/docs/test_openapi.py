@@ -3,6 +3,7 @@
 import pytest
 
 from api.app import create_app
+from api.docs import groups
 from api.docs.openapi import KINDS, open_problems, problems
 from api.http import errors
 from infra.settings import Settings
@@ -100,3 +101,20 @@ def test_every_operation_refuses_parameters_that_it_does_not_have(document):
 
 def test_shapes_have_names_of_their_own(document):
     assert not [name for name in document["components"]["schemas"] if "__" in name]
+
+
+def test_paths_are_grouped_by_what_a_user_wants(document):
+    tags = [operation["tags"] for _, _, operation, _ in operations(document)]
+    assert all(len(each) == 1 for each in tags)
+    order = list(dict.fromkeys(name for [name] in tags))
+    assert order == [tag["name"] for tag in document["tags"]]  # none is empty, none comes twice
+
+
+def test_the_guide_says_what_every_caller_needs(document):
+    for heading in ("Keys", "Credits and rate", "Errors", "Pages", "Freshness", "Nulls and gaps"):
+        assert f"\n## {heading}\n" in document["info"]["description"]
+
+
+def test_a_path_of_no_group_is_named():
+    with pytest.raises(KeyError, match="/api/odd is in no group"):
+        groups.arrange({"paths": {"/api/odd": {"get": {"tags": ["odd"]}}}})

@@ -150,9 +150,10 @@ export function createCandleChart({ label, onOlder, onPoint }) {
 
   /**
    * Show candles that changed or are new. Returns whether the chart shows `size` candles then: if
-   * not, some were taken away or came in between, and all are to be shown anew.
+   * not, it was empty, or some were taken away or came in between: show all of them.
    */
   function update(changed, size) {
+    if (rows.length === 0) return false; // the first candle sets the format of prices
     for (const row of changed) {
       let place = rows.length;
       while (place > 0 && rows[place - 1].start_ms >= row.start_ms) place -= 1;
