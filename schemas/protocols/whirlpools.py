@@ -1,10 +1,10 @@
 """Orca Whirlpools: liquidity between two ticks, its fees and its rewards until now.
 
-A position belongs to who holds the NFT of its mint, in either token program. Positions of a bundle
-have the bundle's mint there, so that the one NFT finds them all without their bundle account. A
-tick without liquidity has no growth of its own: by the program's convention all of it was below.
-Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not taken off.
-Reference slots are of pools, tick arrays and locks; a mint's decimals never change.
+A position belongs to the holder of the NFT of its mint, in either token program. Positions of a
+bundle have the bundle's mint there, so that the one NFT finds them all without their bundle
+account. A tick without liquidity has no growth of its own: by the program's convention all of it
+was below. Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not
+taken off. Reference slots are of pools, tick arrays and locks; a mint's decimals never change.
 Source: orca-so/whirlpools, IDL; state/{position,whirlpool,fixed_tick_array,dynamic_tick_array,
 lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs.
 """

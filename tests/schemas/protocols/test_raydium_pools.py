@@ -180,7 +180,7 @@ def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
     assert position.stands_for == {LP: 33}
 
 
-def test_locked_liquidity_is_of_who_has_the_nft_and_not_of_its_former_owner():
+def test_locked_liquidity_is_of_the_nfts_holder_and_not_of_its_former_owner():
     known = (
         account(POOL, cpmm.POOL, cpmm_pool()),
         vault(COIN_VAULT, COIN, 1_000),

@@ -171,7 +171,7 @@ def test_a_block_entry_takes_its_index() -> None:
     assert transaction_info_from_json({**entry, "transactionIndex": 4}).index == 4
 
 
-def test_votes_are_told() -> None:
+def test_votes_are_recognized() -> None:
     vote = answer()
     vote["transaction"]["message"]["accountKeys"] = [
         *KEYS[:2],
