@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, event_id: str) -> Place:
-        """Return the place an event's id tells; raises ValueError."""
+        """Parse an event's id into its place; raises ValueError."""
         entry_id, place = channels.parse_event_id(event_id)
         return cls.in_entry(entry_id, place)
 
@@ -121,7 +121,7 @@ class Gap:
 
     @cached_property
     def frame(self) -> bytes:
-        """The WebSocket frame that tells a client."""
+        """The WebSocket frame that reports it to a client."""
         return messages.gap(
             self.channel.channel,
             self.reason,
