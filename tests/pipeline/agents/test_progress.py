@@ -1,4 +1,4 @@
-"""Offsets are passed in order only, in whatever order messages are done; who is ready when."""
+"""Offsets are passed in order only, in whatever order messages are done; and when each is ready."""
 
 from __future__ import annotations
 

@@ -153,12 +153,12 @@ async def test_a_redis_that_is_away_is_asked_once(board):
 
 
 class Board:
-    """A sink whose partitions are acknowledged as a test wants, and what is told live."""
+    """A sink whose partitions a test acknowledges, and what is published live."""
 
     def __init__(self, redis, sol_usd=150.0):
         self.acks = []
         self.sent = []
-        self.told = []
+        self.published = []
         self.prices = Prices(redis, self, self)
         if sol_usd is not None:
             self.prices.set_sol_usd(sol_usd, Receipt(lambda: None))
@@ -171,7 +171,7 @@ class Board:
         self.sent += [tape_pb2.PriceUpdate.FromString(message.value) for message in messages]
 
     def add(self, place, events, receipts):
-        self.told += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
+        self.published += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
 
     async def reprice(self, mint, n):
         await self.prices.load([mint])
@@ -182,15 +182,15 @@ class Board:
         await self.prices.publish()
 
 
-async def test_prices_are_told_live_in_the_order_they_were_sent_in(monkeypatch):
+async def test_prices_are_published_in_the_order_they_were_sent_in(monkeypatch):
     monkeypatch.setattr(conflation, "EVERY_S", 0.0)
     board = Board(None)
     for n in range(4):
         await board.reprice("m", n)
     assert len(board.acks) == 4
-    for n, told in ((2, 0), (0, 1), (3, 1), (1, 4)):  # who is acknowledged, how many are told
+    for n, published in ((2, 0), (0, 1), (3, 1), (1, 4)):  # acknowledged, published
         board.acks[n]()
-        assert board.told == [NOW_MS + m for m in range(told)]
+        assert board.published == [NOW_MS + m for m in range(published)]
     assert board.prices._mints["m"].last.time_ms == NOW_MS + 3
 
 
@@ -252,7 +252,7 @@ async def test_a_migration_is_published_when_it_makes_another_price(monkeypatch)
     await board.prices.load(["m"])
     done = []
     for pool, lamports in (("curve", 10**9), ("pool", 2 * 10**9)):
-        # The curve weighs more: the trade in the new pool is not the price until it is told.
+        # The curve weighs more: the trade in the new pool is not the price until then.
         swaps = 20 if pool == "curve" else 1
         for _ in range(swaps):
             board.prices.trade(swap(pool, lamports), Receipt(lambda: None))
