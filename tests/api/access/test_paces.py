@@ -1,4 +1,4 @@
-"""How often somebody may do what costs much."""
+"""How often a caller may do what costs much."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from infra.local.process import free_port
 
-# A stack of small children; what they do is told by each one's source.
+# A stack of small children; each one's source says what it does.
 from tests.support.systems import bound
 from tests.support.waiting import eventually
 

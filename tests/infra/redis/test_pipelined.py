@@ -126,7 +126,7 @@ async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
 
 
 # An ask: how many commands, whether in MULTI .. EXEC, the turn in which it is asked, and the turn
-# in which who asked gives up (none: waits).
+# after which the caller gives up (none: waits).
 ASKS = st.lists(
     st.tuples(
         st.integers(1, 5),
@@ -142,7 +142,7 @@ ASKS = st.lists(
 
 @examples(150, SLOW)
 @given(asks=ASKS)
-def test_whoever_waits_gets_his_own_answers_whoever_leaves(shared, asks):
+def test_each_caller_gets_its_own_answers_whoever_leaves(shared, asks):
     outcomes = {}
 
     async def one(connection, who, count, atomic, start, kind):
@@ -358,7 +358,7 @@ async def test_tls_as_the_address_wants_it(shared, tmp_path):
                 await connection.ask([("PING",)])
 
 
-async def test_what_speaks_no_redis_is_told_apart():
+async def test_a_server_that_does_not_speak_redis_is_recognized():
     async def web(reader, writer):
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -372,7 +372,7 @@ async def test_what_speaks_no_redis_is_told_apart():
             await connection.ask([("PING",)])
 
 
-async def test_closing_fails_who_waits(own):
+async def test_closing_fails_those_that_wait(own):
     async with connected(own.process.address) as connection:
         await connection.ask([("PING",)])
         own.child.send_signal(signal.SIGSTOP)
@@ -385,7 +385,7 @@ async def test_closing_fails_who_waits(own):
             await connection.ask([("PING",)])
 
 
-async def test_closing_while_it_connects_tells_who_waits(own):
+async def test_closing_while_it_connects_fails_those_that_wait(own):
     own.child.send_signal(signal.SIGSTOP)
     async with connected(own.process.address) as connection:
         waiting = asyncio.create_task(connection.ask([("PING",)]))
@@ -395,7 +395,7 @@ async def test_closing_while_it_connects_tells_who_waits(own):
             await waiting
 
 
-async def test_who_leaves_while_it_connects_does_not_stop_the_others(own):
+async def test_a_caller_that_leaves_while_it_connects_does_not_stop_the_others(own):
     own.child.send_signal(signal.SIGSTOP)
     async with connected(own.process.address) as connection:
         leaving = asyncio.create_task(connection.ask([("PING",)]))

@@ -31,7 +31,7 @@ def to_the_end_of_a_slot(events: Iterator[tuple[float, SlotEvent]]) -> list[Slot
 
 
 def trade(market: Market, pool: Pool, side: int, share: float) -> None:
-    """Let a maker, who has the most of everything, be the whale."""
+    """Let a maker, which has the most of everything, be the whale."""
     ledger, maker = market.world.ledger, market.world.makers[0]
     mint_in = pool.sides[side]
     amount = int(pool.reserves()[side] * share)
