@@ -28,7 +28,7 @@ ALL = [(topic.name, number) for topic in LANES for number in range(topic.partiti
 
 
 def quotes(slot: int) -> list[tape_pb2.QuotePrice]:
-    """A book of quotes that tells its slot: one token priced, one not yet."""
+    """A book of quotes that gives its slot: one token priced, one not yet."""
     price = tape_pb2.QuotePrice(mint="priced", lamports=slot, amount_raw=3)
     return [tape_pb2.QuotePrice(mint="new"), price]
 

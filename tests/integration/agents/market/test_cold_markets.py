@@ -214,7 +214,7 @@ async def test_what_an_earlier_version_put_away_is_found(lab: Any, redis: Redis)
 async def test_a_full_redis_makes_room_by_itself(
     lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All comes back as it was: who traded of late, the trending list, what is due by time."""
+    """All comes back as it was: recent traders, the trending list, what is due by time."""
     monkeypatch.setattr(cold, "EVICTED_AT_ONCE", 20)
     tape = lab.make_tape(3, 150, mints=100, step_ms=30_000)
     straight = await lab.run(redis, tape.slots, flush=lambda: 10)

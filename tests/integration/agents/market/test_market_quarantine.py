@@ -89,7 +89,7 @@ async def test_one_bad_value_holds_up_its_mint_alone(lab: Any, redis: Redis, wha
     assert mint in books.quarantine
 
 
-async def test_a_mint_that_moves_when_it_is_to_be_put_away(lab: Any, redis: Redis) -> None:
+async def test_a_mint_that_moves_when_it_is_due_to_be_put_away(lab: Any, redis: Redis) -> None:
     tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
     rows: dict[str, list[Any]] = {}
     books = await lab.opened(redis, rows)

@@ -24,7 +24,7 @@ from tests.support.waiting import eventually_async
 
 
 class Rows:
-    """Stands where ClickHouse's sink is, and keeps what it is given."""
+    """A stand-in for ClickHouse's sink that keeps what it is given."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[Any, ...]] = []

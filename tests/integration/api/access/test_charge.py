@@ -185,7 +185,7 @@ async def test_credits_end_with_the_last_and_begin_anew_with_the_month(charges, 
     assert (after.month, after.credits_left) == ("2027-01", 49_999)
 
 
-async def test_who_has_spent_more_than_the_plan_has_may_ask_for_what_is_free(charges, make, clock):
+async def test_a_key_over_its_plan_may_ask_for_what_is_free(charges, make, clock):
     fingerprint = await make.fingerprint("free", credits={"2025-11": 60_000})
     assert (await charges.request(fingerprint, 1)).outcome == "credits"
     granted = await charges.request(fingerprint, 0)

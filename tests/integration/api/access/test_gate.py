@@ -1,4 +1,4 @@
-"""The gate before a small application: who comes in, what he is told, and what it costs."""
+"""The gate before a small application: who is admitted, the answers, and what they cost."""
 
 import asyncio
 import random
@@ -112,14 +112,18 @@ async def spent(redis, key):
 def refused(answer, status, code):
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert (told["status"], told["code"], told["request_id"]) == (status, code, "the-request")
-    if status != 429:  # nothing is told of the plan of whom is not let in
+    problem = answer.json()
+    assert (problem["status"], problem["code"], problem["request_id"]) == (
+        status,
+        code,
+        "the-request",
+    )
+    if status != 429:  # refused clients see nothing of the plan
         assert {"ratelimit", "ratelimit-policy", "x-credits-left"}.isdisjoint(answer.headers)
-    return told["detail"]
+    return problem["detail"]
 
 
-async def test_a_good_key_comes_in_and_is_told_what_is_left(client, shell, make):
+async def test_a_good_key_is_admitted_and_sees_what_is_left(client, shell, make):
     key = await make.text("pro")
     answer = await client.get("/api/who", headers={"x-api-key": key})
     assert (answer.status_code, answer.text) == (200, parse(key)[:12])
@@ -467,7 +471,7 @@ async def test_a_key_has_so_many_batches_at_once_and_others_wait_for_their_turn(
     assert len(WAITING) == BATCHES_AT_ONCE
     WAITING[0].set()
     await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE + 1)
-    sent[1].cancel()  # who leaves makes room as well
+    sent[1].cancel()  # a caller that leaves makes room as well
     await eventually_async(lambda: len(WAITING) == BATCHES_AT_ONCE + 2)
     for event in WAITING:
         event.set()
@@ -532,7 +536,7 @@ async def test_a_redis_that_hangs_is_waited_for_two_seconds(make):
 
 async def test_credits_that_cannot_be_given_back_are_counted(redis, make, settings):
     class GoesAway:
-        """Redis, until it is told to go."""
+        """Redis, until a test takes it away."""
 
         def __init__(self):
             self.is_away = False

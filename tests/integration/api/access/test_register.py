@@ -68,7 +68,7 @@ async def test_all_are_read_whatever_their_number(redis, monkeypatch):
     assert await register.read_all(redis) == made
 
 
-async def test_a_key_that_is_being_made_is_not_told(redis):
+async def test_a_key_that_is_being_made_is_not_listed(redis):
     await redis.ask([("HSET", API_KEYS.make(), "0" * 12, "0" * 64)])
     assert await register.read_all(redis) == []
     with pytest.raises(NoSuchKey):

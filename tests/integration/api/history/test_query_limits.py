@@ -41,7 +41,7 @@ async def test_a_query_ends_with_the_time_of_a_request(reading, caplog):
         (None, "connection reset", STORE_UNAVAILABLE),
     ],
 )
-async def test_who_caused_a_failure(reading, monkeypatch, code, text, kind):
+async def test_a_failure_names_its_cause(reading, monkeypatch, code, text, kind):
     async def fails(*_):
         raise DatabaseError(text, code=code)
 

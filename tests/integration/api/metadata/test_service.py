@@ -190,7 +190,7 @@ async def test_the_cache_keeps_to_its_bound_and_the_least_asked_leave(start, sit
         assert 0 < await redis.ttl(key.make()) <= key.ttl_s
 
 
-async def test_who_was_not_asked_for_in_a_week_leaves(start, site, redis):
+async def test_an_entry_unused_for_a_week_expires(start, site, redis):
     service = start()
     await settled(service, MINT, document(site, "/a.json", name="A"))
     await redis.zadd(OFFCHAIN_ASKED.make(), {MINT: now_ms() - 8 * 86_400_000})
