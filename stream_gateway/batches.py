@@ -18,7 +18,7 @@ from stream_gateway.frames import text_frame
 
 Reason = Literal["trimmed", "epoch", "dropped"]
 
-_WORDS: Final[dict[Reason, str]] = {
+GAP_TEXTS: Final[dict[Reason, str]] = {
     "trimmed": "the stream no longer goes back so far: what was between is lost here",
     "epoch": "events in between may be missing: the store or its writer lost some",
     "dropped": "an entry of the stream could not be read: what it held is lost",
@@ -127,5 +127,5 @@ class Gap:
             self.reason,
             self.after and self.after.event_id,
             self.before and self.before.event_id,
-            _WORDS[self.reason],
+            GAP_TEXTS[self.reason],
         )

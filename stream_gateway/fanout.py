@@ -91,6 +91,6 @@ class Fanout:
                 self._failed(subscriber)
 
     def _failed(self, subscriber: Subscriber) -> None:
-        # One that cannot be served is none of the others' business.
+        # A subscriber that cannot be served does not affect the others.
         log.exception("a subscriber failed, it gets no more")
         self.detach(subscriber)

@@ -37,7 +37,7 @@ MAIN_CHANNELS: Final = tuple(each.channel for each in channels.ALL if each != ch
 ALL_PLATFORMS: Final = "*"
 _ACTIONS: Final = ("subscribe", "unsubscribe", "ping")
 _COMMON: Final = ("action", "channel", "request_id")
-_FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
+FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "swaps": ("dex", "token", "wallets", "since"),
     "creations": ("platforms", "since"),
     "prices": ("mints", "since", "snapshot"),
@@ -115,7 +115,7 @@ def parse(payload: bytes, endpoint: Endpoint, plan: Plan, slugs: Slugs | None) -
         if action == "unsubscribe":
             _check_fields(fields, _COMMON)
             return Unsubscribe(channel, request_id)
-        _check_fields(fields, (*_COMMON, *_FILTERS[channel]))
+        _check_fields(fields, (*_COMMON, *FILTERS[channel]))
         return _subscribe(fields, channel, request_id, plan, slugs)
     except Refused as refused:
         refused.channel = channel

@@ -53,7 +53,7 @@ EVENTS: Final = Counter(
 )
 UNREADABLE: Final = Counter(
     "soltape_gateway_unreadable_total",
-    "Entries of the live streams that are none; clients get a gap.",
+    "Entries of the live streams that cannot be read; clients get a gap.",
     ["channel"],
 )
 GAPS: Final = Counter(

@@ -287,7 +287,7 @@ def text(raw: bytes | str) -> str:
 
 
 def unpack(channel: Channel, fields: Sequence[bytes]) -> Entry:
-    """Return what an entry of a channel holds; raises ValueError for what is none.
+    """Return what an entry of a channel holds; raises ValueError if it is malformed.
 
     `fields` are names and values in turn.
     """

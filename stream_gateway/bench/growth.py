@@ -1,4 +1,4 @@
-"""What it costs to find the receivers of an event, with more and more clients that are none.
+"""What it costs to find the receivers of an event among more and more other clients.
 
 In this process: the gateway's own index and fan-out, and subscribers that count. What they get is
 written nowhere, so a cost that grew with those who match nothing would not hide behind the writes.

@@ -182,7 +182,7 @@ def test_filters() -> None:
     beside = {"since", "snapshot"}
     assert documented == {
         (channel, name)
-        for channel, names in messages._FILTERS.items()
+        for channel, names in messages.FILTERS.items()
         for name in names
         if name not in beside
     }
@@ -278,7 +278,7 @@ def test_what_is_shown_of_gaps_lag_and_notices_is_what_is_sent() -> None:
         line = orjson.dumps(frame)
         match frame["type"]:
             case "gap":
-                reason, words = frame["reason"], batches._WORDS[frame["reason"]]
+                reason, words = frame["reason"], batches.GAP_TEXTS[frame["reason"]]
                 made = messages.gap(
                     frame["channel"], reason, frame["after"], frame["before"], words
                 )

@@ -127,6 +127,7 @@ def test_a_client_that_left_leaves_nothing_behind(market):
     assert list(index) == []
     assert index.everything is None
     assert index.match(events) == {}
+    # private `_tables`: an empty table that stays is a leak that no answer shows.
     assert not any(index._tables.values())
 
 
