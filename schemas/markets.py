@@ -309,7 +309,7 @@ class Head:
     liquidity_lamports: int | None = None  # of all pools, both sides; None: none reports it
 
 
-class Standing(NamedTuple):
+class HeadFigures(NamedTuple):
     """What the API answers of a head: the same figures, in a third of the time."""
 
     creator_raw: int
@@ -320,17 +320,17 @@ class Standing(NamedTuple):
     liquidity_lamports: int | None
 
 
-_STANDING: Final = Struct("<QQ8xQQQI13x?Q")  # of _HEAD, from creator_raw on
+_HEAD_FIGURES: Final = Struct("<QQ8xQQQI13x?Q")  # of _HEAD, from creator_raw on
 _CREATOR: Final = 64
 
 
-def unpack_standing(data: bytes) -> Standing:
+def unpack_standing(data: bytes) -> HeadFigures:
     """Return a part of a head; raises struct.error for too few bytes."""
     low, high, time_ms, left_raw, whole_raw, holders, has_liquidity, lamports = (
-        _STANDING.unpack_from(data, _CREATOR)
+        _HEAD_FIGURES.unpack_from(data, _CREATOR)
     )
     creator_raw = low | high << 64 if high else low
-    return Standing(
+    return HeadFigures(
         creator_raw, time_ms, left_raw, whole_raw, holders, lamports if has_liquidity else None
     )
 

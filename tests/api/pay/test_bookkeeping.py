@@ -78,6 +78,8 @@ def books(url: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> Books:
     async def insert(_: Books, added: list[Row]) -> None:
         rows.extend(added)
 
+    # private `_newest`, `_insert`: the rows that ClickHouse would hold; integration tests have the
+    # real one.
     monkeypatch.setattr(Books, "_newest", newest)
     monkeypatch.setattr(Books, "_insert", insert)
     return Books(settings(url), Redis())  # type: ignore[arg-type]
@@ -123,6 +125,7 @@ async def test_what_ends_a_look_leaves_the_parts_before_in_the_books(
 async def test_no_answer_of_a_node_ends_the_role(
     monkeypatch: pytest.MonkeyPatch, nonsense: Any
 ) -> None:
+    # private `_BACKOFF_S`: shortens a wait that is no setting.
     monkeypatch.setattr(bookkeeping, "_BACKOFF_S", (0.01, 0.01))
     rows: list[Row] = []
     node = Node(3, ACCOUNT)

@@ -227,6 +227,7 @@ async def test_a_new_key_is_fetched_once_it_signs(issuer, monkeypatch):
     await asked.identity("code", NONCE, "verifier")
     new = RSAKey.generate_key(2048, auto_kid=True)
     issuer.signer, issuer.keys = new, [new.as_dict(private=False)]
+    # private `_AGAIN_S`: lets the keys be fetched again at once.
     monkeypatch.setattr("api.signin.provider._AGAIN_S", 0.0)
     assert (await asked.identity("code", NONCE, "verifier")).subject == "mallory"
 

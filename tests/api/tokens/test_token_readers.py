@@ -16,6 +16,8 @@ from api.tokens.answers import TokenThen
 from api.tokens.batches import TokenBatches
 from api.tokens.facts import facts
 from api.tokens.figures import percent, token_facts, token_now
+
+# private `_Board`: a board with given figures; the public way needs a market of trades.
 from api.tokens.leaderboards import _Board
 from api.tokens.mint_accounts import SuppliedTokens
 from api.tokens.pool_prices import PoolPrices
@@ -259,6 +261,7 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for(
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))
     assert [token["name"] for token in found["tokens"]] == ["B", "A"]
     assert (found["unknown"], found["as_of_slot"], found["as_of_ms"]) == ([unknown], 7, NOW_MS + 7)
+    # private `_fresh_for_s`: ends the cache's second without a wait.
     batches._fresh_for_s = -1.0
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert ([token["name"] for token in found["tokens"]], found["as_of_slot"]) == (["C"], 9)

@@ -69,6 +69,8 @@ async def test_it_is_read_again_after_a_while() -> None:
     assert await slot(tokens) == 5
     stores.slot = 6
     assert await slot(tokens) == 5
+    # private `_reading`: the bound on encoded lists shows in memory alone.
+    # private `_fresh_for_s`: ends the cache's time without a wait.
     tokens._reading._fresh_for_s = 0.0
     assert await slot(tokens) == 6
 

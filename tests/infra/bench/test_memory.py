@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+# private `_folder_bytes`, `_redis_growth`: pure arithmetic; the command around it runs for minutes.
 from infra.bench.memory import Moment, _folder_bytes, _redis_growth, slope_mib_per_minute
 from infra.bench.roles import part_of
 from infra.redis.families import Family

@@ -318,7 +318,7 @@ def test_a_folder_that_a_process_works_in_is_not_emptied(system):
         plan(load_own(), Wishes())
 
 
-def test_the_api_takes_another_port_and_gets_its_address_from_this_machine(monkeypatch, taken):
+def test_the_api_takes_another_port_and_is_reached_on_this_machine(monkeypatch, taken):
     monkeypatch.setattr(Settings.model_fields["api_port"], "default", taken)
     monkeypatch.setenv("API_HOST", "0.0.0.0")
     planned = plan(load_own(), Wishes())

@@ -91,6 +91,8 @@ async def test_answers_have_the_forms_that_a_connection_of_the_client_gives(shar
 async def test_what_is_asked_at_once_leaves_in_one_write(shared):
     async with connected(shared.process.address) as connection:
         await connection.ask([("PING",)])
+        # private `_transport`: counts writes to the socket.
+        # private `_link`: leads to the socket.
         transport = connection._link._transport
         writes = []
 
@@ -122,6 +124,7 @@ async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
 
         await asyncio.gather(*map(ask_many, range(1_000)))
         assert wrong == 0
+        # private `_in_flight`: a leak here fails only much later, at the bound.
         assert connection._link._in_flight == 0
 
 
@@ -286,7 +289,8 @@ async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
     async with connected(shared.process.address, answer_timeout_s=0.3) as connection:
         ends = time.monotonic() + 1.0  # several times the limit of one answer
         while time.monotonic() < ends:
-            await connection.ask([("ECHO", "x" * random.randrange(100_000))])
+            text = "x" * random.randrange(100_000)
+            assert await connection.ask([("ECHO", text)]) == [text.encode()]
 
 
 async def test_more_in_flight_than_the_limit_is_refused(shared, monkeypatch):

@@ -138,7 +138,7 @@ async def test_a_topic_made_anew_begins_an_epoch_and_is_not_taken_for_a_repetiti
     assert [n for _, n in await events(store)] == [*numbers(range(3)), *numbers([0])]
 
 
-async def test_a_partition_that_goes_on_without_a_fence_is_a_hole_in_an_epoch_of_others(store):
+async def test_a_partition_without_a_fence_is_a_hole_in_an_epoch_of_others(store):
     writer, other = Writer(store), Writer(store)
     writer.batch(7)
     await writer.flush()
@@ -374,7 +374,7 @@ async def test_prices_wait_for_no_fence(store):
     assert [n for _, n in await events(store, PRICES.stream)] == [7]
 
 
-async def test_a_full_redis_is_logged_and_waited_for(store):
+async def test_a_full_redis_is_waited_for(store):
     writer = Writer(store)
     await store.client.config_set("maxmemory", 1)
     writer.batch(0)

@@ -69,7 +69,7 @@ def test_a_request_in_flight_is_answered_before_it_stops(serve, number):
         assert '"path":"/api/tokens/batch","status":200' in api.logged()
 
 
-def test_a_request_that_does_not_end_is_logged_and_does_not_delay_the_stop(serve):
+def test_a_request_that_does_not_end_gets_a_503_and_does_not_delay_the_stop(serve):
     with serve() as api, begun(api) as connection:
         api.stop()
         assert api.process.returncode == 0

@@ -148,7 +148,7 @@ async def test_blocks_in_other_forms(rpc: Rpc, market_events: list[SlotEvent]) -
     }
 
 
-async def test_forks_skips_and_the_future_have_errors_of_their_own(
+async def test_forks_skips_and_the_future_have_the_errors_of_a_validator(
     rpc: Rpc, market_events: list[SlotEvent]
 ) -> None:
     confirmed = slots(market_events, SlotConfirmed)

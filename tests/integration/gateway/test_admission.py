@@ -293,6 +293,7 @@ async def test_a_client_that_left_during_admission_does_not_count(redis):
     text = await made(redis, "pro")
     doors = admission(redis)
     entering = asyncio.create_task(doors.admit(text))
+    # private `_link`: cancels while the connection is being made; nothing else shows that moment.
     while not entering.done() and not redis._link:  # noqa: ASYNC110 - connecting
         await asyncio.sleep(0)
     await asyncio.sleep(0)

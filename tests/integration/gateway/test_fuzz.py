@@ -60,11 +60,11 @@ class Raw:
     """A WebSocket client of bare hands."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+        self.sock = sock
         self._read = b""
 
     def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        self.sock.sendall(data)
 
     def receive(self) -> tuple[int, bytes] | None:
         """The next frame, its opcode and payload; None at the end."""
@@ -99,7 +99,7 @@ class Raw:
     def _take(self, size: int) -> bytes | None:
         while len(self._read) < size:
             try:
-                piece = self._socket.recv(65_536)
+                piece = self.sock.recv(65_536)
             except ConnectionResetError:
                 piece = b""
             if not piece:
@@ -275,6 +275,9 @@ def test_nothing_is_done_after_a_close(gateway, key):
 def test_half_a_frame_and_gone(gateway, key, cut):
     with raw(gateway, key) as client:
         client.send(frame(TEXT, SAY_PING)[:cut])
+    with raw(gateway, key) as client:
+        client.send(frame(TEXT, SAY_PING))
+        assert client.next_message()["type"] == "pong"
 
 
 def test_many_empty_fragments(gateway, key):
@@ -350,7 +353,7 @@ def test_frames_at_random(gateway, key, part):
                     data = data[size:] if chance.random() < 0.99 else b""
                 if chance.random() < 0.5:
                     client.send(frame(CLOSE, b"\x03\xe8"))
-                    client._socket.shutdown(socket.SHUT_WR)
+                    client.sock.shutdown(socket.SHUT_WR)
                     seen.add(client.closed())
             except OSError as error:
                 if error.errno not in CLOSED_WHILE_SENDING:

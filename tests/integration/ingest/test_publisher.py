@@ -176,6 +176,7 @@ async def test_renewing_the_transaction_neither_loses_nor_doubles(
     await topics.create(settings)
     leave_behind(settings, lambda _: range(100, 101))
     begun: Counter[LaneProducer] = Counter()
+    # private `_begin`: counts transactions that began; the log shows only those with records.
     begin = LaneProducer._begin
 
     def counted(self: LaneProducer) -> None:

@@ -129,6 +129,7 @@ def reader(kafka):
 
 
 def consumer_of(settings, group, **more):
+    # private `_SILENT`: keeps librdkafka's log out of the test's output, as the product does.
     return Consumer(
         client.confluent_client(settings)
         | {"group.id": group, "auto.offset.reset": "earliest", "logger": client._SILENT}
@@ -351,6 +352,7 @@ async def test_a_revoked_subscriber_reads_nothing_more_and_is_disconnected_withi
             elif message is not None:
                 refused = message.error()
             assert time.monotonic() < revoked + REVOKED_WITHIN_S, refused
+        # private `_AUTHENTICATION`: confluent-kafka's public name of the error code.
         assert refused.code() in {
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,

@@ -269,7 +269,8 @@ def test_hostile_bytes_are_unreadable_or_read(seed: int) -> None:
         known = [vault(COIN_VAULT, COIN, rng.getrandbits(64)), vault(PC_VAULT, PC, 5), mess]
         known.append(account(POOL, cpmm.POOL, cpmm_pool()))
         with suppress(Unreadable):
-            answered(protocol, [account(LOCK, kind, bytes(data))], tokens, *known)
+            found = answered(protocol, [account(LOCK, kind, bytes(data))], tokens, *known)
+            assert all(isinstance(each, Position) for each in found)
 
 
 def check(world: dict[str, Any]) -> None:

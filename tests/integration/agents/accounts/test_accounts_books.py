@@ -187,6 +187,7 @@ async def test_an_account_at_rest_goes_to_clickhouse_and_comes_back_when_touched
     assert (kind, slot, is_deleted, lamports) == ("stake", 10, 0, cold.lamports)
     assert found_by == [text(ALICE), text(BOB)]
     assert len(data) == 200
+    # private `_store`: the filter of cold accounts that the books hold.
     away = player.books._store.away
     assert await away.may_be([raw(1, 1), ALICE, BOB, CAROL]) == [True, True, True, False]
     player.crash()

@@ -105,7 +105,10 @@ async def test_what_rests_leaves_memory_and_makes_no_difference(
         for batch in tape.slots[at : at + 3]:
             books.apply(batch)
         await lab.write(redis, books, rows)
+        # private `_time_ms`: the books' own clock, which slots move.
         minute_ago_ms = (books._time_ms // 60_000 - 1) * 60_000
+        # private `_markets`, `_resting`, `_trending`: the bound on memory; what is written is the
+        # same without it.
         assert all(each.head.time_ms >= minute_ago_ms for each in books._markets.values())
         assert books._resting.keys() <= books._trending.scores.keys() - books._markets.keys()
         rested |= books._resting.keys()

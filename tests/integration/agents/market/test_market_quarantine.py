@@ -100,6 +100,7 @@ async def test_a_mint_that_moves_when_it_is_due_to_be_put_away(lab: Any, redis: 
     turn = tape.slots[115]
     assert turn.block_time_ms - tape.slots[114].block_time_ms > 2 * DAY_MS
     books = await lab.opened(redis, rows)
+    # private `_markets`: finds a mint that is not in memory.
     event = next(
         event
         for batch in tape.slots[:115]

@@ -153,6 +153,7 @@ async def test_what_was_forgotten_is_read_from_redis_and_else_asked_of_rpc(redis
                     await redis.delete(METADATA.make(tag=mint_tag(mint), mint=mint))
                 registry.woken(mint, None)
                 registry.ask(mint)
+                # private `_waiting`: an idle registry says so nowhere else.
                 await eventually_async(lambda: registry.known(mint) and not registry._waiting)
     assert calls == 2
 

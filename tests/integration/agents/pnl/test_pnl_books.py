@@ -68,6 +68,7 @@ async def test_positions_that_rest_leave_memory(player, market):
     for _ in range(20):
         await books.apply([tape.one(GENERATION_MS // 20, busy=9)])
         await books.flush()
+    # private `_memory`, `_young`, `_old`: the bound on memory shows nowhere else.
     assert len({*books.books._memory.entries._young, *books.books._memory.entries._old}) > 10
     for _ in range(2):
         await books.apply([tape.one(GENERATION_MS, busy=0)])

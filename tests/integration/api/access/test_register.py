@@ -61,6 +61,7 @@ async def test_putting_while_it_is_charged_loses_no_credit(redis, settings):
 
 
 async def test_all_are_read_whatever_their_number(redis, monkeypatch):
+    # private `_AT_ONCE`: makes a few keys take several pages.
     monkeypatch.setattr(register, "_AT_ONCE", 7)
     made = [replace(FACTS, fingerprint=parse(new()), created_ms=at) for at in range(30)]
     for each in reversed(made):

@@ -360,6 +360,7 @@ async def test_a_market_at_rest_is_answered_from_clickhouse(
     assert token == {name: after[0][name] for name in token}
     limited = await body_of(client, f"/api/tokens/{mint}/holders?limit=1")
     assert limited["holders"] == after[2]["holders"][:1]
+    # private `_MOST`: makes a small market one of too many rows.
     monkeypatch.setattr(cold_markets, "_MOST", 100)
     stores = Stores(token_settings)
     with pytest.raises(Problem, match="more than the 100") as refused:

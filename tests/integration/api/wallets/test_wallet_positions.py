@@ -248,6 +248,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     wanted = sorted(held, key=lambda mint: (-held[mint].last_trade_ms, mint))
 
     read = []
+    # private `_state`: counts positions read from Redis; answers are the same without the bound.
     whole = wallet_state._state
 
     def counted(*args):
@@ -285,6 +286,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     query = Stores.query
 
     async def counted(self, sql, parameters):
+        # private `_GAPS`, `_COUNTS`, `_WALLETS`: names the statements that the clock sends.
         if sql not in (health._GAPS, gaps._COUNTS, gaps._WALLETS):  # asked by the clock
             asked.append(sql)
         return await query(self, sql, parameters)
@@ -292,6 +294,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     monkeypatch.setattr(Stores, "query", counted)
     assert await ask.all_pages(wallet, 1_000) == pages
     # Counted, put in order, read by the page; never all of them at once.
+    # private `_COUNTED`, `_TRADED`, `_COLD_OF`: which statements are sent is what is tested.
     assert asked == [positions._COUNTED, positions._TRADED, positions._COLD_OF] * 2
 
 

@@ -42,6 +42,7 @@ from tests.integration.api.positions.test_aggregates import (
 )
 from tests.integration.api.positions.test_native_stake import SLOT, TIME_MS
 from tests.integration.api.watch.watching import PACE, SOL, Borrower, advance, alerts_of, events
+from tests.support.metrics import value_of
 from tests.support.waiting import eventually_async
 
 HOUR = TIME_MS - TIME_MS % HOUR_MS
@@ -153,6 +154,7 @@ async def test_an_interval_has_its_last_complete_snapshot(
     day = TIME_MS // 86_400_000 * 86_400_000
 
     def row(hour: int, worth: int | None) -> tuple[Any, ...]:
+        # private `_time`: rows in the form that the role writes.
         at = snapshots._time(day + hour * HOUR_MS)
         reasons = [] if worth is not None else ["holdings_incomplete"]
         return (wallet, at, at, 100 + hour, worth, worth, worth and 0, not reasons, reasons, 0, 1)
@@ -262,9 +264,9 @@ async def test_nothing_is_written_while_nothing_is_settled(
     tag = account_tags()[0]
     await chain.redis.delete(WATERMARK.make(tag=tag, group="accounts"))
     early = metrics.READINGS.labels("early")
-    before = early._value.get()
+    before = value_of(early)
     async with watching(settings):
-        await eventually_async(lambda: early._value.get() > before)
+        await eventually_async(lambda: value_of(early) > before)
         assert await borrower.level() is None
         await chain.begin()
         await borrower.seen(1.5)

@@ -8,6 +8,9 @@ import pytest
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.live import conflation, prices
+
+# private `_closes`: the packed form of one field.
+# private `_commands`: the commands that one state comes to, without a Redis.
 from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _commands
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
@@ -133,6 +136,7 @@ async def board(monkeypatch):
 async def test_the_mints_that_traded_longest_ago_are_forgotten_but_none_of_the_batch(board):
     await board.load(["a", "b", "c"])
     await board.load(["a", "d"])
+    # private `_mints`: the bound on memory, and states as Redis had them.
     assert list(board._mints) == ["c", "a", "d"]
     await board.load(["c", "e", "f"])
     assert list(board._mints) == ["c", "e", "f"]
@@ -140,6 +144,7 @@ async def test_the_mints_that_traded_longest_ago_are_forgotten_but_none_of_the_b
 
 async def test_what_is_still_to_be_written_is_not_forgotten(board):
     await board.load(["a"])
+    # private `_write`: marks a mint as one with a write that waits.
     board._write("a", board._mints["a"])
     await board.load(["b", "c", "d", "e"])
     assert "a" in board._mints
@@ -147,6 +152,7 @@ async def test_what_is_still_to_be_written_is_not_forgotten(board):
 
 async def test_a_redis_that_is_away_is_asked_once(board):
     await board.load(["a"])
+    # private `_streams`: that Redis was found to be away.
     assert board._streams.away
     await board.load(["b"])
     assert set(board._mints) == {"a", "b"}
@@ -178,6 +184,7 @@ class Board:
         state = self.prices._mints[mint]
         state.decimals = 6
         state.price.apply(Trade("pool", "dex", 400 + n, NOW_MS + n, 10**9 + n, 10**9))
+        # private `_changed`: a price of a given slot without a swap that comes to it.
         self.prices._changed(mint, state, Receipt(lambda: None))
         await self.prices.publish()
 

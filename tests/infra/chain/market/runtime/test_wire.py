@@ -50,6 +50,7 @@ def test_every_transaction_has_the_bytes_of_one_whole_message(
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
 def test_varints_are_protobufs(number: int) -> None:
     whole = solana_storage_pb2.TransactionStatusMeta(compute_units_consumed=number)
+    # private `_varint`: compared alone with Protobuf's own form of each length.
     assert whole.SerializeToString() == b"\x80\x01" + wire._varint(number)
 
 
