@@ -44,7 +44,7 @@ NOTHING_YET: Final = channels.event_id("0-0", 0)
 
 _PRICE_FIELDS: Final = LastPrice._fields
 _TOP: Final = 10
-_FRAMES_KEPT: Final = 64  # of one reading, by platforms
+_CACHED_FRAMES: Final = 64  # of one reading, by platforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Snapshots:
                 token for platform, token in listed.tokens if not platforms or platform in platforms
             ]
             snapshot = _snapshot(channels.TRENDING, data[:MAX_TOKENS], listed.as_of_id)
-            if len(listed.snapshots) < _FRAMES_KEPT:
+            if len(listed.snapshots) < _CACHED_FRAMES:
                 listed.snapshots[platforms] = snapshot
         return snapshot
 

@@ -69,7 +69,7 @@ _REWARDS: Final = 3
 _REWARD_SIZE: Final = 128
 _U64: Final = (1 << 64) - 1
 _OUTSIDE: Final = struct.Struct("<10Q")  # five growths, each of two words
-_KEPT_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
+_CACHED_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -168,7 +168,7 @@ def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     )
 
 
-@lru_cache(_KEPT_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
+@lru_cache(_CACHED_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
 def _array_address(pool: bytes, start: int) -> bytes:
     return _derived(b"tick_array", pool, str(start).encode())
 
