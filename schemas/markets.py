@@ -287,7 +287,7 @@ def whole(price: int) -> float | None:
 
 # A mint's market as a whole.
 
-_HEAD: Final = Struct("<16s16s16s16s16sQQQQI8xI??Q")  # 8x: a figure that no one has read
+_HEAD: Final = Struct("<16s16s16s16s16sQQQQI8xI??Q")  # 8x: a figure that was never published
 
 
 @dataclass(slots=True)

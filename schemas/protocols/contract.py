@@ -249,7 +249,7 @@ Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]
 
 @dataclass(frozen=True, slots=True)
 class PoolShare:
-    """What a share token of a pool of SOL is worth, as the pool says."""
+    """What a share token of a pool of SOL represents, as the pool says."""
 
     mint: bytes
     lamports: int  # of the whole pool
@@ -309,4 +309,4 @@ class Protocol:
     reads_tokens: bool = False
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
     share: Callable[[Account], PoolShare] | None = None
-    """Of a pool of SOL: what its token is worth; raises Unreadable. The token finds it."""
+    """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""
