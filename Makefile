@@ -27,8 +27,8 @@ test-fast: $(READY)  ## units only: tests that start no process, under a minute
 fuzz: $(READY)  ## explore every property with a hundred times the examples, slow ones with less: forty minutes
 	$(BIN)/pytest -q -n auto -m hypothesis --hypothesis-profile fuzz --timeout 0 --ignore tests/integration
 
-lint: $(READY)  ## style
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: $(READY)  ## style, and no retired word in the rooms that are free of them
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tests.rules.words
 
 types: $(READY)  ## mypy: strict, and the tests
 	$(BIN)/mypy && $(BIN)/mypy --config-file tests/mypy.toml

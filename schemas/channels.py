@@ -10,13 +10,13 @@ One entry for many events costs the writer 4 to 15 us of CPU an event, one entry
 Redis takes 3 to 5 against 8, a reader 1.4 against 2. A frame is {"type": ..., "channel": ...,
 "data": {...}}; an event's id is its entry's and its place there, "1732170000000-0-7", and `with_id`
 adds it to the frame. Delivery into the streams is once while Redis keeps what it has acknowledged;
-`signature` and `event_index` tell a swap or creation for good.
+`signature` and `event_index` identify a swap or creation for good.
 
 Missed something? The epoch (key `{live}:epoch`, and in each entry) changes whenever the streams may
 have a hole: Redis lost data, a writer had to drop frames or could not write what it had read. In
 the trending list's stream entries have more behind it, "<epoch>/<writer>": each process that writes
-it has its own, as one that ends may leave something untold.
-What was trimmed is told by the first entry of a stream being younger than the id last seen.
+it has its own, as one that ends may leave a change unwritten.
+Entries were trimmed if the first entry of a stream is younger than the id last seen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from schemas.proto import tape_pb2
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A stream, what its frames are called, and what the index tells of each."""
+    """A stream, what its frames are called, and what the index holds of each."""
 
     stream: str
     channel: str
@@ -114,10 +114,10 @@ POSITION_ALERT_FIELDS: Final = (
 """The data of an alert, all of them, in this order; what is not known is null."""
 
 SLOT_GAP: Final = "slot_gap"
-"""The type of the frame, in the stream of slots, that tells of slots that could not be had."""
+"""The type of the frame, in the stream of slots, that reports slots that could not be fetched."""
 
 TRENDING_REMOVED: Final = "trending_removed"
-"""The type of the frame that tells of a token that left the list; its data: `mint` and `dex`."""
+"""The type of the frame that reports a token that left the list; its data: `mint` and `dex`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +232,9 @@ def position_event(data: Mapping[str, Any], fell: Fall | None = None) -> LiveEve
 
     The threshold that health fell below is each client's own: null here, see `with_threshold`.
     """
-    told = {name: data[name] for name in POSITION_ALERT_FIELDS}
+    fields = {name: data[name] for name in POSITION_ALERT_FIELDS}
     index = (data["wallet"], data["kind"], None if fell is None else fell.text)
-    return LiveEvent(index, POSITIONS.frame(told))
+    return LiveEvent(index, POSITIONS.frame(fields))
 
 
 class Fall(NamedTuple):

@@ -33,11 +33,11 @@ class Swap:
     `wallet_amount_raw` and `wallet_quote_amount_raw` what the wallet gave or received:
     they differ by Token-2022 transfer fees and by fees that a venue takes outside its vault.
 
-    `wallet` is the owner of what came out: the trader; where a keeper executes somebody's order
+    `wallet` is the owner of what came out: the trader; where a keeper executes a user's order
     (limit order, DCA, value average), the order's owner, and `keeper` is who executed it, else
     empty.
 
-    Reserves are what the venue tells to be there after the swap; of concentrated pools, what
+    Reserves are those that the venue reports after the swap; of concentrated pools, what
     their vaults hold after the transaction, fees that wait there included.
 
     The virtual reserves are those a curve computes its price from: after the swap it is
@@ -147,7 +147,7 @@ Event = Swap | Creation | Migration
 class TokenBalance:
     """What a token account holds after a transaction that changed it.
 
-    A wallet's own SOL is told likewise: its account is the wallet itself, its mint wrapped SOL's.
+    A wallet's own SOL has the same form: its account is the wallet itself, its mint wrapped SOL's.
     """
 
     account: bytes

@@ -1,4 +1,4 @@
-"""The packed forms of a mint's market in Redis, shared by who writes and who reads them.
+"""The packed forms of a mint's market in Redis, shared by writers and readers.
 
 Prices are integers in units of 1e-24 SOL or 1e-24 dollar per whole token; 0 means not known.
 All numbers are little-endian. Nothing here depends on the clock: a reader brings its own `now`,
@@ -159,7 +159,7 @@ _POOL: Final = Struct("<B16s16s16s16sQQQQQB")
 
 @dataclass(slots=True)
 class PoolFacts:
-    """One pool of a mint as its last swap left it; reserves None where the venue does not tell."""
+    """One pool of a mint as its last swap left it; reserves None if the venue reports none."""
 
     dex: str
     price_sol: int = 0
@@ -287,7 +287,7 @@ def whole(price: int) -> float | None:
 
 # A mint's market as a whole.
 
-_HEAD: Final = Struct("<16s16s16s16s16sQQQQI8xI??Q")  # 8x: a figure that was never told
+_HEAD: Final = Struct("<16s16s16s16s16sQQQQI8xI??Q")  # 8x: a figure that was never published
 
 
 @dataclass(slots=True)
@@ -302,15 +302,15 @@ class Head:
     slot: int = 0  # of the last trade, balance or event
     time_ms: int = 0
     curve_left_raw: int = 0  # what its curve has yet to sell, or to gather of the quote
-    curve_whole_raw: int = 0  # when it was new; 0: the venue does not tell
+    curve_whole_raw: int = 0  # when it was new; 0: the venue does not report it
     holder_count: int = 0
     snapshot_min: int = 0  # of the last snapshot of the holders
     is_launched: bool = False  # on a launch platform
-    liquidity_lamports: int | None = None  # of all pools, both sides; None: none of them tells
+    liquidity_lamports: int | None = None  # of all pools, both sides; None: none reports it
 
 
-class Standing(NamedTuple):
-    """What the API tells of a head: the same figures, in a third of the time."""
+class HeadFigures(NamedTuple):
+    """What the API answers of a head: the same figures, in a third of the time."""
 
     creator_raw: int
     time_ms: int
@@ -320,23 +320,23 @@ class Standing(NamedTuple):
     liquidity_lamports: int | None
 
 
-_STANDING: Final = Struct("<QQ8xQQQI13x?Q")  # of _HEAD, from creator_raw on
+_HEAD_FIGURES: Final = Struct("<QQ8xQQQI13x?Q")  # of _HEAD, from creator_raw on
 _CREATOR: Final = 64
 
 
-def unpack_standing(data: bytes) -> Standing:
+def unpack_standing(data: bytes) -> HeadFigures:
     """Return a part of a head; raises struct.error for too few bytes."""
-    low, high, time_ms, left_raw, whole_raw, holders, is_told, lamports = _STANDING.unpack_from(
-        data, _CREATOR
+    low, high, time_ms, left_raw, whole_raw, holders, has_liquidity, lamports = (
+        _HEAD_FIGURES.unpack_from(data, _CREATOR)
     )
     creator_raw = low | high << 64 if high else low
-    return Standing(
-        creator_raw, time_ms, left_raw, whole_raw, holders, lamports if is_told else None
+    return HeadFigures(
+        creator_raw, time_ms, left_raw, whole_raw, holders, lamports if has_liquidity else None
     )
 
 
 def is_priced(data: bytes) -> bool:
-    """Tell whether the head has a price."""
+    """Return True if the head has a price."""
     return data[:16] != _UNPRICED
 
 
@@ -438,5 +438,5 @@ def _items(data: bytes, at: int) -> tuple[Fields, int]:
         at += _LENGTH.size + size
         parts.append(data[at - size : at])
     if at > len(data):
-        raise StructError(f"{len(data)} bytes, {at} are told")
+        raise StructError(f"{len(data)} bytes, {at} expected")
     return dict(zip(parts[::2], parts[1::2], strict=True)), at

@@ -22,7 +22,7 @@ Wallet day (`WalletDay`): form u8; as amounts the fields up to `tip_lamports`; t
 A position with all its open lots, as ClickHouse keeps it when its token is dead: u32 length and
 bytes of the position, then for each full chunk u16 length and bytes.
 
-Among a wallet's positions, where a field is the 32 bytes of a mint, stands the field COLD_MARK once
+A wallet's positions, whose fields are the 32 bytes of a mint, also have the field COLD_MARK once
 one of them was put away into ClickHouse. It stays when they are all back.
 
 Balance (`Balance`), 42 bytes: mint 32 bytes, u64 amount_raw, u8 decimals, u8 1 for Token-2022.
@@ -264,7 +264,7 @@ def unpack_cold(data: bytes) -> tuple[bytes, list[bytes]]:
         chunks.append(data[at + 2 : end])
         at = end
     if at != len(data) or len(data) < 4:
-        raise PackedError(f"cold position: {len(data)} bytes, {at} are told")
+        raise PackedError(f"cold position: {len(data)} bytes, {at} expected")
     return position, chunks
 
 

@@ -17,7 +17,7 @@ from schemas.times import DAY_MS
 CLOSE_MS: Final = 5 * 60_000
 
 _CLOSE: Final = struct.Struct("<Idd")  # number of the five minutes since 1970, SOL, USD or NaN
-_KEPT: Final = DAY_MS // CLOSE_MS
+_CLOSES_A_DAY: Final = DAY_MS // CLOSE_MS
 
 
 class LastPrice(NamedTuple):
@@ -41,7 +41,7 @@ class LastPrice(NamedTuple):
 
 
 def last_price(fields: Mapping[bytes, bytes]) -> LastPrice | None:
-    """Return the price that a hash tells, None for one that tells none."""
+    """Return the price in a hash, None if it has none."""
     if b"price_sol" not in fields:
         return None
     usd = fields[b"price_usd"]
@@ -64,8 +64,8 @@ def add_close(closes: bytes, price: LastPrice) -> bytes:
     number = close_of(price)
     usd = math.nan if price.price_usd is None else price.price_usd
     size = _CLOSE.size
-    old = 0  # of those before the day began the last stays: it stood as the day began
-    while old + 2 * size <= len(closes) and _number(closes, old + size) < number - _KEPT:
+    old = 0  # of those before the day began the last stays: it was the price as the day began
+    while old + 2 * size <= len(closes) and _number(closes, old + size) < number - _CLOSES_A_DAY:
         old += size
     return closes[old:] + _CLOSE.pack(number, price.price_sol, usd)
 

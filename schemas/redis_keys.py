@@ -339,7 +339,7 @@ MARKET: Final = Key(
     "market",
     None,
     "head, candles, minutes, quarters, pool:<address>: `schemas.markets`; token: JSON of what the "
-    "chain's events told; price: the writer's own",
+    "chain's events said; price: the writer's own",
 )
 TRADERS: Final = Key(
     "traders:{tag}:{mint}",

@@ -2,7 +2,7 @@
 
 A row is a tuple of these columns. Values are as they travel on the tape:
 - addresses and signatures are base58 text (after compression as small as raw bytes, and a
-  WHERE on them uses the index as it stands);
+  WHERE on them uses the index directly);
 - times are integers, milliseconds since the Unix epoch, and dates `datetime.date`;
 - amounts are integers in the smallest unit; money is `*_lamports` and `*_usd_micros`;
 - what is not known is None.

@@ -1,7 +1,7 @@
 """Messages of the tape as rows of ClickHouse, in the column order of `schemas.rows`.
 
 Field by field, straight from Protobuf: this runs for every event. What a column could not hold
-is refused here, with CodecError: an insert would fail for all rows beside it, again and again.
+is refused here, with CodecError: each retry of an insert would fail for all rows beside it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The slugs of venues and launch platforms, as the pipeline tells them to those who filter by them.
+"""The slugs of venues and launch platforms, as the pipeline publishes them for filters.
 
 The value of `redis_keys.VOCABULARY`: JSON, `dexes` and `platforms`, each a list of slugs.
 """
@@ -22,7 +22,7 @@ def is_slug(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Slugs:
-    """What there is, in the order it is told in."""
+    """All slugs, in the order of publication."""
 
     dexes: tuple[str, ...]
     platforms: tuple[str, ...]
@@ -33,17 +33,17 @@ class Slugs:
 
 
 def unpack(value: bytes) -> Slugs:
-    """Return what a value tells; raises ValueError for one of another form."""
+    """Parse a value of the key; raises ValueError if it is malformed."""
     try:
-        told = orjson.loads(value)
-        return Slugs(_slugs(told["dexes"]), _slugs(told["platforms"]))
+        record = orjson.loads(value)
+        return Slugs(_slugs(record["dexes"]), _slugs(record["platforms"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"no vocabulary: {error}") from None
 
 
-def _slugs(told: Any) -> tuple[str, ...]:
-    if not isinstance(told, list) or not all(isinstance(each, str) for each in told):
+def _slugs(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         raise ValueError("a list of slugs is expected")
-    if wrong := [slug for slug in told if not is_slug(slug)]:
+    if wrong := [slug for slug in values if not is_slug(slug)]:
         raise ValueError(f"{wrong[0][:MAX_SLUG]!r} is no slug")
-    return tuple(told)
+    return tuple(values)

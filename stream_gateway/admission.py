@@ -2,11 +2,11 @@
 
 A connection that was let in has a lease beside its key (`schemas.redis_keys.API_KEY_CONNECTIONS`).
 Key, plan and number of leases are looked at in one step of Redis, by Redis's clock. Every two
-seconds one trip renews the leases of this process and tells which keys were revoked meanwhile. A
+seconds one trip renews the leases of this process and returns the keys revoked meanwhile. A
 lease is given back when its connection ends; those of a process that was killed end by themselves.
 
-While Redis is away nobody comes in (503), and who is in stays: when it is back, his lease is
-renewed, or made again if Redis has lost it. So after more than a lease's time without Redis there
+While Redis is away new connections get 503 and open ones stay: when it is back, their leases are
+renewed, or made again if Redis has lost them. So after more than a lease's time without Redis there
 may be more connections than the plan has, until some of them end.
 """
 
@@ -115,7 +115,7 @@ class Admitted:
 
     @property
     def payer_id(self) -> str:
-        """The short name of who pays: of the user, else of the key."""
+        """The short name of the payer: the user, else the key."""
         return keys.key_id(self.holder.payer)
 
 
@@ -142,7 +142,7 @@ class Admission:
         """Let a connection in by a key or by a ticket for one; raises Refusal."""
         key_id = None
         try:
-            fingerprint, session = await self._told(key_text or "", address)
+            fingerprint, session = await self._credential(key_text or "", address)
             key_id = keys.key_id(fingerprint)
             self._check(address, fingerprint)
             admitted = await self._admit(fingerprint, session, address)
@@ -174,7 +174,7 @@ class Admission:
             await self.look()
 
     async def look(self) -> None:
-        """Renew all leases, and tell of those whose key was revoked."""
+        """Renew all leases, and report those whose key was revoked."""
         await self._release()
         try:
             for held in self._batches():
@@ -193,7 +193,7 @@ class Admission:
             log.info("leases are renewed again")
         self._is_away = False
 
-    async def _told(self, text: str, address: str) -> tuple[str, str | None]:
+    async def _credential(self, text: str, address: str) -> tuple[str, str | None]:
         """Return the fingerprint of a key or ticket, and of a session's the digest of that."""
         if not text:
             raise refused(refusals.missing(_HOW))
@@ -229,17 +229,17 @@ class Admission:
             holder = Holder(fingerprint, session=session)
         key_id = keys.key_id(fingerprint)
         lease_id = f"{self._process}-{next(self._numbers):x}"
-        outcome, *told = await self._take(holder, lease_id)
+        outcome, *details = await self._take(holder, lease_id)
         if outcome == b"user":
-            holder = self._holders.learn(fingerprint, told[0].decode())
-            outcome, *told = await self._take(holder, lease_id)
+            holder = self._holders.learn(fingerprint, details[0].decode())
+            outcome, *details = await self._take(holder, lease_id)
         if outcome in (b"unknown", b"revoked", b"suspended"):
             self._failures.refused(address, fingerprint, is_unknown=outcome == b"unknown")
         else:
             self._failures.found(fingerprint)
         match outcome:
             case b"admitted":
-                admitted = Admitted(holder, key_id, PLANS[told[0].decode()], lease_id)
+                admitted = Admitted(holder, key_id, PLANS[details[0].decode()], lease_id)
                 self._open[holder][lease_id] = admitted
                 return admitted
             case b"unknown":
@@ -251,11 +251,11 @@ class Admission:
             case b"ended":
                 raise refused(refusals.signed_out())
             case b"plan":
-                raise refused(refusals.plan_gone(told[0].decode()))
+                raise refused(refusals.plan_gone(details[0].decode()))
             case b"ending":
-                raise _ending(told[1])
+                raise _ending(details[1])
             case _:
-                raise _too_many(PLANS[told[0].decode()])
+                raise _too_many(PLANS[details[0].decode()])
 
     async def _take(self, holder: Holder, lease_id: str) -> list[Any]:
         try:
@@ -289,7 +289,7 @@ class Admission:
             yield batch
 
     def _end(self, holder: Holder) -> None:
-        """Tell of every connection with a key that it was revoked."""
+        """Report every connection of a revoked key."""
         for admitted in self._open.pop(holder, {}).values():
             log.info("key was revoked", key_id=admitted.key_id)
             self._revoked(admitted)
@@ -302,7 +302,7 @@ class Admission:
                 del self._open[admitted.holder]
 
     async def _release(self) -> None:
-        """Give back what is to be given back, and keep what Redis does not take now."""
+        """Give back leases that have ended; keep those that Redis does not take now."""
         waiting, self._unreleased = self._unreleased, {}
         if not waiting:
             return

@@ -49,7 +49,7 @@ _DELAYS: Final = {channel: DELAY.labels(channel.channel) for channel in channels
 
 
 def serve(settings: Settings) -> None:
-    """Serve WebSocket clients until told to stop; raises PortInUse, SettingsError."""
+    """Serve WebSocket clients until asked to stop; raises PortInUse, SettingsError."""
     with listen(settings) as listener:
         limits = Limits.of(settings)
         # Without a file for the next connection uvloop closes the listener, for good.
@@ -127,7 +127,7 @@ class Gateway:
 
 
 class Parts:
-    """What a gateway is made of, and what one part tells another."""
+    """The parts of a gateway, and what one passes to another."""
 
     def __init__(
         self, settings: Settings, streams: Any, store: Pipelined, keys: Pipelined, traffic: Traffic
@@ -183,7 +183,7 @@ class Parts:
         _DELAYS[batch.channel].observe(max(0.0, delay_ms))
 
     def _watched(self) -> set[str]:
-        """Return the wallets whose positions somebody is subscribed to."""
+        """Return the wallets whose positions are subscribed to."""
         filters = self._fanout.filters(channels.POSITIONS.channel)
         return {wallet for each in filters for wallet in each.wallets}
 
@@ -191,8 +191,8 @@ class Parts:
         self.server.announce(messages.notice(code, text))
 
     def _greet(self, connection: Connection) -> None:
-        """Tell somebody who was not here when everybody was told."""
+        """Send a new connection the notices that are in effect."""
         if self.source.is_away:
-            connection.tell(messages.notice(AWAY, AWAY_TEXT))
+            connection.send(messages.notice(AWAY, AWAY_TEXT))
         if self._watch.is_quiet:
-            connection.tell(messages.notice(QUIET, QUIET_TEXT))
+            connection.send(messages.notice(QUIET, QUIET_TEXT))

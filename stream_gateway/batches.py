@@ -18,7 +18,7 @@ from stream_gateway.frames import text_frame
 
 Reason = Literal["trimmed", "epoch", "dropped"]
 
-_WORDS: Final[dict[Reason, str]] = {
+GAP_TEXTS: Final[dict[Reason, str]] = {
     "trimmed": "the stream no longer goes back so far: what was between is lost here",
     "epoch": "events in between may be missing: the store or its writer lost some",
     "dropped": "an entry of the stream could not be read: what it held is lost",
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, event_id: str) -> Place:
-        """Return the place an event's id tells; raises ValueError."""
+        """Parse an event's id into its place; raises ValueError."""
         entry_id, place = channels.parse_event_id(event_id)
         return cls.in_entry(entry_id, place)
 
@@ -121,11 +121,11 @@ class Gap:
 
     @cached_property
     def frame(self) -> bytes:
-        """The WebSocket frame that tells a client."""
+        """The WebSocket frame that reports it to a client."""
         return messages.gap(
             self.channel.channel,
             self.reason,
             self.after and self.after.event_id,
             self.before and self.before.event_id,
-            _WORDS[self.reason],
+            GAP_TEXTS[self.reason],
         )

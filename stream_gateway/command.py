@@ -43,7 +43,7 @@ def gateway() -> None:
     GATEWAY_REUSE_PORT=true and a METRICS_PORT_GATEWAY of its own each, and the system spreads
     connections over them; a key's connections are counted over all of them. Metrics are on
     METRICS_HOST:METRICS_PORT_GATEWAY: /metrics, and /ready, which answers 200 while Redis does.
-    Ctrl-C closes all connections with 1001, which tells clients to connect again, and ends it
+    Ctrl-C closes all connections with 1001, which asks clients to connect again, and ends it
     within three seconds. stream_gateway/PROTOCOL.md describes all messages.
     """
     settings = load()

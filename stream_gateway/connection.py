@@ -1,10 +1,10 @@
-"""One client: what is written to him, how much may wait for him, what he may send, how it ends.
+"""One client: what is written to it, how much may wait, what it may send, how it ends.
 
-Who reads too slowly: what waits for a client is bounded in bytes. Above the bound his events are
-dropped and counted; once he has read three quarters of what waits he is told `lagging`, with the
-number, and events go on. Is the queue full for longer than `slow_s`, or was it full too many times
-within a minute, he is told, and closed with 4008. What he missed he gets by `since`, with the last
-id that he saw before `lagging`. Nobody else waits for him: a write never blocks.
+What waits for a client is bounded in bytes. Above the bound its events are dropped and counted;
+once it has read three quarters of what waits it gets `lagging`, with the number, and events
+continue. A client whose queue stays full for `slow_s`, or was full too many times within a minute,
+gets `lagging` and is closed with 4008. It fetches what it missed by `since`, with the last id
+before `lagging`. No other client waits for it: a write never blocks.
 
 A key also has a byte budget (`stream_gateway.budgets`). Live events beyond it are dropped and
 reported as `lagging` too, but the connection stays open.
@@ -42,7 +42,7 @@ TOO_SLOW: Final = 4008
 IDLE: Final = 4009
 TOO_MANY_MESSAGES: Final = 4029
 _NORMAL: Final = 1000
-_WITHOUT_A_WORD: Final = 1006
+_ABNORMAL_CLOSURE: Final = 1006
 _CLIENTS_OWN: Final = 3000  # codes from here on mean what a client likes
 
 _DRAINED_BYTES: Final = 256 * 1024
@@ -55,7 +55,7 @@ _numbers = count(1)
 
 
 class Connection(WSListener):
-    """A client that was let in. `hear` gets his messages, `ended` is called once."""
+    """An admitted client. `hear` gets its messages, `ended` is called once."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Connection(WSListener):
         self.address = address
         self.is_open = True
         self.filters: dict[str, Filter] = {}  # by channel, as subscribed
-        self.dropped = 0  # events, as he read too slowly
+        self.dropped = 0  # events, as the client read too slowly
         self._transport = transport
         self._write = transport.write
         self._traffic = traffic
@@ -90,7 +90,7 @@ class Connection(WSListener):
         self._is_full = False  # or closed: nothing is written
         self._full_since_s = 0.0
         self._unreported = 0  # events dropped since the last `lagging` frame
-        self._lags_s: deque[float] = deque()  # when he was told within the last minute
+        self._lags_s: deque[float] = deque()  # when `lagging` was sent within the last minute
         self._allowance = limits.frames_at_once
         self._allowed_s = self._heard_s
         self._fragments: list[bytes] | None = None  # of a message that has not ended
@@ -130,7 +130,7 @@ class Connection(WSListener):
     def snapshot(self, frame: bytes) -> None:
         """Write a snapshot, of the same budget as events of before; it is never dropped."""
         self.charge(max(len(frame), _SNAPSHOT_BYTES))
-        self.tell(frame)
+        self.send(frame)
 
     def _put(self, data: bytes, events: int) -> None:
         traffic = self._traffic
@@ -139,7 +139,7 @@ class Connection(WSListener):
         traffic.bytes += len(data)
         self._write(data)
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         """Write a frame that is no event; it is never dropped."""
         if self.is_open:
             self._write(frame)
@@ -147,7 +147,7 @@ class Connection(WSListener):
     def refuse(self, refused: Refused) -> None:
         """Say that a message is not accepted."""
         REFUSED.labels(refused.code).inc()
-        self.tell(messages.error(refused))
+        self.send(messages.error(refused))
 
     async def drained(self) -> bool:
         """Wait until little waits for the client; False where the connection is over."""
@@ -204,7 +204,7 @@ class Connection(WSListener):
     def _report_lagging(self, reason: Lag) -> None:
         LAGGED.inc()
         self.dropped += self._unreported
-        self.tell(messages.lagging(self._unreported, reason))
+        self.send(messages.lagging(self._unreported, reason))
         self._unreported = 0
 
     # What is read.
@@ -221,7 +221,7 @@ class Connection(WSListener):
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         """Hear that the client left without a close frame, or that the network did it."""
-        self._end(_WITHOUT_A_WORD, "client")
+        self._end(_ABNORMAL_CLOSURE, "client")
 
     def _take(self, frame: WSFrame) -> None:
         if not self._is_allowed():
@@ -239,7 +239,7 @@ class Connection(WSListener):
             return
         match frame.msg_type:
             case WSMsgType.PING:
-                self.tell(pong_frame(frame.get_payload_as_bytes()))
+                self.send(pong_frame(frame.get_payload_as_bytes()))
             case WSMsgType.PONG:
                 pass
             case WSMsgType.CLOSE:
@@ -290,7 +290,7 @@ class Connection(WSListener):
         self._hear(self, payload)
 
     def _take_close(self, payload: bytes) -> None:
-        """End what the client ends, with the code he gave. Its form picows has looked at."""
+        """End what the client ends, with the code it gave. picows has checked the form."""
         code = int.from_bytes(payload[:2], "big") if payload else _NORMAL
         if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
             self.close(PROTOCOL_ERROR, f"{code} is no close code")
@@ -312,10 +312,10 @@ class Connection(WSListener):
             self.close(IDLE, f"nothing came for {limits.idle_s:g} s, no pong either")
         elif now_s - self._heard_s > limits.ping_s and not self._is_pinged:
             self._is_pinged = True
-            self.tell(_PING)
+            self.send(_PING)
 
     def close_slow(self, reason: str) -> None:
-        """Tell the client what was dropped, and close."""
+        """Send the client what was dropped, and close."""
         if self._unreported:
             self._report_lagging("slow")
         self.close(TOO_SLOW, reason)
@@ -344,7 +344,7 @@ class Connection(WSListener):
         self._fragments = None
         self.dropped += self._unreported
         CLOSES.labels(code if by == "server" or code < _CLIENTS_OWN else "other", by).inc()
-        told: dict[str, Any] = {"dropped": self.dropped} if self.dropped else {}
+        counts: dict[str, Any] = {"dropped": self.dropped} if self.dropped else {}
         log.info(
             "closed",
             connection=self.number,
@@ -353,7 +353,7 @@ class Connection(WSListener):
             code=code,
             by=by,
             seconds=round(self._loop.time() - self._began_s, 1),
-            **told,
+            **counts,
         )
         self._ended(self)
         return True

@@ -1,7 +1,7 @@
 """From batches to those who want them: matched once, framed once, joined once for equal filters.
 
 What a batch costs is a lookup an event, a join a group that wants some of it, and a write a
-subscriber. Whoever wants none of it costs nothing.
+subscriber. A subscriber that wants none of it costs nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ log = structlog.get_logger(__name__)
 
 
 class Subscriber(Protocol):
-    """Somebody who is connected; hashed by identity."""
+    """A connected client; hashed by identity."""
 
     def deliver(self, data: bytes, events: int) -> None:
         """Take whole WebSocket frames, which hold so many events; never waits, may drop them."""
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         """Take a frame that is no event, and is never dropped."""
 
 
 class Fanout:
-    """Who is subscribed to what, and the way of a batch to them."""
+    """The subscriptions, and the way of a batch to their subscribers."""
 
     def __init__(self) -> None:
         self._indexes: dict[str, Index[Subscriber]] = {
@@ -75,11 +75,11 @@ class Fanout:
             self._deliver(group.members, data, len(numbers))
 
     def gap(self, gap: Gap) -> None:
-        """Tell all that are subscribed to its channel, whatever their filter."""
+        """Send it to all subscribers of its channel, whatever their filter."""
         for group in self._indexes[gap.channel.channel]:
             for subscriber in group.members:
                 try:
-                    subscriber.tell(gap.frame)
+                    subscriber.send(gap.frame)
                 except Exception:
                     self._failed(subscriber)
 
@@ -91,6 +91,6 @@ class Fanout:
                 self._failed(subscriber)
 
     def _failed(self, subscriber: Subscriber) -> None:
-        # One that cannot be served is none of the others' business.
+        # A subscriber that cannot be served does not affect the others.
         log.exception("a subscriber failed, it gets no more")
         self.detach(subscriber)

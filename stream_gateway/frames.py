@@ -30,8 +30,8 @@ def text_frame(payload: bytes) -> bytes:
 
 def close_frame(code: int, reason: str = "") -> bytes:
     """Return a close frame; a reason of more than 123 bytes is cut."""
-    told = reason.encode()[:_REASON_BYTES].decode(errors="ignore").encode()
-    return pack("!BBH", _CLOSE, 2 + len(told), code) + told
+    text = reason.encode()[:_REASON_BYTES].decode(errors="ignore").encode()
+    return pack("!BBH", _CLOSE, 2 + len(text), code) + text
 
 
 def ping_frame() -> bytes:

@@ -31,7 +31,7 @@ _INTERNAL: Final = Refusal(
 
 
 class Host(Protocol):
-    """Who connections come to."""
+    """What connections are handed to."""
 
     limits: Limits
     hosts: Hosts
@@ -42,10 +42,10 @@ class Host(Protocol):
         """Raise Refusal where nobody else can come in, or this key cannot."""
 
     async def admit(self, api_key: str | None, address: str) -> Admitted:
-        """Let somebody in, within some seconds; raises Refusal."""
+        """Admit a client, within some seconds; raises Refusal."""
 
     def give_back(self, admitted: Admitted) -> None:
-        """Hear that somebody left before he was in."""
+        """Take back a lease whose client left before it was connected."""
 
     def enter(
         self,
@@ -65,8 +65,8 @@ class Handshake(asyncio.Protocol):
         self._upgrade = upgrade
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self.address = ""  # of whoever connected
-        self._client = ""  # whom a proxy that is trusted names, or the same
+        self.address = ""  # of the peer
+        self._client = ""  # the client that a trusted proxy names, or the same
         self._head = bytearray()
         self._forgotten_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -114,7 +114,7 @@ class Handshake(asyncio.Protocol):
             self._task = self._loop.create_task(self._answer(head, tail))
 
     def eof_received(self) -> bool:
-        """Let the connection end: who wants to be answered waits for it."""
+        """Let the connection end: a client that wants its answer waits for it."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,7 +124,7 @@ class Handshake(asyncio.Protocol):
             self._task.cancel()
 
     def stop(self) -> None:
-        """Refuse whoever is not in yet."""
+        """Refuse a client that is not admitted yet."""
         if self._task is not None:
             self._task.cancel()
         self._refuse(request.stopping(), Request())
@@ -148,7 +148,7 @@ class Handshake(asyncio.Protocol):
             self._client = self._host.proxies.client(self.address, forwarded)
             request.check_host(asked, self._host.hosts)
             if asked.path == request.LIVE and asked.method in ("GET", "HEAD"):
-                self._tell_alive(asked)
+                self._answer_alive(asked)
                 return
             endpoint, websocket_key = request.check(asked)
             self._host.check_room()
@@ -194,7 +194,7 @@ class Handshake(asyncio.Protocol):
             self._transport.abort()
             connection.at_fault(INTERNAL)
 
-    def _tell_alive(self, asked: Request) -> None:
+    def _answer_alive(self, asked: Request) -> None:
         self._write(HTTPStatus.OK, "application/json", b'{"status":"ok"}', {}, asked)
 
     def _refuse(self, refusal: Refusal, asked: Request) -> None:

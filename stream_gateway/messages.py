@@ -1,4 +1,4 @@
-"""What clients say and are told, as JSON: parsed into values, or refused in words.
+"""Messages from and to clients, as JSON: parsed into values, or refused in words.
 
 A client sends one object a text frame. A field that is null counts as left out; one that is not
 known is refused, as a typo must not widen a subscription unseen. Whatever is refused changes
@@ -37,7 +37,7 @@ MAIN_CHANNELS: Final = tuple(each.channel for each in channels.ALL if each != ch
 ALL_PLATFORMS: Final = "*"
 _ACTIONS: Final = ("subscribe", "unsubscribe", "ping")
 _COMMON: Final = ("action", "channel", "request_id")
-_FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
+FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "swaps": ("dex", "token", "wallets", "since"),
     "creations": ("platforms", "since"),
     "prices": ("mints", "since", "snapshot"),
@@ -115,7 +115,7 @@ def parse(payload: bytes, endpoint: Endpoint, plan: Plan, slugs: Slugs | None) -
         if action == "unsubscribe":
             _check_fields(fields, _COMMON)
             return Unsubscribe(channel, request_id)
-        _check_fields(fields, (*_COMMON, *_FILTERS[channel]))
+        _check_fields(fields, (*_COMMON, *FILTERS[channel]))
         return _subscribe(fields, channel, request_id, plan, slugs)
     except Refused as refused:
         refused.channel = channel
@@ -223,7 +223,7 @@ def _trending(fields: Mapping[str, Any], slugs: Slugs | None) -> Filter:
 
 def _positions(fields: Mapping[str, Any], plan: Plan) -> Filter:
     if "wallets" not in fields:
-        raise Refused("wrong_type", "`wallets` is required: whose positions are to be watched")
+        raise Refused("wrong_type", "`wallets` is required: the wallets whose positions to watch")
     wallets = _wallets(fields, plan)
     below = fields.get("health_below")
     if below is None:
@@ -267,12 +267,12 @@ def _slugs(
     value = fields.get(name)
     if one and isinstance(value, str):
         value = [value]
-    told = _texts(value, name, MAX_SLUGS, "wrong_type")
+    slugs = _texts(value, name, MAX_SLUGS, "wrong_type")
     accepted = sorted(known) if known else None
-    for slug in told:
+    for slug in slugs:
         if not (slug in known if known else is_slug(slug)):
             raise Refused(code, f"`{name}` has the unknown value {_shown(slug)}", accepted)
-    return frozenset(told)
+    return frozenset(slugs)
 
 
 def _token(value: Any) -> frozenset[str]:
@@ -293,8 +293,8 @@ def _wallets(fields: Mapping[str, Any], plan: Plan) -> frozenset[str]:
 
 
 def _addresses(fields: Mapping[str, Any], name: str, code: str, most: int) -> frozenset[str]:
-    told = _texts(fields.get(name), name, most, code)
-    return frozenset(_address(text, f"{name}[{place}]") for place, text in enumerate(told))
+    texts = _texts(fields.get(name), name, most, code)
+    return frozenset(_address(text, f"{name}[{place}]") for place, text in enumerate(texts))
 
 
 def _address(text: str, name: str) -> str:
@@ -337,32 +337,34 @@ def _shown(value: Any) -> str:
             return orjson.dumps(value).decode()
 
 
-# What clients are told: whole frames.
+# Messages to clients: whole frames.
 
 
-def subscribed(told: Subscribe, *, replaces: bool) -> bytes:
+def subscribed(request: Subscribe, *, replaces: bool) -> bytes:
     """Return the answer to a subscription, with the filter that is in effect."""
     return _frame(
         {
             "type": "subscribed",
-            "channel": told.filter.channel,
-            "filter": told.filter.told(),
+            "channel": request.filter.channel,
+            "filter": request.filter.as_fields(),
             "replaces": replaces,
         },
-        since=told.since,
-        request_id=told.request_id,
+        since=request.since,
+        request_id=request.request_id,
     )
 
 
-def unsubscribed(told: Unsubscribe) -> bytes:
+def unsubscribed(request: Unsubscribe) -> bytes:
     """Return the answer to the end of a subscription."""
-    return _frame({"type": "unsubscribed", "channel": told.channel}, request_id=told.request_id)
+    return _frame(
+        {"type": "unsubscribed", "channel": request.channel}, request_id=request.request_id
+    )
 
 
-def pong(told: Ping) -> bytes:
+def pong(request: Ping) -> bytes:
     """Return the answer to a ping."""
     return _frame(
-        {"type": "pong", "timestamp": time.time_ns() // 1_000_000}, request_id=told.request_id
+        {"type": "pong", "timestamp": time.time_ns() // 1_000_000}, request_id=request.request_id
     )
 
 
@@ -400,6 +402,6 @@ def notice(code: str, message: str) -> bytes:
     return _frame({"type": "notice", "code": code, "message": message})
 
 
-def _frame(told: dict[str, Any], **optional: Any) -> bytes:
-    told |= {name: value for name, value in optional.items() if value is not None}
-    return text_frame(orjson.dumps(told))
+def _frame(message: dict[str, Any], **optional: Any) -> bytes:
+    message |= {name: value for name, value in optional.items() if value is not None}
+    return text_frame(orjson.dumps(message))

@@ -24,7 +24,7 @@ GAVE_WAY: Final = Counter(
 )
 CLOSES: Final = Counter(
     "soltape_gateway_closes_total",
-    "Connections that ended, by close code and who closed: client or server. 1006: without a word.",
+    "Connections that ended, by close code and side: client or server. 1006: no close frame.",
     ["code", "by"],
 )
 MESSAGES_IN: Final = Counter(
@@ -53,12 +53,12 @@ EVENTS: Final = Counter(
 )
 UNREADABLE: Final = Counter(
     "soltape_gateway_unreadable_total",
-    "Entries of the live streams that are none; clients are told of a gap.",
+    "Entries of the live streams that cannot be read; clients get a gap.",
     ["channel"],
 )
 GAPS: Final = Counter(
     "soltape_gateway_gaps_total",
-    "Gaps that live clients were told of: trimmed, epoch, dropped.",
+    "Gaps reported to live clients: trimmed, epoch, dropped.",
     ["channel", "reason"],
 )
 SOURCE_AWAY: Final = Gauge(
@@ -83,7 +83,7 @@ class Traffic(Collector):
         self.connections: Callable[[], dict[str, int]] = dict  # by endpoint
 
     def register(self, registry: CollectorRegistry = REGISTRY) -> None:
-        """Tell these numbers with all others."""
+        """Register these numbers with all others."""
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Tells when no slots come though Redis answers: the pipeline, or the chain behind it, stands."""
+"""Notices when no slots come though Redis answers: the pipeline, or the chain, has stopped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LOOK_EVERY_S: Final = 1.0
 QUIET: Final = "pipeline_quiet"
 BACK: Final = "pipeline_back"
 QUIET_TEXT: Final = (
-    f"no slot has come for {QUIET_AFTER_S:g} s: the pipeline or the chain stands still; "
-    "this connection stays, and goes on when slots do"
+    f"no slot has come for {QUIET_AFTER_S:g} s: the pipeline or the chain has stopped; "
+    "this connection stays open and continues when slots do"
 )
 BACK_TEXT: Final = "slots come again"
 

@@ -16,17 +16,17 @@ Item = Batch | Gap
 
 
 def place_of(item: Item) -> Place:
-    """Return the place that somebody has reached when he has had an item."""
+    """Return the place that a reader has reached after an item."""
     if isinstance(item, Batch):
         return item.end
-    assert item.before is not None  # those of a stream are told with what follows
+    assert item.before is not None  # gaps of a stream name what follows
     return item.before
 
 
 class Recent:
     """Batches and gaps in the order of their streams, bounded in seconds and in bytes.
 
-    Of each stream the last item stays, however old: whoever has seen it has missed nothing.
+    Of each stream the last item stays, however old: a client that has seen it has missed nothing.
     """
 
     def __init__(

@@ -2,11 +2,11 @@
 
 From memory where it goes back so far, else from the stream in pages. Each step is bounded and steps
 take turns, so that a thousand clients that come back at once hold nobody up; and a client's next
-step waits until he has read the last and his key's budget has some left. The end is one step
+step waits until it has read the last and its key's budget has some left. The end is one step
 without a wait: the last look at memory, and the subscription.
 
 An id is where to go on, whether it is an event's or not: `<ms>-0-0` is a time. Where the stream
-does not go back so far, or the id is of a history that was lost, that is told as a gap.
+does not go back so far, or the id is of a history that was lost, the client gets a gap.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class _Pages:
 
 @dataclass(slots=True)
 class _Walk:
-    """A client on his way to what is live."""
+    """A client that catches up to the live events."""
 
     subscriber: Reader
     filter: Filter
-    place: Place  # he has had what he wants up to here
+    place: Place  # the client has what its filter takes up to here
     pages: _Pages | None = None  # once memory did not do
     _parts: list[bytes] = field(default_factory=list)  # not sent yet
     _events: int = 0
@@ -79,17 +79,17 @@ class _Walk:
     def channel(self) -> Channel:
         return BY_NAME[self.filter.channel]
 
-    def tell(self, gap: Gap) -> None:
-        """Tell him that something is missing."""
+    def send_gap(self, gap: Gap) -> None:
+        """Report that events are missing."""
         self.send()
-        self.subscriber.tell(gap.frame)
+        self.subscriber.send(gap.frame)
 
     def gap(self, reason: Reason, before: Place | None) -> None:
-        """Tell him that something is missing from where he is."""
-        self.tell(Gap(self.channel, reason, self.place, before))
+        """Report that events are missing from the place reached."""
+        self.send_gap(Gap(self.channel, reason, self.place, before))
 
     def take(self, batch: Batch) -> int:
-        """Put what he wants of a batch and has not had to what is sent; return its bytes."""
+        """Queue what the filter takes of a batch beyond the place reached; return its bytes."""
         had, self.place = self.place, max(self.place, batch.end)
         skip = had.place - batch.first + 1 if had >= batch.begin else 0  # within the same entry
         conditions = self.filter.conditions()
@@ -158,7 +158,7 @@ class Replay:
         return walk.place <= last and self._source.recent.covers(stream, walk.place)
 
     def _step(self, walk: _Walk) -> bool:
-        """Send some of what is in memory; True when that was all of it: he is live."""
+        """Send some of what is in memory; True when that was all: the client is live."""
         if not self._remembers(walk):
             return False
         sent = seen = 0
@@ -168,7 +168,7 @@ class Replay:
                 is_all = False
                 break
             if isinstance(item, Gap):
-                walk.tell(item)
+                walk.send_gap(item)
             else:
                 seen += len(item.events)
                 sent += walk.take(item)
@@ -179,7 +179,7 @@ class Replay:
         return is_all
 
     async def _look(self, walk: _Walk) -> None:
-        """Find where in the stream to go on, and tell what is no longer there."""
+        """Find where in the stream to continue, and report what is no longer there."""
         stream, since = walk.channel.stream, walk.place
         walk.subscriber.charge(LOOK_BYTES)
         before, first, now = await self._ask(
@@ -189,7 +189,7 @@ class Replay:
         )
         pages = _Pages()
         if since.ms > int(now[0]) * 1000 + int(now[1]) // 1000:
-            # Of another clock, then: what was lived through since is not told by ids.
+            # Of another clock, then: ids do not say which events were missed since.
             walk.gap("epoch", None)
         elif not before and not (since == _BEFORE_ALL and await self._is_whole(stream, first)):
             walk.gap("trimmed", Place.in_entry(text(first[0][0]), 0) if first else None)
@@ -219,8 +219,8 @@ class Replay:
         """Whether nothing was ever trimmed of a stream."""
         if not first:
             return True
-        [told] = await self._ask(("XINFO", "STREAM", stream))
-        items = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        [info] = await self._ask(("XINFO", "STREAM", stream))
+        items = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
         numbers = {text(name): value for name, value in items.items()}
         return bool(numbers.get("entries-added") == numbers["length"])
 
@@ -254,7 +254,7 @@ class Replay:
             for batch in pieces(channel, entry_id, entry):
                 if batch.end > walk.place and sent <= STEP_BYTES:
                     sent += walk.take(batch)
-            if sent > STEP_BYTES:  # the rest when he has read this, be it of the same entry
+            if sent > STEP_BYTES:  # the rest once this is read, even of the same entry
                 is_end = False
                 break
         walk.subscriber.charge(LOOK_BYTES + size)

@@ -50,7 +50,7 @@ class Request:
         return ", ".join(self.headers.get(name, ()))
 
     def has(self, name: str, token: str) -> bool:
-        """Tell whether a header, a list of tokens, has one."""
+        """Return True if a header, a list of tokens, has one."""
         return token in (each.strip().lower() for each in self.one(name).split(","))
 
 

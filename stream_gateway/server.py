@@ -39,7 +39,7 @@ _SEND_BUFFER_BYTES: Final = 512 * 1024
 class Server:
     """Holds the connections.
 
-    `entered` hears who may be written to from now on, `hear` what clients say, `left` who is gone.
+    `entered` gets each admitted connection, `hear` what clients send, `left` each that ended.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Server:
             await asyncio.wait(self._releases, timeout=STOP_WITHIN_S)
 
     def announce(self, frame: bytes) -> None:
-        """Tell everybody."""
+        """Send a frame to all connections."""
         for connection in self._open():
-            connection.tell(frame)
+            connection.send(frame)
 
     def revoked(self, admitted: Admitted) -> None:
         """End the connection of a key that was revoked, or of a session that has ended."""
@@ -154,7 +154,7 @@ class Server:
             raise request.full()
 
     async def admit(self, api_key: str | None, address: str) -> Admitted:
-        """Let somebody in; raises Refusal."""
+        """Admit a client; raises Refusal."""
         assert self.admission is not None
         try:
             async with asyncio.timeout(_ADMIT_WITHIN_S):
@@ -163,7 +163,7 @@ class Server:
             raise refused(refusals.store_unavailable(STORE)) from None
 
     def give_back(self, admitted: Admitted) -> None:
-        """Give back the lease of somebody who left."""
+        """Give back the lease of a client that left."""
         assert self.admission is not None
         task = asyncio.get_running_loop().create_task(self.admission.release(admitted))
         self._releases.add(task)
@@ -176,7 +176,7 @@ class Server:
         endpoint: Endpoint,
         address: str,
     ) -> Connection:
-        """Make the connection of somebody who was let in."""
+        """Make the connection of an admitted client."""
         connection = Connection(
             transport,
             admitted=admitted,

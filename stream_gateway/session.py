@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 CatchUp = Callable[[Connection, Filter, str], Awaitable[None]]
 Follow = Callable[[Iterable[str], str], Awaitable[bool]]
-"""Has wallets followed for a key; returns whether somebody watches them. Raises Refused."""
+"""Has wallets followed for a key; returns whether a process watches them. Raises Refused."""
 _SNAPSHOT_WITHIN_S: Final = 10.0
 _FOLLOWED_WITHIN_S: Final = 10.0
 UNWATCHED: Final = "positions_unwatched"
@@ -66,21 +66,21 @@ class Sessions:
     def hear(self, connection: Connection, payload: bytes) -> None:
         """Do what a client asks for, or say why not."""
         try:
-            told = messages.parse(
+            request = messages.parse(
                 payload, connection.endpoint, connection.admitted.plan, self._slugs()
             )
-            match told:
+            match request:
                 case Subscribe():
-                    self._subscribe(connection, told)
+                    self._subscribe(connection, request)
                 case Unsubscribe():
-                    self._unsubscribe(connection, told)
+                    self._unsubscribe(connection, request)
                 case Ping():
-                    connection.tell(messages.pong(told))
+                    connection.send(messages.pong(request))
         except Refused as refused:
             MESSAGES_IN.labels("refused").inc()
             connection.refuse(refused)
         else:
-            MESSAGES_IN.labels(type(told).__name__.lower()).inc()
+            MESSAGES_IN.labels(type(request).__name__.lower()).inc()
 
     def left(self, connection: Connection) -> None:
         """Forget a client."""
@@ -88,26 +88,26 @@ class Sessions:
         for task in self._beginning.pop(connection, {}).values():
             task.cancel()
 
-    def _subscribe(self, connection: Connection, told: Subscribe) -> None:
-        channel = told.filter.channel
+    def _subscribe(self, connection: Connection, request: Subscribe) -> None:
+        channel = request.filter.channel
         replaces = channel in connection.filters
         self._end(connection, channel)
-        connection.filters[channel] = told.filter
-        connection.tell(messages.subscribed(told, replaces=replaces))
-        if _is_live_at_once(told) and channel != POSITIONS:
-            self._fanout.attach(connection, told.filter)
+        connection.filters[channel] = request.filter
+        connection.send(messages.subscribed(request, replaces=replaces))
+        if _is_live_at_once(request) and channel != POSITIONS:
+            self._fanout.attach(connection, request.filter)
             return
-        task = asyncio.get_running_loop().create_task(self._begin(connection, told))
+        task = asyncio.get_running_loop().create_task(self._begin(connection, request))
         self._beginning[connection][channel] = task
 
-    def _unsubscribe(self, connection: Connection, told: Unsubscribe) -> None:
-        if told.channel not in connection.filters:
-            refused = Refused("not_subscribed", f"there is no subscription on {told.channel}")
-            refused.channel, refused.request_id = told.channel, told.request_id
+    def _unsubscribe(self, connection: Connection, request: Unsubscribe) -> None:
+        if request.channel not in connection.filters:
+            refused = Refused("not_subscribed", f"there is no subscription on {request.channel}")
+            refused.channel, refused.request_id = request.channel, request.request_id
             raise refused
-        self._end(connection, told.channel)
-        del connection.filters[told.channel]
-        connection.tell(messages.unsubscribed(told))
+        self._end(connection, request.channel)
+        del connection.filters[request.channel]
+        connection.send(messages.unsubscribed(request))
 
     def _end(self, connection: Connection, channel: str) -> None:
         if task := self._beginning[connection].pop(channel, None):
@@ -116,28 +116,28 @@ class Sessions:
             del self._beginning[connection]
         self._fanout.detach(connection, channel)
 
-    async def _begin(self, connection: Connection, told: Subscribe) -> None:
+    async def _begin(self, connection: Connection, request: Subscribe) -> None:
         """Send what comes before the live events, and go on with those."""
-        channel = told.filter.channel
+        channel = request.filter.channel
         try:
             if channel == POSITIONS:
-                await self._have_followed(connection, told.filter)
-                if _is_live_at_once(told):
-                    self._fanout.attach(connection, told.filter)
+                await self._have_followed(connection, request.filter)
+                if _is_live_at_once(request):
+                    self._fanout.attach(connection, request.filter)
                     return
-            since = told.since or await self._snapshot(connection, told)
-            await self._catch_up(connection, told.filter, since)
+            since = request.since or await self._snapshot(connection, request)
+            await self._catch_up(connection, request.filter, since)
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("a subscription could not begin", channel=channel, reason=_words(error))
             connection.filters.pop(channel, None)
             refused = Refused(
                 "store_unavailable", "the store does not answer: subscribe again in some seconds"
             )
-            refused.channel, refused.request_id = channel, told.request_id
+            refused.channel, refused.request_id = channel, request.request_id
             connection.refuse(refused)
         except Refused as refused:
             connection.filters.pop(channel, None)
-            refused.channel, refused.request_id = channel, told.request_id
+            refused.channel, refused.request_id = channel, request.request_id
             connection.refuse(refused)
         except Exception:
             log.exception("a subscription failed", channel=channel, connection=connection.number)
@@ -154,23 +154,23 @@ class Sessions:
         async with asyncio.timeout(_FOLLOWED_WITHIN_S):
             is_watched = await self._follow(chosen.wallets, connection.admitted.holder.payer)
         if not is_watched:
-            connection.tell(messages.notice(UNWATCHED, UNWATCHED_TEXT))
+            connection.send(messages.notice(UNWATCHED, UNWATCHED_TEXT))
 
-    async def _snapshot(self, connection: Connection, told: Subscribe) -> str:
+    async def _snapshot(self, connection: Connection, request: Subscribe) -> str:
         """Send a snapshot; return the id of the event to go on after."""
         await connection.may_replay()  # a full queue would drop it
         async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
-            if told.filter.channel == TRENDING:
-                snapshot = await self._snapshots.trending(told.filter.dexes)
+            if request.filter.channel == TRENDING:
+                snapshot = await self._snapshots.trending(request.filter.dexes)
             else:
-                snapshot = await self._snapshots.prices(told.filter.mints)
+                snapshot = await self._snapshots.prices(request.filter.mints)
         connection.snapshot(snapshot.frame)
         return snapshot.as_of_id
 
 
-def _is_live_at_once(told: Subscribe) -> bool:
+def _is_live_at_once(request: Subscribe) -> bool:
     """Return whether nothing comes before the live events."""
-    return told.since is None and not told.snapshot and told.filter.channel != TRENDING
+    return request.since is None and not request.snapshot and request.filter.channel != TRENDING
 
 
 def _words(error: BaseException) -> str:

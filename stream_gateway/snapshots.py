@@ -1,6 +1,6 @@
-"""What is so now, for those who begin to listen: last prices, the trending list.
+"""The current state for new subscribers: last prices, the trending list.
 
-A snapshot names the last event of its stream at the moment it was read, `as_of_id`. Who is sent
+A snapshot names the last event of its stream when it was read, `as_of_id`. A client that gets
 the snapshot, and then all events after that one, misses nothing:
 - Prices are written together with their frames, so that what comes after is as new or newer.
 - Trending records are written before their frames: up to a second of what is in the snapshot may
@@ -44,7 +44,7 @@ NOTHING_YET: Final = channels.event_id("0-0", 0)
 
 _PRICE_FIELDS: Final = LastPrice._fields
 _TOP: Final = 10
-_FRAMES_KEPT: Final = 64  # of one reading, by platforms
+_CACHED_FRAMES: Final = 64  # of one reading, by platforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Snapshots:
         data = []
         for mint, values in zip(ordered, stored, strict=True):
             fields = zip(_PRICE_FIELDS, values, strict=True)
-            told = {name.encode(): value for name, value in fields if value is not None}
-            price = last_price(told)
+            stored = {name.encode(): value for name, value in fields if value is not None}
+            price = last_price(stored)
             if price is not None and price.price_usd is not None:
                 data.append(channels.price_data(mint, price))
         return _snapshot(channels.PRICES, data, _id_of(last))
@@ -103,7 +103,7 @@ class Snapshots:
                 token for platform, token in listed.tokens if not platforms or platform in platforms
             ]
             snapshot = _snapshot(channels.TRENDING, data[:MAX_TOKENS], listed.as_of_id)
-            if len(listed.snapshots) < _FRAMES_KEPT:
+            if len(listed.snapshots) < _CACHED_FRAMES:
                 listed.snapshots[platforms] = snapshot
         return snapshot
 
@@ -128,35 +128,35 @@ class Snapshots:
                     ranked.append((-score, mint, orjson.loads(record)))
         ranked.sort(key=lambda each: each[:2])
         records = [record for _, _, record in ranked]
-        if untold := [record for record in records if not record["name"]]:
-            await self._tell(untold)
+        if nameless := [record for record in records if not record["name"]]:
+            await self._complete(nameless)
         tokens = [
             (record["dex"], orjson.Fragment(orjson.dumps(channels.trending_data(record))))
             for record in records
         ]
         return _Listed(read_s, _id_of(last), tokens)
 
-    async def _tell(self, untold: Sequence[dict[str, Any]]) -> None:
+    async def _complete(self, nameless: Sequence[dict[str, Any]]) -> None:
         """Put what RPC said into records of tokens whose creation was not seen."""
         commands: list[tuple[Any, ...]] = []
-        for record in untold:
+        for record in nameless:
             mint = record["mint"]
             tag = mint_tag(mint)
             commands.append(("GET", METADATA.make(tag=tag, mint=mint)))
             top = HOLDERS.make(tag=tag, mint=mint)
             commands.append(("ZRANGE", top, 0, _TOP - 1, "REV", "WITHSCORES"))
         answers = await self._redis.ask(commands)
-        for record, told, top10 in zip(untold, answers[::2], answers[1::2], strict=True):
-            if told is not None:
-                overlay(record, orjson.loads(told), sum(int(score) for _, score in top10))
+        for record, metadata, top10 in zip(nameless, answers[::2], answers[1::2], strict=True):
+            if metadata is not None:
+                overlay(record, orjson.loads(metadata), sum(int(score) for _, score in top10))
 
 
-def overlay(record: dict[str, Any], told: Mapping[str, Any], top10_raw: int) -> None:
+def overlay(record: dict[str, Any], metadata: Mapping[str, Any], top10_raw: int) -> None:
     """Fill in what a record leaves open from METADATA, as agent `market` does in its frames."""
-    record["name"], record["symbol"] = told["name"], told["symbol"]
+    record["name"], record["symbol"] = metadata["name"], metadata["symbol"]
     if record["decimals"] is None:
-        record["decimals"] = told["decimals"]
-    supply_raw, decimals = told["supply_raw"], record["decimals"]
+        record["decimals"] = metadata["decimals"]
+    supply_raw, decimals = metadata["supply_raw"], record["decimals"]
     if record["supply"] is not None or not supply_raw or decimals is None:
         return
     record["supply"] = human(supply_raw, decimals)
@@ -179,10 +179,10 @@ def _id_of(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> str:
 
 
 def _snapshot(channel: Channel, data: Sequence[Any], as_of_id: str) -> Snapshot:
-    told = {
+    message = {
         "type": "snapshot",
         "channel": channel.channel,
         "data": data,
         "as_of_id": as_of_id,
     }
-    return Snapshot(text_frame(orjson.dumps(told)), as_of_id)
+    return Snapshot(text_frame(orjson.dumps(message)), as_of_id)

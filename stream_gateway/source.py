@@ -1,14 +1,14 @@
-"""The live streams as they grow: read from Redis in order, handed on, holes told.
+"""The live streams as they grow: read from Redis in order, handed on, with gaps for holes.
 
 Each process reads the streams for itself, from where it was, whatever becomes of Redis. When Redis
-is away everybody is told, once, and once more when it is back; clients stay. Then each stream goes
+is away all clients get one notice, and another when it is back; they stay. Each stream then goes
 on after the last entry that was handed on. If that entry is no longer there, either it was trimmed
 while nobody read, which is a gap; or Redis lost it with its last second, or with everything. What
-is lost in that way and not written again, the writer tells with a new epoch, which is a gap too.
+is lost in that way and not written again, the writer reports by a new epoch, which is a gap too.
 
 An event may come twice, under two ids, in one case: Redis showed it, lost it by being killed
 before it was on disk, and the writer had no word of it and wrote it again. `signature` and
-`event_index` tell it.
+`event_index` identify the second.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AWAY_TEXT: Final = (
     "the store of events does not answer: nothing comes until it does; this connection stays, and "
     "goes on from where it was"
 )
-BACK_TEXT: Final = "the store of events answers again; what may have been lost is told as a gap"
+BACK_TEXT: Final = "the store of events answers again; what may have been lost is sent as a gap"
 
 NOTHING: Final = "0-0"  # before every entry
 BLOCK_MS: Final = 1_000
@@ -157,7 +157,7 @@ class Source:
         self.is_away = True
         SOURCE_AWAY.set(1)
         reason = f"{type(error).__name__}: {str(error) or 'no answer in time'}"
-        log.warning("Redis is away: clients stay and are told", reason=reason)
+        log.warning("Redis is away: clients stay and get a notice", reason=reason)
         self._notice(AWAY, AWAY_TEXT)
 
     # From the beginning.
@@ -221,7 +221,7 @@ class Source:
     def _is_there(self, cursor: _Cursor, at: list[Any], first: list[Any], last: list[Any]) -> bool:
         """Whether a stream still has the entry to go on after; if not, find out what became of it.
 
-        Returns False where it is to be read from another entry on.
+        Returns False if reading must continue from another entry.
         """
         if at:
             return True
@@ -287,7 +287,7 @@ def text(raw: bytes | str) -> str:
 
 
 def unpack(channel: Channel, fields: Sequence[bytes]) -> Entry:
-    """Return what an entry of a channel holds; raises ValueError for what is none.
+    """Return what an entry of a channel holds; raises ValueError if it is malformed.
 
     `fields` are names and values in turn.
     """

@@ -51,8 +51,8 @@ Condition = tuple[Places, frozenset[str] | HealthBelow]
 # channel's index that it matches, and its name on the wire.
 _KINDS: Final[Mapping[str, tuple[tuple[str, Places, str], ...]]] = {
     name: tuple(
-        (field, tuple(map(BY_NAME[name].index.index, values)), told)
-        for field, values, told in kinds
+        (field, tuple(map(BY_NAME[name].index.index, values)), wire_name)
+        for field, values, wire_name in kinds
     )
     for name, kinds in {
         channels.SWAPS.channel: (
@@ -116,15 +116,15 @@ class Filter:
             found.append((_FELL, HealthBelow(self.health_below)))
         return tuple(found)
 
-    def told(self) -> dict[str, Any]:
-        """Return it as a client is told: what is not in it is not filtered by."""
-        told: dict[str, Any] = {}
+    def as_fields(self) -> dict[str, Any]:
+        """Return the filter as a client sees it: what is not in it is not filtered by."""
+        found: dict[str, Any] = {}
         for field, _, name in _KINDS[self.channel]:
             if wanted := sorted(getattr(self, field)):
-                told[name] = wanted[0] if name == _ONE_VALUE and len(wanted) == 1 else wanted
+                found[name] = wanted[0] if name == _ONE_VALUE and len(wanted) == 1 else wanted
         if self.health_below is not None:
-            told["health_below"] = self.health_below
-        return told
+            found["health_below"] = self.health_below
+        return found
 
 
 def fulfils(index: Sequence[Any], conditions: Sequence[Condition]) -> bool:
@@ -166,12 +166,12 @@ class Group(Generic[Member]):
         return self._everybody
 
     def add(self, member: Member) -> None:
-        """Take somebody in."""
+        """Add a member."""
         self._members[member] = None
         self._everybody = None
 
     def remove(self, member: Member) -> None:
-        """Let somebody go."""
+        """Remove a member."""
         del self._members[member]
         self._everybody = None
 
@@ -191,7 +191,7 @@ class Index(Generic[Member]):
         return iter(list(self._groups.values()))
 
     def add(self, chosen: Filter, member: Member) -> Group[Member]:
-        """Put somebody into the group of a filter."""
+        """Add a member to the group of a filter."""
         group = self._groups.get(chosen)
         if group is None:
             group = self._groups[chosen] = Group(chosen)
@@ -205,7 +205,7 @@ class Index(Generic[Member]):
         return group
 
     def remove(self, group: Group[Member], member: Member) -> None:
-        """Take somebody out of a group; an empty one is gone."""
+        """Remove a member from a group; an empty one is deleted."""
         group.remove(member)
         if len(group):
             return

@@ -31,7 +31,7 @@ RENEWED_AFTER_S: Final = 600.0
 MAX_ENTRIES: Final = 10_000  # of the stream, as the API keeps it
 AT_ONCE: Final = 500  # asks in a trip
 _WINDOW_S: Final = 60.0
-_REMEMBERED: Final = 1 << 16
+_MAX_WALLETS: Final = 1 << 16
 
 
 class Tracking:
@@ -44,12 +44,12 @@ class Tracking:
         self._most_of_key = settings.api_new_accounts_per_key
         self._most = settings.api_new_accounts
         self._wanted = wanted
-        self._asked: FIFOCache[str, float] = FIFOCache(_REMEMBERED)  # wallet -> when
+        self._asked: FIFOCache[str, float] = FIFOCache(_MAX_WALLETS)  # wallet -> when
         self._window = 0
         self._new: Counter[str] = Counter()  # by key, within the window
 
     async def follow(self, wallets: Iterable[str], holder: str) -> bool:
-        """Have wallets followed for a key's fingerprint; return whether somebody watches them.
+        """Have wallets followed for a key's fingerprint; return whether a process watches them.
 
         Raises Refused where they are too many new ones, and RedisError.
         """
@@ -88,7 +88,7 @@ class Tracking:
         entry = ("XADD", ASKED_ACCOUNTS.make(), "MAXLEN", MAX_ENTRIES, "*", "wallet")
         try:
             await self._redis.ask([(*entry, key(wallet)) for wallet in wallets])
-        except BaseException:  # the one who asked may have left
+        except BaseException:  # the caller may have left
             for wallet in wallets:
                 self._asked.pop(wallet, None)
             raise

@@ -1,4 +1,4 @@
-"""Which venues and launch platforms there are, as the pipeline tells in Redis."""
+"""Which venues and launch platforms there are, as the pipeline publishes in Redis."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ASK: Final = [("GET", VOCABULARY.make())]
 
 
 class Vocabulary:
-    """The slugs that filters may name; what was once told stays while Redis is away."""
+    """The slugs that filters may name; the last ones stay while Redis is away."""
 
     def __init__(self, redis: Pipelined) -> None:
         self.slugs: Slugs | None = None
-        """None while it is not known; then whatever is made like a slug is to be let pass."""
+        """None while unknown; then any text in the form of a slug passes."""
         self._redis = redis
-        self._unreadable = b""  # told of already
+        self._unreadable = b""  # logged already
 
     async def run(self) -> NoReturn:
         """Look every few seconds, until cancelled."""

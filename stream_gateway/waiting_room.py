@@ -1,7 +1,7 @@
 """Connections that are not let in yet: bounded, by address and altogether.
 
-Anybody can open sockets and say nothing. Where there are too many, the oldest that has not sent a
-whole head gives way at once, of the same address first: whoever means it has sent one by then.
+Anyone can open sockets and send nothing. Where there are too many, the oldest that has not sent a
+whole head gives way at once, of the same address first: an honest client has sent one by then.
 """
 
 from __future__ import annotations

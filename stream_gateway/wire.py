@@ -2,7 +2,7 @@
 
 picows reads: it unmasks, and finds frames and faults. What it writes (the answer to the handshake,
 a close frame where it finds a fault) goes through `Wire`, so that it stays in order with what we
-write ourselves, and so that it is us who end the connection.
+write ourselves, and so that we end the connection.
 
 A connection is ended by half: what is written goes out, then the end; what still comes is read and
 forgotten until the client closes. Closed at once, with bytes of the client unread, TCP would reset
@@ -29,7 +29,7 @@ _HEAD: Final = (
     b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %b\r\n\r\n"
 )
-# It tells each fault of a client as an error; our log tells how each connection ended. An adapter,
+# picows logs each client's fault as an error; our log says how each connection ended. An adapter,
 # as of a logger it makes another one for each connection.
 _picows_log: Final = logging.LoggerAdapter(logging.getLogger("picows.server"))
 _picows_log.setLevel(logging.CRITICAL + 1)
@@ -51,10 +51,10 @@ class Wire:
         """Write; a close frame, which picows writes where the client is at fault, ends it."""
         if isinstance(self._transport.get_protocol(), Forgetting):
             return  # over, and picows finds yet another fault in what had come before
-        told = bytes(data)
-        self._transport.write(told)
-        if told[0] == _CLOSE:
-            self._at_fault(int.from_bytes(told[2:4], "big"))
+        frame = bytes(data)
+        self._transport.write(frame)
+        if frame[0] == _CLOSE:
+            self._at_fault(int.from_bytes(frame[2:4], "big"))
 
     def close(self) -> None:
         """Leave the end to us: picows closes some time after its close frame."""

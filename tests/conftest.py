@@ -17,6 +17,7 @@ ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
 class Scheduling(LoadFileScheduling):
     """Gives a file to one test process, and all of `ONE_AT_A_TIME` to one."""
 
+    # private `_split_scope`: xdist's documented way to schedule by scope.
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(ONE_AT_A_TIME):
             return ONE_AT_A_TIME[0]

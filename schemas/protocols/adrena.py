@@ -3,7 +3,7 @@
 A bet is settled in the token of its collateral, at the price by which the pool loses least. It owes
 interest on what is lent to it, also that which the pool booked already, and a fee for closing that
 was fixed when it was opened. It wins at most what is locked for it. The oracle has a price from
-when somebody last traded: one that is too old gives no gain.
+of the last trade: one that is too old gives no gain.
 
 A stake account names no wallet: its address, derived from one, is what it belongs to.
 

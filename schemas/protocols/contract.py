@@ -1,8 +1,8 @@
 """What a protocol's file contains: its kinds of accounts, its routes, and what the bytes mean.
 
 A reading computes positions from stored bytes when a wallet is asked for. It is a generator: it
-yields the addresses it needs next, and is sent those of them that exist. Whoever drives it
-decides how they are fetched; a test uses a dict.
+yields the addresses it needs next, and is sent those of them that exist. The driver decides how
+they are fetched; a test uses a dict.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ Reading = Generator[Sequence[bytes], Mapping[bytes, Account], list[Position]]
 
 @dataclass(frozen=True, slots=True)
 class PoolShare:
-    """What a token that is a share of a pool of SOL stands for, as the pool says."""
+    """What a share token of a pool of SOL represents, as the pool says."""
 
     mint: bytes
     lamports: int  # of the whole pool
@@ -309,4 +309,4 @@ class Protocol:
     reads_tokens: bool = False
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
     share: Callable[[Account], PoolShare] | None = None
-    """Of a pool of SOL: what its token stands for; raises Unreadable. The token finds it."""
+    """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""

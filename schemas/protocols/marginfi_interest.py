@@ -15,7 +15,7 @@ from schemas.protocols.math.i80f48 import BITS, ONE, i80f48, product, quotient
 from schemas.solana.borsh import i64, u32, u64
 
 YEAR_S: Final = 31_536_000
-_KEPT: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
+_CACHED_BANKS: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 _CURVE_OF_SEVEN: Final = 1
 _CURVE_AT: Final = 544
 _POINTS_AT: Final = range(504, 504 + 5 * 8, 8)
@@ -45,7 +45,7 @@ def stored_values(bank: bytes) -> ShareValues:
     return ShareValues(i80f48(bank, 80), i80f48(bank, 96))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED_BANKS)
 def is_idle(bank: bytes, time_s: int) -> bool:
     """Return whether no interest is due: no time has passed, or nothing is supplied or borrowed."""
     assets, liabilities = _totals(bank)
@@ -57,7 +57,7 @@ def has_known_curve(bank: bytes) -> bool:
     return bank[_CURVE_AT] == _CURVE_OF_SEVEN
 
 
-@lru_cache(_KEPT)  # one bank is in many balances, and time passes by the slot
+@lru_cache(_CACHED_BANKS)  # one bank is in many balances, and time passes by the slot
 def values_at(bank: bytes, group: bytes, time_s: int) -> ShareValues | None:
     """Return the values at a time; None where the curve is not one the program accepts."""
     values = stored_values(bank)

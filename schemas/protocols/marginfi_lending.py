@@ -50,7 +50,7 @@ _EMODE_TAG_AT: Final = 920
 _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
 _EMISSIONS: Final = 3  # flags: of borrows, of deposits
-_KEPT: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
+_CACHED_BANKS: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _lines(
         yield Asset(role, mint, raw, bank[40], terms.oracle_usd, health_usd, weight)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED_BANKS)
 def _terms(bank: bytes) -> _Terms:
     """Return how a bank of marginfi itself counts; raises `struct.error`, or IndexError."""
     weights = Fraction(i80f48(bank, 312), ONE), Fraction(i80f48(bank, 344), ONE)

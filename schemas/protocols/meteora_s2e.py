@@ -1,8 +1,8 @@
 """Meteora Stake2Earn (M3M3): tokens staked for the fees of their pool.
 
-Fees that a vault has collected are released second by second to its top stakers, by their stakes;
-who falls off the list keeps what was counted by then. Tokens on their way out are an account each.
-Fee a is of the staked token, fee b of the quote token.
+Fees that a vault has collected are released second by second to its top stakers, by their stakes; a
+staker that falls off the list keeps what was counted by then. Tokens on their way out are an
+account each. Fee a is of the staked token, fee b of the quote token.
 
 Source: the program's IDL (`StakeEscrow`, `Unstake`, `FeeVault`); arithmetic of
 @meteora-ag/m3m3 1.0.10 (`getUserStakeAndClaimBalance`, `getFarmReleasedFees`).

@@ -1,7 +1,7 @@
 """Raydium CLMM: liquidity between two ticks, its fees and its rewards until now.
 
-A position belongs to who holds the NFT of its mint, in either token program. The lock program keeps
-the NFT of a position for ever, and gives another NFT for it: who holds that one collects fees and
+A position belongs to the holder of the NFT of its mint, in either token program. The lock program
+keeps the NFT of a position for ever, and gives another NFT for it: its holder collects fees and
 rewards. Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not
 taken off. Limit orders are accounts of their own and are not read.
 Sources: raydium-io/raydium-clmm, states/{personal_position,pool,tick_array}.rs,

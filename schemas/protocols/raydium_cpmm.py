@@ -2,9 +2,9 @@
 
 Source: raydium-cp-swap's `PoolState` (borsh order, packed) and its `withdraw`: vault less protocol,
 fund and creator fees, by the pool's own count of LP tokens, rounded down; before the transfer fee
-that a Token-2022 mint may take. Raydium's lock program: `LockedCpLiquidityState`; who has its NFT
-collects the fees, and nobody the liquidity. As fees are collected, the locked amount of LP tokens
-falls by their worth: what is not collected is within the locked amounts.
+that a Token-2022 mint may take. Raydium's lock program: `LockedCpLiquidityState`; the holder of its
+NFT collects the fees, and nobody the liquidity. As fees are collected, the locked amount of LP
+tokens falls by their worth: what is not collected is within the locked amounts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Orca Whirlpools: liquidity between two ticks, its fees and its rewards until now.
 
-A position belongs to who holds the NFT of its mint, in either token program. Positions of a bundle
-have the bundle's mint there, so that the one NFT finds them all without their bundle account. A
-tick without liquidity has no growth of its own: by the program's convention all of it was below.
-Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not taken off.
-Reference slots are of pools, tick arrays and locks; a mint's decimals never change.
+A position belongs to the holder of the NFT of its mint, in either token program. Positions of a
+bundle have the bundle's mint there, so that the one NFT finds them all without their bundle
+account. A tick without liquidity has no growth of its own: by the program's convention all of it
+was below. Amounts are those that leave the pool: what a Token-2022 mint takes of a transfer is not
+taken off. Reference slots are of pools, tick arrays and locks; a mint's decimals never change.
 Source: orca-so/whirlpools, IDL; state/{position,whirlpool,fixed_tick_array,dynamic_tick_array,
 lock_config}.rs, manager/{position,tick,whirlpool}_manager.rs.
 """
@@ -69,7 +69,7 @@ _REWARDS: Final = 3
 _REWARD_SIZE: Final = 128
 _U64: Final = (1 << 64) - 1
 _OUTSIDE: Final = struct.Struct("<10Q")  # five growths, each of two words
-_KEPT_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
+_CACHED_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -168,7 +168,7 @@ def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     )
 
 
-@lru_cache(_KEPT_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
+@lru_cache(_CACHED_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
 def _array_address(pool: bytes, start: int) -> bytes:
     return _derived(b"tick_array", pool, str(start).encode())
 

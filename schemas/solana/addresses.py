@@ -11,10 +11,10 @@ from solders.signature import Signature
 from schemas.solana import base58
 
 # Every address of the chain comes by: an entry takes 300 bytes, and those that come often are few.
-_KEPT: Final = 1 << 14
+_CACHE_SIZE: Final = 1 << 14
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def text(key: bytes) -> str:
     """Return the base58 text of a 32-byte key.
 
@@ -23,7 +23,7 @@ def text(key: bytes) -> str:
     return str(Pubkey(key))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def key(address: str) -> bytes:
     """Return the 32 bytes of a base58 address.
 

@@ -92,7 +92,7 @@ class Reader:
         self.offset = offset
 
     def has(self, size: int) -> bool:
-        """Tell whether `size` more bytes are there."""
+        """Return True if `size` more bytes are there."""
         return self.offset + size <= len(self.data)
 
     def skip(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Values out of JSON somebody else wrote, each refused with the path to it and the reason."""
+"""Values out of foreign JSON, each refused with the path to it and the reason."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _instruction_fields(item: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _is_simple_vote(transaction: Transaction) -> bool:
-    """Tell votes as validators do: legacy, one instruction, at most two signatures."""
+    """Recognize votes as validators do: legacy, one instruction, at most two signatures."""
     message = transaction.message
     if message.versioned or len(message.instructions) != 1 or len(transaction.signatures) > 2:
         return False

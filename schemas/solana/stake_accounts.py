@@ -21,7 +21,7 @@ _STAKE: Final = 2
 
 
 class BadStake(ValueError):
-    """Bytes are no stake account of anybody; the text names what is wrong."""
+    """Bytes are no stake account with an owner; the text names what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ _METAPLEX: Final = Pubkey(METAPLEX_PROGRAM)
 
 @dataclass(frozen=True, slots=True)
 class TokenAccountState:
-    """What a token account holds, for whom, and who else may move it."""
+    """What a token account holds, its owner, and its delegate."""
 
     mint: bytes
     owner: bytes
@@ -80,7 +80,7 @@ class MintAccount:
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """Whom Metaplex metadata names as a creator."""
+    """A creator that Metaplex metadata names."""
 
     address: bytes
     is_verified: bool  # the creator has signed

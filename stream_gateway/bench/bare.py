@@ -2,9 +2,9 @@
 
     python -m stream_gateway.bench.bare <port>
 
-It reads the live streams of REDIS_URL, asks the same index who is to get which event of an entry,
-and sends the frame, made once, by `send_text` to one after the other. It knows no keys, limits,
-slow clients, gaps or resumption. uvloop, no compression, no pings, no access log.
+It reads the live streams of REDIS_URL, asks the same index which client gets which event of an
+entry, and sends the frame, made once, by `send_text` to one after the other. It knows no keys,
+limits, slow clients, gaps or resumption. uvloop, no compression, no pings, no access log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOST: Final = "127.0.0.1"
 
 
 class Bare:
-    """Who is subscribed to what, and what they are sent."""
+    """The subscriptions, and what is sent for them."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -47,7 +47,7 @@ class Bare:
         self._channels = {channel.stream.encode(): channel for channel in channels.ALL}
 
     def subscribe(self, websocket: WebSocket, chosen: Filter) -> None:
-        """Send somebody what a filter takes, from here on."""
+        """Send a client what a filter takes, from here on."""
         [channel] = (each for each in channels.ALL if each.channel == chosen.channel)
         self._indexes[channel].add(chosen, websocket)
 
@@ -96,8 +96,8 @@ def create(redis: Redis) -> Starlette:
                     (await websocket.receive_text()).encode(), "main", ENTERPRISE, None
                 )
                 assert isinstance(said, messages.Subscribe)
-                told = {"type": "subscribed", "filter": said.filter.told()}
-                await websocket.send_text(orjson.dumps(told).decode())
+                reply = {"type": "subscribed", "filter": said.filter.as_fields()}
+                await websocket.send_text(orjson.dumps(reply).decode())
                 bare.subscribe(websocket, said.filter)
 
     return Starlette(routes=[WebSocketRoute("/ws", talk)], lifespan=reading)

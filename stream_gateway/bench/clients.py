@@ -3,7 +3,7 @@
     python -m stream_gateway.bench.clients <file>
 
 The file is JSON: `url`; `clients`, for each the messages it sends; `narrow`, numbers of those for
-whom the kernel is to hold `narrow_bytes` only. When all have connected and each message is
+which the kernel buffers only `narrow_bytes`. When all have connected and each message is
 acknowledged, a line comes out; then each line that comes in is a command, JSON, and answered by one
 line:
 
@@ -173,7 +173,7 @@ class Crowd:
 
     def _report(self, left_out: list[int]) -> dict[str, Any]:
         clients = self._clients
-        told = {
+        report = {
             "events": [client.events for client in clients],
             "bytes": [client.bytes for client in clients],
             "close_codes": [client.close_code for client in clients],
@@ -185,7 +185,7 @@ class Crowd:
         }
         for client in clients:
             client.start_again()
-        return told
+        return report
 
 
 def quantiles(samples: Iterable[float]) -> dict[str, float]:

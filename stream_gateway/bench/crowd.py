@@ -36,7 +36,7 @@ class Report:
     events: list[int]
     bytes: list[int]
     close_codes: list[int]  # 0: it was not closed
-    lagging: list[int]  # how often it was told
+    lagging: list[int]  # `lagging` frames received
     others: dict[str, int]  # messages that are no events, by type
     latency: Latency
 
@@ -69,14 +69,14 @@ class Crowd:
 
     def report(self, but: Collection[int] = ()) -> Report:
         """Return what was received, the latency without that of some, and count from 0."""
-        told = self._ask(do="report", but=sorted(but))
-        latency = told["latency_ms"]
+        report = self._ask(do="report", but=sorted(but))
+        latency = report["latency_ms"]
         return Report(
-            told["events"],
-            told["bytes"],
-            told["close_codes"],
-            told["lagging"],
-            told["others"],
+            report["events"],
+            report["bytes"],
+            report["close_codes"],
+            report["lagging"],
+            report["others"],
             Latency(latency["p50"], latency["p99"], latency["max"], latency["samples"]),
         )
 

@@ -67,16 +67,16 @@ class Stages:
 
 
 def stages(received: list[tuple[float, bytes]]) -> Stages:
-    """Return the stages of swaps, by what they tell themselves."""
-    told = Stages([], [])
+    """Return the stages of swaps, from the times in their own frames."""
+    found = Stages([], [])
     for received_ms, payload in received:
         swap = orjson.loads(payload)
         if swap["data"]["commitment"] != "processed":
             continue  # its time is the block's, not the node's
         entered_ms = int(swap["id"].partition("-")[0])
-        told.to_stream.append(entered_ms - swap["data"]["block_time_ms"])
-        told.to_client.append(received_ms - entered_ms)
-    return told
+        found.to_stream.append(entered_ms - swap["data"]["block_time_ms"])
+        found.to_client.append(received_ms - entered_ms)
+    return found
 
 
 async def listen(url: str, seconds: float) -> list[tuple[float, bytes]]:
@@ -120,14 +120,14 @@ def e2e(quick: bool, rate: float, seconds: float | None) -> None:
             received = asyncio.run(listen(url, length))
             after = _ingest(folder)
             up.check()
-    told = stages(received)
+    measured = stages(received)
     report(
         "e2e",
-        quantile_of(told.whole, 0.5),
+        quantile_of(measured.whole, 0.5),
         "ms",
-        p50_ms=quantile_of(told.whole, 0.5),
-        p99_ms=quantile_of(told.whole, 0.99),
-        max_ms=quantile_of(told.whole, 1.0),
+        p50_ms=quantile_of(measured.whole, 0.5),
+        p99_ms=quantile_of(measured.whole, 0.99),
+        max_ms=quantile_of(measured.whole, 1.0),
         swaps_per_s=round(len(received) / length),
         rate=rate,
         seconds=length,
@@ -136,8 +136,8 @@ def e2e(quick: bool, rate: float, seconds: float | None) -> None:
                 "p50_ms": round(quantile(before, after, TO_KAFKA, 0.5), 1),
                 "p99_ms": round(quantile(before, after, TO_KAFKA, 0.99), 1),
             },
-            "chain_to_stream": _figures(told.to_stream),
-            "stream_to_client": _figures(told.to_client),
+            "chain_to_stream": _figures(measured.to_stream),
+            "stream_to_client": _figures(measured.to_client),
         },
         runs=1,
     )

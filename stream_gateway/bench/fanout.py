@@ -53,10 +53,10 @@ def fanout(quick: bool, rate: float, seconds: float | None, with_slow: bool) -> 
         ):
             with serving.gateway(store, CLIENTS + 100) as served:
                 ours.append(deliver(served, store, load))
-            _tell(f"run {number + 1}, gateway", ours[-1])
+            _show(f"run {number + 1}, gateway", ours[-1])
             with serving.bare(store) as served:
                 theirs.append(deliver(served, store, load))
-            _tell(f"run {number + 1}, baseline", theirs[-1])
+            _show(f"run {number + 1}, baseline", theirs[-1])
     figures: dict[str, Any] = {
         "growth": growth.measure(
             load.market, load.connections, load.flushes, rounds=2 if quick else 5
@@ -90,9 +90,9 @@ def fanout(quick: bool, rate: float, seconds: float | None, with_slow: bool) -> 
     )
 
 
-def _tell(who: str, outcome: Outcome) -> None:
+def _show(name: str, outcome: Outcome) -> None:
     progress(
-        f"{who}: {outcome.per_cpu_second:,.0f} deliveries per CPU-second, "
+        f"{name}: {outcome.per_cpu_second:,.0f} deliveries per CPU-second, "
         f"p99 {outcome.latency.p99_ms:.0f} ms, {outcome.cpu_seconds:.1f} CPU s "
         f"of {outcome.seconds:.1f} s"
     )

@@ -1,4 +1,4 @@
-"""What it costs to find who gets an event, with more and more who do not.
+"""What it costs to find the receivers of an event among more and more other clients.
 
 In this process: the gateway's own index and fan-out, and subscribers that count. What they get is
 written nowhere, so a cost that grew with those who match nothing would not hide behind the writes.
@@ -30,8 +30,8 @@ class _Counting:
     def deliver(self, data: bytes, events: int) -> None:
         self.events += events
 
-    def tell(self, frame: bytes) -> None:
-        raise AssertionError("nobody is told anything here")
+    def send(self, frame: bytes) -> None:
+        raise AssertionError("no frame but events is sent here")
 
 
 def measure(

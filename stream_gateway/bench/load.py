@@ -1,4 +1,4 @@
-"""A load: what is delivered to whom, and how a server is made to deliver it."""
+"""A load: what each client gets, and how a server is made to deliver it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTLE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is delivered to whom."""
+    """What each client gets."""
 
     market: Market
     connections: Sequence[Connection]
@@ -91,7 +91,7 @@ def run(
         if now > count:
             count, moved = now, time.monotonic()
         if time.monotonic() - moved > STALLED_S:
-            break  # the oracle tells what is missing
+            break  # the oracle reports what is missing
         time.sleep(0.05)
     received = clients.report(but)
     load.oracle.check(fed, received, but)

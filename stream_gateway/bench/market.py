@@ -1,7 +1,7 @@
 """A market from a seed: its live events in the flushes that agent `live` writes, and in memory.
 
 Tokens fall off in popularity as 1/rank does, wallets more slowly. A token has one venue; its price
-is told with a swap, if the last was told a tenth of a second ago or more. Frames are made as
+goes out with a swap, if the last went out a tenth of a second ago or more. Frames are made as
 `schemas.channels` makes them of real messages, at some 1.5 kB a swap.
 """
 
@@ -63,7 +63,7 @@ class _Token:
     dex: str
     platform: str
     price_sol: float
-    told_ms: int = 0  # when its price was told last
+    priced_ms: int = 0  # when its price was last published
 
 
 class Market:
@@ -93,14 +93,14 @@ class Market:
         """Generate some seconds of flushes, at a steady rate."""
         made = 0
         for token in self._tokens:
-            token.told_ms = -PRICE_EVERY_MS
+            token.priced_ms = -PRICE_EVERY_MS
         for at_ms in range(0, round(seconds * 1000), FLUSH_MS):
             due = round((at_ms + FLUSH_MS) / 1000 * swaps_per_second)
             events: Events = {}
             for token in self._drawn(due - made):
                 events.setdefault(channels.SWAPS, []).append(self._swap(token, at_ms))
-                if at_ms - token.told_ms >= PRICE_EVERY_MS:
-                    token.told_ms = at_ms
+                if at_ms - token.priced_ms >= PRICE_EVERY_MS:
+                    token.priced_ms = at_ms
                     events.setdefault(channels.PRICES, []).append(_price(token, at_ms))
                 if self._random.random() < CREATIONS_PER_SWAP:
                     events.setdefault(channels.CREATIONS, []).append(self._creation(at_ms))
@@ -201,7 +201,7 @@ def _price(token: _Token, at_ms: int) -> LiveEvent:
 
 def _statuses(at_ms: int) -> list[LiveEvent]:
     slot = _slot(at_ms)
-    told = (
+    statuses = (
         (slot, tape_pb2.SlotStatus.PROCESSED),
         (slot - 2, tape_pb2.SlotStatus.CONFIRMED),
         (slot - 32, tape_pb2.SlotStatus.FINALIZED),
@@ -210,7 +210,7 @@ def _statuses(at_ms: int) -> list[LiveEvent]:
         channels.status_event(
             tape_pb2.SlotStatus(slot=each, parent=each - 1, status=status, transactions=800)
         )
-        for each, status in told
+        for each, status in statuses
     ]
 
 

@@ -1,4 +1,4 @@
-"""Who is connected: a thousand clients, each with the subscriptions of somebody we can picture."""
+"""The clients: a thousand, each with the subscriptions of a plausible user."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class _Place:
 
 
 class Oracle:
-    """Who is to get what of some flushes; asked filter by filter, event by event."""
+    """Which client must get what of some flushes, decided filter by filter, event by event."""
 
     def __init__(self, flushes: Sequence[Flush], connections: Sequence[Connection]) -> None:
         self._connections = connections

@@ -77,7 +77,7 @@ def store(folder: Path) -> Iterator[Store]:
 
 @contextmanager
 def gateway(store: Store, connections: int, **settings: str) -> Iterator[Served]:
-    """Run `soltape gateway` as anybody would, with a key that may connect as often as it likes."""
+    """Run `soltape gateway` as a user would, with a key that may connect as often as it likes."""
     feed.prepare(store.settings)
     key = asyncio.run(_make_key(store.settings))
     port, metrics = free_port(), free_port()

@@ -1,8 +1,8 @@
 """A hundred of a thousand clients stop reading: what the others notice, and what it takes.
 
-Those who stop are every second one of the two hundred who are sent most, so that their queues fill
-and many who are sent much are left among the others. First all read, then these stop; then they
-read again, and what they find says how they were told.
+Every second one of the two hundred busiest clients stops, so that their queues fill and many who
+are sent much are left among the others. First all read, then these stop; then they read again, and
+count the `lagging` frames and closes that they find.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Outcome:
 
     p99_ms: tuple[float, float]
     rss_mib: tuple[float, float]  # the most
-    lagging: int  # clients that were told so, of those who read again
+    lagging: int  # clients that got the frame, of those that read again
     closed: int  # clients, with 4008
 
 
@@ -60,7 +60,7 @@ def measure(before: Load, load: Load, runs: int) -> dict[str, Any]:
         "ratio": round(p99_ms[1] / p99_ms[0], 2),
         "rss_mib_without": round(max(each.rss_mib[0] for each in outcomes)),
         "rss_mib_with": round(max(each.rss_mib[1] for each in outcomes)),
-        "told_lagging": [each.lagging for each in outcomes],
+        "lagging": [each.lagging for each in outcomes],
         "closed_4008": [each.closed for each in outcomes],
         "p99_ms_of_runs": [each.p99_ms for each in outcomes],
     }

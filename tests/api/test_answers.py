@@ -31,7 +31,7 @@ def shapes() -> Iterator[Any]:
             continue
         module = importlib.import_module(found.name)
         for shape in vars(module).values():
-            # A compact position has numbers alone: who wants the integers asks for the full one.
+            # A compact position has numbers alone: integers are in the full one.
             if shape is CompactPosition:
                 continue
             if is_typeddict(shape) and shape.__module__ == module.__name__:
@@ -45,7 +45,7 @@ def test_a_compact_position_has_few_fields_with_the_types_of_the_full_one() -> N
 
 
 @pytest.mark.parametrize("shape", [*shapes()], ids=lambda shape: shape.__qualname__)
-def test_money_is_told_as_a_raw_integer_and_as_a_number(shape: Any) -> None:
+def test_money_is_a_raw_integer_and_a_number(shape: Any) -> None:
     hints = get_type_hints(shape)
     for name, hint in hints.items():
         if name.endswith(("lamports", "_micros", "_raw")):

@@ -114,7 +114,7 @@ def test_each_role_has_the_secrets_it_works_with_and_no_others(services):
         assert "env_file" not in services[name], name
 
 
-def test_the_page_of_kafka_adds_its_login_to_who_issues_and_to_no_other(services):
+def test_the_page_of_kafka_adds_its_login_to_the_issuer_and_to_no_other(services):
     added = yaml.safe_load((INFRA / "compose.kafka-page.yaml").read_text())["services"]
     assert added.keys() == {"api", "users"}
     operator = services["operator"]

@@ -1,4 +1,4 @@
-"""A command that is told to end takes what it started with it."""
+"""A command that is asked to end also ends what it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a request came from, by what trusted proxies say."""
+"""The client of a request, by what trusted proxies say."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_without_a_trusted_proxy_the_peer_is_the_client():
         (["2001:db8:1::5"], "2001:db8:1::5"),
     ],
 )
-def test_behind_trusted_proxies_it_is_whom_the_last_of_them_names(forwarded, client):
+def test_behind_trusted_proxies_it_is_the_address_that_the_last_of_them_names(forwarded, client):
     assert PROXIES.client("10.0.0.1", forwarded) == client
 
 

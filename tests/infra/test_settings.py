@@ -57,7 +57,7 @@ def test_a_cluster_has_one_database(monkeypatch):
     assert load().redis_url == "rediss+cluster://a:6379"
 
 
-def test_every_wrong_value_is_told_at_once(monkeypatch):
+def test_every_wrong_value_is_reported_at_once(monkeypatch):
     monkeypatch.setenv("KAFKA_REPLICATION", "0")
     monkeypatch.setenv("LOG_FORMAT", "xml")
     with pytest.raises(SettingsError) as raised:

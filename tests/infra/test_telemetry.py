@@ -70,7 +70,7 @@ def test_metrics_are_served_and_a_taken_port_names_its_setting():
         serve_metrics(settings, "ingest")
 
 
-def test_ready_tells_what_is_lacking_and_metrics_stay_where_they_are():
+def test_ready_says_what_is_lacking_and_metrics_stay_where_they_are():
     settings = Settings(metrics_port_agents=free_port())
     lacking = {"pnl": "900 batches behind"}
     serve_metrics(settings, "agents", lambda: lacking)

@@ -136,7 +136,7 @@ def lines_with_swaps(up):
 
 
 def refuses_strangers(data):
-    """Who has no password gets nothing from the systems, whatever user of the machine it is."""
+    """Without a password no user of the machine gets anything from the systems."""
     published = addresses(data)
     settings = Settings(_env_file=None, kafka_bootstrap=published["KAFKA_BOOTSTRAP"])
     with pytest.raises(KafkaUnreachable):

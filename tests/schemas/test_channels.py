@@ -49,7 +49,7 @@ def test_creations_and_statuses_have_the_fields_of_the_topic():
     assert data_of(channels.status_event(status), STATUS)["status"] == "orphaned"
 
 
-def test_slots_that_could_not_be_had_are_told_among_the_statuses():
+def test_slots_that_could_not_be_fetched_are_reported_among_the_statuses():
     gap = tape_pb2.SlotGap(first_slot=5, last_slot=9, reason="pruned", detected_ms=1)
     event = channels.slot_gap_event(gap)
     assert len(event.index) == len(STATUS.index)

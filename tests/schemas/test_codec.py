@@ -76,7 +76,7 @@ def enveloped(event: Event) -> tape_pb2.TapeEvent:
 
 
 def event_from_json(values: dict) -> Event:
-    """The event that JSON tells, by the types of its fields."""
+    """The event in JSON, by the types of its fields."""
 
     def read(field: dataclasses.Field) -> object:
         value, wanted = values[field.name], str(field.type)

@@ -68,8 +68,12 @@ def test_equal_markets_are_equal_bytes() -> None:
 
 
 @given(st.sampled_from(["", WSOL, USDC]), st.booleans(), st.binary(max_size=200))
-def test_a_pool_comes_back_with_its_quote(quote_mint: str, tells: bool, quarters: bytes) -> None:
-    pool = PoolFacts("pump-swap", 3, 4, 1, 2, 5, 6, 7 if tells else None, None, 9, quote_mint)
+def test_a_pool_comes_back_with_its_quote(
+    quote_mint: str, has_reserves: bool, quarters: bytes
+) -> None:
+    pool = PoolFacts(
+        "pump-swap", 3, 4, 1, 2, 5, 6, 7 if has_reserves else None, None, 9, quote_mint
+    )
     assert unpack_pool(pack_pool(pool, quarters)) == (pool, quarters)
 
 

@@ -4,7 +4,7 @@ from schemas.plans import KAFKA, PLANS
 
 
 def test_they_are_those_of_the_price_list():
-    told = {
+    limits = {
         plan.name: (
             plan.price_usd_a_month,
             plan.credits_a_month,
@@ -16,13 +16,13 @@ def test_they_are_those_of_the_price_list():
         )
         for plan in PLANS.values()
     }
-    assert told == {
+    assert limits == {
         "free": (0, 50_000, 60, 1, 0, False, "basic"),
         "pro": (199, 1_000_000, 600, 1, 0, False, "full"),
         "business": (799, 20_000_000, 2_000, 5, 100, True, "full"),
         "enterprise": (None, None, None, None, 100, True, "full"),
     }
-    assert list(PLANS) == list(told)
+    assert list(PLANS) == list(limits)
 
 
 def test_every_plan_with_kafka_says_how_much():

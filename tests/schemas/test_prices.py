@@ -34,7 +34,7 @@ def test_a_price_is_read_as_it_was_written(sol, usd):
     assert last_price(stored(last)) == last
 
 
-def test_a_hash_without_a_price_tells_none():
+def test_a_hash_without_a_price_gives_none():
     assert last_price({}) is None
     assert last_price({b"state": b"x"}) is None
 
@@ -81,7 +81,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 30 * CLOSE_MS), st.floats(1e-9, 1e9)),
 
 @given(STEPS, st.integers(0, 2 * DAY_MS))
 def test_against_all_prices_that_ever_were(steps, later_ms):
-    """What is kept tells the same as everything would; within five minutes it may be older."""
+    """The kept closes give the same change as all would; its start may be five minutes older."""
     at_ms, history = NOW_MS, []
     for pause_ms, sol in steps:
         at_ms += pause_ms

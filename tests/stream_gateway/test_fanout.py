@@ -35,7 +35,7 @@ class Client:
         assert len(read(data)) == events
         self.writes.append(data)
 
-    def tell(self, frame):
+    def send(self, frame):
         if self.fails:
             raise RuntimeError("gone")
         self.writes.append(frame)
@@ -59,13 +59,13 @@ def test_events_come_whole_with_their_ids():
     fanout.attach(client, Filter("swaps"))
     fanout.publish(batch(swap(1), swap(2, filler="x" * 70_000), swap(3, filler="y" * 200), first=4))
     [data] = client.writes
-    told = read(data)
-    assert [each["id"] for each in told] == [f"1700000000000-3-{place}" for place in (4, 5, 6)]
-    assert [each["type"] for each in told] == ["swap"] * 3
-    assert told[1]["data"] == {"n": 2, "filler": "x" * 70_000}
+    messages = read(data)
+    assert [each["id"] for each in messages] == [f"1700000000000-3-{place}" for place in (4, 5, 6)]
+    assert [each["type"] for each in messages] == ["swap"] * 3
+    assert messages[1]["data"] == {"n": 2, "filler": "x" * 70_000}
 
 
-def test_everybody_gets_what_he_wants_in_one_write():
+def test_each_client_gets_what_it_wants_in_one_write():
     fanout = Fanout()
     wanted = {
         (1, 2, 3): Filter("swaps"),
@@ -109,11 +109,11 @@ def test_each_threshold_is_in_the_frames_of_those_who_have_it():
     fall = channels.position_event(data, channels.Fall(1.05, 1.15))
     left = channels.position_event(data | {"threshold": 7.0})
     fanout.publish(Batch(channels.POSITIONS, "1-0", "1", [fall, left]))
-    told = {
+    received = {
         threshold: [each["data"]["threshold"] for data in client.writes for each in read(data)]
         for threshold, client in below.items()
     }
-    assert told == {1.1: [1.1, 7.0], 1.2: [7.0], None: [7.0]}
+    assert received == {1.1: [1.1, 7.0], 1.2: [7.0], None: [7.0]}
     assert [each["id"] for each in read(below[1.2].writes[0])] == ["1-0-1"]
 
 
@@ -143,17 +143,17 @@ def test_a_later_subscription_replaces_that_of_its_channel_alone():
     assert client.numbers == [2, 7]
 
 
-def test_gaps_are_told_to_all_of_the_channel_whatever_they_want():
+def test_gaps_are_sent_to_all_of_the_channel_whatever_they_want():
     fanout, narrow, wide, other = Fanout(), Client(), Client(), Client()
     fanout.attach(narrow, Filter("swaps", dexes=frozenset(["none"])))
     fanout.attach(wide, Filter("swaps"))
     fanout.attach(other, Filter("prices"))
     fanout.gap(Gap(channels.SWAPS, "epoch", Place(5, 0, 2), Place(9, 0, 0)))
     for client in (narrow, wide):
-        [told] = read(client.writes[0])
-        message = told.pop("message")
+        [received] = read(client.writes[0])
+        message = received.pop("message")
         assert "may be missing" in message
-        assert told == {
+        assert received == {
             "type": "gap",
             "channel": "swaps",
             "reason": "epoch",
@@ -174,7 +174,7 @@ def test_one_that_fails_is_left_out_and_the_others_are_served():
     assert good.numbers == [1, 2]
 
 
-def test_who_leaves_while_a_batch_is_delivered_disturbs_nobody():
+def test_a_client_that_leaves_during_delivery_disturbs_no_other():
     fanout, after = Fanout(), Client()
 
     class Leaving(Client):

@@ -50,7 +50,7 @@ def test_frames_cut_anywhere_come_out_as_they_went_in(sizes, cuts, filler):
     assert [frame.data for frame in client.events_received()] == payloads
 
 
-def test_a_close_frame_tells_code_and_reason():
+def test_a_close_frame_has_code_and_reason():
     [frame] = read(close_frame(4008, "too slow"))
     assert frame.opcode is Opcode.CLOSE
     assert Close.parse(frame.data) == Close(4008, "too slow")
@@ -59,8 +59,8 @@ def test_a_close_frame_tells_code_and_reason():
 @pytest.mark.parametrize("letter", ["x", "é", "€", "𝄞"])
 def test_a_long_reason_is_cut_between_characters(letter):
     [frame] = read(close_frame(1011, letter * 200))
-    told = Close.parse(frame.data)
-    assert told.reason == letter * (123 // len(letter.encode()))
+    close = Close.parse(frame.data)
+    assert close.reason == letter * (123 // len(letter.encode()))
 
 
 def test_pings_and_pongs():

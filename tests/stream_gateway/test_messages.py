@@ -79,10 +79,10 @@ class TestAccepted:
         assert said(action="subscribe", **fields) == Subscribe(expected, None, False, None)
 
     def test_subscribe_with_everything_beside_the_filter(self):
-        told = said(
+        message = said(
             action="subscribe", channel="prices", mints=[USDC], snapshot=True, request_id="a" * 64
         )
-        assert told == Subscribe(Filter("prices", mints=frozenset({USDC})), None, True, "a" * 64)
+        assert message == Subscribe(Filter("prices", mints=frozenset({USDC})), None, True, "a" * 64)
         assert said(action="subscribe", channel="status", since=ID).since == ID
 
     @pytest.mark.parametrize("channel", messages.MAIN_CHANNELS)
@@ -94,24 +94,24 @@ class TestAccepted:
 
     @pytest.mark.parametrize("channel", [None, "trending-pairs"])
     def test_trending(self, channel):
-        def told(**fields):
+        def trending(**fields):
             return said(endpoint="trending", channel=channel, **fields)
 
-        assert told(action="subscribe", dex="*").filter == Filter("trending-pairs")
-        assert told(action="subscribe", dex=["bonk"]).filter == Filter(
+        assert trending(action="subscribe", dex="*").filter == Filter("trending-pairs")
+        assert trending(action="subscribe", dex=["bonk"]).filter == Filter(
             "trending-pairs", frozenset({"bonk"})
         )
-        assert told(action="unsubscribe") == Unsubscribe("trending-pairs", None)
+        assert trending(action="unsubscribe") == Unsubscribe("trending-pairs", None)
 
     def test_a_slug_that_is_made_like_one_passes_while_the_vocabulary_is_not_known(self):
-        told = said(action="subscribe", channel="swaps", dex="new-venue-2", slugs=None)
-        assert told.filter.dexes == {"new-venue-2"}
+        message = said(action="subscribe", channel="swaps", dex="new-venue-2", slugs=None)
+        assert message.filter.dexes == {"new-venue-2"}
 
     def test_a_hundred_wallets_and_a_hundred_mints(self):
-        told = said(action="subscribe", channel="swaps", wallets=addresses(100), plan=ENTERPRISE)
-        assert told.filter.wallets == set(addresses(100))
-        told = said(action="subscribe", channel="prices", mints=addresses(100), plan=FREE)
-        assert told.filter.mints == set(addresses(100))
+        message = said(action="subscribe", channel="swaps", wallets=addresses(100), plan=ENTERPRISE)
+        assert message.filter.wallets == set(addresses(100))
+        message = said(action="subscribe", channel="prices", mints=addresses(100), plan=FREE)
+        assert message.filter.mints == set(addresses(100))
 
 
 class TestRefused:
@@ -235,7 +235,7 @@ class TestRefused:
     def test_values(self, fields, code):
         assert refusal(action="subscribe", **fields).code == code
 
-    def test_an_unknown_slug_is_told_which_there_are(self):
+    def test_an_unknown_slug_is_answered_with_the_known_ones(self):
         refused = refusal(action="subscribe", channel="swaps", dex="uniswap")
         assert list(refused.accepted) == sorted(SLUGS.dexes)
         refused = refusal(action="subscribe", channel="creations", platforms=["uniswap"])
@@ -295,24 +295,24 @@ VALUES = st.sampled_from(
 @examples(500, SLOW)
 def test_whatever_is_said_is_a_value_or_refused(fields, endpoint, plan, slugs):
     raw = json.dumps(fields, allow_nan=True).encode("utf-8", "surrogatepass")
-    told = parsed(raw, endpoint, plan, slugs)
-    if isinstance(told, Refused):
-        answer = json.loads(payload(messages.error(told)))
-        assert (answer["type"], answer["code"]) == ("error", told.code)
+    message = parsed(raw, endpoint, plan, slugs)
+    if isinstance(message, Refused):
+        answer = json.loads(payload(messages.error(message)))
+        assert (answer["type"], answer["code"]) == ("error", message.code)
         return
     known = {"action", "channel", "request_id"} | set(NAMES)
     assert {name for name, value in fields.items() if value is not None} <= known
-    if isinstance(told, Subscribe):
-        answer = json.loads(payload(messages.subscribed(told, replaces=False)))
-        assert answer["filter"] == told.filter.told()
+    if isinstance(message, Subscribe):
+        answer = json.loads(payload(messages.subscribed(message, replaces=False)))
+        assert answer["filter"] == message.filter.as_fields()
 
 
 @given(st.binary(max_size=200))
 @examples(300)
 def test_bytes_at_random_are_refused(raw):
-    told = parsed(raw, "main", FREE, SLUGS)
-    assert isinstance(told, Refused)
-    assert told.code in {"bad_json", "not_an_object", "unknown_action"}
+    message = parsed(raw, "main", FREE, SLUGS)
+    assert isinstance(message, Refused)
+    assert message.code in {"bad_json", "not_an_object", "unknown_action"}
 
 
 def payload(frame):
@@ -321,10 +321,12 @@ def payload(frame):
     return frame[2:] if size < 126 else frame[4:] if size == 126 else frame[10:]
 
 
-class TestTold:
+class TestAnswers:
     def test_answers(self):
-        told = said(action="subscribe", channel="swaps", dex="pump-fun", since=ID, request_id="r")
-        assert json.loads(payload(messages.subscribed(told, replaces=True))) == {
+        message = said(
+            action="subscribe", channel="swaps", dex="pump-fun", since=ID, request_id="r"
+        )
+        assert json.loads(payload(messages.subscribed(message, replaces=True))) == {
             "type": "subscribed",
             "channel": "swaps",
             "filter": {"dex": ["pump-fun"]},

@@ -71,7 +71,7 @@ def parsed(module: str) -> ast.Module:
     return ast.parse((FOLDER / f"{module}.py").read_text())
 
 
-def told_codes(name: str, place: int, *modules: str) -> set[str]:
+def raised_codes(name: str, place: int, *modules: str) -> set[str]:
     """The texts that calls of a function name as an argument, be it through another function."""
     found: set[str] = set()
     through: set[tuple[str, int]] = set()
@@ -90,18 +90,18 @@ def told_codes(name: str, place: int, *modules: str) -> set[str]:
                 if given.id in parameters:
                     through.add((function.name, parameters.index(given.id)))
     for function_name, at in through:
-        found |= told_codes(function_name, at, *modules)
+        found |= raised_codes(function_name, at, *modules)
     return found
 
 
-def test_every_error_code_is_told_and_no_other() -> None:
-    codes = told_codes("Refused", 0, "messages", "connection", "session", "tracking")
+def test_every_error_code_is_documented_and_no_other() -> None:
+    codes = raised_codes("Refused", 0, "messages", "connection", "session", "tracking")
     assert len(codes) > 10
     assert sorted(column(section("## Errors"))) == sorted(codes)
 
 
-def test_every_refusal_of_a_handshake_is_told_and_no_other() -> None:
-    codes = told_codes("Refusal", 1, "request", "handshake", "admission")
+def test_every_refusal_of_a_handshake_is_documented_and_no_other() -> None:
+    codes = raised_codes("Refusal", 1, "request", "handshake", "admission")
     codes.add(admission.TOO_MANY_CONNECTIONS)
     problems = [
         refusals.missing(""),
@@ -150,8 +150,11 @@ def test_paths_plans_and_numbers() -> None:
     ):
         assert name == plan.name
         assert connections == ("agreed" if plan.connections is None else str(plan.connections))
-        for told, most in ((live, plan.live_mib_a_minute), (replayed, plan.replay_mib_a_minute)):
-            assert told == ("no limit" if most is None else str(most))
+        for documented, most in (
+            (live, plan.live_mib_a_minute),
+            (replayed, plan.replay_mib_a_minute),
+        ):
+            assert documented == ("no limit" if most is None else str(most))
         assert wallets == (str(plan.wallet_filters) if plan.wallet_filters else "none")
     assert f"counts for {CONNECTION_LEASE_S} s more" in TEXT
     assert f"within {LIMITS.handshake_s:g} s" in section("## Connect")
@@ -175,11 +178,11 @@ def test_paths_plans_and_numbers() -> None:
 
 
 def test_filters() -> None:
-    told = {(channel, name) for channel, name, _ in tables(section("## Subscribe"))[0]}
+    documented = {(channel, name) for channel, name, _ in tables(section("## Subscribe"))[0]}
     beside = {"since", "snapshot"}
-    assert told == {
+    assert documented == {
         (channel, name)
-        for channel, names in messages._FILTERS.items()
+        for channel, names in messages.FILTERS.items()
         for name in names
         if name not in beside
     }
@@ -238,7 +241,7 @@ def test_types_of_events() -> None:
                 assert isinstance(data[name], WORDS[words.split(" ")[0]]), (kind, name)
 
 
-def test_null_is_told_where_it_may_be() -> None:
+def test_null_is_documented_where_it_may_be() -> None:
     for kind in ("swap", "creation", "price", "status"):
         data = orjson.loads(DATA[kind].frame)["data"]
         heading, table = TABLES[kind]
@@ -275,7 +278,7 @@ def test_what_is_shown_of_gaps_lag_and_notices_is_what_is_sent() -> None:
         line = orjson.dumps(frame)
         match frame["type"]:
             case "gap":
-                reason, words = frame["reason"], batches._WORDS[frame["reason"]]
+                reason, words = frame["reason"], batches.GAP_TEXTS[frame["reason"]]
                 made = messages.gap(
                     frame["channel"], reason, frame["after"], frame["before"], words
                 )

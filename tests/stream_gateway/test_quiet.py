@@ -10,16 +10,16 @@ from stream_gateway.quiet import BACK, QUIET, QUIET_AFTER_S, PipelineWatch
 class Listener:
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.told: list[str] = []
-        self.watch = PipelineWatch(lambda code, text: self.told.append(code), lambda: self.now_s)
+        self.codes: list[str] = []
+        self.watch = PipelineWatch(lambda code, text: self.codes.append(code), lambda: self.now_s)
 
     def passes(self, seconds: float, *, is_away: bool = False) -> list[str]:
-        """Let time pass, looking each second; return what was told since the last call."""
+        """Let time pass, looking each second; return the codes sent since the last call."""
         for _ in range(int(seconds)):
             self.now_s += 1
             self.watch.look(is_away=is_away)
-        told, self.told = self.told, []
-        return told
+        codes, self.codes = self.codes, []
+        return codes
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_slots_that_come_keep_it_from_being_quiet(listener: Listener) -> None:
     assert not listener.watch.is_quiet
 
 
-def test_quiet_is_told_once_and_so_is_that_it_is_over(listener: Listener) -> None:
+def test_quiet_is_sent_once_and_so_is_its_end(listener: Listener) -> None:
     assert listener.passes(QUIET_AFTER_S - 1) == []
     assert listener.passes(1) == [QUIET]
     assert listener.watch.is_quiet

@@ -35,7 +35,7 @@ def test_what_comes_after_a_place_is_in_order():
     assert recent.after(STREAM, Place(7, 0, 1)) == []
 
 
-def test_pieces_of_an_entry_are_told_apart():
+def test_pieces_of_an_entry_have_places_of_their_own():
     recent = Recent(clock_s=Clock())
     pieces = [batch(5, 3), batch(5, 3, first=3)]
     for piece in pieces:

@@ -61,15 +61,18 @@ VALUES = {
 
 def takes(chosen, event):
     """What PROTOCOL.md promises of a filter, value by value."""
-    told = dict(zip(BY_NAME[chosen.channel].index, event, strict=True))
-    sides = {told.get("mint"), told.get("quote_mint")}
+    event_fields = dict(zip(BY_NAME[chosen.channel].index, event, strict=True))
+    sides = {event_fields.get("mint"), event_fields.get("quote_mint")}
     return (
-        (not chosen.wallets or told["wallet"] in chosen.wallets)
+        (not chosen.wallets or event_fields["wallet"] in chosen.wallets)
         and (not chosen.tokens or bool(sides & chosen.tokens))
-        and (not chosen.dexes or told["dex"] in chosen.dexes)
-        and (not chosen.platforms or told["platform"] in chosen.platforms)
-        and (not chosen.mints or told["mint"] in chosen.mints)
-        and (told.get("fell") is None or _is_crossed(chosen.health_below, told["fell"]))
+        and (not chosen.dexes or event_fields["dex"] in chosen.dexes)
+        and (not chosen.platforms or event_fields["platform"] in chosen.platforms)
+        and (not chosen.mints or event_fields["mint"] in chosen.mints)
+        and (
+            event_fields.get("fell") is None
+            or _is_crossed(chosen.health_below, event_fields["fell"])
+        )
     )
 
 
@@ -116,7 +119,7 @@ def test_the_index_finds_what_each_filter_takes(market):
 
 @given(markets())
 @examples(fuzz_factor=SLOW)
-def test_who_left_leaves_nothing_behind(market):
+def test_a_client_that_left_leaves_nothing_behind(market):
     name, members, _, events = market
     index = Index(BY_NAME[name])
     for member, chosen in enumerate(members):
@@ -124,6 +127,7 @@ def test_who_left_leaves_nothing_behind(market):
     assert list(index) == []
     assert index.everything is None
     assert index.match(events) == {}
+    # private `_tables`: an empty table that stays is a leak that no answer shows.
     assert not any(index._tables.values())
 
 
@@ -146,7 +150,7 @@ def looks(filters, event):
     return Counted.looks
 
 
-def test_who_wants_something_else_is_never_looked_at():
+def test_a_client_with_another_filter_is_never_looked_at():
     event = ("pump-fun", "mint", "wallet", "", "signature", 0, WSOL)
     one = [
         Filter("swaps", wallets=frozenset(["wallet"]), dexes=frozenset(["pump-fun"])),
@@ -193,18 +197,18 @@ def test_a_filter_the_channel_lacks_is_an_error():
         Filter("trades")
 
 
-def test_filters_are_told_in_the_words_of_clients():
+def test_filters_are_shown_in_the_words_of_clients():
     chosen = Filter(
         "swaps",
         dexes=frozenset(["b", "a"]),
         tokens=frozenset(["m"]),
         wallets=frozenset(["y", "x"]),
     )
-    assert chosen.told() == {"wallets": ["x", "y"], "token": "m", "dex": ["a", "b"]}
-    assert Filter("swaps").told() == {}
-    assert Filter("creations", platforms=frozenset(["p"])).told() == {"platforms": ["p"]}
-    assert Filter("prices", mints=frozenset(["m"])).told() == {"mints": ["m"]}
-    assert Filter("trending-pairs", dexes=frozenset(["p"])).told() == {"dex": ["p"]}
+    assert chosen.as_fields() == {"wallets": ["x", "y"], "token": "m", "dex": ["a", "b"]}
+    assert Filter("swaps").as_fields() == {}
+    assert Filter("creations", platforms=frozenset(["p"])).as_fields() == {"platforms": ["p"]}
+    assert Filter("prices", mints=frozenset(["m"])).as_fields() == {"mints": ["m"]}
+    assert Filter("trending-pairs", dexes=frozenset(["p"])).as_fields() == {"dex": ["p"]}
 
 
 @pytest.mark.parametrize(

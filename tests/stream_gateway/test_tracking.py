@@ -36,7 +36,7 @@ class Slow:
         return [b"1-0" for _ in commands]
 
 
-async def test_who_leaves_before_a_wallet_is_asked_for_does_not_hide_it_from_others():
+async def test_a_client_that_leaves_before_its_wallet_is_asked_for_does_not_hide_it_from_others():
     redis = Slow()
     tracking = Tracking(redis, Settings(), lambda: WALLETS)
     leaving = asyncio.create_task(tracking.follow(WALLETS, "a"))

@@ -1,4 +1,4 @@
-"""Who gives way where too many wait to be let in."""
+"""Which connection is dropped if too many wait for admission."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_oldest_of_the_same_address_goes_first() -> None:
     assert [one.has_given_way for one in (first, second, third, other)] == [True, *[False] * 3]
 
 
-def test_one_whose_head_is_whole_stays_and_whoever_comes_is_not_asked_after() -> None:
+def test_those_with_a_whole_head_stay_and_a_newcomer_has_no_room() -> None:
     room = WaitingRoom(most=2, most_of_address=2)
     served = [One("a", is_served=True), One("b", is_served=True)]
     for one in served:

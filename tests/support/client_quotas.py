@@ -53,7 +53,7 @@ class DescribeClientQuotas(Request[_Request0]):
 
 
 async def quotas_of(admin: Settings, user: str) -> dict[str, float]:
-    """Return the quotas of a user by name; settings lead to the broker as one who may ask."""
+    """Return the quotas of a user by name; the settings have a login that may ask."""
     asking = AIOKafkaClient(**client.aiokafka_client(admin))
     await asking.bootstrap()
     try:

@@ -18,7 +18,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, R
 
 SEED = 20_261  # of the simulated market
 STRANGER = "stranger.example"
-"""A name of somebody else's that the browser finds on this machine."""
+"""A foreign name that the browser resolves to this machine."""
 _OURS = {"http", "ws"}
 _ANSWERS_WITHIN_MS = 90_000  # a click, on a busy machine
 
@@ -63,7 +63,7 @@ class Up:
 
 class Visit:
     """A page in a browser of its own. `troubles` has what no page may do, but for what is expected:
-    words in the console, exceptions, files that do not come, and talk with anybody else.
+    words in the console, exceptions, files that do not come, and talk with any other server.
     """
 
     def __init__(self, context: BrowserContext, url: str, hosts: set[str]) -> None:
@@ -125,7 +125,7 @@ class Visit:
             self._troubles.append(f"asked elsewhere: {url}")
 
     def _failed(self, request: Request) -> None:
-        # Whoever leaves a page ends what it was asking for.
+        # Leaving a page ends its requests.
         if request.failure != "net::ERR_ABORTED":
             self._troubles.append(f"failed: {request.url}: {request.failure}")
 
@@ -138,7 +138,7 @@ def ask(up: Up, path: str) -> Any:
 
 
 def rows(page: Page, caption: str) -> Locator:
-    """The rows of a table, told by its caption."""
+    """The rows of a table, found by its caption."""
     return page.get_by_role("table", name=caption).locator("tbody tr:not(.notice)")
 
 
@@ -158,7 +158,7 @@ def texts_of(page: Page, selector: str) -> list[str]:
 
 def focused(page: Page) -> dict[str, Any]:
     """Say what has the focus: its tag, what it is called, and whether that is seen."""
-    told: dict[str, Any] = page.evaluate(
+    focus: dict[str, Any] = page.evaluate(
         """() => {
           const at = document.activeElement;
           const look = getComputedStyle(at);
@@ -170,4 +170,4 @@ def focused(page: Page) -> dict[str, Any]:
           };
         }"""
     )
-    return told
+    return focus

@@ -1,4 +1,4 @@
-"""A market in which hardly anybody but the perp traders acts, and what it left behind."""
+"""A market with hardly any actors but the perp traders, and what it left behind."""
 
 from __future__ import annotations
 

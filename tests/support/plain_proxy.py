@@ -1,6 +1,6 @@
 """A reverse proxy as nginx is without settings (`proxy_pass http://upstream;`), in a process.
 
-It sends the upstream's address as Host and adds no header that says who asked.
+It sends the upstream's address as Host and adds no header that names the client.
 `python -m tests.support.plain_proxy PORT UPSTREAM`
 """
 

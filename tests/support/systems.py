@@ -79,7 +79,7 @@ class Mortal:
 
 
 async def saved(redis: Redis) -> None:
-    """Wait until all that Valkey was told is in its file on disk, which SIGKILL leaves."""
+    """Wait until all that was written to Valkey is in its file on disk, which SIGKILL leaves."""
     pipeline: Any = redis.pipeline(transaction=False)
     # WAITAOF waits for the writes of its own connection.
     pipeline.set("saved", 1).delete("saved").execute_command("WAITAOF", 1, 0, 0)

@@ -127,7 +127,7 @@ class _Reserves:
         self._read: dict[bytes, Reserve] = {}
 
     def get(self, address: bytes, of: Account) -> Reserve | None:
-        """Return a reserve, None where it is not there; raises Unreadable of who needs it."""
+        """Return a reserve, None if it is missing; raises Unreadable of its user's account."""
         account = self._accounts.get(address)
         if account is None:
             return None

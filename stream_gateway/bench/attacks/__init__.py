@@ -1,1 +1,1 @@
-"""`soltape bench attacks`: what other users notice while somebody attacks a door."""
+"""`soltape bench attacks`: what other users notice during an attack."""

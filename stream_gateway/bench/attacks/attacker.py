@@ -38,7 +38,7 @@ class Attacker:
         self.slowest_refusal_s = 0.0
 
     async def connection(self) -> None:
-        """Attack over one connection, again and again."""
+        """Repeat the attack over one connection at a time."""
         while True:
             try:
                 await self._once()

@@ -1,4 +1,4 @@
-"""Other users of the API and the gateway, who ask at a steady rate whatever becomes of answers."""
+"""Other users of the API and the gateway, which ask at a steady rate whatever the answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Where the doors are, and the key of a user who does not attack."""
+    """The addresses, and the key of a user that does not attack."""
 
     api_url: str
     gateway_url: str

@@ -32,6 +32,6 @@ def test_a_cookie_counts_where_it_is_the_only_one_of_its_name(headers, found):
      (b"", False)],
 )  # fmt: skip
 def test_it_counts_where_the_page_is_our_own(site, counts):
-    cookie, told = (b"cookie", b"name=a"), (b"sec-fetch-site", site)
-    for headers in ([cookie, told], [told, cookie]):
+    cookie, site_header = (b"cookie", b"name=a"), (b"sec-fetch-site", site)
+    for headers in ([cookie, site_header], [site_header, cookie]):
         assert (secret_of(headers, PREFIX) == "a") is counts

@@ -1,4 +1,4 @@
-"""What is remembered of refused keys, and whom it keeps out."""
+"""What is remembered of refused keys, and which clients it keeps out."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def failures(clock):
 
 
 def code_of(failures, address, fingerprint):
-    """Return the code that a key is refused with unseen, None where it is to be looked at."""
+    """Return the code that a key is refused with unseen, None where it must be looked up."""
     try:
         failures.check(address, fingerprint)
     except Problem as problem:

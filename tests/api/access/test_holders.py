@@ -1,4 +1,4 @@
-"""Who pays for a key."""
+"""Which user or key pays for a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often somebody may do what costs much."""
+"""How often a caller may do what costs much."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def test_however_many_ask_the_memory_is_bounded():
     pace = Pace(1, 60.0)
     for number in range(12_000):
         pace.take(str(number))
-    assert len(pace._counts) == 10_000
+    assert pace.take("0"), "forgotten: 10,000 others asked since"
+    assert not pace.take("11999")
+    assert not pace.take("2500")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ test("addresses of 32 bytes are taken, however many letters they have", () => {
   }
 });
 
-test("what is none is told why", () => {
+test("what is no address gets a reason", () => {
   for (const [text, words] of [
     ["abc", /this has 3/],
     ["", /this has 0/],

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 
 import { createApi, Failure, isAbort } from "../../../api/dashboard/page/lib/api.js";
 
-/** Ask a server of this machine that answers as told; what it was asked is in `requests`. */
+/** Ask a server of this machine that gives the answers passed in; `requests` holds what it was asked. */
 async function asking(answer, ask, options = {}) {
   const requests = [];
   const server = createServer(async (request, response) => {
@@ -100,7 +100,7 @@ test("a problem is a failure in words", async () => {
   assert.deepEqual(refused, []);
 });
 
-test("a key that is refused is told of, unless it was only tried", async () => {
+test("a refused key is reported, unless it was only tried", async () => {
   const used = await asking(problem(401, "key_unknown"), (api) => api.get("/x"));
   assert.deepEqual(used.refused, ["key_unknown"]);
   const tried = await asking(problem(401, "key_unknown"), (api) => api.get("/x", { withKey: "soltape_new" }));
@@ -120,7 +120,7 @@ test("nobody there", async () => {
   assert.deepEqual([result.status, result.code], [0, "unreachable"]);
 });
 
-test("a page that has moved on is not told of a failure", async () => {
+test("a page that has moved on hears of no failure", async () => {
   const leaving = new AbortController();
   const { result } = await asking(
     () => leaving.abort(),

@@ -139,12 +139,12 @@ test("rows can be asked for from a time on", () => {
   assert.deepEqual(book.rows(MINUTE).map((candle) => candle.start_ms), [MINUTE, 2 * MINUTE]);
 });
 
-test("a summary tells first, last, extremes and volume", () => {
+test("a summary has first, last, extremes and volume", () => {
   const rows = [row(0, 1, { open: 1, close: 2 }), row(MINUTE, 2, { high: 8, close: 3, low: 0.1 })];
-  const told = summary(rows, "sol");
-  assert.deepEqual([told.count, told.first, told.last, told.changePct], [2, 1, 3, 200]);
-  assert.deepEqual([told.highest, told.lowest, told.volume], [8, 0.1, 20]);
-  assert.deepEqual([told.fromMs, told.toMs], [0, MINUTE]);
+  const shown = summary(rows, "sol");
+  assert.deepEqual([shown.count, shown.first, shown.last, shown.changePct], [2, 1, 3, 200]);
+  assert.deepEqual([shown.highest, shown.lowest, shown.volume], [8, 0.1, 20]);
+  assert.deepEqual([shown.fromMs, shown.toMs], [0, MINUTE]);
   assert.equal(summary(rows, "usd").highest, 1600);
 });
 
@@ -154,7 +154,7 @@ test("without a price there is nothing to sum up", () => {
   assert.equal(summary([], "sol"), null);
 });
 
-test("prices are told apart by five digits, and a unit has whole steps", () => {
+test("prices differ by five digits, and a unit has whole steps", () => {
   assert.equal(priceBase(1.5), 1e4);
   assert.equal(priceBase(187.2), 100);
   assert.equal(priceBase(2.5e-8), 1e12);

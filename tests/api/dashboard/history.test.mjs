@@ -79,7 +79,7 @@ test("a long rest is leapt over, from the trade before it", async () => {
   assert.equal(leaps.length, 2);
 });
 
-test("candles that are not kept any more are told of", async () => {
+test("the page says that candles are no longer kept", async () => {
   const market = new Market([100, 79_999], 80_000 * MINUTE);
   const { history } = historyOf(market);
   await history.begin();

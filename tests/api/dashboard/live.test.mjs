@@ -56,7 +56,7 @@ test("a swap that comes again is one row", () => {
   assert.deepEqual(shown(feed), ["s1", "s2"]);
 });
 
-test("what became of a slot is told of its rows, those to come among them", () => {
+test("the status of a slot is shown in its rows, later ones included", () => {
   const feed = new Feed(5);
   feed.add(swap(1, 7));
   feed.advance(5);

@@ -37,7 +37,7 @@ test("an interval without a snapshot is a gap, and nothing comes before the firs
   assert.deepEqual(everyInterval(answer([]), HOUR), []);
 });
 
-test("a gap, a part and a figure are told apart in words", () => {
+test("a gap, a part and a figure are worded differently", () => {
   assert.match(pointWords({ start_ms: NOON, isGap: true }), /: no snapshot$/);
   assert.match(pointWords(point(0, null)), /not known \(holdings_incomplete\)$/);
   assert.match(pointWords(point(0, 5)), /: \$5/);

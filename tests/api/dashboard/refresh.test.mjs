@@ -107,7 +107,7 @@ test("asked for now, it runs now: once more if it was running", async () => {
   assert.equal(runs.length, 3);
 });
 
-test("asked for now while nobody looks, it runs when somebody does", async () => {
+test("asked for while the page is hidden, it runs once the page is visible", async () => {
   const world = new World();
   const { runs, asking } = counting(world);
   await world.pass(500);

@@ -71,7 +71,7 @@ test("a connection that is left while it opens ends when it is open, and is not 
   assert.equal(world.asked("subscribe", "status").length, 1);
 });
 
-test("events come to who subscribed, with the filter sent", () => {
+test("events come to subscribers, with the filter sent", () => {
   const { world, heard } = live({ dex: ["pump-swap"] });
   assert.deepEqual(world.asked("subscribe")[0].dex, ["pump-swap"]);
   assert.equal("since" in world.asked("subscribe")[0], false);
@@ -116,7 +116,7 @@ test("a snapshot is asked for once: what was missed comes instead", () => {
   assert.deepEqual(listeners.heard.events, ["q"]);
 });
 
-test("gaps are told; a stream that began anew may count from the beginning", () => {
+test("gaps are reported; a stream that began anew may count from the beginning", () => {
   const { world, heard } = live();
   world.swap("9-0-0");
   world.say({ type: "gap", channel: "swaps", reason: "trimmed", after: "9-0-0", before: "12-0-0" });
@@ -127,7 +127,7 @@ test("gaps are told; a stream that began anew may count from the beginning", () 
   assert.deepEqual(heard.events, ["9-0-0", "12-0-0", "3-0-0"]);
 });
 
-test("lagging is told as a gap, with how many are lost", () => {
+test("lagging is reported as a gap, with how many are lost", () => {
   const { world, heard } = live();
   const notices = [];
   world.connection.onNotice(({ code, dropped }) => notices.push([code, dropped]));
@@ -249,7 +249,7 @@ test("a silent connection is taken for dead, and what it says later is not heard
   assert.deepEqual(heard.events, ["1-0-0"]);
 });
 
-test("pongs keep it alive, and tell round trip and the difference of clocks", () => {
+test("pongs keep it alive, and give round trip and the difference of clocks", () => {
   const { world } = live();
   for (let beat = 0; beat < 10; beat++) {
     const { request_id } = world.asked("ping").at(-1);

@@ -48,7 +48,7 @@ test("an orphaned slot is marked, and comes back where the chain took it after a
   assert.equal(list.rows()[0].state, "confirmed");
 });
 
-test("a note stands above what was the newest then", () => {
+test("a note is above what was the newest then", () => {
   const list = new SwapList(10);
   list.add([swap(1), swap(2)]);
   list.note("may be missing");
@@ -59,7 +59,7 @@ test("a note stands above what was the newest then", () => {
   assert.equal(list.rows()[1].notice, "again");
 });
 
-test("what is too much goes at the old end, and where that is is told", () => {
+test("the oldest rows are dropped, and the page says where the list ends", () => {
   const list = new SwapList(2);
   list.add([swap(1), swap(2)]);
   assert.equal(list.trim(), null);

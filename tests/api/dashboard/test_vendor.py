@@ -23,7 +23,7 @@ def test_file_is_the_released_one(name: str) -> None:
     assert sha256((VENDOR / name).read_bytes()).hexdigest() == SHA256[name]
 
 
-def test_version_is_told_where_it_is_looked_for() -> None:
+def test_the_version_is_stated_where_readers_look_for_it() -> None:
     assert f"Lightweight Charts™ v{VERSION}" in (VENDOR / "lightweight-charts.js").read_text()[:200]
     assert f"lightweight-charts {VERSION}" in (VENDOR / "lightweight-charts.NOTICE.txt").read_text()
     assert VERSION in (DASHBOARD.parent / "README.md").read_text()
@@ -35,7 +35,7 @@ def test_nothing_else_is_shipped_without_a_checksum() -> None:
 
 
 def test_page_names_the_maker_and_links_to_it() -> None:
-    """What the notice asks of whoever shows charts of this library to people."""
+    """What the notice asks of those that show charts of this library to people."""
     chart = (DASHBOARD / "lib" / "chart.js").read_text()
     assert "https://www.tradingview.com/" in chart
     assert "TradingView" in chart

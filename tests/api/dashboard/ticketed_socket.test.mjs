@@ -34,7 +34,7 @@ function waiting() {
   );
   const socket = new Socket("ws://gateway/ws");
   for (const event of ["onopen", "onmessage", "onclose"]) {
-    socket[event] = (told) => heard.push([event, told]);
+    socket[event] = (detail) => heard.push([event, detail]);
   }
   return { socket, sockets, heard, give: (text) => give(text), refuse: (words) => refuse(words) };
 }

@@ -57,7 +57,7 @@ test("candles are put to this clock, the running one ends now", () => {
   assert.deepEqual(closes(answer, 5_000_000), [[5_000_000 - 60_090, 1], [5_000_000, 2]]);
 });
 
-test("a line fills its box, and one that stands still lies in the middle", () => {
+test("a line fills its box, and a flat one lies in the middle", () => {
   assert.deepEqual(fit([[0, 1], [5, 3], [10, 2]], 100, 22, 1), [[0, 21], [50, 1], [100, 11]]);
   assert.deepEqual(fit([[0, 7], [10, 7]], 100, 22, 1), [[0, 11], [100, 11]]);
 });
@@ -86,7 +86,7 @@ test("an update keeps the place; a new token has none yet; one that left is gone
   assert.equal(list.size, 1);
 });
 
-test("a token that comes back has its line still, and versions tell what changed", () => {
+test("a token that comes back has its line still, and versions say what changed", () => {
   let now = 0;
   const list = new TrendingList(() => now);
   list.replace([token("A", { price_usd: 1 })]);

@@ -35,7 +35,7 @@ def codes(answers):
     return {status: set(answer["content"][JSON]["examples"]) for status, answer in answers.items()}
 
 
-def test_codes_are_unique_and_told_in_lower_case():
+def test_codes_are_unique_and_in_lower_case():
     found = [kind.code for kind in KINDS]
     assert len(found) == len(set(found))
     assert all(code.replace("_", "").islower() for code in found)
@@ -64,19 +64,19 @@ def test_examples_are_whole_problems():
             assert value["title"] in answer["description"]
 
 
-def test_what_takes_a_body_tells_of_one_that_comes_too_slowly(document):
+def test_what_takes_a_body_documents_one_that_comes_too_slowly(document):
     found = {method for method, *_, answers in operations(document) if "408" in answers}
     assert found == {"post"}
     for method, _, _, answers in operations(document):
         assert method == "get" or set(codes({408: answers["408"]})[408]) == {"request_timed_out"}
 
 
-def test_what_is_left_is_told_to_whom_is_let_in(document):
+def test_admitted_requests_get_what_is_left(document):
     for method, path, operation, answers in operations(document):
         for status, answer in answers.items():
-            is_told = operation.get("security") != [] and status not in ("401", "403", "408")
-            told = answer["headers"].keys() & LIMITS
-            assert told == (LIMITS if is_told else set()), (method, path, status)
+            has_limits = operation.get("security") != [] and status not in ("401", "403", "408")
+            named = answer["headers"].keys() & LIMITS
+            assert named == (LIMITS if has_limits else set()), (method, path, status)
 
 
 def test_every_get_but_health_may_be_asked_under_a_condition(document):
@@ -87,7 +87,7 @@ def test_every_get_but_health_may_be_asked_under_a_condition(document):
         assert ("304" in answers) == ("ETag" in answers["200"]["headers"]) == is_kept, path
 
 
-def test_health_tells_what_503_it_answers(document):
+def test_health_documents_its_503(document):
     answer = document["paths"]["/api/health"]["get"]["responses"]["503"]
     assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Health")
     assert answer["content"]["application/json"]["example"]["status"] == "unavailable"

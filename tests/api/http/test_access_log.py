@@ -39,7 +39,7 @@ def test_a_path_is_cut_where_it_is_none_of_ours():
 
 
 @given(st.lists(st.text(max_size=60), max_size=12), st.integers(0, 11), st.booleans())
-def test_no_key_is_shown_wherever_it_stands(parts, at, escaped):
+def test_no_key_is_shown_wherever_it_occurs(parts, at, escaped):
     key = new()
     parts.insert(at, key.replace("_", "%5F") if escaped else key)
     said = shown("/" + "/".join(parts))
@@ -56,11 +56,11 @@ async def test_lines_are_json_or_text_and_come_within_a_moment():
         await eventually_async(out.getvalue)
         [line] = out.getvalue().splitlines()
         if log_format == "json":
-            told = json.loads(line)
-            assert told["path"] == LINE["path"]
-            assert told["duration_ms"] == 1.23
-            assert (told["event"], told["level"], told["role"]) == ("request", "info", "api")
-            assert told["timestamp"].endswith("Z")
+            record = json.loads(line)
+            assert record["path"] == LINE["path"]
+            assert record["duration_ms"] == 1.23
+            assert (record["event"], record["level"], record["role"]) == ("request", "info", "api")
+            assert record["timestamp"].endswith("Z")
         else:
             assert " [info     ] request method=GET path=/api/tokens/" in line
             assert "status=200 duration_ms=1.23 request_id=5f3a9c1e-1 " in line
@@ -82,12 +82,15 @@ def test_it_is_silent_where_only_warnings_are_wanted():
 
 
 async def test_a_log_that_cannot_be_written_ends_nothing():
+    tried = []
+
     class Full(io.StringIO):
-        def write(self, _):
+        def write(self, text):
+            tried.append(text)
             raise OSError(28, "No space left on device")
 
     log = AccessLog(Settings(_env_file=None), Full())
-    log.write(**LINE)
-    log.flush()
-    log.write(**LINE)
-    log.flush()
+    for times in (1, 2):
+        log.write(**LINE)
+        log.flush()
+        assert len(tried) == times

@@ -1,4 +1,4 @@
-"""Who takes gzip, and what he gets."""
+"""Which clients take gzip, and what they get."""
 
 import gzip
 
@@ -25,7 +25,7 @@ from api.http.compression import accepts_gzip, compress
         (b"*;q=0", False),
     ],
 )
-def test_gzip_is_for_who_takes_it(header, takes):
+def test_gzip_is_for_clients_that_take_it(header, takes):
     assert accepts_gzip(header) is takes
 
 

@@ -72,6 +72,7 @@ async def test_a_cancelling_from_elsewhere_is_not_called_late():
 async def test_nothing_looks_while_nothing_runs():
     deadlines = Deadlines(0.1)
     await within(deadlines, asyncio.sleep(0))
+    # private `_look`: no answer shows whether the timer still runs.
     await eventually_async(lambda: deadlines._look is None)
 
 

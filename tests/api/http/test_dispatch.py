@@ -44,8 +44,8 @@ def area(routes):
     router = APIRouter()
     for method, path in routes:
 
-        async def endpoint(request: Request, told: str = f"{method} {path}") -> Response:
-            return Response(f"{told} {sorted(request.path_params.items())}")
+        async def endpoint(request: Request, text: str = f"{method} {path}") -> Response:
+            return Response(f"{text} {sorted(request.path_params.items())}")
 
         router.add_api_route(path, endpoint, methods=[method])
     return router
@@ -93,7 +93,7 @@ WORD = st.sampled_from(
 )
 
 
-def told(app, method, path):
+def response_to(app, method, path):
     """Return status, body and Allow of an answer."""
     path, _, query = path.partition("?")
     sent = []
@@ -122,7 +122,7 @@ def told(app, method, path):
 @given(st.sampled_from(["GET", "POST", "HEAD", "PUT"]), st.lists(WORD, max_size=7), st.booleans())
 def test_any_path_is_answered_as_without_the_lookup(method, words, below_api):
     path = "/" + "/".join(["api", *words] if below_api else words)
-    assert told(OURS, method, path) == told(USUAL, method, path)
+    assert response_to(OURS, method, path) == response_to(USUAL, method, path)
 
 
 SEGMENT = st.sampled_from(["a", "b", "{x}", "{y}", "{z}.json"])
@@ -150,16 +150,16 @@ def test_any_table_of_routes_in_any_order_answers_as_starlette_does(routes, requ
     use(ours.router, [area(routes)])
     for method, words in requests:
         path = "/" + "/".join(words)
-        assert told(ours, method, path) == told(usual, method, path)
+        assert response_to(ours, method, path) == response_to(usual, method, path)
 
 
-def test_sixty_six_positions_of_a_wallet_are_told_apart():
+def test_sixty_six_positions_of_a_wallet_have_paths_of_their_own():
     protocols = [f"/api/wallets/{{wallet}}/p{number:02}/lending" for number in range(66)]
     routes = [("GET", path) for path in ("/api/wallets/{wallet}/{mint}", *protocols)]
     ours = FastAPI(redirect_slashes=False, docs_url=None)
     use(ours.router, [area(routes)])
     for _, path in routes[1:]:
-        status, text, _ = told(ours, "GET", path.replace("{wallet}", "W"))
+        status, text, _ = response_to(ours, "GET", path.replace("{wallet}", "W"))
         assert (status, text) == (200, f"GET {path} [('wallet', 'W')]")
 
 
@@ -168,17 +168,17 @@ def test_every_route_is_found():
         filled = path.replace("{file:path}", "a/b")
         for name in ("mint", "wallet", "name", "area"):
             filled = filled.replace(f"{{{name}}}", f"some-{name}")
-        status, text, _ = told(OURS, method, filled)
+        status, text, _ = response_to(OURS, method, filled)
         assert status == 200
         assert text.startswith(f"{method} {path} ")
-        assert (status, text, None) == told(USUAL, method, filled)
+        assert (status, text, None) == response_to(USUAL, method, filled)
 
 
 CALLS: list[str] = []
 
 
 def wallets():
-    """Routes as the API has them, which tell whether FastAPI's own machinery was in between."""
+    """Routes as the API has them, which report whether FastAPI's own machinery was in between."""
     router = APIRouter(prefix="/api/wallets")
 
     def called(request):
@@ -195,7 +195,7 @@ def wallets():
     async def two(request: Request, wallet: Wallet, mint: Mint) -> Response:
         called(request)
         if wallet == mint:
-            raise Problem(NO_POSITION, "none", headers={"x-told": "1"})
+            raise Problem(NO_POSITION, "none", headers={"x-reason": "1"})
         return Response(f"{wallet} {mint}")
 
     @router.get("/{wallet}/other/{word}")
@@ -252,8 +252,8 @@ A, B = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1", "So1111111111111111111111
 )
 def test_the_short_way_answers_as_the_whole_one(method, path, way):
     CALLS.clear()
-    expected = told(WHOLE, method, path)
-    assert told(SHORT, method, path) == expected
+    expected = response_to(WHOLE, method, path)
+    assert response_to(SHORT, method, path) == expected
     assert (["whole", way] if way else []) == CALLS
 
 
@@ -277,7 +277,7 @@ def test_the_short_way_answers_as_the_whole_one(method, path, way):
 )
 def test_a_parameter_that_a_route_does_not_have_is_refused_by_name(query, unknown):
     CALLS.clear()
-    status, body, _ = told(SHORT, "GET", f"/api/wallets/{A}?{query}")
+    status, body, _ = response_to(SHORT, "GET", f"/api/wallets/{A}?{query}")
     if unknown is None:
         assert (status, CALLS) == (200, ["whole"])
         return
@@ -291,6 +291,7 @@ def test_a_parameter_that_a_route_does_not_have_is_refused_by_name(query, unknow
 def test_what_the_document_names_is_known():
     app = create_app(Settings(_env_file=None))
     middleware: Any = app.router.middleware_stack
+    # private `_routes`: the table is compared whole; requests would need an argument for each path.
     routes = middleware._routes
     described = 0
     for path, operations in app.openapi()["paths"].items():
@@ -306,19 +307,19 @@ def test_what_the_document_names_is_known():
     assert described > 20
 
 
-def test_unknown_parameters_are_told_once_each_and_not_without_end():
+def test_unknown_parameters_are_named_once_each_up_to_a_bound():
     names = [f"n{number}" for number in range(20)]
     query = "&".join(f"{name}=1" for name in names * 2)
-    _, body, _ = told(SHORT, "GET", f"/api/wallets/{A}/{B}?{query}")
+    _, body, _ = response_to(SHORT, "GET", f"/api/wallets/{A}/{B}?{query}")
     problem = orjson.loads(body)
     assert [each["parameter"] for each in problem["errors"]] == names[:10]
     reason = "is not a parameter of this path; it accepts none"
     assert problem["detail"] == f"`n0` {reason} (and 19 more)"
 
 
-def test_a_path_that_is_none_is_told_as_such_whatever_the_query():
-    assert told(SHORT, "GET", "/api/nothing?unknown=1")[0] == 404
-    assert told(SHORT, "PUT", f"/api/wallets/{A}?unknown=1")[0] == 405
+def test_an_unknown_path_is_a_404_whatever_the_query():
+    assert response_to(SHORT, "GET", "/api/nothing?unknown=1")[0] == 404
+    assert response_to(SHORT, "PUT", f"/api/wallets/{A}?unknown=1")[0] == 405
 
 
 def test_a_fault_of_a_handler_is_not_swallowed():
@@ -331,4 +332,4 @@ def test_a_fault_of_a_handler_is_not_swallowed():
     app = FastAPI()
     app.add_middleware(Direct, routes=use(app.router, [router]))
     with pytest.raises(ZeroDivisionError):
-        told(app, "GET", f"/api/wallets/{A}")
+        response_to(app, "GET", f"/api/wallets/{A}")

@@ -1,4 +1,4 @@
-"""What tells an answer from others, and who has it already."""
+"""What identifies an answer, and which clients have it already."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_the_same_at_a_later_slot_is_what_the_caller_has() -> None:
     again = send(request(before.etag), encode(later))
     assert (again.status_code, again.body) == (304, b"")
     assert (b"etag", before.etag) in again.raw_headers
-    assert orjson.loads(encode(later).body) == later  # it is told, to who has it not
+    assert orjson.loads(encode(later).body) == later  # sent, to clients that lack it
     assert send(request(before.etag), encode(at(341_204_118, price=1.6))).status_code == 200
     assert encode(at(None, price=1.5)).etag == before.etag
 
 
-def test_the_same_is_told_from_others_where_the_slot_stands_first() -> None:
+def test_equal_answers_are_recognized_where_the_slot_comes_first() -> None:
     def first(slot: int, price: float) -> dict[str, Any]:
         return {"as_of_slot": slot, "as_of_ms": 400 * slot, "price": price}
 
@@ -72,7 +72,7 @@ def test_no_text_is_taken_for_the_figures(text: str, slot: int) -> None:
         ([b'"*"'], 200),
     ],
 )
-def test_who_has_it_says_so_in_any_way_of_http(sent: list[bytes], status: int) -> None:
+def test_a_client_that_has_it_says_so_in_any_way_of_http(sent: list[bytes], status: int) -> None:
     encoded = encode(at(1))
     tag = encoded.etag.removeprefix(b"W/")
     assert (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from api.metadata.fetching import Fetcher, Limits
+from api.metadata.fetching import Fetcher, Limits, Resolve
 from api.metadata.hosts import Hosts
 from api.metadata.targets import Targets
 
@@ -88,7 +88,7 @@ def port() -> int:
 
 
 def fetcher_of(
-    names: Names, port: int, *, trusted: str | None = None, total_s: float = 60.0
+    names: Resolve, port: int, *, trusted: str | None = None, total_s: float = 60.0
 ) -> Fetcher:
     """Return a fetcher that takes 127.0.0.2 for a public address, and may use one port of tests."""
     return Fetcher(

@@ -87,8 +87,7 @@ async def test_a_redirect_to_a_name_that_is_rebound_is_checked_again(port):
 )  # fmt: skip
 async def test_no_way_to_write_loopback_reaches_it(place, port):
     async with serving(OK, PRIVATE, port) as private:
-        fetcher = fetcher_of(Names({}), port)
-        fetcher._resolve = SystemResolver()
+        fetcher = fetcher_of(SystemResolver(), port)
         found = await reason(fetcher, f"http://{place}:{port}/")
     assert found in ("refused", "unreachable")
     assert private.heads == []
@@ -340,6 +339,7 @@ async def test_tls_is_asked_for_the_name_and_wants_its_certificate(port, monkeyp
             (trusting, "others.example", False),
             (strange, "coins.example", False),
         ):
+            # private `_SSL_CONTEXT_VERIFIED`: aiohttp takes no other place for a test's authority.
             monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", known)
             asked = fetcher_of(names, port).get(f"https://{name}:{port}/", MOST)
             if is_taken:

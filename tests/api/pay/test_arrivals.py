@@ -57,7 +57,7 @@ def answer(changes: dict[str, tuple[int | None, int | None]], err: Any = None) -
     }
 
 
-def test_what_arrived_is_an_arrival_of_who_lost_as_much() -> None:
+def test_what_arrived_comes_from_the_wallet_that_lost_as_much() -> None:
     found = arrival(answer({PAYER: (1_000, 600), SELLER: (0, 400)}), SIGNATURE, SELLER)
     assert found is not None
     message = bytes(to_bytes_versioned(transaction(PAYER, SELLER).message))

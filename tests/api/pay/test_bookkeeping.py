@@ -97,6 +97,8 @@ def books(
             assert notes is not None
             notes.extend(added)
 
+    # private `_newest`, `_insert`: the rows that ClickHouse would hold; integration tests have the
+    # real one.
     monkeypatch.setattr(Books, "_newest", newest)
     monkeypatch.setattr(Books, "_read_unresolved", read_unresolved)
     monkeypatch.setattr(Books, "_insert", insert)
@@ -205,6 +207,7 @@ async def test_a_look_asks_for_some_of_what_is_lacking(monkeypatch: pytest.Monke
 async def test_no_answer_of_a_node_ends_the_role(
     monkeypatch: pytest.MonkeyPatch, nonsense: Any
 ) -> None:
+    # private `_BACKOFF_S`: shortens a wait that is no setting.
     monkeypatch.setattr(bookkeeping, "_BACKOFF_S", (0.01, 0.01))
     rows: list[Row] = []
     node = Node(3, ACCOUNT)

@@ -60,6 +60,7 @@ async def served() -> AsyncIterator[tuple[Desk, Facilitator]]:
 async def test_one_request_waits_for_a_facilitator_that_hangs(
     monkeypatch: pytest.MonkeyPatch, is_down: bool
 ) -> None:
+    # private `_AWAY_S`, `_FRESH_S`: makes each answer of the facilitator too old at once.
     monkeypatch.setattr(facilitator, "_AWAY_S", 0.0)
     monkeypatch.setattr(facilitator, "_FRESH_S", 0.0)
     async with served() as (desk, asking):

@@ -1,4 +1,4 @@
-"""Payments as they are sent, and what of them is refused before anybody is asked."""
+"""Payments as they are sent, and what of them is refused before any store is asked."""
 
 from __future__ import annotations
 

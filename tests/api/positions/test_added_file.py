@@ -47,7 +47,7 @@ def process(folder: Path, changes: str = "") -> subprocess.CompletedProcess[str]
     )
 
 
-def told(folder: Path, changes: str = "") -> Any:
+def registered(folder: Path, changes: str = "") -> Any:
     ended = process(folder, changes)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
@@ -61,9 +61,9 @@ def last_line(folder: Path, changes: str = "") -> str:
 
 
 def test_filter_route_and_document_follow_and_nothing_else_changes(tmp_path: Path) -> None:
-    before = told(tmp_path)
+    before = registered(tmp_path)
     file(tmp_path, "example")
-    after = told(tmp_path, "p99=example")
+    after = registered(tmp_path, "p99=example")
     operation = after["paths"].pop(PATH)["get"]
     assert operation["summary"] == "example: loans"
     answer = operation["responses"]["200"]["content"]["application/json"]
@@ -76,13 +76,13 @@ def test_filter_route_and_document_follow_and_nothing_else_changes(tmp_path: Pat
 
 def test_without_a_slug_it_is_stored_and_not_served(tmp_path: Path) -> None:
     file(tmp_path, "example")
-    found = told(tmp_path)
+    found = registered(tmp_path)
     assert "example_loan" in found["filters"]
     assert PATH not in found["paths"]
 
 
 def test_a_slug_is_renamed_and_switched_off(tmp_path: Path) -> None:
-    paths = told(tmp_path, "staking=-,p42=native_stake")["paths"]
+    paths = registered(tmp_path, "staking=-,p42=native_stake")["paths"]
     assert "/api/wallets/{wallet}/p42/native" in paths
     assert "/api/wallets/{wallet}/staking/native" not in paths
 
@@ -119,4 +119,4 @@ def test_a_protocol_in_two_files_stops_the_process(tmp_path: Path) -> None:
 def test_two_files_may_know_different_accounts_of_a_program(tmp_path: Path) -> None:
     file(tmp_path, "example")
     file(tmp_path, "other", tag=b"xamples!")
-    assert {"example_loan", "other_loan"} <= told(tmp_path)["filters"].keys()
+    assert {"example_loan", "other_loan"} <= registered(tmp_path)["filters"].keys()

@@ -50,8 +50,8 @@ def test_debts_are_taken_off() -> None:
         Asset(Role.REWARD, COIN, 500_000, 6),
         Asset(Role.BORROW, COIN, 8_000_000, 6),
     )
-    told = [found[f"{name}_usd"] for name in ("supplied", "rewards", "borrowed", "value")]
-    assert told == [12.0, 1.0, 16.0, -3.0]
+    figures = [found[f"{name}_usd"] for name in ("supplied", "rewards", "borrowed", "value")]
+    assert figures == [12.0, 1.0, 16.0, -3.0]
     assert found["value_usd_micros"] == "-3000000"
 
 
@@ -234,7 +234,7 @@ def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
     ]
     stake = Stake(None, "inactive", 0, None, None, "staker", (1 << 74), (1 << 64) - 1)
     found = record("p99", Position("lending", ACCOUNT, locks=locks, stake=stake), tokens())
-    told = orjson.loads(encode(found).body)
-    assert [each["ends_slot"] for each in told["locks"]] == [most, None, most]
-    assert told["locks"][1]["ends_ms"] == -most
-    assert [told["stake"][f"locked_until_{each}"] for each in ("ms", "epoch")] == [most, most]
+    answer = orjson.loads(encode(found).body)
+    assert [each["ends_slot"] for each in answer["locks"]] == [most, None, most]
+    assert answer["locks"][1]["ends_ms"] == -most
+    assert [answer["stake"][f"locked_until_{each}"] for each in ("ms", "epoch")] == [most, most]

@@ -50,5 +50,7 @@ def test_it_is_over_with_its_block():
 
 
 def test_it_bounds_computing_and_not_waiting():
+    begun_s = time.monotonic()
     with within(SECONDS):
         time.sleep(5 * SECONDS)
+    assert time.monotonic() - begun_s >= 5 * SECONDS

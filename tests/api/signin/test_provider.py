@@ -45,11 +45,11 @@ async def refused(issuer: Issuer, reason: str = "token") -> str:
     return failed.value.detail
 
 
-def encoded(told: object) -> str:
-    return urlsafe_b64encode(json.dumps(told).encode()).rstrip(b"=").decode()
+def encoded(value: object) -> str:
+    return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-async def test_who_it_is_said_to_be(issuer):
+async def test_the_identity_is_that_of_the_token(issuer):
     found = await provider(issuer).identity("code", NONCE, "verifier")
     assert (found.issuer, found.subject) == (issuer.issuer, "mallory")
     assert found.name == "mallory@example.com"
@@ -120,9 +120,9 @@ async def test_claims_that_are_not_right_are_refused(issuer, claims):
 async def test_a_subject_that_is_half_of_a_pair_is_no_text(issuer):
     now_s = int(time.time())
     claims = {"iss": issuer.issuer, "sub": "\ud800", "aud": CLIENT, "nonce": NONCE}
-    told = json.dumps({**claims, "iat": now_s, "exp": now_s + 300})
+    payload = json.dumps({**claims, "iat": now_s, "exp": now_s + 300})
     issuer.raw_token = jws.serialize_compact(
-        {"alg": "RS256", "kid": issuer.key.kid}, told, issuer.key
+        {"alg": "RS256", "kid": issuer.key.kid}, payload, issuer.key
     )
     await refused(issuer)
 
@@ -227,11 +227,12 @@ async def test_a_new_key_is_fetched_once_it_signs(issuer, monkeypatch):
     await asked.identity("code", NONCE, "verifier")
     new = RSAKey.generate_key(2048, auto_kid=True)
     issuer.signer, issuer.keys = new, [new.as_dict(private=False)]
+    # private `_AGAIN_S`: lets the keys be fetched again at once.
     monkeypatch.setattr("api.signin.provider._AGAIN_S", 0.0)
     assert (await asked.identity("code", NONCE, "verifier")).subject == "mallory"
 
 
-async def test_unknown_keys_do_not_make_us_ask_again_and_again(issuer):
+async def test_unknown_keys_do_not_cause_repeated_fetches(issuer):
     asked = provider(issuer)
     issuer.head = {"kid": "of nobody"}
     for _ in range(5):

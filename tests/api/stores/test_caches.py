@@ -12,21 +12,21 @@ from api.http.encoding import Encoded
 from api.stores.caches import AnswerCache, BoundedCache, CachedAnswers, SharedReading, SingleFlight
 
 
-class Told(NamedTuple):
+class Sized(NamedTuple):
     json: bytes
 
 
 def test_answers_are_kept_within_so_many_bytes() -> None:
-    kept: AnswerCache[Told] = AnswerCache(10)
+    kept: AnswerCache[Sized] = AnswerCache(10)
     for key in "abc":
-        kept.put(key, Told(b"1234"))
+        kept.put(key, Sized(b"1234"))
     assert [key for key in "abc" if kept.get(key)] == ["b", "c"]
-    kept.put("b", Told(b"12"))  # now the last to have come
-    kept.put("d", Told(b"1234"))
+    kept.put("b", Sized(b"12"))  # now the last to have come
+    kept.put("d", Sized(b"1234"))
     assert [key for key in "abcd" if kept.get(key)] == ["b", "c", "d"]
-    kept.put("e", Told(b"1"))
+    kept.put("e", Sized(b"1"))
     assert [key for key in "bcde" if kept.get(key)] == ["b", "d", "e"]
-    kept.put("f", Told(b"more than there is room for"))
+    kept.put("f", Sized(b"more than there is room for"))
     assert [key for key in "bcdef" if kept.get(key)] == ["b", "d", "e"]
 
 

@@ -71,6 +71,8 @@ def reader_of(stores: Stores, first_wait_s: float = 60.0) -> GapReader:
 
 async def reading(reader: GapReader) -> None:
     """Wait for the reading that is under way."""
+    # private `_reading`: a reading goes on after its caller has its answer; only its task says when
+    # it ends.
     assert reader._reading is not None
     await reader._reading
 
@@ -211,6 +213,8 @@ async def test_a_clickhouse_that_hangs_delays_one_round_of_requests() -> None:
     stores.gate.clear()
     reader = reader_of(stores, first_wait_s=0.01)
     assert (await reader.read()).of_wallet(WALLET) == UNKNOWN
+    # private `_first_wait_s`: only the first wait is short here: a long second one would show as a
+    # timeout.
     reader._first_wait_s = 1_000_000.0
     assert (await reader.read()).of_wallet(WALLET) == UNKNOWN
     assert stores.queries == 1

@@ -16,13 +16,15 @@ from api.tokens.answers import TokenThen
 from api.tokens.batches import TokenBatches
 from api.tokens.facts import facts
 from api.tokens.figures import percent, token_facts, token_now
+
+# private `_Board`: a board with given figures; the public way needs a market of trades.
 from api.tokens.leaderboards import _Board
 from api.tokens.mint_accounts import SuppliedTokens
 from api.tokens.pool_prices import PoolPrices
 from api.tokens.reader import Token, TokenReader, Tokens
 from api.tokens.trending import overlay
 from pipeline.agents.market.registry import Known
-from pipeline.domain.market import Token as Told
+from pipeline.domain.market import Token as DomainToken
 from schemas.markets import Head, pack_head
 from schemas.money import USDC, WSOL
 from schemas.prices import CLOSE_MS, LastPrice, add_close, day_ago
@@ -35,9 +37,9 @@ MINT = "m"
 NOW_MS = 1_763_700_000_000
 
 
-def told(**values: Any) -> bytes:
+def token(**values: Any) -> bytes:
     """Bytes as the market books write them."""
-    return orjson.dumps(asdict(Told(**values)))
+    return orjson.dumps(asdict(DomainToken(**values)))
 
 
 def rpc(**values: Any) -> bytes:
@@ -47,15 +49,15 @@ def rpc(**values: Any) -> bytes:
     return orjson.dumps(asdict(Known(**given)))
 
 
-def test_nothing_told_is_nothing_known() -> None:
+def test_without_any_record_nothing_is_known() -> None:
     known = facts(MINT, None, None)
     assert known.about == {**dict.fromkeys(TokenThen.__annotations__), "mint": MINT,
                            "is_migrated": False}  # fmt: skip
     assert (known.supply_raw, known.unit) == (None, None)
-    assert facts(MINT, told(), rpc(status="absent", decimals=None)).about == known.about
+    assert facts(MINT, token(), rpc(status="absent", decimals=None)).about == known.about
 
 
-def test_all_that_the_books_tell_is_answered() -> None:
+def test_all_that_the_books_hold_is_answered() -> None:
     values: dict[str, Any] = {
         "name": "n", "symbol": "s", "uri": "u", "decimals": 3, "supply_raw": 2**70,
         "creator": "c", "platform": "p", "dex": "d", "pool": "o", "quote_mint": "q",
@@ -63,7 +65,7 @@ def test_all_that_the_books_tell_is_answered() -> None:
         "migrated_ms": 4, "migrated_dex": "e", "migrated_pool": "f",
     }  # fmt: skip
     values["supply_raw"] = 2**63
-    about = facts(MINT, told(**values), None).about
+    about = facts(MINT, token(**values), None).about
     for name, value in values.items():
         assert about[name] == (str(value) if name == "supply_raw" else value)  # type: ignore[literal-required]
     assert about["supply"] == 2**63 / 1000
@@ -73,17 +75,19 @@ def test_all_that_the_books_tell_is_answered() -> None:
 
 @pytest.mark.parametrize("decimals", [None, 0, 9, 255])
 def test_a_supply_of_any_places(decimals: int | None) -> None:
-    about = facts(MINT, told(decimals=decimals, supply_raw=5, created_ms=1), None).about
+    about = facts(MINT, token(decimals=decimals, supply_raw=5, created_ms=1), None).about
     assert about["supply"] == (None if decimals is None else 5 / 10**decimals)
 
 
 def test_what_rpc_said_fills_in() -> None:
     asked = rpc(name="R", symbol="", uri="ru", decimals=2, supply_raw=300, token_program="T")
-    about = facts(MINT, told(name="E", decimals=6), asked).about
+    about = facts(MINT, token(name="E", decimals=6), asked).about
     assert (about["name"], about["uri"], about["symbol"]) == ("E", "ru", None)
     assert (about["decimals"], about["supply"], about["supply_source"]) == (6, 0.0003, "rpc")
     assert about["supply_time_ms"] == 7
-    assert facts(MINT, told(supply_raw=0, created_ms=9), asked).about["supply_source"] == "creation"
+    assert (
+        facts(MINT, token(supply_raw=0, created_ms=9), asked).about["supply_source"] == "creation"
+    )
 
 
 def test_money_has_names_of_its_own() -> None:
@@ -99,7 +103,7 @@ def test_a_share_of_no_supply_is_not_known() -> None:
 
 
 def of(price: LastPrice | None, source: Any = "live", closes: bytes = b"", **given: Any) -> Token:
-    asked = told(decimals=0, supply_raw=10, created_ms=1, **given)
+    asked = token(decimals=0, supply_raw=10, created_ms=1, **given)
     head = Head(creator_raw=1, liquidity_lamports=2 * 10**9)
     return Token(MINT, facts(MINT, asked, None), pack_head(head, []), price, source, closes)
 
@@ -186,13 +190,13 @@ HEAD = pack_head(Head(price_sol=1), [])
 
 async def test_the_same_bytes_are_read_once() -> None:
     mint = encode(b"a" * 32)
-    market = [HEAD, told(name="A", decimals=6)]
+    market = [HEAD, token(name="A", decimals=6)]
 
     def trip(market: list[bytes], asked: bytes | None = None, closes: bytes = b"") -> list[Any]:
         return [PROGRESS, [asked], list(market), [*PRICE, closes]]
 
     others = (
-        trip([HEAD, told(name="B", decimals=6)]),
+        trip([HEAD, token(name="B", decimals=6)]),
         trip([pack_head(Head(price_sol=2), []), market[1]]),
         trip(market, rpc(uri="u")),
     )
@@ -206,7 +210,7 @@ async def test_the_same_bytes_are_read_once() -> None:
         assert (await reader.read([mint])).by_mint[mint] is not first
 
 
-async def test_no_mints_still_tell_how_far_the_markets_are() -> None:
+async def test_without_mints_the_answer_still_says_how_far_the_markets_are() -> None:
     found = await TokenReader(Answers([PROGRESS])).read([])  # type: ignore[arg-type]
     assert (found.by_mint, found.as_of_slot, found.now_ms, found.sol_usd) == ({}, 5, NOW_MS, 150.0)
 
@@ -220,7 +224,7 @@ async def test_partitions_that_are_not_equally_far() -> None:
     price = [*PRICE, None]
     trip = []
     for progress in ([b"9", b"2000", b"200/1"], [b"7", b"1000", b"100/1"]):
-        trip += [progress, [None], [HEAD, told()], list(price)]
+        trip += [progress, [None], [HEAD, token()], list(price)]
     found = await TokenReader(Answers(trip)).read(mints)  # type: ignore[arg-type]
     assert (found.as_of_slot, found.as_of_ms) == (7, 1000)
     assert (found.now_ms, found.sol_usd) == (2000, 200.0)
@@ -243,11 +247,11 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for(
         return [b"%d" % slot, b"%d" % (NOW_MS + slot), b"100/1"]
 
     stores = Answers(
-        [said(7), [None], [HEAD, told(name="A")], list(price)],
+        [said(7), [None], [HEAD, token(name="A")], list(price)],
         no_account,  # nor is there a lane of accounts: that is known for a while
-        [said(8), [None, None], [HEAD, told(name="B")], list(price), *nothing],
+        [said(8), [None, None], [HEAD, token(name="B")], list(price), *nothing],
         [said(8), 0],  # nor is it cold
-        [said(9), [None], [HEAD, told(name="C")], list(price)],
+        [said(9), [None], [HEAD, token(name="C")], list(price)],
     )
     of: Any = stores
     reader = SuppliedTokens(TokenReader(of), MintReader(of), PoolPrices(of))
@@ -257,6 +261,7 @@ async def test_a_batch_reads_only_what_it_does_not_stand_for(
     found = orjson.loads(orjson.dumps(await batches.many([second, first, unknown])))
     assert [token["name"] for token in found["tokens"]] == ["B", "A"]
     assert (found["unknown"], found["as_of_slot"], found["as_of_ms"]) == ([unknown], 7, NOW_MS + 7)
+    # private `_fresh_for_s`: ends the cache's second without a wait.
     batches._fresh_for_s = -1.0
     found = orjson.loads(orjson.dumps(await batches.many([first])))
     assert ([token["name"] for token in found["tokens"]], found["as_of_slot"]) == (["C"], 9)
@@ -286,7 +291,7 @@ def test_only_a_list_that_ends_at_the_cut_may_hide_equals() -> None:
     assert list(board([9, 5, 5], partial=False).ties(2)) == []
 
 
-def test_an_overlay_leaves_alone_what_was_told() -> None:
+def test_an_overlay_keeps_the_fields_that_events_set() -> None:
     record = {"name": "", "symbol": "", "decimals": 6, "supply": 4.0, "price_usd": 2.0,
               "market_cap": 8.0, "top10_holders_pct": 3.0}  # fmt: skip
     about = facts(MINT, None, rpc(name="R", symbol="S", decimals=2, supply_raw=100)).about

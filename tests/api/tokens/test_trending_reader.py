@@ -20,8 +20,8 @@ ALL: frozenset[str] = frozenset()
 
 
 async def slot(tokens: TrendingTokens) -> int:
-    told: int = orjson.loads((await tokens.first(ALL, 5)).body)["as_of_slot"]
-    return told
+    as_of_slot: int = orjson.loads((await tokens.first(ALL, 5)).body)["as_of_slot"]
+    return as_of_slot
 
 
 class Stores:
@@ -47,13 +47,13 @@ class Stores:
         return [answer for each in (full, *rest) for answer in (b"OK", b"", b"", b"", each)]
 
 
-async def test_who_comes_while_it_is_read_waits_for_that() -> None:
+async def test_requests_during_a_reading_wait_for_it() -> None:
     stores = Stores()
     stores.gate.clear()
     tokens = TrendingTokens(stores, no_gaps())  # type: ignore[arg-type]
     asked = [asyncio.create_task(tokens.first(ALL, 5)) for _ in range(50)]
     await asyncio.sleep(0)
-    asked[0].cancel()  # whoever leaves does not end it for the others
+    asked[0].cancel()  # a caller that leaves does not end it for the others
     await asyncio.sleep(0)
     stores.gate.set()
     found = await asyncio.gather(*asked[1:])
@@ -69,6 +69,8 @@ async def test_it_is_read_again_after_a_while() -> None:
     assert await slot(tokens) == 5
     stores.slot = 6
     assert await slot(tokens) == 5
+    # private `_reading`: the bound on encoded lists shows in memory alone.
+    # private `_fresh_for_s`: ends the cache's time without a wait.
     tokens._reading._fresh_for_s = 0.0
     assert await slot(tokens) == 6
 
@@ -115,9 +117,9 @@ class Nameless(Stores):
             return await super().ask(commands)
         await self.gate.wait()
         self.asked += [name.rpartition(":")[2] for _, name in commands[::2]]
-        told = {"status": "found", "asked_ms": 1, "name": "told", "symbol": "T", "uri": ""}
-        told |= {"decimals": 6, "supply_raw": None, "token_program": ""}
-        return [orjson.dumps(told), []] * (len(commands) // 2)
+        metadata = {"status": "found", "asked_ms": 1, "name": "named", "symbol": "T", "uri": ""}
+        metadata |= {"decimals": 6, "supply_raw": None, "token_program": ""}
+        return [orjson.dumps(metadata), []] * (len(commands) // 2)
 
 
 async def listed(tokens: TrendingTokens, platforms: frozenset[str], limit: int) -> list[Any]:
@@ -135,7 +137,7 @@ async def test_what_rpc_said_is_read_of_those_that_are_listed() -> None:
     asked = [asyncio.create_task(listed(tokens, moonit, 5)) for _ in range(20)]
     await asyncio.sleep(0)
     stores.gate.set()
-    assert await asyncio.gather(*asked) == [[(1, "a", "n"), (3, "c", "told")]] * 20
+    assert await asyncio.gather(*asked) == [[(1, "a", "n"), (3, "c", "named")]] * 20
     assert stores.asked == ["c"]
-    assert await listed(tokens, ALL, 5) == [(1, "a", "n"), (2, "b", "told"), (3, "c", "told")]
+    assert await listed(tokens, ALL, 5) == [(1, "a", "n"), (2, "b", "named"), (3, "c", "named")]
     assert stores.asked == ["c", "b"]

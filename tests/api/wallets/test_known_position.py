@@ -1,4 +1,4 @@
-"""A position that was read before is told as one that was read now."""
+"""A position that was read before is answered as one that was read now."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TOKENS = st.builds(
 
 
 @given(st.lists(st.tuples(TOKENS | st.none(), st.integers(0, 1), st.booleans()), max_size=8))
-def test_whatever_was_told_before(steps: list[tuple[Token | None, int, bool]]) -> None:
+def test_answers_do_not_depend_on_earlier_ones(steps: list[tuple[Token | None, int, bool]]) -> None:
     """Each token twice, as the stores may say the same again, at a clock that goes on."""
     for about, minutes, is_sold in steps:
         position = replace(POSITION, held_raw=0, held_known_raw=0) if is_sold else POSITION
@@ -63,17 +63,17 @@ def test_whatever_was_told_before(steps: list[tuple[Token | None, int, bool]]) -
         for _ in range(2):
             known = record(position)
             assert known.valued(about) == valued(position, about)
-            told = orjson.loads(orjson.dumps(known.answer(mint, about, now_ms)))
-            assert told == position_answer(mint, position, about, now_ms)
+            figures = orjson.loads(orjson.dumps(known.answer(mint, about, now_ms)))
+            assert figures == position_answer(mint, position, about, now_ms)
 
 
-def test_the_same_record_is_read_once_and_told_once() -> None:
+def test_the_same_record_is_read_and_answered_once() -> None:
     about = token("a", 6, 0.5, NOW_MS)
     known = record(POSITION)
     assert record(POSITION) is known
-    told = known.answer("a", about, NOW_MS)
-    assert record(POSITION).answer("a", about, NOW_MS) is told
-    assert known.answer("b", about, NOW_MS) is not told  # equal records of two tokens
+    figures = known.answer("a", about, NOW_MS)
+    assert record(POSITION).answer("a", about, NOW_MS) is figures
+    assert known.answer("b", about, NOW_MS) is not figures  # equal records of two tokens
     about.price = LastPrice(0.75, 110.0, NOW_MS, 6, "p")
     dearer = orjson.loads(orjson.dumps(known.answer("b", about, NOW_MS)))
     assert dearer["price_sol"] == 0.75

@@ -51,7 +51,7 @@ def token(decimals: int | None, price: LastPrice | None) -> Token:
     return Token(COIN, facts(COIN, None, asked), None, price, None, b"")
 
 
-def told_of(position: Position, about: Token | None) -> PositionOf:
+def answer_of(position: Position, about: Token | None) -> PositionOf:
     return position_answer(COIN, position, about, NOW_MS)
 
 
@@ -111,22 +111,22 @@ def test_worth_of_parts_is_within_one_of_the_whole(one, other, decimals, sol):
 
 @given(positions(), tokens())
 def test_unrealized_is_worth_less_cost(position, about):
-    answer = told_of(position, about)
+    answer = answer_of(position, about)
     for unit, gain in (("lamports", "sol"), ("usd_micros", "usd")):
-        told = answer[f"unrealized_{unit}"]
+        figure = answer[f"unrealized_{unit}"]
         price = about.price if about else None
         rate = None if price is None else getattr(price, f"price_{gain}")
         if not rate or about.decimals is None or not position.held_known_raw:
-            assert told is None
+            assert figure is None
             assert answer[f"unrealized_{gain}"] is None
         else:
             scale = 10**9 if gain == "sol" else 10**6
             exact = Fraction(rate) * position.held_known_raw * scale / 10**about.decimals
-            assert int(told) == exact.__floor__() - getattr(position, f"held_cost_{unit}")
-            assert answer[f"unrealized_{gain}"] == int(told) / scale
-        if told is not None and position.held_known_raw == position.held_raw:
+            assert int(figure) == exact.__floor__() - getattr(position, f"held_cost_{unit}")
+            assert answer[f"unrealized_{gain}"] == int(figure) / scale
+        if figure is not None and position.held_known_raw == position.held_raw:
             value = int(answer[f"value_{unit}"])
-            assert value - int(answer[f"held_cost_{unit}"]) == int(told)
+            assert value - int(answer[f"held_cost_{unit}"]) == int(figure)
 
 
 @given(positions(), tokens())
@@ -138,7 +138,7 @@ def test_value_is_worth_of_what_is_held(position, about):
 
 @given(positions(), tokens())
 def test_what_is_not_known_is_null_and_nothing_else(position, about):
-    answer = told_of(position, about)
+    answer = answer_of(position, about)
     decimals = about.decimals if about else None
     price = about.price if about else None
     for name in ("held", "unknown_cost", "bought", "sold", "received", "sent", "burned"):
@@ -175,23 +175,23 @@ def test_the_sum_over_positions_is_that_of_their_answers(held):
     for position, about in held:
         stale = about is not None and about.is_stale(NOW_MS)
         total.add(position, valued(position, about), is_stale=stale)
-    answers = [told_of(position, about) for position, about in held]
-    told, answers = total.answer(), [each for each in answers if each["held_raw"] != "0"]
-    assert told["held_positions"] == len(answers)
+    answers = [answer_of(position, about) for position, about in held]
+    summed, answers = total.answer(), [each for each in answers if each["held_raw"] != "0"]
+    assert summed["held_positions"] == len(answers)
     for unit in ("lamports", "usd_micros"):
         costs = sum(int(each[f"held_cost_{unit}"]) for each in answers)
-        assert told[f"held_cost_{unit}"] == str(costs)
+        assert summed[f"held_cost_{unit}"] == str(costs)
         for name in (f"value_{unit}", f"unrealized_{unit}"):
             known = [int(each[name]) for each in answers if each[name] is not None]
-            assert told[name] == (str(sum(known)) if known else None)
+            assert summed[name] == (str(sum(known)) if known else None)
     priced_ones = [each for each in answers if each["value_lamports"] is not None]
-    assert told["priced_positions"] == len(priced_ones)
-    assert told["stale_positions"] == sum(each["is_price_stale"] is True for each in priced_ones)
-    assert told["unknown_cost_positions"] == sum(e["unknown_cost_raw"] != "0" for e in answers)
+    assert summed["priced_positions"] == len(priced_ones)
+    assert summed["stale_positions"] == sum(each["is_price_stale"] is True for each in priced_ones)
+    assert summed["unknown_cost_positions"] == sum(e["unknown_cost_raw"] != "0" for e in answers)
 
 
 @given(st.lists(AMOUNT, min_size=17, max_size=17))
-def test_a_day_is_told_in_integers_and_numbers_beside(values):
+def test_a_day_has_integers_and_numbers_beside_them(values):
     record = WalletDay(*values)
     answer = trading(record)
     for name in ("bought", "sold"):

@@ -58,7 +58,7 @@ def locked(*ends: int, kind: str = "escrow", name: str = "a") -> Any:
 
 
 class Watcher:
-    """What is stored of a wallet, as its bytes, and what was told: it may end after any look."""
+    """The stored bytes of a wallet and the alerts sent: it may end after any look."""
 
     def __init__(self) -> None:
         self.known: dict[str, Seen] = {}
@@ -77,7 +77,7 @@ class Watcher:
         self.alerts += change.alerts
         return change.alerts
 
-    def told(self, threshold: float | None, wallet: str = WALLET) -> list[str]:
+    def alerts_of(self, threshold: float | None, wallet: str = WALLET) -> list[str]:
         """Ids of the alerts that a client with a threshold gets, by the gateway's own filter."""
         chosen = Filter("positions", wallets=frozenset({wallet}), health_below=threshold)
         return [
@@ -115,7 +115,7 @@ FACTORS = st.one_of(
 
 @given(steps=st.lists(FACTORS, max_size=40))
 @examples(300)
-def test_each_threshold_is_told_once_a_crossing_whenever_the_watcher_ends(steps: list[Any]) -> None:
+def test_each_threshold_alerts_once_a_crossing_whenever_the_watcher_ends(steps: list[Any]) -> None:
     watcher, triggers = Watcher(), [Trigger(each) for each in THRESHOLDS]
     for step in steps:
         if step == "incomplete":
@@ -124,24 +124,24 @@ def test_each_threshold_is_told_once_a_crossing_whenever_the_watcher_ends(steps:
             watcher.look(loan(step))
             for trigger in triggers:
                 trigger.look(step)
-        assert [len(watcher.told(each.threshold)) for each in triggers] == [
+        assert [len(watcher.alerts_of(each.threshold)) for each in triggers] == [
             each.count for each in triggers
         ]
     ids = [alert.alert_id for alert in watcher.alerts]
     assert len(ids) == len(set(ids))
-    assert watcher.told(None) == []
-    assert watcher.told(1.1, OTHER) == []
+    assert watcher.alerts_of(None) == []
+    assert watcher.alerts_of(1.1, OTHER) == []
 
 
-def test_a_position_that_is_first_seen_below_a_threshold_is_told() -> None:
+def test_a_position_first_seen_below_a_threshold_alerts() -> None:
     watcher = Watcher()
     [alert] = watcher.look(loan(1.05))
     assert (alert.kind, alert.unit, alert.value, alert.threshold) == (
         *("health_below", "ratio", 1.05),
         None,
     )
-    assert len(watcher.told(1.1)) == 1
-    assert watcher.told(1.0) == []
+    assert len(watcher.alerts_of(1.1)) == 1
+    assert watcher.alerts_of(1.0) == []
     assert watcher.look(loan(250.0, "b")) == [], "nobody's threshold is so high"
 
 
@@ -150,10 +150,10 @@ def test_a_debt_that_was_paid_is_another_one_when_it_is_taken_again() -> None:
     watcher.look(loan(1.05))
     watcher.look(loan(None))  # not known
     watcher.look(loan(1.05))
-    assert len(watcher.told(1.1)) == 1
+    assert len(watcher.alerts_of(1.1)) == 1
     watcher.look(loan(None, assets=[{"role": "borrow", "amount_raw": "0"}]))
     watcher.look(loan(1.05))
-    assert len(watcher.told(1.1)) == 2
+    assert len(watcher.alerts_of(1.1)) == 2
 
 
 def test_what_an_incomplete_reading_lacks_is_kept_and_what_a_whole_one_lacks_is_gone() -> None:
@@ -165,7 +165,7 @@ def test_what_an_incomplete_reading_lacks_is_kept_and_what_a_whole_one_lacks_is_
     assert {*watcher.known} == {"p01/lending/a"}
 
 
-def test_a_range_that_is_left_is_told_once_until_the_price_is_well_inside() -> None:
+def test_leaving_a_range_alerts_once_until_the_price_is_well_inside() -> None:
     watcher = Watcher()
     for current in (50, None, 100):
         assert watcher.look(liquidity(current)) == []
@@ -192,21 +192,21 @@ def test_a_range_of_one_bin_is_armed_again_inside() -> None:
         assert len(watcher.look(liquidity(6, 5, 5))) == 1
 
 
-def test_a_lock_is_told_when_its_end_has_come_whether_it_is_listed_still_or_not() -> None:
+def test_a_lock_that_has_ended_alerts_whether_it_is_still_listed_or_not() -> None:
     for after in ([locked(100)], [locked()], []):
         watcher = Watcher()
         assert watcher.look(locked(100), time_ms=99) == []
         [alert] = watcher.look(*after, time_ms=101)
-        told = (alert.kind, alert.unit, alert.value, alert.threshold)
-        assert told == ("lock_ended", "ms", 101, 100)
+        fields = (alert.kind, alert.unit, alert.value, alert.threshold)
+        assert fields == ("lock_ended", "ms", 101, 100)
         assert watcher.look(*after, time_ms=102) == []
 
 
-def test_a_lock_that_was_over_when_it_was_first_seen_is_not_told() -> None:
+def test_a_lock_that_was_over_when_first_seen_does_not_alert() -> None:
     assert Watcher().look(locked(100), time_ms=100) == []
 
 
-def test_a_lock_that_is_extended_or_withdrawn_early_is_not_told() -> None:
+def test_a_lock_that_is_extended_or_withdrawn_early_does_not_alert() -> None:
     watcher = Watcher()
     watcher.look(locked(100, 500), time_ms=90)
     assert watcher.look(locked(200, 500), time_ms=150) == []
@@ -214,7 +214,7 @@ def test_a_lock_that_is_extended_or_withdrawn_early_is_not_told() -> None:
     assert len(watcher.look(locked(), time_ms=501)) == 1
 
 
-def test_of_many_locks_those_that_end_first_are_told_in_turn() -> None:
+def test_of_many_locks_those_that_end_first_alert_in_turn() -> None:
     watcher = Watcher()
     ends = range(10, 10 * 30, 10)
     for now in range(0, 300, 5):

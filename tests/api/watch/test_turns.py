@@ -23,7 +23,7 @@ def test_no_wallet_sooner_than_its_time_and_no_more_than_the_pace() -> None:
     }
 
 
-def test_who_waits_longest_comes_first_and_who_left_does_not_come() -> None:
+def test_the_longest_wait_comes_first_and_those_that_left_do_not_come() -> None:
     turns = Turns(per_s=1.0, every_s=1.0)
     turns.set(["a", "b"], 0.0)
     assert turns.next(0.0) == "a"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+# private `_folder_bytes`, `_redis_growth`: pure arithmetic; the command around it runs for minutes.
 from infra.bench.memory import Moment, _folder_bytes, _redis_growth, slope_mib_per_minute
 from infra.bench.roles import part_of
 from infra.redis.families import Family
@@ -21,7 +22,7 @@ def test_a_slope_is_that_of_the_line_through_all_points():
     assert abs(slope_mib_per_minute(one_jump)) < 0.1
 
 
-def test_redis_growth_stands_beside_that_of_its_keys():
+def test_redis_growth_is_reported_beside_that_of_its_keys():
     positions, markets = POSITIONS.pattern, MARKET.pattern
     before = Moment(0.0, 100 * MIB, {positions: Family(10, 1_000, 10 * MIB)}, {})
     later = {positions: Family(15, 1_600, 16 * MIB), markets: Family(4, 40, 3 * MIB)}

@@ -12,6 +12,8 @@ from aiohttp import web
 
 from infra.chain.account_store import AccountStore
 from infra.chain.coin_image import SIDE, coin_image
+
+# private `_FAULTS`: every kind of fault must come; the list is the module's.
 from infra.chain.coin_metadata import _FAULTS, fault_of
 from infra.chain.history import History
 from infra.chain.json_rpc import rpc_application

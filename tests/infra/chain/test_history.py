@@ -114,7 +114,7 @@ def test_beyond_the_memory_limit_blocks_lose_their_transactions_but_not_their_vo
         ([SlotDead(10, "gone")], "slot 10 was never started"),
     ],
 )
-def test_a_source_that_tells_nonsense_is_stopped(events: list[SlotEvent], message: str) -> None:
+def test_a_source_of_nonsense_is_stopped(events: list[SlotEvent], message: str) -> None:
     with pytest.raises(BrokenSource, match=message):
         history(*events)
 

@@ -88,6 +88,7 @@ def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
 def test_one_that_was_cut_off_is_read_up_to_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # private `_FRAME_S`: makes each update a frame of its own.
     monkeypatch.setattr("infra.chain.recording._FRAME_S", 0.0)  # a frame an update
     file = tmp_path / "tape"
     with RecordingWriter(file) as writer:

@@ -54,7 +54,7 @@ def test_a_cut_transaction_cannot_be_parsed(transactions: list[ChainTransaction]
         SubscribeUpdate.FromString(updates.transaction_update(b"", update))
 
 
-def test_transaction_statuses_tell_the_error(transactions: list[ChainTransaction]) -> None:
+def test_transaction_statuses_have_the_error(transactions: list[ChainTransaction]) -> None:
     failed = next(transaction for transaction in transactions if transaction.failed)
     for transaction in (failed, transactions[0]):
         update = TransactionUpdate(SLOT, transaction, updates.created_now())

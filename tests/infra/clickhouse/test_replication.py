@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+# private `_RECORDS`: the table of migrations, which no migration creates.
 from infra.clickhouse.migrations import _RECORDS, known
 from infra.clickhouse.replication import NotReplicable, replicated
 from tests.support import systems

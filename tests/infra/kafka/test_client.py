@@ -69,6 +69,7 @@ def test_confluent_accepts_what_we_give_it():
     assert config["enable.idempotence"] is True
     assert config["sasl.password"] == "s3cret"
     Producer(config)
+    # private `_SILENT`: keeps librdkafka's log out of the test's output, as the product does.
     AdminClient(client.confluent_client(settings()) | {"logger": client._SILENT})
 
 

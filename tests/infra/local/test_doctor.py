@@ -24,17 +24,17 @@ def short_wait(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("line", "well", "told"),
+    ("line", "well", "message"),
     [
         ("GEYSER_ENDPONT=http://a:1", False, "GEYSER_ENDPOINT is one"),
         ("COMPOSE_PROJECT_NAME=a\nLOG_LEVEL=info\n#LOG_FORMAT=json", True, "sets 1 of"),
     ],
 )
-async def test_a_misspelt_setting_is_found(tmp_path, monkeypatch, line, well, told):
+async def test_a_misspelt_setting_is_found(tmp_path, monkeypatch, line, well, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text(line)
     found = await finding("settings")
-    assert (found.well, told in found.text) == (well, True)
+    assert (found.well, message in found.text) == (well, True)
 
 
 async def finding(name, **settings):
@@ -96,7 +96,7 @@ async def silent():
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_geyser_tells_its_version():
+async def test_geyser_reports_its_version():
     async with geyser(token="t0ken") as endpoint:
         found = await finding("geyser", geyser_endpoint=endpoint, geyser_x_token="t0ken")
     assert found.well
@@ -113,7 +113,7 @@ async def test_geyser_that_wants_a_token_names_the_setting(token, said):
     assert "wr0ng" not in found.text
 
 
-async def test_rpc_tells_its_version_and_never_its_key():
+async def test_rpc_reports_its_version_and_never_its_key():
     answers = {"getVersion": {"result": {"solana-core": "3.0.0"}}, "getHealth": {"result": "ok"}}
     async with rpc(answers) as endpoint:
         found = await finding("rpc", rpc_endpoint=endpoint)

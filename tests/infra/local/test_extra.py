@@ -19,6 +19,7 @@ pytestmark = pytest.mark.processes
 
 PIP_LINE = "pip install 'soltape[embedded]'"
 # With what they bring along; lz4 comes with ClickHouse's client too.
+# private `_packages`: the product's own list of what the extra installs.
 ABSENT = (extra._packages() - {"lz4"}) | {"numpy", "pandas", "pyarrow", "valkey"}
 BLOCKER = """
 import sys

@@ -1,4 +1,4 @@
-"""The provider for trying: what it gives out, once, and to whom."""
+"""The provider for trying: what it gives out, once, and to which client."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ async def code(http: TestClient, **changed: str) -> str:
     assert answer.status == 303, await answer.text()
     location = answer.headers["location"]
     assert location.startswith(f"{CALLBACK}?")
-    told = dict(parse_qsl(urlsplit(location).query))
-    assert told["state"] == "state"
-    return told["code"]
+    query = dict(parse_qsl(urlsplit(location).query))
+    assert query["state"] == "state"
+    return query["code"]
 
 
 async def token(http: TestClient, text: str, **changed: str) -> tuple[int, dict[str, object]]:
@@ -78,12 +78,12 @@ async def test_our_client_is_led_through_it(http):
     hidden = re.findall(r'name="([^"]+)" value="([^"]*)">', text)
     form = {name: unescape(value) for name, value in hidden if name != "name"} | {"name": "ann"}
     answer = await http.post("/authorize", data=form, allow_redirects=False)
-    told = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
-    await client.check_issuer(told["iss"])
-    found = await client.identity(told["code"], "a nonce", VERIFIER)
+    query = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+    await client.check_issuer(query["iss"])
+    found = await client.identity(query["code"], "a nonce", VERIFIER)
     assert (found.issuer, found.subject, found.name) == (issuer, "ann", "ann")
     with pytest.raises(Failed, match="code"):
-        await client.identity(told["code"], "a nonce", VERIFIER)
+        await client.identity(query["code"], "a nonce", VERIFIER)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ async def test_our_client_is_led_through_it(http):
         {"code": "x"},
     ],
 )
-async def test_a_code_is_worth_something_to_whom_it_is_for_alone(http, changed):
+async def test_a_code_is_valid_only_for_the_client_it_was_issued_to(http, changed):
     text = await code(http)
-    status, told = await token(http, text, **changed)
-    assert (status, told) == (400, {"error": "invalid_grant"})
+    status, body = await token(http, text, **changed)
+    assert (status, body) == (400, {"error": "invalid_grant"})
 
 
 async def test_a_code_is_spent_once_and_within_its_time(http, monkeypatch):

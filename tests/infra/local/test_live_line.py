@@ -21,7 +21,7 @@ def test_counters_that_start_anew_give_no_negative_rate():
     assert describe(before, now) == "slot 301 | 0 tx/s | 0 swaps/s | lag 5 ms"
 
 
-def test_it_tells_how_far_the_stores_are_behind_where_that_is_known():
+def test_it_says_how_far_the_stores_are_behind_where_that_is_known():
     now = Reading(at_s=10.0, slot=305, transactions=3000, swaps=700, lag_ms=12.4)
     said = describe(now, now, stores_lag_slots=1_002)
     assert said.endswith("| lag 12 ms | stores 1,002 slots behind")
@@ -34,7 +34,7 @@ def test_what_is_missing_is_said():
     assert describe(None, nothing) == "waiting for the first slot"
 
 
-def test_a_chain_that_stands_still_shows_no_lag_of_long_ago():
+def test_a_stopped_chain_shows_no_lag_of_long_ago():
     now = Reading(at_s=10.0, slot=5_000, transactions=7, swaps=3, lag_ms=4)
     assert describe(now, now, still_s=2.0) == "slot 5,000 | 0 tx/s | 0 swaps/s | lag 4 ms"
     assert describe(now, now, still_s=12.3) == "slot 5,000 | no new slot for 12 s"

@@ -38,6 +38,7 @@ def test_a_port_in_use_is_passed_over():
         known = range(taken, taken + 2)
         process_ports = iter([taken, taken, known[1]])
         with pytest.MonkeyPatch.context() as patch:
+            # private `_next_port`: makes the ports that are tried known.
             patch.setattr(process, "_next_port", lambda: next(process_ports))
             assert free_port() == known[1]
 

@@ -75,4 +75,5 @@ def test_someone_reading_the_addresses_does_not_keep_the_holder_out(tmp_path):
     timer = threading.Timer(0.2, os.close, (reader,))
     timer.start()
     with running.hold(tmp_path):
+        assert (tmp_path / running.LOCK).read_text() == f"{os.getpid()}\n"
         timer.join()

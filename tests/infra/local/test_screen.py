@@ -35,11 +35,15 @@ def test_a_file_gets_a_line_for_each(monkeypatch):
 
 
 def test_a_reader_that_has_left_does_not_stop_us(monkeypatch):
+    written = []
+
     class Left(io.StringIO):
         def write(self, text):
+            written.append(text)
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stdout", Left())
     screen = Screen()
     screen.live("slot 1")
     screen.say("slot 2")
+    assert written

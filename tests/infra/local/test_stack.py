@@ -125,7 +125,7 @@ def test_what_the_user_has_set_is_used_and_shown_without_credentials(monkeypatch
     assert planned.environment()["REDIS_URL"] == "rediss://me:s3cret@redis.example.com:6380/1"
 
 
-def test_a_default_port_that_is_taken_is_replaced_and_told(monkeypatch, taken):
+def test_a_default_port_that_is_taken_is_replaced_with_a_note(monkeypatch, taken):
     monkeypatch.setattr(stack, "CLICKHOUSE_PORT", taken)
     planned = plan(load_own(), Wishes())
     address = planned.environment()["CLICKHOUSE_URL"]
@@ -227,7 +227,7 @@ def test_keys_are_in_the_second_database_of_our_redis_and_in_none_of_the_users(m
     assert "ACCESS_REDIS_URL" not in planned.environment()
 
 
-def test_keys_of_the_user_are_where_he_says(monkeypatch):
+def test_keys_of_the_user_are_where_the_setting_says(monkeypatch):
     monkeypatch.setenv("ACCESS_REDIS_URL", "rediss://me:s3cret@keys.example.com:6380/3")
     planned = plan(load_own(), Wishes())
     assert "redis" in names(planned)
@@ -318,7 +318,7 @@ def test_a_folder_that_a_process_works_in_is_not_emptied(system):
         plan(load_own(), Wishes())
 
 
-def test_the_api_takes_another_port_and_is_told_where_from_this_machine(monkeypatch, taken):
+def test_the_api_takes_another_port_and_is_reached_on_this_machine(monkeypatch, taken):
     monkeypatch.setattr(Settings.model_fields["api_port"], "default", taken)
     monkeypatch.setenv("API_HOST", "0.0.0.0")
     planned = plan(load_own(), Wishes())
@@ -330,7 +330,7 @@ def test_the_api_takes_another_port_and_is_told_where_from_this_machine(monkeypa
     assert plan(load_own(), Wishes()).settings.api_url == f"http://[::1]:{os.environ['API_PORT']}"
 
 
-def test_the_page_is_told_where_the_gateway_is_unless_the_user_says_it(monkeypatch, taken):
+def test_the_page_gets_the_gateways_address_unless_the_user_sets_it(monkeypatch, taken):
     monkeypatch.setattr(Settings.model_fields["gateway_port"], "default", taken)
     monkeypatch.setenv("GATEWAY_HOST", "0.0.0.0")
     planned = plan(load_own(), Wishes())
@@ -359,9 +359,9 @@ def test_a_demo_key_is_made_among_keys_that_are_kept_here_and_in_no_others(monke
 
 def test_users_sign_in_with_a_provider_here_unless_the_user_has_one(monkeypatch):
     planned = plan(load_own(), Wishes())
-    told = planned.environment()
-    assert told["SIGNIN_ISSUER"].startswith("http://127.0.0.1:")
-    assert told["SIGNIN_BASE_URL"] == f"http://127.0.0.1:{told['API_PORT']}"
+    environment = planned.environment()
+    assert environment["SIGNIN_ISSUER"].startswith("http://127.0.0.1:")
+    assert environment["SIGNIN_BASE_URL"] == f"http://127.0.0.1:{environment['API_PORT']}"
     monkeypatch.setenv("SIGNIN_ISSUER", "https://issuer.example.com")
     planned = plan(load_own(), Wishes())
     assert "identity" not in names(planned)

@@ -12,7 +12,7 @@ import pytest
 
 from infra.local.process import free_port
 
-# A stack of small children; what they do is told by each one's source.
+# A stack of small children; each one's source says what it does.
 from tests.support.systems import bound
 from tests.support.waiting import eventually
 
@@ -384,6 +384,8 @@ def test_a_log_stays_bounded_while_the_child_writes_on(tmp_path, monkeypatch):
     log = tmp_path / "chatty.log"
     with log.open("ab", buffering=0) as writer:
         writer.write(b"a" * 1001)
+        # private `_keep_bounded`: called between two writes, which the supervisor does by the
+        # clock.
         child._keep_bounded(log)
         writer.write(b"b" * 10)
     assert log.read_bytes() == b"b" * 10

@@ -91,6 +91,8 @@ async def test_answers_have_the_forms_that_a_connection_of_the_client_gives(shar
 async def test_what_is_asked_at_once_leaves_in_one_write(shared):
     async with connected(shared.process.address) as connection:
         await connection.ask([("PING",)])
+        # private `_transport`: counts writes to the socket.
+        # private `_link`: leads to the socket.
         transport = connection._link._transport
         writes = []
 
@@ -122,11 +124,12 @@ async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):
 
         await asyncio.gather(*map(ask_many, range(1_000)))
         assert wrong == 0
+        # private `_in_flight`: a leak here fails only much later, at the bound.
         assert connection._link._in_flight == 0
 
 
 # An ask: how many commands, whether in MULTI .. EXEC, the turn in which it is asked, and the turn
-# in which who asked gives up (none: waits).
+# after which the caller gives up (none: waits).
 ASKS = st.lists(
     st.tuples(
         st.integers(1, 5),
@@ -142,7 +145,7 @@ ASKS = st.lists(
 
 @examples(150, SLOW)
 @given(asks=ASKS)
-def test_whoever_waits_gets_his_own_answers_whoever_leaves(shared, asks):
+def test_each_caller_gets_its_own_answers_whoever_leaves(shared, asks):
     outcomes = {}
 
     async def one(connection, who, count, atomic, start, kind):
@@ -286,7 +289,8 @@ async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
     async with connected(shared.process.address, answer_timeout_s=0.3) as connection:
         ends = time.monotonic() + 1.0  # several times the limit of one answer
         while time.monotonic() < ends:
-            await connection.ask([("ECHO", "x" * random.randrange(100_000))])
+            text = "x" * random.randrange(100_000)
+            assert await connection.ask([("ECHO", text)]) == [text.encode()]
 
 
 async def test_more_in_flight_than_the_limit_is_refused(shared, monkeypatch):
@@ -358,7 +362,7 @@ async def test_tls_as_the_address_wants_it(shared, tmp_path):
                 await connection.ask([("PING",)])
 
 
-async def test_what_speaks_no_redis_is_told_apart():
+async def test_a_server_that_does_not_speak_redis_is_recognized():
     async def web(reader, writer):
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -372,7 +376,7 @@ async def test_what_speaks_no_redis_is_told_apart():
             await connection.ask([("PING",)])
 
 
-async def test_closing_fails_who_waits(own):
+async def test_closing_fails_those_that_wait(own):
     async with connected(own.process.address) as connection:
         await connection.ask([("PING",)])
         own.child.send_signal(signal.SIGSTOP)
@@ -385,7 +389,7 @@ async def test_closing_fails_who_waits(own):
             await connection.ask([("PING",)])
 
 
-async def test_closing_while_it_connects_tells_who_waits(own):
+async def test_closing_while_it_connects_fails_those_that_wait(own):
     own.child.send_signal(signal.SIGSTOP)
     async with connected(own.process.address) as connection:
         waiting = asyncio.create_task(connection.ask([("PING",)]))
@@ -395,7 +399,7 @@ async def test_closing_while_it_connects_tells_who_waits(own):
             await waiting
 
 
-async def test_who_leaves_while_it_connects_does_not_stop_the_others(own):
+async def test_a_caller_that_leaves_while_it_connects_does_not_stop_the_others(own):
     own.child.send_signal(signal.SIGSTOP)
     async with connected(own.process.address) as connection:
         leaving = asyncio.create_task(connection.ask([("PING",)]))

@@ -73,6 +73,7 @@ class Lane:
     async def publisher(self) -> AsyncIterator[Publisher]:
         publisher = Publisher(self.settings)
         await publisher.take_over()
+        # private `_sol_usd`: sets the reference price that ingest reads off the chain.
         publisher._sol_usd = str(SOL_USD)
         running = asyncio.create_task(publisher.run())
         try:

@@ -108,6 +108,7 @@ async def test_each_event_is_one_message_where_its_key_belongs(lane, agent):
         for slot in range(1000, 1050):
             publisher.slot_status(slot, slot - 1, tape_pb2.SlotStatus.CONFIRMED, 0, counts)
         publisher.flush_live()
+        # private `_live`: a gap of slots without a stream that breaks.
         publisher._live[0].events.add(slot_gap=tape_pb2.SlotGap(first_slot=5, last_slot=6))
     await lane.until(
         lambda: (

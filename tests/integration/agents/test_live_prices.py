@@ -303,6 +303,7 @@ async def test_sol_itself_has_the_reference_price(lane, live, store):
     await live.until_working()
     for sol_usd in ("150", "150", "151.25"):
         async with lane.publisher() as publisher:
+            # private `_sol_usd`: sets the reference price that ingest reads off the chain.
             publisher._sol_usd = sol_usd
             for _ in range(60):  # the mints of every partition
                 publisher.event(lane.swap())

@@ -1,4 +1,4 @@
-"""The live streams on a real Valkey: once, in order, held while it is away, holes told."""
+"""The live streams on a real Valkey: once, in order, held while it is away; holes begin epochs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_a_topic_made_anew_begins_an_epoch_and_is_not_taken_for_a_repetiti
     assert [n for _, n in await events(store)] == [*numbers(range(3)), *numbers([0])]
 
 
-async def test_a_partition_that_goes_on_without_a_fence_is_a_hole_in_an_epoch_of_others(store):
+async def test_a_partition_without_a_fence_is_a_hole_in_an_epoch_of_others(store):
     writer, other = Writer(store), Writer(store)
     writer.batch(7)
     await writer.flush()
@@ -218,7 +218,7 @@ async def test_redis_that_lost_its_last_second_begins_an_epoch(store):
     assert await epoch_of(store) != first
 
 
-async def test_prices_that_redis_lost_begin_an_epoch_though_no_fence_tells_of_them(store):
+async def test_prices_that_redis_lost_begin_an_epoch_though_no_fence_names_them(store):
     writer = Writer(store)
     price = [(PRICES, LiveEvent((7,), PRICES.frame({"n": 7})))]
     writer.batch(0)
@@ -243,7 +243,7 @@ async def test_prices_that_redis_lost_begin_an_epoch_though_no_fence_tells_of_th
     found = await events(store, PRICES.stream)
     assert found == [(await epoch_of(store), 7)]
     if await events(store) == [(first, 0), (first, 1), (second, 10), (second, 11)]:
-        assert await epoch_of(store) == second  # nothing was lost, and nothing is told
+        assert await epoch_of(store) == second  # nothing was lost, and no new epoch begins
 
 
 async def test_emptied_while_connected_is_noticed(store):
@@ -260,7 +260,7 @@ async def test_emptied_while_connected_is_noticed(store):
     assert (await events(store))[-1] == (await epoch_of(store), 21)
 
 
-async def test_frames_beyond_the_bound_go_oldest_first_and_that_is_told(store):
+async def test_frames_beyond_the_bound_go_oldest_first_and_begin_an_epoch(store):
     writer = Writer(store, hold_bytes=20_000)
     writer.batch(0)
     await writer.flush()
@@ -374,7 +374,7 @@ async def test_prices_wait_for_no_fence(store):
     assert [n for _, n in await events(store, PRICES.stream)] == [7]
 
 
-async def test_a_full_redis_is_told_and_waited_for(store):
+async def test_a_full_redis_is_waited_for(store):
     writer = Writer(store)
     await store.client.config_set("maxmemory", 1)
     writer.batch(0)

@@ -126,6 +126,7 @@ async def test_memory_is_bounded(store: Any, workers: Any, monkeypatch: pytest.M
     worker = workers()
     for mint in ("a", "b", "c", "a", "d"):
         await worker.tokens.load([mint])
+    # private `_tokens`: the bound on memory; answers are the same without it.
     assert list(worker.tokens._tokens) == ["c", "a", "d"]
     await worker.tokens.load("vwxyz")
     assert list(worker.tokens._tokens) == list("vwxyz"), "all of a batch"

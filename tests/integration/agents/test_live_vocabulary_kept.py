@@ -15,7 +15,7 @@ from schemas.vocabulary import unpack
 from tests.support.waiting import eventually_async
 
 
-async def told(store: Any) -> None:
+async def published(store: Any) -> None:
     async def found() -> bytes | None:
         try:
             value: bytes | None = await store.client.get(VOCABULARY.make())
@@ -26,16 +26,16 @@ async def told(store: Any) -> None:
     assert unpack(await eventually_async(found)) == vocabulary.SLUGS
 
 
-async def test_it_is_told_again_when_redis_has_lost_it(
+async def test_it_is_published_again_when_redis_has_lost_it(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vocabulary, "LOOK_EVERY_S", 0.02)
     redis = connect(store.settings, answer_timeout_s=1.0, retries=0)
-    telling = asyncio.create_task(vocabulary.keep_told(redis))
+    publishing = asyncio.create_task(vocabulary.keep_told(redis))
     try:
-        await told(store)
+        await published(store)
         await store.client.delete(VOCABULARY.make())
-        await told(store)
+        await published(store)
         await store.client.set(VOCABULARY.make(), b"of another release")
 
         async def is_ours() -> bool:
@@ -45,8 +45,8 @@ async def test_it_is_told_again_when_redis_has_lost_it(
         store.kill()
         await store.start()
         await store.client.flushall()
-        await told(store)
-        assert not telling.done()
+        await published(store)
+        assert not publishing.done()
     finally:
-        telling.cancel()
+        publishing.cancel()
         await redis.aclose()

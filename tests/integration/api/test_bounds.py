@@ -1,4 +1,4 @@
-"""What a caller may hold open, pile up or send in pieces: told over a bare socket."""
+"""What a caller may hold open, pile up or send in pieces: seen over a bare socket."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_large_but_decent_head_is_taken(api):
         b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999999\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_told_so(api, said):
+def test_what_is_no_http_gets_a_400(api, said):
     with Caller(api) as caller:
         caller.send(said)
         answer = caller.answer()
@@ -226,7 +226,7 @@ def test_a_refused_connection_is_in_the_log_with_its_id_and_counted(api):
     assert 'soltape_api_refused_total{reason="malformed_request"}' in metrics
 
 
-def test_who_dawdles_loses_the_connection_after_ten_seconds_and_costs_nobody_else(api):
+def test_a_client_that_dawdles_is_disconnected_after_ten_seconds_and_delays_no_other(api):
     began_s = time.monotonic()
     with ExitStack() as open_callers:
 
@@ -310,7 +310,7 @@ def test_a_body_that_does_not_come_is_given_up(strict):
         assert caller.is_ended()
 
 
-def test_who_withholds_a_body_or_leaves_pays_for_it(strict):
+def test_a_client_that_withholds_a_body_or_leaves_pays_for_it(strict):
     def credits_used():
         answer = httpx.get(f"{strict.url}/api/usage", headers={"x-api-key": strict.key})
         return answer.json()["credits"]["used"]
@@ -367,7 +367,7 @@ def test_what_follows_a_request_and_is_none_does_not_come_before_its_answer(api)
         assert first.status == 200
 
 
-def test_too_many_connections_are_told_to_come_again(few):
+def test_too_many_connections_are_asked_to_retry(few):
     with ExitStack() as open_callers:
         begun = [open_callers.enter_context(Caller(few)) for _ in range(20)]
         for caller in begun:
@@ -381,7 +381,7 @@ def test_too_many_connections_are_told_to_come_again(few):
     assert_it_serves(few)
 
 
-def test_who_holds_many_connections_open_keeps_nobody_out(few):
+def test_many_open_connections_of_one_client_keep_no_other_out(few):
     """The one that has waited longest for its caller makes room: kept ones and silent ones."""
     with ExitStack() as open_callers:
         kept = [open_callers.enter_context(Caller(few)) for _ in range(10)]
@@ -407,7 +407,7 @@ def test_who_holds_many_connections_open_keeps_nobody_out(few):
         assert busy.answer().status == 200
 
 
-def test_more_requests_at_once_than_are_taken_are_told_to_come_again(serve):
+def test_more_requests_at_once_than_are_taken_are_asked_to_retry(serve):
     lines = ("content-type: application/json", f"content-length: {len(BODY)}")
     with serve(api_max_concurrent=2) as api, ExitStack() as open_callers:
         waiting = [open_callers.enter_context(Caller(api)) for _ in range(2)]

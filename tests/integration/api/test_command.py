@@ -69,7 +69,7 @@ def test_a_request_in_flight_is_answered_before_it_stops(serve, number):
         assert '"path":"/api/tokens/batch","status":200' in api.logged()
 
 
-def test_a_request_that_does_not_end_is_told_and_does_not_keep_it_from_stopping(serve):
+def test_a_request_that_does_not_end_gets_a_503_and_does_not_delay_the_stop(serve):
     with serve() as api, begun(api) as connection:
         api.stop()
         assert api.process.returncode == 0
@@ -85,7 +85,7 @@ def test_ready_says_that_it_is_stopping(serve):
         assert httpx.get(f"{api.metrics_url}/ready").status_code == 200
         api.process.terminate()
         answer = eventually(
-            lambda: (told := httpx.get(f"{api.metrics_url}/ready")).status_code == 503 and told
+            lambda: (answer := httpx.get(f"{api.metrics_url}/ready")).status_code == 503 and answer
         )
         assert answer.json()["lacking"] == {"api": "is stopping"}
 
@@ -149,7 +149,7 @@ def test_it_is_served_over_ipv6(serve):
 
 
 def test_it_serves_though_the_demo_key_cannot_be_kept(stores, tmp_path):
-    """What is in the file may be somebody's: it stays, and everything else serves."""
+    """What is in the file may be the user's: it stays, and everything else serves."""
     file = tmp_path / "demo-key"
     file.write_text("something else\n")
     port = free_port()

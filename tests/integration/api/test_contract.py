@@ -83,12 +83,12 @@ def test_the_api_does_what_its_document_says(
         timeout=280,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    told = json.loads(report.read_text())
-    assert told["operations"]["tested"] == len(operations(document))
-    assert {phase["status"] for phase in told["phases"].values()} == {"success"}
-    assert not told["errors"]
-    assert told["test_cases"]["generated"] > 1_500
-    assert told["test_cases"]["with_failures"] == 0
+    summary = json.loads(report.read_text())
+    assert summary["operations"]["tested"] == len(operations(document))
+    assert {phase["status"] for phase in summary["phases"].values()} == {"success"}
+    assert not summary["errors"]
+    assert summary["test_cases"]["generated"] > 1_500
+    assert summary["test_cases"]["with_failures"] == 0
     assert "Traceback" not in simulated.logged()
 
 
@@ -113,8 +113,8 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 
 def test_every_answer_has_an_example_that_fits(document: dict[str, Any]) -> None:
     for method, path, operation in operations(document):
-        for status, told in operation["responses"].items():
-            answer = resolved(document, told)
+        for status, summary in operation["responses"].items():
+            answer = resolved(document, summary)
             assert "content" in answer or status == "304", (method, path, status)
             for media, content in answer.get("content", {}).items():
                 given = [each["value"] for each in content.get("examples", {}).values()]
@@ -133,7 +133,7 @@ def test_every_answer_has_an_example_that_fits(document: dict[str, Any]) -> None
 def test_every_link_leads_on(
     simulated: Any, simulation: Simulation, document: dict[str, Any]
 ) -> None:
-    """From a wallet and a token of which there is much to tell, all links, one by one."""
+    """From a wallet and a token with much history, all links, one by one."""
     truth = known(simulation.truth, simulation.first_slot, simulation.last_slot)
     wallet, mint = max(sorted(truth.matches), key=lambda each: len(truth.matches[each]))
     values = {"wallet": wallet, "mint": mint}
@@ -176,11 +176,11 @@ def test_every_link_leads_on(
     assert followed > 20
 
 
-def said_by(expression: str, values: dict[str, str], told: Any) -> Any:
+def said_by(expression: str, values: dict[str, str], value: Any) -> Any:
     """Return what an expression of a link says of a request for these values and its answer."""
     if expression.startswith("$request.path."):
         return values[expression.removeprefix("$request.path.")]
     for part in expression.removeprefix("$response.body#/").split("/"):
-        told = told[int(part)] if isinstance(told, list) else told[part]
-    assert told is not None, expression
-    return told
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    assert value is not None, expression
+    return value

@@ -92,7 +92,7 @@ async def test_every_file_of_the_folder_is_served_as_what_it_is():
             assert answer.headers["content-type"] == MEDIA_TYPES[path.suffix]
 
 
-async def test_who_has_a_file_is_not_sent_it_again_and_keeps_its_policy(folder):
+async def test_a_cached_file_is_not_sent_again_and_keeps_its_policy(folder):
     (folder / "lib" / "dom.js").write_text("const one = 1;\n" * 1_000)
     async with serving() as client:
         plain = await client.get("/lib/dom.js", headers={"accept-encoding": "identity"})
@@ -202,7 +202,7 @@ async def test_the_documents_are_the_same_with_and_without_it(folder):
         ("wss://tape.example.com/", "192.0.2.7:8000", "wss://tape.example.com"),
     ],
 )
-async def test_the_page_is_told_where_the_websocket_is(folder, setting, host, expected):
+async def test_the_page_gets_the_address_of_the_websocket(folder, setting, host, expected):
     names = "192.0.2.7,2001:db8::1"
     async with serving(gateway_url=setting, allowed_hosts=names) as client:
         answer = await client.get("/dashboard.json", headers={"host": host})

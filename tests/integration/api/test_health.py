@@ -69,7 +69,7 @@ def ask(api, key=None):
     )
 
 
-def tell_head(redis, slots, entry_id="*"):
+def publish_head(redis, slots, entry_id="*"):
     statuses = [
         channels.LiveEvent((slot, "processed"), channels.STATUS.frame({"slot": slot}))
         for slot in slots
@@ -84,7 +84,7 @@ def settle(redis, group, slots):
 
 
 def test_all_is_well(api, redis):
-    tell_head(redis, [998, 1000, 999])
+    publish_head(redis, [998, 1000, 999])
     for group in GROUPS:
         settle(redis, group, range(990, 998))
     answer = ask(api, api.key)
@@ -111,17 +111,17 @@ def test_all_is_well(api, redis):
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_the_head_is_the_newest_slot_whatever_was_told_last(api, redis):
-    tell_head(redis, [5000])
-    tell_head(redis, [4998])
-    tell_head(redis, [4968])  # that it is final, say
+def test_the_head_is_the_newest_slot_whatever_was_published_last(api, redis):
+    publish_head(redis, [5000])
+    publish_head(redis, [4998])
+    publish_head(redis, [4968])  # that it is final, say
     for group in GROUPS:
         settle(redis, group, [4990] * PARTITIONS)
     answered = ask(api, api.key).json()["pipeline"]
     assert (answered["head_slot"], answered["groups"]["pnl"]["lag_slots"]) == (5000, 10)
 
 
-def test_without_a_key_the_status_is_all_that_is_told(api, redis):
+def test_without_a_key_only_the_status_is_answered(api, redis):
     assert ask(api).json().keys() == {"status", "timestamp", "chain"}
     assert ask(api).status_code == 200
 
@@ -145,7 +145,7 @@ def test_the_chain_is_named_to_everybody_and_never_guessed(api, redis, said, net
 
 
 def test_a_group_that_is_behind_is_named(api, redis):
-    tell_head(redis, [2000])
+    publish_head(redis, [2000])
     for group in GROUPS:
         settle(redis, group, [1990] * PARTITIONS)
     settle(redis, "market", [1990] * 7 + [1200])
@@ -160,7 +160,7 @@ def test_a_group_that_is_behind_is_named(api, redis):
 
 
 def test_what_is_in_quarantine_is_counted_with_the_command_that_mends_it(api, redis):
-    tell_head(redis, [2000])
+    publish_head(redis, [2000])
     for group in GROUPS:
         settle(redis, group, [1990] * PARTITIONS)
     keys = [QUARANTINE.make(tag=GROUPS["pnl"](number), group="pnl") for number in (2, 5)]
@@ -177,7 +177,7 @@ def test_what_is_in_quarantine_is_counted_with_the_command_that_mends_it(api, re
 
 
 def test_a_group_that_has_not_begun_somewhere_is_named(api, redis):
-    tell_head(redis, [2000])
+    publish_head(redis, [2000])
     settle(redis, "pnl", [1990] * 7)
     settle(redis, "market", [1990] * 8)
     answered = ask(api, api.key).json()
@@ -188,8 +188,8 @@ def test_a_group_that_has_not_begun_somewhere_is_named(api, redis):
     ]
 
 
-def test_a_silent_chain_is_told(api, redis):
-    tell_head(redis, [2000], f"{int(time.time() * 1000) - 90_000}-0")
+def test_a_silent_chain_is_reported(api, redis):
+    publish_head(redis, [2000], f"{int(time.time() * 1000) - 90_000}-0")
     for group in GROUPS:
         settle(redis, group, [2000] * PARTITIONS)
     answer = ask(api, api.key)
@@ -199,12 +199,12 @@ def test_a_silent_chain_is_told(api, redis):
     assert reason.startswith(("no slot has arrived for 90 s", "no slot has arrived for 91 s"))
 
 
-def test_gaps_of_the_last_day_are_told_and_older_ones_are_not(api, redis, clickhouse):
+def test_gaps_of_the_last_day_are_reported_and_older_ones_are_not(api, redis, clickhouse):
     now = datetime.now(UTC)
     clickhouse.insert(
         "gaps",
         [
-            (10, 19, "too old to tell", now - timedelta(hours=25)),
+            (10, 19, "too old to report", now - timedelta(hours=25)),
             (100, 100, "no block", now - timedelta(hours=2)),
             (200, 249, "reconnect", now - timedelta(hours=1)),
             *((1000 + 10 * n, 1000 + 10 * n, "many", now - timedelta(hours=3)) for n in range(30)),

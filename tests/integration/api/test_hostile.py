@@ -43,7 +43,7 @@ CONNECTIONS = 8
 SEED = 4
 
 HERE = Path(__file__).parents[3]
-# What none of our answers may tell: code, files, SQL, stores, addresses inside.
+# What none of our answers may reveal: code, files, SQL, stores, addresses inside.
 LEAKS = re.compile(
     rb"Traceback|File \"|line \d+, in |site-packages|\.py\b"
     rb"|/(?:[\w.-]+/)+[\w.-]+\.(?:lua|proto|sock|so|sql)\b"
@@ -228,12 +228,12 @@ def problem_of(request: bytes, answer: Answer) -> str:
     echoed = unquote_to_bytes(request)
     for leak in LEAKS.finditer(answer.body):
         if answer.status >= 400 and leak.group() not in echoed:
-            return f"tells {leak.group()!r}"
+            return f"reveals {leak.group()!r}"
     if answer.status >= 400 and answer.body and "content-type" in answer.headers:
         kind = answer.headers["content-type"]
         if kind == "application/problem+json":
-            told = orjson.loads(answer.body)
-            if told["status"] != answer.status or not told["code"] or not told["request_id"]:
+            body = orjson.loads(answer.body)
+            if body["status"] != answer.status or not body["code"] or not body["request_id"]:
                 return "a problem that is none"
             if answer.headers.get("x-content-type-options") != "nosniff":
                 return "a problem that may be taken for something else"
@@ -285,9 +285,9 @@ def test_a_key_sees_and_spends_its_own(simulated):
     mine, others = simulated.new_key("mine"), simulated.new_key("others")
     for _ in range(3):
         assert ask(simulated, "/api/tokens/trending", mine).status_code == 200
-    told = ask(simulated, "/api/usage", mine).json()
-    assert told["key"]["name"] == "mine"
-    spent = told["credits"]["used"]
+    usage = ask(simulated, "/api/usage", mine).json()
+    assert usage["key"]["name"] == "mine"
+    spent = usage["credits"]["used"]
     assert ask(simulated, "/api/usage", others).json()["credits"]["used"] < spent
     refused = ask(simulated, "/api/usage", mine, key=others)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter")

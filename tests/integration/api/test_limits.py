@@ -69,7 +69,7 @@ def test_fifty_clients_on_two_processes_have_sixty_requests_a_minute(processes):
     assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 40}
     eventually(lambda: all(counted_by(each, key) for each in processes))  # each answered some
     accepted = [answer for answer in answers if answer.status_code == 200]
-    # Each of them was told another number that is left: nothing was counted twice or not at all.
+    # Each of them got another number that is left: nothing was counted twice or not at all.
     left = [int(answer.headers["ratelimit"].split("r=")[1].split(";")[0]) for answer in accepted]
     assert sorted(left) == list(range(60))
     credits_left = [int(answer.headers["x-credits-left"]) for answer in accepted]
@@ -116,8 +116,8 @@ def test_every_answer_to_a_key_costs_but_refusals_at_the_door(processes):
         assert client.get(PATH, headers={"x-api-key": "x"}).status_code == 401
         usage = client.get("/api/usage")
         assert usage.headers["x-credits-left"] == str(50_000 - left)
-    told = httpx.get(f"{process.url}/openapi.json").json()["info"]["description"]
-    assert "304, 400, 404, 405, 408 and 422 a credit" in " ".join(told.split())
+    description = httpx.get(f"{process.url}/openapi.json").json()["info"]["description"]
+    assert "304, 400, 404, 405, 408 and 422 a credit" in " ".join(description.split())
 
 
 def test_a_key_that_is_revoked_amid_its_requests_is_refused_by_every_process(processes):
@@ -138,15 +138,15 @@ def test_usage_is_ones_own(processes):
     mine, other = made(settings, "pro"), made(settings, "free")
     for each in processes * 2:
         assert httpx.get(each.url + PATH, headers={"x-api-key": mine}).status_code == 200
-    told = httpx.get(processes[0].url + "/api/usage", headers={"x-api-key": mine}).json()
-    assert told["plan"] == "pro"
-    assert told["key"]["id"] == parse(mine)[:12]
-    assert told["key"]["name"] == "limits"
-    assert told["credits"]["used"] == 4
-    assert told["credits"]["left"] == 999_996
-    assert told["rate"]["left"] == 595
-    assert 0 < told["rate"]["frees_in_ms"] <= 60_000
-    assert told["credits"]["renews_ms"] / 1000 > time.time()
+    usage = httpx.get(processes[0].url + "/api/usage", headers={"x-api-key": mine}).json()
+    assert usage["plan"] == "pro"
+    assert usage["key"]["id"] == parse(mine)[:12]
+    assert usage["key"]["name"] == "limits"
+    assert usage["credits"]["used"] == 4
+    assert usage["credits"]["left"] == 999_996
+    assert usage["rate"]["left"] == 595
+    assert 0 < usage["rate"]["frees_in_ms"] <= 60_000
+    assert usage["credits"]["renews_ms"] / 1000 > time.time()
     # Nothing that is sent beside the key shows another's.
     for asked in (f"/api/usage?key={parse(mine)[:12]}", f"/api/usage?x-api-key={mine}"):
         answer = httpx.get(processes[1].url + asked, headers={"x-api-key": other})

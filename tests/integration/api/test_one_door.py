@@ -93,7 +93,7 @@ async def keep_lane_alive(settings: Settings) -> None:
 
 @pytest.fixture(scope="module")
 def wallets(api: Served) -> dict[str, str]:
-    """Who trades with a token of theirs, and who has positions."""
+    """A wallet that trades, with its token, and one that has positions."""
     with connect(api.settings) as clickhouse:
         [(trader, mint), *_] = read_pairs(clickhouse, 1)
     return {"trader": trader, "mint": mint, "holder": data.wallets(WORLD).both[0]}
@@ -101,7 +101,7 @@ def wallets(api: Served) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def paths(api: Served, wallets: dict[str, str]) -> list[str]:
-    """Every path of a wallet, for one of whom there is something to say."""
+    """Every path of a wallet, for one that has content."""
     document = httpx.get(f"{api.url}/openapi.json", timeout=PATIENT_S).json()
     whose = {
         path: wallets["holder" if POSITIONS.search(path) else "trader"]

@@ -1,4 +1,4 @@
-"""Behind a proxy that hides who asks, a stranger has what is public and nothing else."""
+"""Behind a proxy that hides the client, a stranger has what is public and nothing else."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_no_answer_has_the_key_and_no_path_a_grant(demo, url, key):
     }
 
 
-def test_who_has_the_link_is_let_in_through_the_proxy_and_nobody_after(demo, url):
+def test_the_link_admits_one_browser_through_the_proxy(demo, url):
     link = demo.link().replace(demo.url, url)
     with httpx.Client(base_url=url, timeout=240) as owner:
         assert owner.get(link).headers["location"] == "/"

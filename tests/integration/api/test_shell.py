@@ -63,10 +63,10 @@ def test_a_sane_id_of_the_callers_is_kept_and_another_is_not(client, api):
     kept = client.get(PRICE, headers={"x-request-id": "trace-0123.abc"})
     assert kept.headers["x-request-id"] == "trace-0123.abc"
     assert access_lines(api, "trace-0123.abc")[0]["status"] == 200
-    for told in ("short", "a" * 65, "with space 1", "under_score_1", 'quo"te-1234', api.key):
-        ours = client.get(PRICE, headers={"x-request-id": told})
+    for sent_id in ("short", "a" * 65, "with space 1", "under_score_1", 'quo"te-1234', api.key):
+        ours = client.get(PRICE, headers={"x-request-id": sent_id})
         assert ours.status_code == 200
-        assert ours.headers["x-request-id"] != told
+        assert ours.headers["x-request-id"] != sent_id
     ids = {client.get(PRICE).headers["x-request-id"] for _ in range(5)}
     assert len(ids) == 5
 
@@ -79,7 +79,7 @@ def test_what_was_not_changed_comes_without_a_body(client):
     assert client.get(PRICE, headers={"if-none-match": 'W/"other"'}).status_code == 200
 
 
-def test_large_bodies_are_compressed_for_who_takes_it(client):
+def test_large_bodies_are_compressed_for_clients_that_take_gzip(client):
     plain = client.get("/docs/swagger-ui.css", headers={"accept-encoding": "identity"})
     packed = client.get("/docs/swagger-ui.css", headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in plain.headers
@@ -149,7 +149,7 @@ def test_what_is_refused_is_a_problem(client, method, path, status, code):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
-def test_words_where_an_address_would_be_are_told_apart_whatever_the_method(client, method):
+def test_words_in_place_of_an_address_are_recognized_whatever_the_method(client, method):
     for area in ("wallets", "tokens"):
         nothing = client.request(method, f"/api/{area}/leaderboard")
         assert nothing.status_code == 404
@@ -197,13 +197,13 @@ def test_a_wrong_body_is_named_by_its_place_and_in_plain_words(
     assert not re.search(r"Input should|pydantic|Value error|JSONDecode", answer.text)
 
 
-def test_a_body_of_another_type_is_told(client):
+def test_a_body_of_another_type_is_refused(client):
     answer = client.post(BATCH, content=b'{"mints": []}', headers={"content-type": "text/plain"})
     assert answer.json()["code"] == "invalid_body"
     assert "application/json" in answer.json()["detail"]
 
 
-def test_a_fault_of_ours_tells_its_id_and_only_the_log_tells_the_rest(client, api, stores):
+def test_a_fault_of_ours_shows_its_id_and_only_the_log_has_the_rest(client, api, stores):
     mint = encode(b"broken".rjust(32, b"\1"))
     key = MARKET.make(tag=mint_tag(mint), mint=mint)
     with sync_redis.Redis.from_url(stores.redis_url) as redis:
@@ -244,7 +244,7 @@ def test_nothing_that_could_be_a_key_gets_into_the_log(client, api):
     assert secret[:20] not in api.logged()
 
 
-def test_an_access_line_tells_who_asked_for_what_and_how_it_ended(client, api):
+def test_an_access_line_says_who_asked_for_what_and_how_it_ended(client, api):
     answer = client.get(PRICE)
     [line] = access_lines(api, answer.headers["x-request-id"])
     assert (line["method"], line["path"], line["status"]) == ("GET", PRICE, 200)
@@ -303,7 +303,7 @@ def test_cors_is_for_the_origins_that_are_set(serve):
         assert preflight.headers["access-control-allow-origin"] == "https://page.example"
         assert "x-api-key" in preflight.headers["access-control-allow-headers"]
         assert preflight.headers["x-request-id"]
-        # Problems as well: a page could not tell its user what is wrong without.
+        # Problems as well: a page could not show its user what is wrong without.
         for key, status in ((api.key, 200), ("no", 401)):
             answer = httpx.get(
                 f"{api.url}{PRICE}", headers={"x-api-key": key, "origin": "http://localhost:3000"}

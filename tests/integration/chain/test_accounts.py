@@ -179,7 +179,7 @@ async def test_a_processed_stream_has_every_write_before_its_transaction(
     assert got == expected
 
 
-async def test_two_nodes_tell_the_same_under_unrelated_write_versions(
+async def test_two_nodes_send_the_same_under_unrelated_write_versions(
     serve: Serve, market_events: list[SlotEvent]
 ) -> None:
     chain = await serve(nodes=2)

@@ -35,7 +35,7 @@ ANY_PORT = ("--port", "0", "--rpc-port", "0")
 
 
 class Running:
-    """A command that runs until it is told to stop."""
+    """A command that runs until it is asked to stop."""
 
     def __init__(self, arguments: tuple[str, ...], folder: Path, env: dict[str, str]) -> None:
         self.log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"

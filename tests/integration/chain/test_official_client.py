@@ -60,23 +60,23 @@ async def test_the_official_client_sees_the_same(
     )
     out, err = await asyncio.wait_for(node.communicate(), 240)  # on a busy machine
     assert node.returncode == 0, err.decode()
-    told = defaultdict(list)
+    received = defaultdict(list)
     for line in out.splitlines():
         item = json.loads(line)
-        told[item["kind"]].append(item["value"])
+        received[item["kind"]].append(item["value"])
 
     # Single questions.
-    assert '"proto":"12.6.0"' in told["version"][0]
-    assert told["ping"] == [7]
-    assert told["slot"] == [str(last(market_events, SlotConfirmed).slot)]
-    assert int(told["height"][0]) > 0
+    assert '"proto":"12.6.0"' in received["version"][0]
+    assert received["ping"] == [7]
+    assert received["slot"] == [str(last(market_events, SlotConfirmed).slot)]
+    assert int(received["height"][0]) > 0
     finalized = last(market_events, SlotFinalized).slot
     headers = {e.header.slot: e.header for e in market_events if isinstance(e, SlotCompleted)}
-    assert told["blockhash"] == [headers[finalized].blockhash]
-    assert told["valid"] == [True]
+    assert received["blockhash"] == [headers[finalized].blockhash]
+    assert received["valid"] == [True]
     started = [e.slot for e in market_events if isinstance(e, SlotStarted)]
-    assert told["replay"] == [str(started[0])]
-    assert told["refused"] == ["get_version request failed"]  # it hides the status
+    assert received["replay"] == [str(started[0])]
+    assert received["refused"] == ["get_version request failed"]  # it hides the status
 
     # The stream: what the client decoded, encoded again, is what Python gets.
     request = SubscribeRequest(from_slot=first)
@@ -94,25 +94,25 @@ async def test_the_official_client_sees_the_same(
         mine.append(update)
         if update.slot.slot == header.slot and update.slot.status == SLOT_PROCESSED:
             break
-    theirs = [SubscribeUpdate.FromString(base64.b64decode(text)) for text in told["update"]]
+    theirs = [SubscribeUpdate.FromString(base64.b64decode(text)) for text in received["update"]]
     kinds = {update.WhichOneof("update_oneof") for update in theirs}
     assert kinds == {"slot", "transaction", "transaction_status", "block", "block_meta"}
     assert [without_time(update) for update in theirs] == [without_time(u) for u in mine]
 
     # Its own view of transactions and errors, from the validator's code, agrees with ours.
     infos = [u.transaction.transaction for u in mine if u.HasField("transaction")]
-    assert len(told["rpc_json"]) == len(infos) > 100
-    for theirs_json, info in zip(told["rpc_json"], infos, strict=True):
+    assert len(received["rpc_json"]) == len(infos) > 100
+    for theirs_json, info in zip(received["rpc_json"], infos, strict=True):
         assert _comparable(theirs_json) == _comparable(transaction_to_json(info))
     errors = [transaction_error.to_json(i.meta.err.err) for i in infos if i.meta.HasField("err")]
     assert errors
-    assert told["error"] == errors
+    assert received["error"] == errors
 
     # Replaced filters, pings, deshred.
     metas = [e.header.slot for e in market_events if isinstance(e, SlotCompleted)]
-    assert told["again"] == [str(slot) for slot in metas if slot >= first]
-    assert told["pong"] == [42]
-    deshred = SubscribeUpdateDeshred.FromString(base64.b64decode(told["deshred"][-1]))
+    assert received["again"] == [str(slot) for slot in metas if slot >= first]
+    assert received["pong"] == [42]
+    deshred = SubscribeUpdateDeshred.FromString(base64.b64decode(received["deshred"][-1]))
     assert deshred.pong.id == 43
 
 

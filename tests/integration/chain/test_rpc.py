@@ -148,7 +148,7 @@ async def test_blocks_in_other_forms(rpc: Rpc, market_events: list[SlotEvent]) -
     }
 
 
-async def test_forks_skips_and_the_future_are_told_apart(
+async def test_forks_skips_and_the_future_have_the_errors_of_a_validator(
     rpc: Rpc, market_events: list[SlotEvent]
 ) -> None:
     confirmed = slots(market_events, SlotConfirmed)
@@ -173,7 +173,9 @@ async def test_forks_skips_and_the_future_are_told_apart(
     ] == -32004
 
 
-async def test_blocks_that_are_gone_are_told(serve: Serve, market_events: list[SlotEvent]) -> None:
+async def test_lost_blocks_have_their_own_error(
+    serve: Serve, market_events: list[SlotEvent]
+) -> None:
     chain = await serve(history_slots=60)
     chain.publish(market_events)
     confirmed = slots(market_events, SlotConfirmed)

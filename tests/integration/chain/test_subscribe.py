@@ -1,4 +1,4 @@
-"""Subscriptions over real gRPC, told from a market's events."""
+"""Subscriptions over real gRPC, served from a market's events."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def without_time(update: SubscribeUpdate) -> SubscribeUpdate:
     return out
 
 
-async def test_a_processed_stream_tells_slots_in_their_order(
+async def test_a_processed_stream_sends_slots_in_their_order(
     serve: Serve, market_events: list[SlotEvent]
 ) -> None:
     chain = await serve()
@@ -117,7 +117,7 @@ async def test_a_processed_stream_tells_slots_in_their_order(
         assert "transaction" not in parts[meta:]
 
 
-async def test_block_metas_tell_time_height_and_count(
+async def test_block_metas_have_time_height_and_count(
     serve: Serve, market_events: list[SlotEvent]
 ) -> None:
     chain = await serve()
@@ -401,13 +401,13 @@ async def test_a_busy_source_does_not_starve_subscribers(
     serve: Serve, market_events: list[SlotEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow the machine is: without giving way the subscriber would lag at once.
+    # private `_GIVE_WAY_S`: gives way for long enough on a slow machine too.
     monkeypatch.setattr(server, "_GIVE_WAY_S", 60.0)
     chain = await serve(Breathless(sent(market_events)), max_lag_updates=1_000)
     stream = await chain.subscribe(everything())
     running = asyncio.create_task(chain.chain.run())
     try:
-        for _ in range(5_000):
-            await stream.next()
+        assert len([await stream.next() for _ in range(5_000)]) == 5_000
     finally:
         running.cancel()
 
@@ -432,7 +432,7 @@ async def test_a_client_that_closes_its_side_is_still_served(
     assert (await asyncio.wait_for(call.read(), 60)).HasField("slot")
 
 
-async def test_deshred_tells_transactions_without_their_outcome(
+async def test_deshred_sends_transactions_without_their_outcome(
     serve: Serve, market_events: list[SlotEvent]
 ) -> None:
     chain = await serve()

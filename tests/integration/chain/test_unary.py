@@ -1,4 +1,4 @@
-"""The single questions of geyser.Geyser, and who may ask."""
+"""The unary calls of geyser.Geyser, and which clients may make them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short chain, as the pipeline reads it and as the ground truth tells it."""
+"""A short chain, as the pipeline reads it and as the ground truth has it."""
 
 from __future__ import annotations
 

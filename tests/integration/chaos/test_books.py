@@ -1,6 +1,6 @@
 """The books of both agents and the oracle agree on a short chain, through a real Valkey.
 
-And what is not so is found: one thing of each kind is spoilt, and the comparison tells.
+Differences are found: one thing of each kind is spoilt, and the comparison reports it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_what_redis_lost_is_rebuilt_to_the_same(fault: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_ends_it_is_left_neither_processes_nor_files(
+def test_ending_it_leaves_neither_processes_nor_files(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(

@@ -128,7 +128,7 @@ def test_the_headers_of_an_answer(post):
     assert [int(n) for (n,) in answer.json()["data"]] == [0, 1, 2, 3, 4]
 
 
-def test_an_empty_result_is_told_from_no_result(client, post):
+def test_an_empty_result_differs_from_no_result(client, post):
     assert post("SHOW TABLES LIKE 'nothing'").headers["X-ClickHouse-Format"] == "TabSeparated"
     assert "X-ClickHouse-Format" not in post("CREATE DATABASE IF NOT EXISTS other").headers
     assert client.command("SHOW TABLES LIKE 'nothing'") == ""

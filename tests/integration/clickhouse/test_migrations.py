@@ -91,7 +91,7 @@ def test_several_processes_at_once(settings):
     assert "up to date" in command(settings).stdout
 
 
-def test_the_check_changes_nothing_and_tells_by_its_status(settings):
+def test_the_check_changes_nothing_and_answers_by_its_status(settings):
     before = command(settings, "--check")
     assert before.returncode == 1
     assert "to be applied: 0001_tape" in before.stderr
@@ -109,7 +109,7 @@ def test_a_server_that_is_not_there_is_named(settings):
     assert "Traceback" not in refused.stderr
 
 
-def test_the_tables_are_what_writers_are_told(settings):
+def test_the_tables_are_what_writers_expect(settings):
     migrate(settings)
     with connect(settings) as client:
         for table in TABLES.values():

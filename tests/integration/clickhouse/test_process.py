@@ -115,7 +115,7 @@ def test_user_and_password(start):
         assert "p:ss" not in embedded.log.read_text()
 
 
-async def test_ready_tells_when_it_serves(start, tmp_path):
+async def test_ready_answers_when_it_serves(start, tmp_path):
     with pytest.raises(NotReady, match="nothing serves ClickHouse"):
         await server(tmp_path, free_port()).ready()
     with start() as embedded:

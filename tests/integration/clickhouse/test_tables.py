@@ -176,21 +176,23 @@ def test_a_materialised_view_sees_every_insert_once(client):
 
 
 async def test_many_clients_at_once_see_their_own_answers(embedded, client):
-    client.command("CREATE OR REPLACE TABLE shared (who UInt64) ENGINE = MergeTree ORDER BY who")
+    client.command(
+        "CREATE OR REPLACE TABLE shared (caller UInt64) ENGINE = MergeTree ORDER BY caller"
+    )
 
-    async def work(who):
+    async def work(caller):
         async with await clickhouse_connect.get_async_client(**embedded.address) as own:
             for _ in range(5):
-                await own.insert("shared", [[who]] * 100)
+                await own.insert("shared", [[caller]] * 100)
                 result = await own.query(
                     "SELECT count() % 100, getSetting('max_threads') "
-                    "FROM shared WHERE who = {w:UInt64}",
-                    parameters={"w": who},
-                    settings={"max_threads": 1 + who % 7},
+                    "FROM shared WHERE caller = {w:UInt64}",
+                    parameters={"w": caller},
+                    settings={"max_threads": 1 + caller % 7},
                 )
-                assert result.result_rows == [(0, 1 + who % 7)]
+                assert result.result_rows == [(0, 1 + caller % 7)]
 
-    await asyncio.gather(*(work(who) for who in range(40)))
+    await asyncio.gather(*(work(caller) for caller in range(40)))
     assert client.command("SELECT count() FROM shared") == 40 * 5 * 100
 
 

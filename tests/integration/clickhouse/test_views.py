@@ -87,7 +87,7 @@ def tape(embedded):
     settings = Settings(_env_file=None, clickhouse_url=embedded.url, clickhouse_database="views")
     migrate(settings)
     batches, events = simulated()
-    # One slot in part, and one that is not there at all: gaps tell of both.
+    # One slot in part, and one that is not there at all: gaps hold both.
     batches[40].complete = False
     gone = batches.pop(60)
     events = [event for event in events if event.slot != gone.slot]
@@ -253,7 +253,7 @@ def test_tokens_known_are_the_chains_then_what_rpc_said(empty):
              "token_program": "2022"}  # fmt: skip
     for token in (seen, half):
         writer.insert("tokens", [list(token.values())], list(token))
-    for mint in ("seen", "half", "told"):
+    for mint in ("seen", "half", "asked"):
         writer.insert("token_metadata", [[mint, *asked.values()]], ["mint", *asked])
     answer = reader.query("SELECT * FROM tokens_known").named_results()
     found = {row["mint"]: row for row in answer}
@@ -263,7 +263,7 @@ def test_tokens_known_are_the_chains_then_what_rpc_said(empty):
     assert found == {
         "seen": nothing | seen,
         "half": nothing | asked | half,
-        "told": nothing | asked | {"mint": "told"},
+        "asked": nothing | asked | {"mint": "asked"},
     }
 
 

@@ -29,14 +29,14 @@ UNAUTHORISED = "Failed to load resource: the server responded with a status of 4
 @pytest.fixture(scope="module")
 def api(up: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """An API beside the one of `soltape up`, which gives no key away."""
-    told = up.addresses
+    addresses = up.addresses
     settings = Settings(
         _env_file=None,
-        redis_url=told["REDIS_URL"],
-        access_redis_url=told["ACCESS_REDIS_URL"],
-        clickhouse_url=told["CLICKHOUSE_URL"],
-        clickhouse_reader_password=SecretStr(told["CLICKHOUSE_READER_PASSWORD"]),
-        gateway_url=told["GATEWAY_URL"],
+        redis_url=addresses["REDIS_URL"],
+        access_redis_url=addresses["ACCESS_REDIS_URL"],
+        clickhouse_url=addresses["CLICKHOUSE_URL"],
+        clickhouse_reader_password=SecretStr(addresses["CLICKHOUSE_READER_PASSWORD"]),
+        gateway_url=addresses["GATEWAY_URL"],
     )
     serving = served(settings, tmp_path_factory.mktemp("keyless"))
     with ThreadPoolExecutor(1) as elsewhere:  # it runs a loop: Playwright has one in this thread
@@ -77,12 +77,12 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(look: Any, api: Served) -> None
     expect(page.locator("section.swaps td.transaction").first).to_be_visible()
     assert page.evaluate("localStorage.length") == 0
     assert api.key not in page.content()
-    again = visit.context.new_page()  # another tab is not told
+    again = visit.context.new_page()  # another tab does not have it
     again.goto(f"{api.url}/#/live")
     expect(again.get_by_role("heading", name="API key")).to_be_visible()
 
 
-def test_a_key_that_is_to_be_remembered_is(look: Any, api: Served) -> None:
+def test_a_key_is_remembered_on_request(look: Any, api: Served) -> None:
     visit = look("trending", api.url)
     visit.page.get_by_label("Remember it on this device").check()
     submit(visit.page, api.key)
@@ -121,7 +121,7 @@ def test_without_a_key_too(look: Any, api: Served) -> None:
     expect(page.get_by_text(SIMULATED, exact=True)).to_be_visible()
 
 
-def test_what_is_no_key_is_told_without_asking_anybody(look: Any, api: Served) -> None:
+def test_a_malformed_key_is_refused_without_a_request(look: Any, api: Served) -> None:
     page = look("live", api.url).page
     submit(page, "hunter2")
     expect(page.get_by_role("alert")).to_contain_text("That is no API key")

@@ -130,7 +130,7 @@ def test_pages_keep_the_rules_of_accessibility(
     for name, path in paths.items():
         page = loaded(visit, path)
         if name in ("live", "trending"):
-            page.get_by_role("button", name="Pause", exact=True).click()  # it stands still
+            page.get_by_role("button", name="Pause", exact=True).click()  # the list stays as it is
         page.evaluate(axe)
         found = page.evaluate(
             """async rules => {

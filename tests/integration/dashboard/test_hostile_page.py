@@ -108,7 +108,7 @@ def texts(folder: Path, port: int, call: str) -> list[str]:
 
 
 class Purse:
-    """A demo wallet, whose key anybody knows, before the local chain."""
+    """A demo wallet, whose key is public, before the local chain."""
 
     def __init__(self, up: Up) -> None:
         self._rpc_url = up.addresses["RPC_ENDPOINT"]
@@ -161,7 +161,7 @@ def test_nothing_is_read_written_or_started(
     assert known <= set(listening)
     purse = Purse(up)
     assert len(listening) >= 9, listening
-    visitor = browser.new_context(storage_state=session)  # who has opened the link before
+    visitor = browser.new_context(storage_state=session)  # which has opened the link before
     page = visitor.new_page()
     page.goto(f"http://{at}:{stranger.port}/")
     page.add_script_tag(content=SCRIPT.read_text())

@@ -1,4 +1,4 @@
-"""Who is let in: by a link once, by its cookie after, and what everybody else sees."""
+"""Admission: by a link once, by its cookie after, and what all others see."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNAUTHORISED = "Failed to load resource: the server responded with a status of 4
 
 @pytest.fixture(scope="module")
 def proxy(up: Up) -> Iterator[str]:
-    """A proxy in front of the API that says of nobody who asks."""
+    """A proxy in front of the API that names no client."""
     with proxied(up.url) as url:
         yield url
 

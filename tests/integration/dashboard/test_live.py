@@ -19,7 +19,7 @@ MOVES_WITHIN_MS = 90_000  # on a busy machine
 
 
 def seen(page: Page) -> list[str]:
-    """The swaps in the table, newest first, all that is told of each. Of a route through two pools
+    """The swaps in the table, newest first, with all cells of each. Of a route through two pools
     both swaps may be of one transaction, token and amount: they differ in the rest.
     """
     found: list[str] = page.evaluate(
@@ -56,7 +56,7 @@ def test_swaps_move_from_the_load_on(look: Any) -> None:
     expect(latency).to_have_text(re.compile(r"\d+ (ms|s) · "))
 
 
-def test_a_filter_narrows_what_comes_and_is_told(look: Any) -> None:
+def test_a_filter_narrows_what_comes_and_is_shown(look: Any) -> None:
     page = look("live").page
     until_new(page, [])
     in_force = page.locator("summary", has_text="Filters and options")
@@ -78,7 +78,7 @@ def test_a_filter_narrows_what_comes_and_is_told(look: Any) -> None:
     until_new(page, seen(page))
 
 
-def test_a_filter_that_cannot_be_is_told_in_words(look: Any) -> None:
+def test_an_impossible_filter_gets_a_message(look: Any) -> None:
     page = look("live").page
     until_new(page, [])
     page.get_by_label("Wallets").fill("not-an-address")
@@ -108,7 +108,7 @@ def test_launches_are_listed(look: Any) -> None:
     expect(launches.first.locator("td.age")).to_have_text(re.compile("now|ago"))
 
 
-def test_a_gateway_that_is_killed_is_told_and_nothing_comes_twice(look: Any, up: Any) -> None:
+def test_a_killed_gateway_is_reported_and_nothing_comes_twice(look: Any, up: Any) -> None:
     visit = look("live")
     visit.expects("WebSocket connection to .* failed")
     page = visit.page

@@ -51,11 +51,11 @@ def test_trending_draws_prices_and_how_much_of_a_curve_is_sold(look: Any, token:
     expect(said).to_have_text(re.compile(r"^[^\d.,<]?[\d.,<]+% in \d"))
     bar = page.locator("td.bonding_curve_pct progress").first
     expect(bar).to_be_visible()
-    value, most, told = bar.evaluate(
+    value, most, label = bar.evaluate(
         "bar => [bar.value, bar.max, bar.parentElement.querySelector('span').textContent]"
     )
     assert most == 100
-    assert abs(float(told.split("%")[0].lstrip("<")) - value) < 0.06
+    assert abs(float(label.split("%")[0].lstrip("<")) - value) < 0.06
 
 
 def test_trending_moves_and_narrows(look: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_token(look: Any, token: Any) -> None:
     expect(page.get_by_role("table", name=re.compile("^The last 100 candles"))).to_be_visible()
 
 
-def test_the_system_tells_lag_rates_gaps_and_outcomes(look: Any) -> None:
+def test_the_system_shows_lag_rates_gaps_and_outcomes(look: Any) -> None:
     page = look("system").page
     for group in ("pnl", "market", "store"):
         row = rows(page, "How far the agents have come").filter(has_text=group)
@@ -143,7 +143,7 @@ def test_the_system_tells_lag_rates_gaps_and_outcomes(look: Any) -> None:
         (f"token/{NOBODY}", 404, "Nothing is known of this token"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_told_in_words(
+def test_an_address_that_leads_nowhere_gets_a_message(
     look: Any, path: str, status: int, words: str
 ) -> None:
     visit = look(None)

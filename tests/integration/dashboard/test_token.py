@@ -137,7 +137,7 @@ def test_the_maker_of_the_charts_is_named(page: Page) -> None:
     assert "TradingView Lightweight Charts" in answer.text()
 
 
-def test_who_may_mint_and_freeze_is_shown(page: Page, token: Any) -> None:
+def test_the_mint_and_freeze_authorities_are_shown(page: Page, token: Any) -> None:
     authority = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
 
     def with_account(route: Route) -> None:
@@ -152,8 +152,8 @@ def test_who_may_mint_and_freeze_is_shown(page: Page, token: Any) -> None:
             "transfer_fee_bps": 250,
             "extensions": ["transfer_fee", "permanent_delegate"],
         }
-        told = {"supply_source": "account", "supply_slot": 4_321, "mint_account": account}
-        route.fulfill(response=answer, json=answer.json() | told)
+        supply = {"supply_source": "account", "supply_slot": 4_321, "mint_account": account}
+        route.fulfill(response=answer, json=answer.json() | supply)
 
     page.route(f"**/api/tokens/{token['mint']}", with_account)
     page.reload()

@@ -55,8 +55,8 @@ def test_a_link_leads_to_lots_that_add_up(look: Any, up: Up, trader: tuple[str, 
     expect(checked).to_be_visible(timeout=SHOWN_WITHIN_MS)
     shown = rows(page, MATCHES)
     expect(shown.first).to_be_visible()
-    told = ask(up, f"/api/wallets/{wallet}/{mint}/lots?limit=1000")
-    signatures = {match["signature"] for match in told["matches"]}
+    answer = ask(up, f"/api/wallets/{wallet}/{mint}/lots?limit=1000")
+    signatures = {match["signature"] for match in answer["matches"]}
     listed = page.evaluate(
         "[...document.querySelectorAll('section[aria-label=Lots] td.transaction *')]"
         ".map(each => each.title)"
@@ -134,9 +134,9 @@ def test_holdings_say_how_complete_they_are(page: Page, up: Up, trader: tuple[st
 
     def complete(route: Route) -> None:
         answer = route.fetch()
-        told = {"is_complete": True, "reason": None, "since_slot": 1_234_567}
+        coverage = {"is_complete": True, "reason": None, "since_slot": 1_234_567}
         holdings = answer.json()
-        holdings["coverage"] |= told
+        holdings["coverage"] |= coverage
         for token in holdings["tokens"][:1]:
             token["accounts"][0] |= {"is_frozen": True}
         route.fulfill(response=answer, json=holdings)
@@ -161,8 +161,8 @@ def test_stake_and_a_share_of_a_stake_pool(look: Any, up: Up) -> None:
         return seen[0]
 
     def largest() -> list[Any]:
-        told = asked(f"/api/tokens/{mint}/holders")
-        return told["holders"] if told and told["coverage"]["is_seeded"] else []
+        answer = asked(f"/api/tokens/{mint}/holders")
+        return answer["holders"] if answer and answer["coverage"]["is_seeded"] else []
 
     holders = eventually(largest, lambda: seen)
     assert len(holders) >= 20
@@ -170,8 +170,8 @@ def test_stake_and_a_share_of_a_stake_pool(look: Any, up: Up) -> None:
 
     def staked() -> str | None:
         for holder in holders:
-            told = asked(f"/api/wallets/{holder['address']}/staking/native")
-            for position in told["positions"] if told else ():
+            answer = asked(f"/api/wallets/{holder['address']}/staking/native")
+            for position in answer["positions"] if answer else ():
                 rewards = position["stake"]["rewards"] or ()
                 if any(int(each["lamports"] or 0) for each in rewards):
                     return str(holder["address"])
@@ -238,15 +238,15 @@ def test_net_worth_over_time_leaves_hours_without_a_snapshot_empty(
 
     def with_a_gap(route: Route) -> None:
         answer = route.fetch()
-        told = answer.json()
-        [last] = told["points"][-1:]
-        hour = told["interval_ms"]
+        body = answer.json()
+        [last] = body["points"][-1:]
+        hour = body["interval_ms"]
         known = {"net_worth_usd": 1_234.5, "is_complete": True, "reasons": []}
         at = {"start_ms": last["start_ms"], "time_ms": last["time_ms"]}
         earlier = {name: value - 2 * hour for name, value in at.items()}
         part = {"net_worth_usd": None, "is_complete": False, "reasons": ["holdings_incomplete"]}
-        told["points"] = [last | part | earlier, last | known | at]
-        route.fulfill(response=answer, json=told | {"since_ms": earlier["time_ms"]})
+        body["points"] = [last | part | earlier, last | known | at]
+        route.fulfill(response=answer, json=body | {"since_ms": earlier["time_ms"]})
 
     page.route("**/networth?*", with_a_gap)
     page.reload()

@@ -64,8 +64,8 @@ async def leases(redis, text):
     return {each.decode() for each in found}
 
 
-def admission(redis, told=None):
-    return Admission(redis, ([] if told is None else told).append)
+def admission(redis, revoked=None):
+    return Admission(redis, ([] if revoked is None else revoked).append)
 
 
 async def test_a_key_lets_in_as_many_as_its_plan_has_and_one_that_left_makes_room(redis):
@@ -223,7 +223,7 @@ async def test_a_lease_that_is_not_renewed_ends_and_one_that_is_does_not(redis, 
     assert after > before
 
 
-async def test_who_is_kept_out_by_a_gateway_that_was_killed_is_told_to_come_again(redis):
+async def test_clients_kept_out_by_a_killed_gateway_are_asked_to_retry(redis):
     text = await made(redis)
     dead, living = admission(redis), admission(redis)
     lost = [await dead.admit(text) for _ in range(2)]
@@ -242,20 +242,20 @@ async def test_who_is_kept_out_by_a_gateway_that_was_killed_is_told_to_come_agai
         await living.admit(text)
 
 
-async def test_a_revoked_key_is_told_of_once_for_each_of_its_connections(redis):
+async def test_a_revoked_key_is_reported_once_for_each_of_its_connections(redis):
     text, others = await made(redis), await made(redis)
-    told = []
-    doors = admission(redis, told)
+    revoked = []
+    doors = admission(redis, revoked)
     mine = [await doors.admit(text) for _ in range(3)]
     left = await doors.admit(text)
     await doors.release(left)
     kept = await doors.admit(others)
     await doors.look()
-    assert told == []
+    assert revoked == []
     await register.revoke(redis, parse(text), await register.now_ms(redis))
     await doors.look()
     await doors.look()
-    assert told == mine
+    assert revoked == mine
     for each in mine:  # as its connection ends
         await doors.release(each)
     assert await leases(redis, text) == set()
@@ -265,13 +265,13 @@ async def test_a_revoked_key_is_told_of_once_for_each_of_its_connections(redis):
 async def test_looks_come_by_themselves(redis, monkeypatch):
     monkeypatch.setattr("stream_gateway.admission.LOOK_EVERY_S", 0.01)
     text = await made(redis)
-    told = asyncio.Queue()
-    doors = Admission(redis, told.put_nowait)
+    revoked = asyncio.Queue()
+    doors = Admission(redis, revoked.put_nowait)
     running = asyncio.create_task(doors.run())
     admitted = await doors.admit(text)
     await register.revoke(redis, parse(text), await register.now_ms(redis))
     async with asyncio.timeout(60):
-        assert await told.get() == admitted
+        assert await revoked.get() == admitted
     running.cancel()
 
 
@@ -289,10 +289,11 @@ async def test_leases_that_redis_has_lost_are_made_again(redis):
         await admission(redis).admit(text)
 
 
-async def test_who_left_while_he_was_let_in_does_not_count(redis):
+async def test_a_client_that_left_during_admission_does_not_count(redis):
     text = await made(redis, "pro")
     doors = admission(redis)
     entering = asyncio.create_task(doors.admit(text))
+    # private `_link`: cancels while the connection is being made; nothing else shows that moment.
     while not entering.done() and not redis._link:  # noqa: ASYNC110 - connecting
         await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -304,10 +305,10 @@ async def test_who_left_while_he_was_let_in_does_not_count(redis):
     await doors.admit(text)
 
 
-async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, redis):
+async def test_while_redis_is_away_open_connections_stay_and_no_client_is_admitted(server, redis):
     text = await made(redis, "business")
-    told = []
-    doors = admission(redis, told)
+    revoked = []
+    doors = admission(redis, revoked)
     stays, leaves = [await doors.admit(text) for _ in range(2)]
     async with Redis.from_url(server.process.address) as client:
         await saved(client)
@@ -318,11 +319,11 @@ async def test_while_redis_is_away_who_is_in_stays_and_nobody_comes_in(server, r
     assert refusal.value.headers["Retry-After"]
     await doors.release(leaves)
     await doors.look()
-    assert told == []
+    assert revoked == []
     await server.start()
     await register.revoke(await back(redis), parse(text), 5)
     await doors.look()
-    assert told == [stays]
+    assert revoked == [stays]
     await doors.release(stays)
     assert await leases(redis, text) == set()
 

@@ -35,7 +35,7 @@ def opened(gateway: Any, key: str, path: str = "/ws") -> connect:
     return connect(f"{gateway.url}{path}", additional_headers={"x-api-key": key})
 
 
-async def told(client: ClientConnection, *, notices: bool = False) -> dict[str, Any]:
+async def next_message(client: ClientConnection, *, notices: bool = False) -> dict[str, Any]:
     """The next message, notices left out."""
     async with asyncio.timeout(WITHIN_S):
         while True:
@@ -68,7 +68,7 @@ def world(gateway: Any, key: str) -> Any:
             async def subscribed() -> bool:
                 await asyncio.sleep(0.2)  # a client may send so many messages a second
                 await client.send(orjson.dumps(ask).decode())
-                return (await told(client))["type"] == "subscribed"
+                return (await next_message(client))["type"] == "subscribed"
 
             await eventually_async(subscribed)
 
@@ -103,7 +103,7 @@ async def test_the_examples_are_answered_as_they_stand_there(
                 continue
             if "id" in shown:
                 happens(world, shown)
-            got = await told(client)
+            got = await next_message(client)
             if shown["type"] == "pong":
                 assert got.pop("timestamp") > shown.pop("timestamp")
             assert orjson.dumps(got) == orjson.dumps(shown)
@@ -113,18 +113,18 @@ def test_the_examples_were_found() -> None:
     assert len(BLOCKS) == 5
 
 
-async def test_a_pipeline_that_stands_still_is_told_to_all_who_are_there_and_who_come(
+async def test_all_clients_old_and_new_get_a_notice_of_a_stopped_pipeline(
     world: Any, key: str
 ) -> None:
     async with opened(world, key) as first:
-        assert (await told(first, notices=True))["code"] == "pipeline_quiet"
+        assert (await next_message(first, notices=True))["code"] == "pipeline_quiet"
         async with opened(world, key, "/ws/trending-pairs") as second:
-            quiet = await told(second, notices=True)
+            quiet = await next_message(second, notices=True)
             assert list(quiet) == ["type", "code", "message"]
             assert (quiet["type"], quiet["code"]) == ("notice", "pipeline_quiet")
             world.publish(channels.STATUS, STATUS)
             for client in (first, second):
-                assert (await told(client, notices=True))["code"] == "pipeline_back"
+                assert (await next_message(client, notices=True))["code"] == "pipeline_back"
             async with opened(world, key) as third:
                 await third.send('{"action":"ping"}')
-                assert (await told(third, notices=True))["type"] == "pong"
+                assert (await next_message(third, notices=True))["type"] == "pong"

@@ -27,10 +27,17 @@ from tests.support.gateway.market_run import CREATED, MAIN, SLOTS, Finished, run
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 Identity = tuple[int, str, int]
-# The launchpad of a coin that trades on an AMM cannot be told from that trade alone.
+# The launchpad of a coin that trades on an AMM cannot be known from that trade alone.
 CURVES = {"pump-fun", "raydium-launchlab", "meteora-dbc"}
 # Of the market's notes, what is no field of an event, or another time than that of `processed`.
-NOT_TOLD = {"kind", "canonical", "vault_raw", "quote_vault_raw", "token_owner", "block_time_ms"}
+NOT_IN_FRAMES = {
+    "kind",
+    "canonical",
+    "vault_raw",
+    "quote_vault_raw",
+    "token_owner",
+    "block_time_ms",
+}
 # What RPC may have said of a token whose creation nobody saw.
 FROM_RPC = {"name", "symbol", "supply", "market_cap", "top10_holders_pct", "dev_holding_pct"}
 
@@ -87,7 +94,7 @@ def test_every_event_happened_and_every_field_is_right(
         wrong = {
             name: (event[name], wanted)
             for name, wanted in truth.items()
-            if name not in NOT_TOLD and not same(name, event, wanted)
+            if name not in NOT_IN_FRAMES and not same(name, event, wanted)
         }
         assert not wrong, (event["dex"], event["signature"], wrong)
     assert len(events) >= (1_000 if kind == "swap" else CREATED)
@@ -125,12 +132,12 @@ def test_frames_are_what_the_topics_carry(finished: Finished) -> None:
         for value in finished.records[topic.name]:
             data = orjson.loads(event(message.FromString(value)).frame)["data"]
             by_key[data.get("mint", data["slot"])].append(data)
-        told: dict[Any, list[Any]] = defaultdict(list)
+        by_place: dict[Any, list[Any]] = defaultdict(list)
         for data in data_of(finished.all, kind):
             if kind == "swap":  # the topic has no symbols
                 data = data | {"symbol": None}
-            told[data.get("mint", data["slot"])].append(data)
-        assert told == by_key, kind
+            by_place[data.get("mint", data["slot"])].append(data)
+        assert by_place == by_key, kind
         assert by_key
 
 
@@ -213,7 +220,7 @@ def test_a_snapshot_and_what_follows_it_is_the_stream(finished: Finished) -> Non
     assert len(finished.snaps.events("price")) > 100
 
 
-def test_a_venue_that_there_is_not_is_refused_once_the_pipeline_has_told(
+def test_an_unknown_venue_is_refused_once_the_vocabulary_is_published(
     finished: Finished,
 ) -> None:
     assert finished.refused["code"] == "unknown_dex"
@@ -221,7 +228,7 @@ def test_a_venue_that_there_is_not_is_refused_once_the_pipeline_has_told(
 
 
 def settled() -> Any:
-    """The recipe of PROTOCOL.md, as it stands there."""
+    """The recipe of PROTOCOL.md, verbatim."""
     text = (Path(stream_gateway.__file__).parent / "PROTOCOL.md").read_text()
     [recipe] = re.findall(r"```python\n(class Settled:.*?)```", text, re.DOTALL)
     namespace: dict[str, Any] = {}
@@ -229,7 +236,7 @@ def settled() -> Any:
     return namespace["Settled"]()
 
 
-def test_who_settles_by_the_status_channel_has_the_canonical_chain(
+def test_clients_that_settle_by_the_status_channel_have_the_canonical_chain(
     finished: Finished, happened: Any
 ) -> None:
     client = settled()
@@ -254,7 +261,7 @@ def test_who_settles_by_the_status_channel_has_the_canonical_chain(
         assert data["commitment"] in ("processed", "confirmed")
 
 
-def test_who_settles_knows_each_slot_and_its_parent(finished: Finished) -> None:
+def test_clients_that_settle_know_each_slot_and_its_parent(finished: Finished) -> None:
     slots = {}
     for data in data_of(finished.all, "status"):
         if data["status"] == "confirmed":
@@ -272,7 +279,7 @@ def test_who_settles_knows_each_slot_and_its_parent(finished: Finished) -> None:
         assert slots[slot]["events"] >= events[slot]  # migrations are counted as well
 
 
-def test_who_follows_the_trending_list_has_it(finished: Finished) -> None:
+def test_clients_that_follow_the_trending_list_have_it(finished: Finished) -> None:
     first, *updates = [message for message in finished.trends.got if "data" in message]
     assert (first["type"], first["data"]) == ("snapshot", [])  # the chain had not begun
     followed = {}

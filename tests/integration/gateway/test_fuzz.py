@@ -60,11 +60,11 @@ class Raw:
     """A WebSocket client of bare hands."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+        self.sock = sock
         self._read = b""
 
     def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        self.sock.sendall(data)
 
     def receive(self) -> tuple[int, bytes] | None:
         """The next frame, its opcode and payload; None at the end."""
@@ -80,11 +80,11 @@ class Raw:
         assert payload is not None
         return head[0] & 0x0F, payload
 
-    def told(self) -> dict:
-        """The next message; there is no pipeline, which notices tell."""
+    def next_message(self) -> dict:
+        """The next message but notices, which say that there is no pipeline."""
         while (received := self.receive()) is not None:
-            if received[0] == TEXT and (told := json.loads(received[1]))["type"] != "notice":
-                return told
+            if received[0] == TEXT and (message := json.loads(received[1]))["type"] != "notice":
+                return message
         raise AssertionError("closed")
 
     def closed(self) -> int:
@@ -99,7 +99,7 @@ class Raw:
     def _take(self, size: int) -> bytes | None:
         while len(self._read) < size:
             try:
-                piece = self._socket.recv(65_536)
+                piece = self.sock.recv(65_536)
             except ConnectionResetError:
                 piece = b""
             if not piece:
@@ -139,10 +139,10 @@ def gateway(tmp_path_factory, valkey_port):
 
 @pytest.fixture(scope="module")
 def witness(gateway, key):
-    """Somebody who is connected all the time, and is to be served all the time."""
+    """A client that is connected, and must be served, all the time."""
     with raw(gateway, key) as client:
         client.send(frame(TEXT, b'{"action":"subscribe","channel":"swaps"}'))
-        assert client.told()["type"] == "subscribed"
+        assert client.next_message()["type"] == "subscribed"
         yield client
 
 
@@ -152,7 +152,7 @@ def others_are_served(gateway, witness):
     yield
     number = random.getrandbits(40)
     gateway.publish(channels.SWAPS, swap(number=number))
-    assert witness.told()["data"]["number"] == number
+    assert witness.next_message()["data"]["number"] == number
     assert gateway.child.poll() is None
 
 
@@ -236,13 +236,13 @@ def test_a_message_in_fragments_with_control_frames_amid(gateway, key):
         client.send(frame(PING) + frame(CONTINUATION, b'\xa9"}'))
         assert client.receive() == (PONG, b"one")
         assert client.receive() == (PONG, b"")
-        assert client.told()["request_id"] == "é"
+        assert client.next_message()["request_id"] == "é"
 
 
 def test_the_largest_message_and_the_largest_ping(gateway, key):
     with raw(gateway, key) as client:
         client.send(frame(TEXT, SAY_PING + b" " * (MESSAGE_BYTES - len(SAY_PING))))
-        assert client.told()["type"] == "pong"
+        assert client.next_message()["type"] == "pong"
         client.send(frame(PING, b"x" * 125))
         assert client.receive() == (PONG, b"x" * 125)
 
@@ -251,17 +251,17 @@ def test_byte_by_byte(gateway, key):
     with raw(gateway, key) as client:
         for byte in frame(TEXT, SAY_PING):
             client.send(bytes((byte,)))
-        assert client.told()["type"] == "pong"
+        assert client.next_message()["type"] == "pong"
 
 
 def test_binary_messages_are_answered(gateway, key):
     with raw(gateway, key) as client:
         client.send(frame(BINARY, SAY_PING))
-        assert client.told()["code"] == "binary_frame"
+        assert client.next_message()["code"] == "binary_frame"
         client.send(frame(BINARY, b"\xff", fin=False) + frame(CONTINUATION, b"\xfe"))
-        assert client.told()["code"] == "binary_frame"
+        assert client.next_message()["code"] == "binary_frame"
         client.send(frame(TEXT, SAY_PING))
-        assert client.told()["type"] == "pong"
+        assert client.next_message()["type"] == "pong"
 
 
 def test_nothing_is_done_after_a_close(gateway, key):
@@ -275,6 +275,9 @@ def test_nothing_is_done_after_a_close(gateway, key):
 def test_half_a_frame_and_gone(gateway, key, cut):
     with raw(gateway, key) as client:
         client.send(frame(TEXT, SAY_PING)[:cut])
+    with raw(gateway, key) as client:
+        client.send(frame(TEXT, SAY_PING))
+        assert client.next_message()["type"] == "pong"
 
 
 def test_many_empty_fragments(gateway, key):
@@ -350,7 +353,7 @@ def test_frames_at_random(gateway, key, part):
                     data = data[size:] if chance.random() < 0.99 else b""
                 if chance.random() < 0.5:
                     client.send(frame(CLOSE, b"\x03\xe8"))
-                    client._socket.shutdown(socket.SHUT_WR)
+                    client.sock.shutdown(socket.SHUT_WR)
                     seen.add(client.closed())
             except OSError as error:
                 if error.errno not in CLOSED_WHILE_SENDING:

@@ -1,4 +1,4 @@
-"""Who comes in, and what the others are answered: in HTTP, before there is a WebSocket."""
+"""Which clients are admitted, and the HTTP answers of the others, before there is a WebSocket."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def asked(gateway, path, headers=(), method="GET"):
 def problem(answer, code):
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["connection"].lower().endswith("close")
-    told = json.loads(answer.body)
-    assert told["code"] == code
-    assert told["status"] == answer.status
-    assert told["detail"]
-    return told
+    body = json.loads(answer.body)
+    assert body["code"] == code
+    assert body["status"] == answer.status
+    assert body["detail"]
+    return body
 
 
 def sent(gateway, data, *, end=False):
@@ -147,7 +147,7 @@ class TestRefused:
         assert "ApiKey" in answer.headers["www-authenticate"]
         assert problem(answer, code)["instance"] == "/ws"
 
-    def test_a_client_of_another_make_is_told_too(self, gateway):
+    def test_a_client_of_another_make_gets_an_answer_too(self, gateway):
         async def refused():
             with pytest.raises(InvalidStatus) as caught:
                 await connect(f"{gateway.url}/ws")
@@ -160,9 +160,9 @@ class TestRefused:
     def test_two_keys(self, gateway, key):
         other = gateway.key()
         answer = asked(gateway, f"/ws?api_key={key}", {**UPGRADE, "x-api-key": other})
-        told = problem(answer, "keys_differ")
+        body = problem(answer, "keys_differ")
         assert answer.status == 400
-        assert key not in str(told)
+        assert key not in str(body)
         answer = asked(gateway, f"/ws?api_key={key}&api_key={other}", UPGRADE)
         assert answer.status == 400
 
@@ -190,7 +190,7 @@ class TestRefused:
         assert (answer.status, answer.headers["allow"]) == (405, "GET")
         problem(answer, "method_not_allowed")
 
-    def test_a_browser_that_just_looks_is_told_what_this_is(self, gateway, key):
+    def test_a_browser_gets_an_explanation(self, gateway, key):
         answer = asked(gateway, f"/ws?api_key={key}")
         assert answer.status == 426
         assert answer.headers["upgrade"] == "websocket"
@@ -381,7 +381,7 @@ class TestBounds:
             assert most <= 256 + 40  # beside those that are being let in, and the stores'
             assert asked(gateway, "/health/live").status == 200
 
-    async def test_who_says_nothing_gets_a_ping_and_then_the_end(self, tmp_path, valkey_port):
+    async def test_a_silent_client_gets_a_ping_and_then_a_close(self, tmp_path, valkey_port):
         with running_gateway(
             tmp_path, valkey_port, gateway_ping_s=0.5, gateway_idle_s=2.5
         ) as gateway:
@@ -397,7 +397,7 @@ class TestBounds:
                 await alive.send('{"action": "ping"}')
                 assert json.loads(await alive.recv())["type"] == "pong"
 
-    async def test_sigterm_tells_all_to_connect_again(self, tmp_path, valkey_port):
+    async def test_sigterm_asks_all_to_connect_again(self, tmp_path, valkey_port):
         with running_gateway(tmp_path, valkey_port) as gateway:
             key = await asyncio.to_thread(gateway.key)
             clients = [await opened(gateway, key) for _ in range(20)]
@@ -431,7 +431,7 @@ def mortal(tmp_path) -> Iterator[tuple[Gateway, ExitStack]]:
             yield gateway, valkey
 
 
-async def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(mortal):
+async def test_while_redis_is_away_no_client_is_admitted_and_open_connections_stay(mortal):
     gateway, valkey = mortal
     key = await asyncio.to_thread(gateway.key)
     async with opened(gateway, key) as client:

@@ -82,9 +82,9 @@ def test_every_action(installed, gateway, key):
         publish=publish,
     )
     assert (seen["code"], seen["reason"], seen["pongs"]) == (4123, "", 1)
-    told = seen["messages"]
-    assert not any(each["isBinary"] for each in told)
-    assert [(each["type"], each.get("channel")) for each in told] == [
+    messages = seen["messages"]
+    assert not any(each["isBinary"] for each in messages)
+    assert [(each["type"], each.get("channel")) for each in messages] == [
         ("pong", None),
         ("subscribed", "creations"),
         ("subscribed", "prices"),
@@ -96,10 +96,10 @@ def test_every_action(installed, gateway, key):
         ("swap", "swaps"),
         ("unsubscribed", "swaps"),
     ]
-    assert told[0]["request_id"] == "first"
-    assert [each.get("replaces") for each in told[1:6]] == [False, False, False, False, True]
-    assert [each["data"]["number"] for each in told[7:9]] == [2, 3]
-    assert told[7]["data"]["filler"] == "é€𝄞" * 30_000
+    assert messages[0]["request_id"] == "first"
+    assert [each.get("replaces") for each in messages[1:6]] == [False, False, False, False, True]
+    assert [each["data"]["number"] for each in messages[7:9]] == [2, 3]
+    assert messages[7]["data"]["filler"] == "é€𝄞" * 30_000
 
 
 def test_every_error(installed, gateway, key):

@@ -45,7 +45,7 @@ async def new_key(gateway: Gateway, plan: str = "enterprise") -> str:
     return await asyncio.to_thread(gateway.key, plan)
 
 
-async def told(client: ClientConnection, kind: str) -> Any:
+async def next_of(client: ClientConnection, kind: str) -> Any:
     """The next message of a kind."""
     async with asyncio.timeout(WITHIN_S):
         while True:
@@ -59,7 +59,7 @@ async def subscribe(client: ClientConnection, **given: Any) -> Any:
     await client.send(
         orjson.dumps({"action": "subscribe", "channel": "positions", **given}).decode()
     )
-    return await told(client, "subscribed")
+    return await next_of(client, "subscribed")
 
 
 async def until_asked(gateway: Gateway, *wallets: str) -> None:
@@ -90,10 +90,10 @@ async def test_each_client_gets_what_crosses_its_own_threshold(gateway: Gateway)
                 alert(None, threshold=7.0),
             )
             for client, value, threshold in ((low, 1.0, 1.05), (high, 1.1, 1.2)):
-                first = await told(client, "position_alert")
+                first = await next_of(client, "position_alert")
                 assert (first["data"]["value"], first["data"]["threshold"]) == (value, threshold)
                 assert tuple(first["data"]) == channels.POSITION_ALERT_FIELDS
-                second = await told(client, "position_alert")
+                second = await next_of(client, "position_alert")
                 assert (second["data"]["kind"], second["data"]["threshold"]) == ("range_left", 7.0)
 
 
@@ -102,10 +102,10 @@ async def test_what_was_missed_comes_by_the_threshold_too(gateway: Gateway) -> N
     gateway.publish(channels.POSITIONS, alert(Fall(1.1, 1.3)), alert(Fall(1.0, 1.1)))
     async with opened(gateway, await new_key(gateway)) as client:
         await subscribe(client, wallets=[WALLET], health_below=1.2, since=f"{before}-0")
-        missed = await told(client, "position_alert")
+        missed = await next_of(client, "position_alert")
         assert (missed["data"]["value"], missed["data"]["threshold"]) == (1.1, 1.2)
         gateway.publish(channels.POSITIONS, alert(Fall(0.5, 1.2)))
-        live = await told(client, "position_alert")
+        live = await next_of(client, "position_alert")
         assert (live["data"]["value"], live["data"]["threshold"]) == (0.5, 1.2)
 
 
@@ -116,12 +116,12 @@ async def test_a_key_asks_for_so_many_new_wallets_a_minute_and_for_followed_ones
     gateway.redis.zadd(TRACKED_WALLETS.make(), {raw(wallets[0]): 1.0})
     async with opened(gateway, await new_key(gateway)) as client:
         await subscribe(client, wallets=wallets, request_id="many")
-        refused = await told(client, "error")
+        refused = await next_of(client, "error")
         assert (refused["code"], refused["channel"]) == ("too_many_new_wallets", "positions")
         assert refused["request_id"] == "many"
         assert not {*map(raw, wallets)} & {*asked(gateway)}
         await client.send('{"action":"unsubscribe","channel":"positions"}')
-        assert (await told(client, "error"))["code"] == "not_subscribed"
+        assert (await next_of(client, "error"))["code"] == "not_subscribed"
         await subscribe(client, wallets=wallets[: NEW_A_MINUTE + 1])
         await until_asked(gateway, *wallets[: NEW_A_MINUTE + 1])
     other = text(b"p" * 32)
@@ -131,11 +131,11 @@ async def test_a_key_asks_for_so_many_new_wallets_a_minute_and_for_followed_ones
     assert len(asked(gateway)) == len({*asked(gateway)}), "each once in ten minutes"
 
 
-async def test_who_subscribes_while_nobody_watches_is_told(gateway: Gateway) -> None:
+async def test_subscribers_get_a_notice_while_no_process_watches(gateway: Gateway) -> None:
     gateway.redis.delete(WATCH_LEASE.make())
     async with opened(gateway, await new_key(gateway)) as client:
         await subscribe(client, wallets=[WALLET])
-        assert (await told(client, "notice"))["code"] == "positions_unwatched"
+        assert (await next_of(client, "notice"))["code"] == "positions_unwatched"
     gateway.redis.set(WATCH_LEASE.make(), "somebody")
 
 
@@ -144,4 +144,4 @@ async def test_a_plan_without_filters_by_wallet_has_no_alerts(gateway: Gateway, 
     async with opened(gateway, await new_key(gateway, plan)) as client:
         ask = {"action": "subscribe", "channel": "positions", "wallets": [WALLET]}
         await client.send(orjson.dumps(ask).decode())
-        assert (await told(client, "error"))["code"] == "not_in_plan"
+        assert (await next_of(client, "error"))["code"] == "not_in_plan"

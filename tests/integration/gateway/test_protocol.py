@@ -29,22 +29,22 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 async def ask(client, **fields):
     """Say something; return what is answered."""
     await client.send(json.dumps(fields))
-    return await told(client)
+    return await next_message(client)
 
 
-async def told(client):
-    """The next message; there is no pipeline, which notices tell."""
+async def next_message(client):
+    """The next message but notices, which say that there is no pipeline."""
     async with asyncio.timeout(WITHIN_S):
         while (message := json.loads(await client.recv()))["type"] == "notice":
             pass
         return message
 
 
-async def told_until_pong(client):
+async def messages_until_pong(client):
     """What comes until the answer to a ping: all there was."""
     await client.send('{"action": "ping"}')
     found = []
-    while (message := await told(client))["type"] != "pong":
+    while (message := await next_message(client))["type"] != "pong":
         found.append(message)
     return found
 
@@ -69,7 +69,7 @@ class TestSubscriptions:
             }
             first = await publish(gateway, channels.SWAPS, *(swap(number=n) for n in range(3)))
             second = await publish(gateway, channels.SWAPS, swap(number=3))
-            found = [await told(client) for _ in range(4)]
+            found = [await next_message(client) for _ in range(4)]
         assert events(found) == [0, 1, 2, 3]
         assert [each["id"] for each in found] == [
             f"{first}-0",
@@ -117,7 +117,7 @@ class TestSubscriptions:
                 swap("pump-fun", "coin", USDC, 7, quote=WSOL),  # a token matches either side
                 swap("pump-fun", "coin", USDC, 8, quote=USDC),
             )
-            found = [await told(client) for _ in range(5)]
+            found = [await next_message(client) for _ in range(5)]
         assert events(found) == [0, 1, 5, 6, 7]
         assert [each["id"].rpartition("-")[2] for each in found] == ["0", "1", "5", "0", "1"]
 
@@ -127,7 +127,7 @@ class TestSubscriptions:
             answer = await ask(client, action="subscribe", channel="swaps", dex="pump-swap")
             assert (answer["replaces"], answer["filter"]) == (True, {"dex": ["pump-swap"]})
             await publish(gateway, channels.SWAPS, swap("pump-fun"), swap("pump-swap", number=1))
-            assert events([await told(client)]) == [1]
+            assert events([await next_message(client)]) == [1]
 
     async def test_unsubscribe(self, gateway, key):
         async with opened(gateway, key) as client, opened(gateway, key) as witness:
@@ -136,8 +136,8 @@ class TestSubscriptions:
             answer = await ask(client, action="unsubscribe", channel="swaps", request_id="u")
             assert answer == {"type": "unsubscribed", "channel": "swaps", "request_id": "u"}
             await publish(gateway, channels.SWAPS, swap(number=7))
-            assert events([await told(witness)]) == [7]
-            assert await told_until_pong(client) == []
+            assert events([await next_message(witness)]) == [7]
+            assert await messages_until_pong(client) == []
             assert (await ask(client, action="unsubscribe", channel="swaps"))["code"] == (
                 "not_subscribed"
             )
@@ -155,20 +155,20 @@ class TestSubscriptions:
                 event(channels.CREATIONS, ("d", "m", "c", "moonit", "s", 0), mint="no"),
                 event(channels.CREATIONS, ("d", "m", "c", "bonk", "s", 0), mint="yes"),
             )
-            created = await told(client)
+            created = await next_message(client)
             await publish(
                 gateway,
                 channels.PRICES,
                 event(channels.PRICES, (USDC,), mint=USDC),
                 event(channels.PRICES, (WSOL,), mint=WSOL, price_sol=1.0),
             )
-            priced = await told(client)
+            priced = await next_message(client)
             await publish(
                 gateway,
                 channels.STATUS,
                 event(channels.STATUS, (5, "confirmed"), slot=5, status="confirmed"),
             )
-            settled = await told(client)
+            settled = await next_message(client)
         assert (created["type"], created["channel"]) == ("creation", "creations")
         assert created["data"] == {"mint": "yes"}
         assert (priced["type"], priced["channel"]) == ("price", "prices")
@@ -182,9 +182,9 @@ class TestSubscriptions:
         async with opened(gateway, key) as client:
             answer = await ask(client, action="subscribe", channel="swaps", since=f"{first}-1")
             assert answer["since"] == f"{first}-1"
-            missed = [await told(client) for _ in range(3)]
+            missed = [await next_message(client) for _ in range(3)]
             await publish(gateway, channels.SWAPS, swap(number=5))
-            assert events([*missed, await told(client)]) == [2, 3, 4, 5]
+            assert events([*missed, await next_message(client)]) == [2, 3, 4, 5]
 
     async def test_a_snapshot_of_prices_comes_before_the_updates(self, gateway, key):
         async with opened(gateway, key) as client:
@@ -192,15 +192,15 @@ class TestSubscriptions:
                 client, action="subscribe", channel="prices", mints=[WSOL], snapshot=True
             )
             assert answer["type"] == "subscribed"
-            snapshot = await told(client)
+            snapshot = await next_message(client)
             assert (snapshot["type"], snapshot["channel"], snapshot["data"]) == (
                 "snapshot",
                 "prices",
                 [],
             )
-            # Another subscription is acknowledged only after this one is live or told to wait.
+            # Another subscription is acknowledged only after this one is live or has to wait.
             await publish(gateway, channels.PRICES, event(channels.PRICES, (WSOL,), mint=WSOL))
-            price = await told(client)
+            price = await next_message(client)
         assert price["type"] == "price"
 
     async def test_trending_has_a_connection_of_its_own(self, gateway, key):
@@ -208,24 +208,24 @@ class TestSubscriptions:
             answer = await ask(client, action="subscribe", dex=["bonk"])
             assert (answer["type"], answer["channel"]) == ("subscribed", "trending-pairs")
             assert answer["filter"] == {"dex": ["bonk"]}
-            assert (await told(client))["type"] == "snapshot"
+            assert (await next_message(client))["type"] == "snapshot"
             entry = await publish(
                 gateway,
                 channels.TRENDING,
                 event(channels.TRENDING, ("m", "moonit"), mint="no"),
                 event(channels.TRENDING, ("m", "bonk"), mint="yes"),
             )
-            update = await told(client)
+            update = await next_message(client)
             assert (update["type"], update["data"]) == ("trending", {"mint": "yes"})
             answer = await ask(client, action="subscribe", dex="*")
             assert (answer["replaces"], answer["filter"]) == (True, {})
-            snapshot = await told(client)
+            snapshot = await next_message(client)
             assert snapshot["type"] == "snapshot"
             last = event(channels.TRENDING, ("m", "moonit"), mint="last")
             await publish(gateway, channels.TRENDING, last)
             # One reading of the list serves half a second: events newer than it follow it.
             missed = [] if snapshot["as_of_id"] == f"{entry}-1" else ["no", "yes"]
-            updates = [await told(client) for _ in [*missed, "last"]]
+            updates = [await next_message(client) for _ in [*missed, "last"]]
             assert [each["data"] for each in updates] == [
                 {"mint": mint} for mint in [*missed, "last"]
             ]
@@ -280,7 +280,7 @@ class TestErrors:
     async def test_each_is_answered_and_the_connection_stays(self, gateway, key, sent, code):
         async with opened(gateway, key) as client:
             await client.send(sent)
-            refused = await told(client)
+            refused = await next_message(client)
             assert (refused["type"], refused["code"]) == ("error", code)
             assert refused["message"]
             assert (await ask(client, action="ping"))["type"] == "pong"
@@ -298,7 +298,7 @@ class TestErrors:
             await ask(client, action="subscribe", channel="swaps", dex="pump-fun")
             await ask(client, action="subscribe", channel="swaps", dex="uniswap")
             await publish(gateway, channels.SWAPS, swap("pump-swap"), swap("pump-fun", number=9))
-            assert events([await told(client)]) == [9]
+            assert events([await next_message(client)]) == [9]
 
     @pytest.mark.parametrize("plan", ["free", "pro"])
     async def test_wallets_are_not_in_every_plan(self, gateway, plan):
@@ -307,20 +307,20 @@ class TestErrors:
             refused = await ask(client, action="subscribe", channel="swaps", wallets=[WSOL])
         assert refused["code"] == "not_in_plan"
 
-    async def test_who_says_too_much_is_told_and_closed(self, gateway, key):
+    async def test_a_client_that_sends_too_much_gets_an_error_and_is_closed(self, gateway, key):
         async with opened(gateway, key) as client, opened(gateway, key) as other:
             for _ in range(300):
                 await client.send('{"action": "ping"}')
             seen = []
             with suppress(ConnectionClosed):
                 while True:
-                    seen.append(await told(client))
+                    seen.append(await next_message(client))
             assert (client.close_code, seen[-1]["code"]) == (4029, "too_many_messages")
             assert (await ask(other, action="ping"))["type"] == "pong"
 
 
 class TestEnds:
-    async def test_a_client_that_closes_is_answered_with_his_code(self, gateway, key):
+    async def test_a_client_that_closes_is_answered_with_its_code(self, gateway, key):
         async with opened(gateway, key) as client:
             await client.close(4321, "bye")
         assert client.close_code == 4321
@@ -332,7 +332,7 @@ class TestEnds:
             assert await closing(client) == (4001, "the API key was revoked")
             assert (await ask(other, action="ping"))["type"] == "pong"
 
-    async def test_metrics_tell_what_happened(self, gateway, key):
+    async def test_metrics_count_what_happened(self, gateway, key):
         def metric(name, **labels):
             return asyncio.to_thread(gateway.metric, f"soltape_gateway_{name}", **labels)
 
@@ -343,7 +343,7 @@ class TestEnds:
         async with opened(gateway, key) as client:
             await ask(client, action="subscribe", channel="swaps")
             await publish(gateway, channels.SWAPS, *(swap(number=n) for n in range(5)))
-            assert len([await told(client) for _ in range(5)]) == 5
+            assert len([await next_message(client) for _ in range(5)]) == 5
             await ask(client, action="ping")
             assert await metric("connections", endpoint="main") >= 1
         assert await metric("deliveries_total") - deliveries >= 5

@@ -1,4 +1,4 @@
-"""What waits for all clients together is bounded: those for whom most waits are closed."""
+"""What waits for all clients together is bounded: the clients with most waiting are closed."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ async def test_the_slowest_are_closed_though_each_has_room(tmp_path, valkey_port
         async with asyncio.timeout(WITHIN_S):
             await reading
         assert gateway.metric("soltape_gateway_queue_bytes") <= 4 * 1024 * 1024
-        assert (await closing(sleeper))[0] in (4008, 1006)  # 1006: he was given up
+        assert (await closing(sleeper))[0] in (4008, 1006)  # 1006: the gateway gave it up
         await reader.close()

@@ -107,7 +107,7 @@ async def test_time_is_a_place_to_go_on_from(store, reader):
     await until(lambda: late.story == [4])
 
 
-async def test_what_was_trimmed_is_told_and_then_comes_the_oldest(store, reader):
+async def test_trimmed_events_are_a_gap_and_then_comes_the_oldest(store, reader):
     ids = await fed(store, entries=20)
     await store.client.xtrim(SWAPS.stream, maxlen=10, approximate=False)
     await reader.start()
@@ -137,7 +137,7 @@ async def test_an_empty_stream_begins_without_a_gap_only_from_its_beginning(stor
     assert old.gaps == [("trimmed", "1700000000000-0-0", None)]
 
 
-async def test_an_id_of_another_clock_is_told(store, reader):
+async def test_an_id_of_another_clock_is_a_gap(store, reader):
     await store.add(1)
     await reader.start()
     since = f"{int(time.time() * 1000) + 3_600_000}-0-0"
@@ -186,7 +186,7 @@ async def test_an_event_this_process_has_not_read_yet_is_waited_for(store, reade
     assert client.story == [3]
 
 
-async def test_a_redis_that_lost_all_is_told_to_who_comes_back(store, reader):
+async def test_clients_that_return_get_a_gap_if_redis_lost_all(store, reader):
     ids = await fed(store, entries=3)
     await reader.start()
     store.kill()
@@ -204,7 +204,7 @@ async def test_a_redis_that_lost_all_is_told_to_who_comes_back(store, reader):
     await other.stop()
 
 
-async def test_who_reads_slowly_is_waited_for_and_holds_nobody_up(store, reader, monkeypatch):
+async def test_a_slow_client_is_waited_for_and_delays_no_other(store, reader, monkeypatch):
     monkeypatch.setattr(module, "STEP_BYTES", 10_000)
     monkeypatch.setattr(module, "PAGE_BYTES", 10_000)
     entries = []
@@ -236,7 +236,7 @@ async def test_who_reads_slowly_is_waited_for_and_holds_nobody_up(store, reader,
     await until(lambda: all(client.numbers == [*range(4, 401)] for client in (fast, *slow)))
 
 
-async def test_who_left_is_sent_no_more(store, reader):
+async def test_a_client_that_left_is_sent_no_more(store, reader):
     ids = await fed(store)
     await reader.start()
     client = Client()
@@ -280,7 +280,7 @@ class Raw:
         return True
 
 
-async def test_who_wants_nothing_of_it_pays_for_what_is_read(store):
+async def test_a_client_whose_filter_takes_nothing_pays_for_what_is_read(store):
     ids = await fed(store, entries=400)
     reader = Reader(store)
     await reader.start()

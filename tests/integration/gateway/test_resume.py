@@ -1,9 +1,9 @@
-"""Clients, gateway and Redis are killed at random while events come: who resumes misses nothing.
+"""Clients, gateway and Redis are killed at random: clients that resume miss nothing.
 
 The writer is the agent's own, fed here. With `appendfsync always` all that Redis has shown is in
 its file when it is killed, so what clients saw must equal what the streams hold: nothing missing,
 nothing twice, no gap. The embedded Redis syncs every second; what a killed machine loses then is
-cut off the file here, and the rule is: an event that a client never saw is in a gap he was told of.
+cut off the file here, and the rule is: an event that a client never saw is in a gap that it got.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Viewer:
     async def _subscribe(self, channel: str) -> None:
         seen = self.seen[channel]
         since = orjson.loads(seen[-1])["id"] if seen else BEGINNING
-        told = {"action": "subscribe", **self.subscriptions[channel], "since": since}
-        await self._socket.send(orjson.dumps(told).decode())
+        request = {"action": "subscribe", **self.subscriptions[channel], "since": since}
+        await self._socket.send(orjson.dumps(request).decode())
 
     async def _take(self, data: str) -> None:
         message = orjson.loads(data)
@@ -265,7 +265,7 @@ async def test_what_clients_saw_equals_what_the_streams_hold(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["everysec"], indirect=True)
-async def test_what_redis_lost_is_told(run):
+async def test_what_redis_lost_is_in_gaps(run):
     market, _ = await run.do(seed=21, loses=True)
     held = await run.held(SWAPS)
     kept = {orjson.loads(message)["data"]["n"] for message in held}
@@ -278,13 +278,13 @@ async def test_what_redis_lost_is_told(run):
         numbers = {
             identity: orjson.loads(message)["data"]["n"] for identity, message in seen.items()
         }
-        told = [
+        gaps = [
             range(numbers.get(gap["after"], -1) + 1, numbers[gap["before"]])
             for gap in viewer.gaps["swaps"]
         ]
         unseen = set(range(market.sent)) - set(numbers.values())
         assert unseen <= lost
-        assert all(any(number in gap for gap in told) for number in unseen)
+        assert all(any(number in gap for gap in gaps) for number in unseen)
         assert {gap["reason"] for gap in viewer.gaps["swaps"]} == {"epoch"}
 
 

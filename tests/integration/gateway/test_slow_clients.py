@@ -1,4 +1,4 @@
-"""Who reads too slowly is told and closed, takes little memory, and is nobody else's business."""
+"""A slow client gets `lagging`, is closed, takes little memory, and delays no other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture
 def served(store: Store, request: pytest.FixtureRequest) -> Iterator[Served]:
-    """A gateway that closes who is slow for the time given as parameter, in seconds."""
+    """A gateway that closes clients that are slow for as many seconds as the parameter says."""
     settings = {"GATEWAY_QUEUE_KIB": str(QUEUE_KIB), "GATEWAY_SLOW_S": request.param}
     with serving.gateway(store, 50, **settings) as running:
         yield running
@@ -90,9 +90,9 @@ class Client:
         connection = await stack.enter_async_context(opened)
         wish = orjson.loads(SUBSCRIBE) | ({"since": since} if since else {})
         await connection.send(orjson.dumps(wish).decode())
-        while (told := orjson.loads(await connection.recv()))["type"] == "notice":
+        while (message := orjson.loads(await connection.recv()))["type"] == "notice":
             pass  # that no slots come here
-        assert told["type"] == "subscribed"
+        assert message["type"] == "subscribed"
         return cls(connection)
 
     async def read(self, until: Callable[[Client], bool]) -> None:
@@ -122,7 +122,7 @@ async def eventually(true: Callable[[], bool], meanwhile: Callable[[], Awaitable
 
 
 @pytest.mark.parametrize("served", ["0.5"], indirect=True)
-async def test_who_stops_reading_is_closed_and_the_others_get_everything(
+async def test_a_client_that_stops_reading_is_closed_and_the_others_get_everything(
     store: Store, served: Served, events: list[LiveEvent]
 ) -> None:
     stopped, reading = 6, 6
@@ -135,7 +135,7 @@ async def test_who_stops_reading_is_closed_and_the_others_get_everything(
         waiting: list[float] = []
 
         async def write_and_let_the_others_read() -> None:
-            # The next when the others have this one: who keeps up is never behind here.
+            # The next when the others have this one: a client that keeps up is never behind here.
             await writer.write()
             wanted = len(writer.ids)
             async with asyncio.timeout(WITHIN_S):
@@ -150,7 +150,7 @@ async def test_who_stops_reading_is_closed_and_the_others_get_everything(
         )
         assert metric(served, "connections", endpoint="main") == reading
         assert metric(served, "dropped_total") > 0
-        # Of each who stopped at most a queue, and the entry that filled it.
+        # Of each client that stopped at most a queue, and the entry that filled it.
         entry_bytes = ENTRY * max(len(event.frame) + 100 for event in events)
         assert QUEUE_KIB << 10 < max(waiting) <= stopped * ((QUEUE_KIB << 10) + entry_bytes)
         await write_and_let_the_others_read()
@@ -161,7 +161,7 @@ async def test_who_stops_reading_is_closed_and_the_others_get_everything(
 
 
 @pytest.mark.parametrize("served", ["600"], indirect=True)
-async def test_who_reads_in_bursts_is_told_what_was_dropped_then_closed_and_goes_on_by_since(
+async def test_a_client_that_reads_in_bursts_gets_lagging_is_closed_and_resumes_by_since(
     store: Store, served: Served, events: list[LiveEvent]
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -175,12 +175,12 @@ async def test_who_reads_in_bursts_is_told_what_was_dropped_then_closed_and_goes
             )
             await _settled(served, writer)
             async with asyncio.timeout(WITHIN_S):
-                await slow.read(lambda c, told=burst: len(c.lags) >= told)
+                await slow.read(lambda c, reports=burst: len(c.lags) >= reports)
         async with asyncio.timeout(WITHIN_S):
             await slow.read(lambda c: False)
         assert slow.close_code == TOO_SLOW
         assert len(slow.lags) == LAGS_A_MINUTE + 1
-        # To the event: what it has, and what it was told that it has not.
+        # To the event: what it has, and what `lagging` counted as dropped.
         assert len(slow.ids) + sum(dropped for dropped, _ in slow.lags) == len(writer.ids)
         left = iter(writer.ids)
         assert all(any(mine == each for each in left) for mine in slow.ids)  # in order, once

@@ -58,7 +58,7 @@ async def pipelined(settings: Settings, redis: Redis) -> AsyncIterator[Pipelined
     await client.aclose()
 
 
-def told(snapshot: Snapshot) -> dict[str, Any]:
+def data_of(snapshot: Snapshot) -> dict[str, Any]:
     """What the frame holds; it must be one whole text frame."""
     frame = snapshot.frame
     assert frame[0] == 0x81
@@ -130,7 +130,7 @@ async def test_a_client_that_applies_what_follows_a_snapshot_misses_and_repeats_
     taken = []
     while len(taken) < 40 or market.slot < 500:
         snapshot = await reader.prices(mints)
-        taken.append((told(snapshot), snapshot.as_of_id))
+        taken.append((data_of(snapshot), snapshot.as_of_id))
         await asyncio.sleep(0)
     trading = False
     await writer
@@ -159,11 +159,11 @@ async def test_a_mint_without_a_price_is_left_out(redis: Redis, pipelined: Pipel
     key = PRICE.make(tag=mint_tag(known), mint=known)
     await redis.hset(key, mapping={"state": "only traded"})
     reader = Snapshots(pipelined)
-    message = told(await reader.prices([known, unknown]))
+    message = data_of(await reader.prices([known, unknown]))
     assert message == {"type": "snapshot", "channel": "prices", "data": [], "as_of_id": NOTHING_YET}
     # A version before this one wrote prices without dollars.
     await redis.hset(key, mapping=LastPrice(0.5, None, 7000, 9, "pool").to_hash())
-    assert told(await reader.prices([known, unknown]))["data"] == []
+    assert data_of(await reader.prices([known, unknown]))["data"] == []
     await redis.hset(key, mapping=LastPrice(0.5, 75.0, 7000, 9, "pool").to_hash())
     expected = {
         "mint": known,
@@ -173,12 +173,12 @@ async def test_a_mint_without_a_price_is_left_out(redis: Redis, pipelined: Pipel
         "slot": 9,
         "pool": "pool",
     }
-    assert told(await reader.prices([known, unknown]))["data"] == [expected]
+    assert data_of(await reader.prices([known, unknown]))["data"] == [expected]
 
 
-def record(random_: random.Random, platform: str, **told: Any) -> dict[str, Any]:
+def record(random_: random.Random, platform: str, **given: Any) -> dict[str, Any]:
     known: dict[str, Any] = dict.fromkeys(channels.TRENDING_FIELDS, 1)
-    return known | {"mint": address(random_), "dex": platform, "name": "A", "symbol": "B"} | told
+    return known | {"mint": address(random_), "dex": platform, "name": "A", "symbol": "B"} | given
 
 
 async def listed(redis: Redis, records: list[tuple[int, dict[str, Any]]]) -> None:
@@ -202,17 +202,17 @@ async def test_the_trending_list_is_that_of_all_partitions_the_best_first(
     await redis.xadd(channels.TRENDING.stream, channels.pack("e", frames), id="5-1")
     reader = Snapshots(pipelined)
     best_first = [trending_data(each) for _, each in reversed(records)]
-    message = told(await reader.trending(frozenset()))
+    message = data_of(await reader.trending(frozenset()))
     assert message["data"] == best_first
     assert all(tuple(each) == channels.TRENDING_FIELDS for each in message["data"])
     assert (message["channel"], message["as_of_id"]) == ("trending-pairs", "5-1-1")
     some = frozenset(("letsbonk", "moonit"))
     expected = [each for each in best_first if each["dex"] in some]
-    assert told(await reader.trending(some))["data"] == expected
-    assert told(await reader.trending(frozenset(("boop",))))["data"] == []
+    assert data_of(await reader.trending(some))["data"] == expected
+    assert data_of(await reader.trending(frozenset(("boop",))))["data"] == []
     monkeypatch.setattr(snapshots, "MAX_TOKENS", 3)
     monkeypatch.setattr(snapshots, "FRESH_FOR_S", 0.0)
-    assert told(await reader.trending(some))["data"] == expected[:3]
+    assert data_of(await reader.trending(some))["data"] == expected[:3]
 
 
 async def test_all_who_ask_at_once_share_a_reading(
@@ -243,13 +243,13 @@ async def test_tokens_whose_creation_was_not_seen_have_what_rpc_said(
     await redis.set(redis_keys.METADATA.make(tag=tag, mint=asked["mint"]), orjson.dumps(rpc))
     holders = {f"owner {at}".encode(): 100_000 for at in range(12)}
     await redis.zadd(redis_keys.HOLDERS.make(tag=tag, mint=asked["mint"]), holders)
-    first, second = told(await Snapshots(pipelined).trending(frozenset()))["data"]
+    first, second = data_of(await Snapshots(pipelined).trending(frozenset()))["data"]
     assert (first["name"], first["symbol"], first["creator"]) == ("Coin", None, None)
     assert (first["supply"], first["market_cap"], first["top10_holders_pct"]) == (4.0, 1.0, 25.0)
     assert (second["name"], second["supply"], second["market_cap"]) == (None, None, None)
 
 
-async def test_redis_away_is_an_error_of_who_asks(pipelined: Pipelined) -> None:
+async def test_redis_away_is_an_error_for_the_caller(pipelined: Pipelined) -> None:
     await pipelined.aclose()
     reader = Snapshots(pipelined)
     with pytest.raises(RedisError):

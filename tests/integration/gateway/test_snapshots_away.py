@@ -31,7 +31,7 @@ async def asked(client: ClientConnection, **ask: Any) -> list[dict[str, Any]]:
                 return found
 
 
-def test_who_asks_for_a_snapshot_is_told_and_stays(tmp_path: Path) -> None:
+def test_a_client_that_asks_for_a_snapshot_gets_an_error_and_stays(tmp_path: Path) -> None:
     with (
         running_valkey(tmp_path) as port,
         running_gateway(tmp_path, port) as gateway,
@@ -53,9 +53,9 @@ async def ask_while_away(gateway: Gateway, key: str) -> None:
             (main, "prices", of_prices),
             (trending, "trending-pairs", {"dex": "*"}),
         ):
-            told = await asked(client, action="subscribe", **ask)
-            assert [message["type"] for message in told] == ["subscribed", "error"]
-            error = told[-1]
+            reply = await asked(client, action="subscribe", **ask)
+            assert [message["type"] for message in reply] == ["subscribed", "error"]
+            error = reply[-1]
             assert (error["code"], error["channel"]) == ("store_unavailable", channel)
             assert error["request_id"] == "asked"
             [gone] = await asked(client, action="unsubscribe", channel=channel)

@@ -1,4 +1,4 @@
-"""The live streams read from a real Valkey, whatever becomes of it: in order, once, holes told."""
+"""The live streams read from a Valkey, through its failures: in order, once, gaps at holes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_redis_lost_everything_and_its_writer_goes_on(store, reader):
 
 
 async def test_redis_lost_the_last_that_it_had_shown(store, reader):
-    """It was killed before that was on disk: the writer tells, as others may have missed it."""
+    """Killed before that was on disk: the writer begins an epoch, as others may have missed it."""
     writer, client = Writer(store), reader.client()
     await writer.write(0)
     await writer.write(1)
@@ -160,7 +160,7 @@ async def test_redis_lost_the_last_that_it_had_shown(store, reader):
     await other.stop()
 
 
-async def test_what_redis_lost_without_a_word_to_the_writer_is_written_again(store, reader):
+async def test_what_redis_lost_before_it_acknowledged_is_written_again(store, reader):
     """The writer's answer was lost as well: it knows nothing of what it wrote."""
     client = reader.client()
     await store.add(1)
@@ -203,7 +203,7 @@ async def test_a_redis_with_another_clock_is_read_from_its_beginning(store, read
     await until(lambda: back.story == [3, 4])
 
 
-async def test_what_was_trimmed_while_nobody_read_is_told(store, reader):
+async def test_what_was_trimmed_while_the_reader_was_away_is_a_gap(store, reader):
     client = reader.client()
     await store.add(0)
     await until(lambda: client.story == [0])
@@ -216,7 +216,7 @@ async def test_what_was_trimmed_while_nobody_read_is_told(store, reader):
     assert client.gaps == [("trimmed", client.ids[0], f"{ids[200]}-0")]
 
 
-async def test_who_is_behind_and_not_too_late_loses_nothing(store, reader):
+async def test_a_reader_that_is_behind_and_not_too_late_loses_nothing(store, reader):
     client = reader.client()
     await store.add(0)
     await until(lambda: client.story == [0])

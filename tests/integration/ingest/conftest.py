@@ -104,7 +104,7 @@ class Slot:
 
 @dataclass
 class Node:
-    """A chain made up from a seed, told in real time to whoever subscribes."""
+    """A chain made up from a seed, sent in real time to each subscriber."""
 
     seed: int
     slots: int
@@ -156,9 +156,9 @@ class Node:
         ]
 
     async def live(self) -> None:
-        """Tell the chain to the first subscriber on: transactions overtake, some come twice."""
+        """Send the chain from the first subscriber on: transactions overtake, some come twice."""
         await self.subscribed.wait()
-        told = {geyser.SLOT_CONFIRMED: GENESIS, geyser.SLOT_FINALIZED: GENESIS}
+        sent_up_to = {geyser.SLOT_CONFIRMED: GENESIS, geyser.SLOT_FINALIZED: GENESIS}
         for at, slot in enumerate(self.chain):
             if self.held_slots and at == len(self.chain) - self.held_slots:
                 self.held.set()
@@ -170,14 +170,14 @@ class Node:
             updates += [each for each in updates if self._random.random() < 0.2]
             self._random.shuffle(updates)
             for update in updates:
-                self._tell(slot.slot, update)
+                self._send(slot.slot, update)
             await asyncio.sleep(self.slot_s)
-            self._tell(slot.slot, self._meta(slot))
+            self._send(slot.slot, self._meta(slot))
             self._status(slot, geyser.SLOT_PROCESSED)
             for status, depth in ((geyser.SLOT_CONFIRMED, 2), (geyser.SLOT_FINALIZED, 8)):
                 for each in self.chain[: max(0, at + 1 - depth)]:
-                    if each.canonical and each.slot > told[status]:
-                        told[status] = each.slot
+                    if each.canonical and each.slot > sent_up_to[status]:
+                        sent_up_to[status] = each.slot
                         if self._random.random() < 0.8:  # a descendant will do
                             self._status(each, status)
             if self._random.random() < self.disconnect_chance:
@@ -189,10 +189,10 @@ class Node:
         for queue in self._subscribers:
             queue.put_nowait(None)
 
-    def tell_garbage(self, raw: bytes) -> None:
-        self._tell(self.log[-1][0], raw)
+    def send_garbage(self, raw: bytes) -> None:
+        self._send(self.log[-1][0], raw)
 
-    def _tell(self, slot: int, update: SubscribeUpdate | bytes) -> None:
+    def _send(self, slot: int, update: SubscribeUpdate | bytes) -> None:
         if not isinstance(update, bytes):
             update.created_at.GetCurrentTime()
         self.log.append((slot, update))
@@ -213,7 +213,7 @@ class Node:
 
     def _status(self, slot: Slot, status: geyser.SlotStatus) -> None:
         update = geyser.SubscribeUpdateSlot(slot=slot.slot, parent=slot.parent, status=status)
-        self._tell(slot.slot, SubscribeUpdate(slot=update))
+        self._send(slot.slot, SubscribeUpdate(slot=update))
 
     async def subscribe(self, requests: Any, context: grpc.aio.ServicerContext) -> Any:
         self.tokens += [v for k, v in context.invocation_metadata() if k == "x-token"]

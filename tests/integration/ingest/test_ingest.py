@@ -110,7 +110,7 @@ async def gaps(kafka: str) -> list[tape_pb2.SlotGap]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
-async def test_killed_again_and_again_it_loses_and_doubles_nothing(
+async def test_killed_repeatedly_it_loses_and_doubles_nothing(
     kafka: str, make_node: MakeNode, make_role: MakeRole, seed: int
 ) -> None:
     random = Random(seed)
@@ -119,7 +119,7 @@ async def test_killed_again_and_again_it_loses_and_doubles_nothing(
         role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
         live = asyncio.create_task(node.live())
         role.start()
-        await until_settled(kafka, node.chain[0].slot)  # from here on, a tape is to be continued
+        await until_settled(kafka, node.chain[0].slot)  # from here on, a tape must be continued
         kills = 0
         while not node.done.is_set():
             await eventually_async(lambda: role.has_said("stream open") or node.done.is_set())
@@ -173,7 +173,7 @@ async def test_what_the_node_no_longer_has_comes_from_rpc(
             assert all(swap.sol_value_lamports == swap.quote_amount_raw for swap in swaps)
             confirmed = [swap for swap in swaps if swap.commitment == tape_pb2.CONFIRMED]
             late |= {swap.slot for swap in confirmed}
-            if confirmed:  # long after the first slot that told a price: also after a restart
+            if confirmed:  # long after the first slot with a price: also after a restart
                 assert 140 < float(batch.sol_usd) < 160
                 assert all(swap.usd_value_micros for swap in confirmed)
     assert late
@@ -232,7 +232,7 @@ async def test_it_speaks_as_a_node_expects_and_survives_garbage(
         live = asyncio.create_task(node.live())
         role.start()
         await until_settled(kafka, node.chain[10].slot)
-        node.tell_garbage(garbage)
+        node.send_garbage(garbage)
         await live
         await until_settled(kafka, node.canonical[-1].slot)
         assert await asyncio.to_thread(role.stop, signal.SIGINT) == 0

@@ -130,14 +130,14 @@ async def test_settled_lanes_are_the_markets_canonical_chain(
         wanted = {slot for slot in truth if slots[0] <= slot <= slots[-1]}
         assert wanted <= set(slots), "a canonical slot is missing"
         for slot in slots:
-            told = [each for each in settled[slot] if each[0] not in damaged]
-            assert len(told) == len(set(told)), slot
+            swaps = [each for each in settled[slot] if each[0] not in damaged]
+            assert len(swaps) == len(set(swaps)), slot
             expected = truth[slot]
             if topic is SETTLED_BY_WALLET:
-                assert set(told) <= expected
+                assert set(swaps) <= expected
             else:
-                assert set(told) == expected, slot
+                assert set(swaps) == expected, slot
     # Whichever process wrote a partition's batch, it went on from the same prices.
-    assert {len(told) for told in prices.values()} == {1}
+    assert {len(swaps) for swaps in prices.values()} == {1}
     assert len(set.union(*prices.values())) > 10
-    assert any(len(told) > 1 for told in set.union(*prices.values())), "some token is a quote"
+    assert any(len(swaps) > 1 for swaps in set.union(*prices.values())), "some token is a quote"

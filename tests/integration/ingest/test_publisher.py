@@ -28,7 +28,7 @@ ALL = [(topic.name, number) for topic in LANES for number in range(topic.partiti
 
 
 def quotes(slot: int) -> list[tape_pb2.QuotePrice]:
-    """A book of quotes that tells its slot: one token priced, one not yet."""
+    """A book of quotes that gives its slot: one token priced, one not yet."""
     price = tape_pb2.QuotePrice(mint="priced", lamports=slot, amount_raw=3)
     return [tape_pb2.QuotePrice(mint="new"), price]
 
@@ -176,6 +176,7 @@ async def test_renewing_the_transaction_neither_loses_nor_doubles(
     await topics.create(settings)
     leave_behind(settings, lambda _: range(100, 101))
     begun: Counter[LaneProducer] = Counter()
+    # private `_begin`: counts transactions that began; the log shows only those with records.
     begin = LaneProducer._begin
 
     def counted(self: LaneProducer) -> None:

@@ -275,6 +275,7 @@ async def test_a_transaction_that_came_to_nothing_begins_no_lane(broker: Any) ->
         for partition in range(2):
             assert await wire.add(producer, partition) is OK
         assert await wire.commit(producer) is OK
+        # private `_has_begun`: asks about a lane of the test; the product asks about its own.
         assert not await topics._has_begun(broker.settings, lane)
         producer = await wire.begin()
         for partition in range(2):

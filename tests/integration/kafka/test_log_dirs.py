@@ -10,6 +10,8 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from infra.kafka import client, topics
+
+# private `_summed`: answers of several brokers; the test has one.
 from infra.kafka.log_dirs import _summed, broker_disk
 from schemas.times import HOUR_MS
 from schemas.topics import Topic

@@ -1,4 +1,4 @@
-"""Brokers that ask for a login answer whoever has the password, and nobody else."""
+"""Brokers that ask for a login answer clients with the password, and no others."""
 
 import asyncio
 import socket
@@ -184,7 +184,7 @@ async def test_a_stranger_may_not_send_much_nor_stay_long(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-async def test_a_stranger_who_does_not_read_may_not_stay_either(tmp_path, monkeypatch):
+async def test_a_stranger_that_does_not_read_may_not_stay_either(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "LOGIN_S", 5.0)  # to fill what the system holds for a client
     async with serving(tmp_path) as port:
         with socket.create_connection(("127.0.0.1", port)) as deaf:
@@ -202,7 +202,9 @@ async def test_a_stranger_who_does_not_read_may_not_stay_either(tmp_path, monkey
             await eventually_async(lambda: not is_open())
 
 
-async def test_the_oldest_of_too_many_strangers_goes_and_whoever_is_in_stays(tmp_path, monkeypatch):
+async def test_the_oldest_of_too_many_strangers_goes_and_clients_with_a_login_stay(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(server, "MAX_STRANGERS", 2, raising=False)
     async with serving(tmp_path) as port, asyncio.timeout(60):
         known, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -32,6 +32,7 @@ async def announcing(settings, size):
         with suppress(KafkaError):  # the broker takes no more: what it has is at its bound
             await each.bootstrap()
             assert await each.ready(each.get_random_node())
+            # private `_conns`, `_writer`: sends bytes that no client sends.
             for connection in each._conns.values():
                 connection._writer.write(pack(">i", size))
                 await connection._writer.drain()
@@ -49,6 +50,7 @@ def test_announcements_take_no_more_memory_than_there_is(kafka, size):
             await each.close()
 
     asyncio.run(hoard())
+    # private `_log`: the broker's own log.
     assert "OutOfMemoryError" not in kafka._log.read_text()
     producer = Producer(client.confluent_producer(client.as_admin(kafka.settings)))
     producer.produce(PUBLIC[0].name, b"", b"key", partition=0)

@@ -124,11 +124,12 @@ def issue(broker, account, plan=BUSINESS.name):
 
 @pytest.fixture(scope="module")
 def reader(kafka):
-    """Credentials that stay, and the settings of who has them."""
+    """Credentials that stay, and the settings of a subscriber that has them."""
     return issue(kafka, "reader")
 
 
 def consumer_of(settings, group, **more):
+    # private `_SILENT`: keeps librdkafka's log out of the test's output, as the product does.
     return Consumer(
         client.confluent_client(settings)
         | {"group.id": group, "auto.offset.reset": "earliest", "logger": client._SILENT}
@@ -327,7 +328,7 @@ async def test_subscribers_do_not_come_in_by_the_roles_door(kafka, reader):
             await client.metadata(settings.model_copy(update=update), timeout_s=3)
 
 
-async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s(kafka):
+async def test_a_revoked_subscriber_reads_nothing_more_and_is_disconnected_within_30_s(kafka):
     credentials, settings = await asyncio.to_thread(issue, kafka, "leaver")
     group = f"{credentials.user.group_prefix}main"
     held = AIOKafkaClient(**client.aiokafka_client(settings))  # it never proves itself again
@@ -351,6 +352,7 @@ async def test_who_is_revoked_reads_nothing_more_and_is_disconnected_within_30_s
             elif message is not None:
                 refused = message.error()
             assert time.monotonic() < revoked + REVOKED_WITHIN_S, refused
+        # private `_AUTHENTICATION`: confluent-kafka's public name of the error code.
         assert refused.code() in {
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -430,7 +432,7 @@ def whole(allowance, users):
     }
 
 
-async def test_who_reads_more_than_the_quota_is_delayed(kafka):
+async def test_a_subscriber_over_its_quota_is_delayed(kafka):
     credentials, settings = await asyncio.to_thread(issue, kafka, "greedy")
     name = credentials.user.user
     await Subscribers(kafka.settings).put_quotas({name: Quota(20_000, 50)})
@@ -496,7 +498,7 @@ def test_what_redis_lost_is_listed_and_revoked(kafka):
 
 @pytest.fixture(scope="module")
 def page(kafka, tmp_path_factory):
-    """Somebody who is signed in at an API with the operator's login."""
+    """A user that is signed in at an API with the operator's login."""
     with running_stores(tmp_path_factory.mktemp("stores")) as stores, identity() as issuer:
         settings = kafka.settings.model_copy(
             update={
@@ -528,10 +530,10 @@ def test_the_page_issues_what_reads_and_what_is_revoked_reads_no_more(kafka, pag
     assert made.headers["cache-control"] == "no-store"
     found = properties_of(made.json()["properties"])
     user, password = found["sasl.username"], found["sasl.password"]
-    told = page.account()["kafka"]
-    [shown] = told["credentials"]
+    section = page.account()["kafka"]
+    [shown] = section["credentials"]
     assert (shown["user"], shown["name"], shown["is_active"]) == (user, "from the page", True)
-    assert found["group.id"] == f"{told['group_prefix']}main"
+    assert found["group.id"] == f"{section['group_prefix']}main"
     assert password not in page.client.get("/account.json").text
     assert password not in page.served.logged()
     assert user in page.served.logged()

@@ -60,6 +60,7 @@ async def test_a_server_that_is_away_is_waited_for():
     nobody = Settings(_env_file=None, clickhouse_url=f"http://127.0.0.1:{free_port()}")
     sink = ClickHouseSink(nobody)
     inserting = asyncio.create_task(sink.insert("slots", [slot(1)], "a"))
+    # private `_held`: that an insert waits shows nowhere else.
     await eventually_async(lambda: sink._held == 1)
     assert not inserting.done()
     inserting.cancel()

@@ -11,7 +11,7 @@ def test_an_unknown_group_is_refused_with_the_names_there_are():
     assert "no group is called nosuch; there are: accounts, live" in result.output
 
 
-def test_help_tells_what_goes_where_and_how_to_scale():
+def test_help_says_what_goes_where_and_how_to_scale():
     text = " ".join(CliRunner().invoke(agents, ["--help"]).output.split())
     for said in (
         "solana-dex-swaps",

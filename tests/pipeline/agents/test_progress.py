@@ -1,4 +1,4 @@
-"""Offsets are passed in order only, in whatever order messages are done; who is ready when."""
+"""Offsets are passed in order only, in whatever order messages are done; and when each is ready."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pipeline.agents import metrics
 from pipeline.agents.progress import NEXT_TO_NOTHING_BATCHES, Partition, Progress
 from pipeline.agents.settled.lane import NEXT_TO_NOTHING_SLOTS, Lane
 from schemas.topics import LIVE, SETTLED_BY_MINT
+from tests.support.metrics import value_of
 
 
 @given(st.permutations(range(8)), st.integers(min_value=0, max_value=8))
@@ -40,7 +41,7 @@ def app():
 
 @pytest.fixture
 def gauge():
-    return lambda group: metrics.LAG_BATCHES.labels(group)._value.get()
+    return lambda group: value_of(metrics.LAG_BATCHES.labels(group))
 
 
 async def lacking(progress, topic, lags):
@@ -50,6 +51,7 @@ async def lacking(progress, topic, lags):
         return {TopicPartition(topic.name, n): (100 + lag, 100) for n, lag in enumerate(lags)}
 
     progress.consumer.ends = ends
+    # private `_measure`: one look at the ends, which a task takes by the clock.
     await progress._measure()
     return progress.lacking
 
@@ -118,6 +120,7 @@ async def test_what_a_hand_over_could_not_commit_is_committed_without_another_me
     progress.at = {tp: 8, other: 9}.get  # what the stores have
     progress.begin(SimpleNamespace(tp=tp, offset=7))()
     broker.refuses = True
+    # private `_on_revoked`: what Faust calls; the handler is no method of the contract.
     await progress._on_revoked(app, {tp})
     assert not await progress.commit()
     assert broker.committed == {}

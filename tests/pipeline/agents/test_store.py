@@ -57,11 +57,11 @@ async def test_rows_of_slots_until_they_are_taken():
     assert await counts(books, fourth) == {"slots": 1, "outcomes": 2}
 
 
-async def test_one_partition_tells_of_slots():
+async def test_one_partition_reports_slots():
     books = TapeBooks(5, nothing)
-    told = batch(1, BUY)
-    told.venues.add(dex="pump-swap")
-    assert await counts(books, told) == {"swaps": 1}
+    first = batch(1, BUY)
+    first.venues.add(dex="pump-swap")
+    assert await counts(books, first) == {"swaps": 1}
 
 
 async def test_nothing_is_kept_of_a_slot_that_cannot_be_read():

@@ -5,7 +5,7 @@ import pytest
 from pipeline.bench.parts import growing, slope_per_minute
 
 
-def test_parts_that_are_merged_again_and_again_do_not_grow():
+def test_parts_that_are_merged_repeatedly_do_not_grow():
     assert not growing([1, 40, 3, 35, 2, 41] * 20)
     assert not growing([0] * 30 + [20] * 60)  # the start is not what counts
 

@@ -171,7 +171,7 @@ def test_the_reference_is_the_median_by_volume_and_moves_by_so_much_at_most():
     assert reference(Fraction(90), [dear, fair]) == Fraction("91.8")
     three = [dear, fair, fair | {"pool": "third"}]
     assert reference(Fraction(95), three) == 100
-    assert reference(Fraction(90), three) == 99  # a tenth; two per cent where two pools tell
+    assert reference(Fraction(90), three) == 99  # a tenth; 2 % if two report reserves
     assert reference(Fraction(90), [dust]) == 90
     assert rounded(Fraction(2, 3)) == Fraction("0.666666666667")
 

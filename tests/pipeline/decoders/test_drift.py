@@ -233,9 +233,9 @@ def test_records_are_as_anchor_writes_them(coder: Path) -> None:
         (paid,) = decode(tx.info()).perps
         assert isinstance(paid, FundingPayment)
         found = asdict(paid)
-        told = answer["fields"]
+        fields = answer["fields"]
         assert {name: str(found[ours]) for name, ours in NAMES.items()} == {
-            name: told[name] for name in NAMES
+            name: fields[name] for name in NAMES
         }
 
 

@@ -81,8 +81,8 @@ def test_creation(written: str | None) -> None:
     assert not decoded.undecoded
     (created,) = decoded.events
     assert isinstance(created, Creation)
-    told = (created.name, created.symbol, created.uri)
-    assert told == (("Name", "NM", "https://uri") if written else ("", "", ""))
+    names = (created.name, created.symbol, created.uri)
+    assert names == (("Name", "NM", "https://uri") if written else ("", "", ""))
     assert created.creator == builder.address("creator")
     assert (created.supply_raw, created.decimals) == (10**18, 9)
     assert (created.platform, created.pool) == ("heaven", builder.address("pool"))

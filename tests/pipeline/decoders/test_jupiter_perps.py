@@ -216,18 +216,18 @@ def test_events_are_as_anchor_writes_them(coder: Path) -> None:
     ]
     answers = anchor.asked(coder, questions)
     for question, answer in zip(questions, answers, strict=True):
-        told = answer["fields"]
+        fields = answer["fields"]
         decoded = emitted(base64.b64decode(answer["data"]))
-        if int(told.get("pnl_delta", 0)) >= 2**63:
+        if int(fields.get("pnl_delta", 0)) >= 2**63:
             assert isinstance(decoded.perps[0], PerpGap)
             continue
         (change,) = decoded.perps
         assert isinstance(change, PerpChange)
         assert (change.change, change.is_instant) == EVENTS[question["event"]]
-        assert change.is_long == SIDES[told["position_side"]]
+        assert change.is_long == SIDES[fields["position_side"]]
         found = asdict(change)
         for ours, name in NAMES.items():
-            assert (None if found[ours] is None else str(found[ours])) == told.get(name), name
-        sign = 1 if told.get("has_profit") else -1
-        pnl = told.get("pnl_delta")
+            assert (None if found[ours] is None else str(found[ours])) == fields.get(name), name
+        sign = 1 if fields.get("has_profit") else -1
+        pnl = fields.get("pnl_delta")
         assert change.pnl_usd_micros == (None if pnl is None else sign * int(pnl))

@@ -45,7 +45,7 @@ def test_new_event(buys: bool, fee_on_input: bool) -> None:
     assert swap.pool_fee_mint == (swap.quote_mint if buys is fee_on_input else swap.mint)
 
 
-def test_new_event_before_it_told_reserves() -> None:
+def test_new_event_before_it_had_reserves() -> None:
     tx, call = examples.swap(examples.EXAMPLES[DEX])
     tx.cpi_event(call, swap2_event(a_to_b=False, fee_on_input=True)[:172])
     decoded = decode_update(tx.info(), 1, 2)
@@ -63,4 +63,4 @@ def test_old_event() -> None:
     tx.cpi_event(call, swap_event(a_to_b=False))
     (purchase,) = decode_update(tx.info(), 1, 2).events
     assert purchase.sqrt_price_x64 == SQRT_PRICE
-    assert purchase.pool_fee_raw is None  # on which side, the event does not tell
+    assert purchase.pool_fee_raw is None  # the event does not say on which side

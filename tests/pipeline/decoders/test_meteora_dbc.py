@@ -64,7 +64,7 @@ def test_both_events_are_one_swap(buys: bool, fee_on_input: bool, newer: bool) -
         ("config", BAGS, "payer", "partner", "bags"),
         ("config", "creator", BELIEVE, "partner", "believe"),
         ("config", "creator", "payer", JUP_STUDIO, "jup-studio"),
-        (TRENDS, BAGS, "payer", "partner", "bags"),  # anybody may use a config
+        (TRENDS, BAGS, "payer", "partner", "bags"),  # any platform may use a config
     ],
 )
 @pytest.mark.parametrize("token_2022", [True, False])

@@ -1,4 +1,4 @@
-"""Meteora DLMM: its two events count once, a host's fee is told apart."""
+"""Meteora DLMM: its two events count once, a host's fee is separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moonit: lamports of a curve's own account, told by a logged event."""
+"""Moonit: lamports of a curve's own account, in a logged event."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def trade(*, is_buy: bool) -> Any:
 
 @pytest.mark.parametrize(("is_buy", "logs"), [(True, True), (True, False), (False, True)])
 def test_trade(is_buy: bool, logs: bool) -> None:
-    """A purchase is told by what its buyer sent even where the log is cut."""
+    """A purchase is recognized by what its buyer sent even where the log is cut."""
     info = trade(is_buy=is_buy).info(logs=logs)
     decoded = decode_update(info, 1, 2)
     assert not decoded.undecoded

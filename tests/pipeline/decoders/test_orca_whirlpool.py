@@ -115,7 +115,7 @@ def test_two_hop_swap_v2(heights: bool) -> None:
 
 
 def test_the_pools_second_side_is_the_quote() -> None:
-    """Between two tokens that are no quote, side B is: told by the direction in the data."""
+    """Between two tokens that are no quote, side B is: the direction in the data says so."""
     tx = builder.TransactionBuilder("trader")
     for mint in ("p", "q", "r"):
         tx.token(f"user {mint}", mint, "trader", 50_000)

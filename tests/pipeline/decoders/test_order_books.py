@@ -56,7 +56,7 @@ def test_manifest_swap_v2() -> None:
     assert swap.wallet == builder.address("trader")
 
 
-# Phoenix: the market's log, by which an order on the book tells whether it met another.
+# Phoenix: the market's log, which says whether an order on the book met another.
 
 
 def market_log(*events: bytes) -> bytes:
@@ -96,7 +96,7 @@ def test_phoenix_fee_in_the_markets_lots(buys: bool, heights: bool) -> None:
         (b"\x06",),
     ],
 )
-def test_phoenix_log_that_does_not_fit_tells_no_fee(events: tuple[bytes, ...]) -> None:
+def test_phoenix_log_that_does_not_fit_gives_no_fee(events: tuple[bytes, ...]) -> None:
     """Lots that do not divide the amount, too high a fee, unknown kinds, none, a torn one."""
     tx, call = examples.swap(examples.EXAMPLES["phoenix"])
     tx.call(call.program, "log", market_log(*events), under=call)
@@ -107,7 +107,7 @@ def test_phoenix_log_that_does_not_fit_tells_no_fee(events: tuple[bytes, ...]) -
 
 
 def test_phoenix_orders_on_the_book() -> None:
-    """One that waits is no trade; one that met another is, of amounts that nothing tells."""
+    """A waiting order is no trade; one that met another is, of unknown amounts."""
     for tag in (1, 2, 3):
         for filled, reasons in ((0, []), (9, [Reason.MALFORMED])):
             tx = builder.TransactionBuilder("trader")

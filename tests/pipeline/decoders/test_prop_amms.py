@@ -41,7 +41,7 @@ def test_the_makers_side_may_pay_first() -> None:
 
 
 def test_a_routers_own_account_trades() -> None:
-    """The authority of a router's account signs by the router alone: the place tells it."""
+    """The authority of a router's account signs by the router alone: its place shows it."""
     for venue in prop_amms.VENUES:
         tx, call = examples.swap(examples.EXAMPLES[venue.dex], buys=False)
         trader, vault = builder.address("trader"), builder.address("router's authority")
@@ -71,7 +71,7 @@ def test_instructions_with_places_of_their_own(dex: str, tag: str, accounts: str
     assert swap.amount_raw == examples.TOKEN_RAW
 
 
-def test_a_swap_whose_trader_is_not_told_is_counted() -> None:
+def test_a_swap_whose_trader_is_unknown_is_counted() -> None:
     """An account list that is not the known one, by way of a router: rather none than a guess."""
     for venue in prop_amms.VENUES:
         tx, call = examples.swap(examples.EXAMPLES[venue.dex])

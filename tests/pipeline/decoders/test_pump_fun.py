@@ -23,7 +23,7 @@ TOKEN_RAW, SOL_RAW = 5_000_000_000_000, 200_000_000
 QUOTE_RESERVE, TOKEN_RESERVE = 7_200_000_000, 600_000_000_000_000
 VIRTUAL_QUOTE, VIRTUAL_TOKEN = 37_200_000_000, 879_900_000_000_000
 FEE, CREATOR_FEE, CASHBACK, BUYBACK = 1_900_000, 600_000, 50_000, 950_000
-FEE_V1 = 2_000_000  # before events told it
+FEE_V1 = 2_000_000  # before events had it
 
 V1 = "global fees mint curve vault user_tokens trader system tokens creator events program"
 V2 = (
@@ -58,7 +58,7 @@ def trade_event(
     return (body + b"a field of the future")[:size]
 
 
-def trade(event: bytes, *, is_buy: bool, fee: int, told: bool = True) -> Any:
+def trade(event: bytes, *, is_buy: bool, fee: int, with_event: bool = True) -> Any:
     """A trade of a SOL curve: fees as lamports on top of a purchase, off a sale."""
     tx = builder.TransactionBuilder("trader")
     tx.token("vault", "mint", "curve", 10 * TOKEN_RAW)
@@ -73,7 +73,7 @@ def trade(event: bytes, *, is_buy: bool, fee: int, told: bool = True) -> Any:
         tx.gain("curve", -SOL_RAW)
         tx.gain("trader", SOL_RAW - fee)
         tx.gain("fees", fee)
-    if told:
+    if with_event:
         tx.cpi_event(call, event)
         tx.log_event(call, event)
     return tx
@@ -118,9 +118,9 @@ def test_every_length_of_the_event(size: int, fee: int, is_buy: bool) -> None:
     assert swap.wallet_amount_raw == TOKEN_RAW
     assert swap.wallet_quote_amount_raw == SOL_RAW + (fee if is_buy else -fee)
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (fee, WSOL)
-    told = size > 113
-    assert swap.reserve_raw == (TOKEN_RESERVE if told else None)
-    assert swap.quote_reserve_raw == (QUOTE_RESERVE if told else None)
+    has_reserves = size > 113
+    assert swap.reserve_raw == (TOKEN_RESERVE if has_reserves else None)
+    assert swap.quote_reserve_raw == (QUOTE_RESERVE if has_reserves else None)
     virtual = (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw)
     assert virtual == (VIRTUAL_TOKEN, VIRTUAL_QUOTE)
     assert (swap.for_sale_raw, swap.migration_quote_raw) == (None, None)
@@ -135,7 +135,7 @@ def test_fee_of_an_old_sale_is_unknown_where_two_share_the_recipient() -> None:
     assert [swap.pool_fee_raw for swap in swaps] == [None, None]  # type: ignore[union-attr]
 
 
-def test_mayhem_coins_are_told_by_their_flag() -> None:
+def test_mayhem_coins_are_recognized_by_their_flag() -> None:
     event = trade_event(is_buy=True, mayhem=True)
     swap = swap_of(trade(event, is_buy=True, fee=FEE + CREATOR_FEE + CASHBACK))
     assert swap.platform == "pump-fun-mayhem"
@@ -171,7 +171,7 @@ def test_a_coin_paired_with_usdc_has_a_vault(is_buy: bool) -> None:
 
 
 def test_without_its_event_a_trade_is_refused() -> None:
-    tx = trade(b"", is_buy=True, fee=FEE, told=False)
+    tx = trade(b"", is_buy=True, fee=FEE, with_event=False)
     decoded = decode(tx)
     assert not decoded.events
     assert [item.detail for item in decoded.undecoded] == [
@@ -179,9 +179,9 @@ def test_without_its_event_a_trade_is_refused() -> None:
     ]
 
 
-def test_the_logged_copy_stands_in() -> None:
+def test_the_logged_copy_is_used_instead() -> None:
     event = trade_event(is_buy=True)
-    tx = trade(event, is_buy=True, fee=FEE, told=False)
+    tx = trade(event, is_buy=True, fee=FEE, with_event=False)
     tx.log_event(tx.calls[0], event)
     assert len(decode(tx).events) == 1
 
@@ -265,11 +265,11 @@ def test_recorded_trades_pay_what_their_lamports_say(corpus: Any) -> None:
         # 14074075 + 14074074 (half of the fee is the buyback) + 8888889 of cashback
         "2RoRJxatbF9Qkv87jei1": (28_148_149 + 8_888_889, 3_000_000_000),
     }
-    for prefix, told in known.items():
+    for prefix, expected in known.items():
         (recorded,) = (value for name, value in corpus.items() if name.startswith(prefix))
         answer, info = recorded
         swaps = [e for e in decode_update(info, answer["slot"], 0).events if isinstance(e, Swap)]
-        assert [(swap.pool_fee_raw, swap.wallet_quote_amount_raw) for swap in swaps] == [told]
+        assert [(swap.pool_fee_raw, swap.wallet_quote_amount_raw) for swap in swaps] == [expected]
 
 
 def test_recorded_trades_are_as_others_read_them(corpus: Any) -> None:

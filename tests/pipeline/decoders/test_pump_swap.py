@@ -28,7 +28,7 @@ BASE_BEFORE, QUOTE_BEFORE = 700_000_000, 3_000_000_000
 def event(*, is_buy: bool, size: int, ix_name: bytes = b"buy") -> bytes:
     body = pump_swap.BUY_EVENT if is_buy else pump_swap.SELL_EVENT
     body += pack("<5Q", 1, BASE_RAW, 3, 4, 5) + pack("<2Q", BASE_BEFORE, QUOTE_BEFORE)
-    # the amounts are wrong on purpose: the transfers tell them
+    # the amounts are wrong on purpose: the transfers have the right ones
     body += pack("<7Q", 6, 20, LP, 5, PROTOCOL, 7, 8) + bytes(6 * 32)
     body += bytes(32) + pack("<2Q", 30, CREATOR)
     if is_buy:
@@ -116,8 +116,8 @@ def test_recorded_fees_are_what_the_transfers_say(corpus: Any) -> None:
         "5UF9X1wb6LuhmF6AmsbM": (206_230_760, 417_472 + 104_368 + 1_982_989),  # cashback
         "4PqHvshiZK68eeMrtHAn": (61_560_443, 12_468 + 579_760 + 187_020),
     }
-    for prefix, told in known.items():
+    for prefix, expected in known.items():
         (recorded,) = (value for name, value in corpus.items() if name.startswith(prefix))
         answer, info = recorded
         swaps = [e for e in decode_update(info, answer["slot"], 0).events if isinstance(e, Swap)]
-        assert told in [(swap.wallet_quote_amount_raw, swap.pool_fee_raw) for swap in swaps]
+        assert expected in [(swap.wallet_quote_amount_raw, swap.pool_fee_raw) for swap in swaps]

@@ -60,7 +60,7 @@ def test_creator_fee_on_the_output() -> None:
 
 
 def test_transfer_fees_of_two_sales_to_one_vault() -> None:
-    """The vault's balance tells the sum of what was withheld; the events tell each."""
+    """The vault's balance has the sum of what was withheld; the events have each."""
     example = examples.EXAMPLES["raydium-cpmm"]
     tx = builder.TransactionBuilder("trader")
     tx.mint("token", fee_bps=400)

@@ -86,18 +86,18 @@ def test_trade(is_buy: bool, with_creator_fee: bool, logged: bool) -> None:
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_virtual_reserves_are_told_where_their_product_is_kept(is_buy: bool) -> None:
+def test_virtual_reserves_are_given_where_their_product_is_constant(is_buy: bool) -> None:
     quote, base = VIRTUAL_QUOTE + RAISED, VIRTUAL_BASE - SOLD
     quote_before = quote - SOL_RAW if is_buy else quote + SOL_RAW
     base_before = -(-quote * base // quote_before)  # whoever trades loses what is rounded
     before = (VIRTUAL_BASE - base_before, quote_before - VIRTUAL_QUOTE)
     linear = (before[0] - 10**6, before[1])
-    for sold_and_raised, told in ((before, (base, quote)), (linear, (None, None))):
+    for sold_and_raised, expected in ((before, (base, quote)), (linear, (None, None))):
         tx, call = trade(is_buy=is_buy)
         tx.cpi_event(call, trade_event(with_creator_fee=True, before=sold_and_raised))
         (swap,) = decode_update(tx.info(), 1, 2).events
         assert isinstance(swap, Swap)
-        assert (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw) == told
+        assert (swap.virtual_reserve_raw, swap.virtual_quote_reserve_raw) == expected
 
 
 def test_more_sold_than_was_for_sale_leaves_no_reserve() -> None:

@@ -36,7 +36,7 @@ def swaps_of(tx: Any, *, heights: bool = True) -> list[Swap]:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_unknown_pool_in_a_route(shared: bool) -> None:
-    """Trader and pool both gave one mint for another: the trader is who signed, or was routed."""
+    """Trader and pool both gave one mint for another: the trader signed, or was routed."""
     tx = builder.TransactionBuilder("trader")
     accounts(tx, "shared" if shared else "trader")
     route = tx.call(

@@ -77,7 +77,7 @@ def test_swap_is_its_transfers(example: Any, buys: bool, form: str) -> None:
     )
     assert swap.wallet == swap.fee_payer == builder.address("trader")
     assert swap.event_index == (1 if "routed" in form else 0)
-    if form != "routed, no heights":  # there, what the router moved cannot be told from the swap
+    if form != "routed, no heights":  # there, the router's transfers look like the swap's
         transaction = Transaction(info, 1, 2, PROGRAMS)
         assert differences(transaction, list(read(transaction, []))) == []
 
@@ -125,14 +125,14 @@ def test_a_failed_transaction_has_no_swap(example: Any) -> None:
     assert not decoded.undecoded
 
 
-def test_transfer_fees_are_told_apart(example: Any) -> None:
+def test_transfer_fees_are_separated(example: Any) -> None:
     """A Token-2022 token that withholds 1 % of each transfer, whichever way it goes."""
     _, accounts = example
     for buys in (True, False):
         fee = examples.TOKEN_RAW // 100
-        for checked, fee_told in ((True, False), (True, True)):
+        for checked, names_fee in ((True, False), (True, True)):
             tx, _ = examples.swap(accounts, buys=buys)
-            rebuilt = with_transfer_fee(tx, checked=checked, fee_told=fee_told)
+            rebuilt = with_transfer_fee(tx, checked=checked, names_fee=names_fee)
             swap = decode(rebuilt.info()).events[0]
             assert isinstance(swap, Swap)
             if buys:
@@ -143,7 +143,7 @@ def test_transfer_fees_are_told_apart(example: Any) -> None:
                 assert swap.wallet_amount_raw == examples.TOKEN_RAW
 
 
-def with_transfer_fee(tx: Any, *, checked: bool, fee_told: bool) -> Any:
+def with_transfer_fee(tx: Any, *, checked: bool, names_fee: bool) -> Any:
     """Replay a transaction's transfers of `token` under Token-2022 with a fee."""
     tx.mint("token", fee_bps=100)
     mint = builder.address("token")
@@ -166,7 +166,7 @@ def with_transfer_fee(tx: Any, *, checked: bool, fee_told: bool) -> Any:
                     authority,
                     amount,
                     checked=checked and token,
-                    fee_told=fee_told and token,
+                    names_fee=names_fee and token,
                 )
             else:
                 call.calls.append(inner)
@@ -227,12 +227,12 @@ def test_recorded_swaps_without_heights(corpus: Any) -> None:
 
 
 def test_recorded_swaps_without_logs(corpus: Any) -> None:
-    """What the transfers tell stays, what only a log told is gone."""
+    """What the transfers hold stays, what only a log held is gone."""
     swaps = 0
     for signature, (answer, info) in corpus.items():
         stripped = type(info).FromString(info.SerializeToString())
         del stripped.meta.log_messages[:]
-        told, left = (
+        logged, left = (
             [
                 AMOUNTS(swap)
                 for swap in decode_update(version, answer["slot"], 0).events
@@ -240,6 +240,6 @@ def test_recorded_swaps_without_logs(corpus: Any) -> None:
             ]
             for version in (info, stripped)
         )
-        assert left == told, signature
+        assert left == logged, signature
         swaps += len(left)
     assert swaps >= 150

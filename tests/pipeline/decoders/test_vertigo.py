@@ -1,4 +1,4 @@
-"""Vertigo: the quote is side A, and `create` tells no name."""
+"""Vertigo: the quote is side A, and `create` has no name."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_event(buys: bool, logged: bool, reserve: int) -> None:
     (tx.log_event if logged else tx.cpi_event)(call, body)
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
-    told = reserve if reserve == RESERVE_B else None
-    assert (swap.reserve_raw, swap.quote_reserve_raw) == (told, RESERVE_A)
+    expected = reserve if reserve == RESERVE_B else None
+    assert (swap.reserve_raw, swap.quote_reserve_raw) == (expected, RESERVE_A)
     assert (swap.pool_fee_raw, swap.pool_fee_mint) == (FEE, swap.quote_mint)
     assert swap.platform == "vertigo"
 

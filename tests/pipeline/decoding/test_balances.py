@@ -60,12 +60,12 @@ def test_balances_of_a_swap(tx: Any) -> None:
     buy(tx)
     tx.gain("trader", -5_000)
     decoded = decode_update(tx.info(), 1, 2)
-    told = {
+    amounts = {
         (text(each.account), each.owner, each.mint, each.amount_raw, each.is_vault)
         for each in decoded.balances
     }
     address = builder.address
-    assert told == {
+    assert amounts == {
         (address("dollars"), address("trader"), USDC, 900, False),
         (address("coins"), address("trader"), address("coin"), 5_030, False),
         (address("vault out"), address("auth"), address("coin"), 10**6 - 5_000, True),
@@ -191,8 +191,8 @@ def test_an_account_that_changes_hands(tx: Any) -> None:
     decoded = decode_update(info, 1, 2)
     coin, trader, friend = map(builder.address, ("coin", "trader", "friend"))
     assert moved(decoded) == {(trader, coin): (0, 77, 0), (friend, coin): (77, 0, 0)}
-    told = [(each.owner, each.amount_raw) for each in decoded.balances if each.mint == coin]
-    assert told == [(trader, 0), (friend, 77)]
+    amounts = [(each.owner, each.amount_raw) for each in decoded.balances if each.mint == coin]
+    assert amounts == [(trader, 0), (friend, 77)]
 
 
 def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
@@ -222,8 +222,8 @@ def test_a_cosigner_is_a_wallet_or_not(how: str) -> None:
     info = tx.info()
     info.meta.pre_balances[1] = 0
     info.meta.post_balances[1] = 1_461_600
-    told = [each.owner for each in decode_update(info, 1, 2).balances]
-    assert told == [builder.address("cosigner")] * (how == "wallet")
+    owners = [each.owner for each in decode_update(info, 1, 2).balances]
+    assert owners == [builder.address("cosigner")] * (how == "wallet")
 
 
 def test_a_failed_transaction_changed_nothing(tx: Any) -> None:
@@ -342,23 +342,23 @@ def holdings(market: Market) -> dict[bytes, tuple[str, str, int]]:
 def test_balances_are_the_markets_after_each_slot(market: Any) -> None:
     slots, state, _ = market
     state = dict(state)
-    told = 0
+    compared = 0
     for ledger, transactions in slots:
         for decoded in transactions:
             for each in decoded.balances:
                 if each.mint not in MONEY:
                     state[each.account] = (each.owner, each.mint, each.amount_raw)
-                    told += 1
+                    compared += 1
         assert {account: state.get(account, (owner, mint, 0)) for account, (owner, mint, _) in
                 ledger.items()} == ledger  # fmt: skip
-    assert told > 10_000
+    assert compared > 10_000
 
 
 def test_swaps_and_movements_add_up_to_what_wallets_hold(market: Any) -> None:
     slots, begin, _ = market
-    told = [each for _, slot in slots for decoded in slot for each in decoded.balances]
-    vaults = {each.account for each in told if each.is_vault}
-    wallets = {text(each.account) for each in told if each.mint == WSOL}
+    balances = [each for _, slot in slots for decoded in slot for each in decoded.balances]
+    vaults = {each.account for each in balances if each.is_vault}
+    wallets = {text(each.account) for each in balances if each.mint == WSOL}
     books: defaultdict[Holding, int] = defaultdict(int, total(begin.items(), vaults))
     for _, transactions in slots:
         for decoded in transactions:

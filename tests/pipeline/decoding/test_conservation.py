@@ -1,4 +1,4 @@
-"""What an account held when it was opened, and which differences are told."""
+"""What an account held when it was opened, and which differences are reported."""
 
 from __future__ import annotations
 

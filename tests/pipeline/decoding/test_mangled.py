@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from pipeline.decode import Conservation
-from pipeline.decoding.decode import Reason, decode_update
+from pipeline.decoding.decode import Decoded, Reason, decode_update
 from schemas.codec import add_event
 from schemas.events import Swap
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
@@ -206,7 +206,7 @@ def test_cut_or_flipped_update_bytes(at: int, seed: int) -> None:
         info = Info.FromString(data)
     except DecodeError:
         return  # the stream's reader counts these
-    decode_update(info, 1, 0)
+    assert isinstance(decode_update(info, 1, 0), Decoded)
 
 
 def test_the_samples_are_not_all_refused() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # runs a market
 
 SLOTS = 60
 Identity = tuple[int, str, int, str]
-# The launchpad of a coin that trades on an AMM cannot be told from that trade alone.
+# The launchpad of a coin that trades on an AMM cannot be known from that trade alone.
 CURVES = {"pump-fun", "raydium-launchlab", "meteora-dbc"}
 # Of our own adding, not the market's to know.
 LEFT_OUT = {"kind", "price", "commitment", "canonical", "vault_raw", "quote_vault_raw"}
@@ -89,7 +89,7 @@ def test_every_field_is_right(market: Any) -> None:
 
 
 def same(name: str, event: dict[str, Any], wanted: Any) -> bool:
-    """Tell whether a field is as the market says, where it can be known from the bytes."""
+    """Return True if a field is as the market says, where it can be known from the bytes."""
     got = event[name]
     if name == "platform" and event["kind"] == "swap" and event["dex"] not in CURVES:
         return bool(got == "")

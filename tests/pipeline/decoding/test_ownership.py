@@ -1,4 +1,4 @@
-"""Who owns a swap that was signed by somebody else, where no listed keeper names the owner."""
+"""The owner of a swap that another account signed, where no listed keeper names the owner."""
 
 from __future__ import annotations
 

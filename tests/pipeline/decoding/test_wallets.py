@@ -73,7 +73,7 @@ def test_an_instruction_without_a_known_trader_is_its_signers() -> None:
 
 
 @pytest.mark.parametrize("giver", ["user", "agent"])
-def test_an_unknown_go_between_leads_to_whose_tokens_moved(giver: str) -> None:
+def test_an_unknown_go_between_leads_to_the_owner_of_the_moved_tokens(giver: str) -> None:
     """Signer or not: `agent` is a program's own account."""
     swap = swap_of(through("unknown", b"", "x", "user", giver=giver))
     assert (swap.router, swap.wallet) == ("", builder.address(giver))
@@ -119,7 +119,7 @@ def test_a_sponsor_swaps_for_another_signer() -> None:
 
 
 @pytest.mark.parametrize("lamports", [10_000, 0])
-def test_an_app_is_told_by_its_fee(lamports: int) -> None:
+def test_an_app_is_recognized_by_its_fee(lamports: int) -> None:
     tx, _ = examples.swap(examples.EXAMPLES["raydium-cpmm"])
     tx.send(None, "trader", TROJAN_FEES, lamports)
     assert swap_of(tx).router == ("trojan" if lamports else "")
@@ -142,7 +142,7 @@ def test_what_is_refused(document: str, says: str) -> None:
     assert says in str(error.value)
 
 
-def test_recorded_swaps_belong_to_whose_tokens_changed(corpus: Any) -> None:
+def test_recorded_swaps_belong_to_the_owner_of_the_changed_tokens(corpus: Any) -> None:
     """Of the signers, those whose tokens changed; else orders' owners, whose keeper signed.
 
     Beside them there are two known accounts of programs.

@@ -1,4 +1,4 @@
-"""What a swap tells of its pool: price after it, and depth."""
+"""What a swap says of its pool: price after it, and depth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOL = 10**9
 
 
 def swap(amount_raw: int, paid: int, **given: Any) -> Swap:
-    """A purchase quoted in SOL, unless told otherwise."""
+    """A purchase quoted in SOL by default."""
     values: dict[str, Any] = {
         "signature": "s", "slot": 9, "tx_index": 0, "event_index": 0, "block_time_ms": 1_000,
         "dex": "a-dex", "program_id": "p", "pool": "pool", "wallet": "w", "fee_payer": "w",
@@ -38,14 +38,14 @@ def test_a_swap_without_value_is_no_trade():
     assert trade_of(swap(5, 7, sol_value_lamports=None)) is None
 
 
-def test_where_nothing_is_told_the_trade_stands_for_itself():
+def test_without_reserves_the_price_is_that_of_the_trade():
     trade = trade_of(swap(5, 7))
     assert (trade.lamports, trade.amount_raw, trade.pool, trade.slot) == (7, 5, "pool", 9)
     assert (trade.depth_lamports, trade.virtual_lamports, trade.spot) == (None, None, None)
 
 
 @pytest.mark.parametrize(("amount_raw", "paid"), [(0, 7), (5, 0), (0, 0)])
-def test_one_side_alone_tells_neither_price_nor_depth(amount_raw, paid):
+def test_one_side_alone_gives_neither_price_nor_depth(amount_raw, paid):
     trade = trade_of(
         swap(amount_raw, paid, reserve_raw=10, quote_reserve_raw=10, sqrt_price_x64=1 << 64)
     )
@@ -76,7 +76,7 @@ POOLS = st.tuples(
 
 
 @given(POOLS)
-def test_reserves_of_a_constant_product_tell_the_price_after(pool):
+def test_reserves_of_a_constant_product_give_the_price_after(pool):
     quote, token, share, fee_bps, side = pool
     made = through(quote, token, quote * share // 1000, fee_bps, side)
     trade = trade_of(made)
@@ -98,8 +98,8 @@ def test_real_reserves_of_a_curve_with_virtual_ones_are_no_price(raised, paid):
     trade = trade_of(swap(virtual - after, paid, reserve_raw=real, quote_reserve_raw=raised + paid))
     assert trade.depth_lamports == raised + paid
     executed = Fraction(paid, virtual - after)
-    told = Fraction(*trade.spot) if trade.spot else executed
-    assert abs(told / executed - 1) < Fraction(1, 2)
+    stated = Fraction(*trade.spot) if trade.spot else executed
+    assert abs(stated / executed - 1) < Fraction(1, 2)
 
 
 CURVES = st.tuples(
@@ -111,7 +111,7 @@ CURVES = st.tuples(
 
 
 @given(CURVES)
-def test_virtual_reserves_tell_the_price_of_the_next_trade(curve):
+def test_virtual_reserves_give_the_price_of_the_next_trade(curve):
     gathered, paid, side, virtual_lamports = curve
     quote, token = virtual_lamports + gathered, 1_073_000_000 * 10**6 - gathered * 5_000
     if side is Side.BUY:
@@ -152,8 +152,8 @@ def test_the_root_of_the_price_is_read_whichever_side_the_mint_is(price, liquidi
 
 @pytest.mark.parametrize("reserve", [10 * SOL, 10**6 * SOL])
 def test_depth_of_a_concentrated_pool_is_capital_that_is_near_the_price(reserve):
-    told = {"sqrt_price_x64": 1 << 64, "liquidity": 100 * SOL}
-    trade = trade_of(swap(SOL, SOL, quote_reserve_raw=reserve, reserve_raw=SOL, **told))
+    stated = {"sqrt_price_x64": 1 << 64, "liquidity": 100 * SOL}
+    trade = trade_of(swap(SOL, SOL, quote_reserve_raw=reserve, reserve_raw=SOL, **stated))
     assert trade.virtual_lamports == 100 * SOL
     assert trade.depth_lamports == min(reserve, 100 * SOL)
 
@@ -190,8 +190,8 @@ def test_reserves_of_a_token_are_worth_what_somebody_says():
     assert not trade_of(made).in_money
 
 
-def test_recorded_swaps_of_venues_that_tell(corpus: Any):
-    """Of real swaps of constant products and of concentrated pools every one tells its price."""
+def test_recorded_swaps_of_venues_with_reserves(corpus: Any):
+    """Of real swaps of constant products and of concentrated pools every one gives its price."""
     constant = {"pump-swap", "raydium-amm-v4", "raydium-cpmm"}
     concentrated = {"raydium-clmm", "byreal", "pancakeswap"}
     seen: Counter[str] = Counter()
@@ -205,8 +205,8 @@ def test_recorded_swaps_of_venues_that_tell(corpus: Any):
             executed = Fraction(trade.lamports, trade.amount_raw)
             assert abs(Fraction(*trade.spot) / executed - 1) < Fraction(1, 20)
             if event.quote_mint in MONEY:
-                told = trade.depth_lamports if event.dex in constant else trade.virtual_lamports
-                assert told
+                stated = trade.depth_lamports if event.dex in constant else trade.virtual_lamports
+                assert stated
             seen[event.dex] += 1
     assert seen.keys() == constant | concentrated
 

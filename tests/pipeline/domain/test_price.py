@@ -74,7 +74,7 @@ class Market:
 
 
 class ConstantProduct:
-    """A pool of x * y = k that trades on a market; it tells reserves and the price after."""
+    """A pool of x * y = k that trades on a market; it reports reserves and the price after."""
 
     def __init__(self, market: Market, name: str, sol: float, price: float) -> None:
         self.market = market
@@ -130,7 +130,7 @@ def test_a_spike_of_half_in_a_thin_pool_moves_nothing():
         assert moved(before, market.price) < 0.01
 
 
-def test_a_spike_in_a_thin_pool_does_not_move_a_token_whose_main_pool_tells_no_reserves():
+def test_a_spike_in_a_thin_pool_does_not_move_a_token_whose_main_pool_reports_no_reserves():
     market = Market()
     thin = ConstantProduct(market, "thin", 13, 0.01)
     for n in range(100):
@@ -166,7 +166,7 @@ def test_trading_with_oneself_in_a_thin_pool_gains_no_weight():
 
 
 @pytest.mark.parametrize("virtual", [None, 1_000_000.0])
-def test_nor_in_pools_that_tell_no_reserves(virtual):
+def test_nor_in_pools_that_report_no_reserves(virtual):
     market = Market()
     for _ in range(300):
         market.trade("honest", 0.01, sol=0.2, depth=50)
@@ -175,7 +175,7 @@ def test_nor_in_pools_that_tell_no_reserves(virtual):
     assert moved(0.01, market.price) < 0.01
 
 
-def test_many_such_pools_do_not_drive_out_the_one_that_tells():
+def test_many_such_pools_do_not_drive_out_the_one_with_reserves():
     market = Market()
     for _ in range(300):
         market.trade("honest", 0.01, sol=1, depth=50)
@@ -190,7 +190,7 @@ def test_many_such_pools_do_not_drive_out_the_one_that_tells():
 
 @pytest.mark.parametrize("thin_sol", [17, 20, 30, 60])
 def test_a_trade_in_a_thin_pool_does_not_move_a_token_of_a_concentrated_one(thin_sol):
-    """Which tells what its vaults hold, as far as that is near the price."""
+    """A pool that reports what its vaults hold, as far as that is near the price."""
     market = Market()
     thin = ConstantProduct(market, "thin", thin_sol, 0.01)
     for n in range(100):
@@ -206,13 +206,13 @@ def test_a_trade_in_a_thin_pool_does_not_move_a_token_of_a_concentrated_one(thin
 
 @pytest.mark.parametrize("paid_lamports", [10**7, 1000 * SOL])
 def test_a_token_that_somebody_made_up_does_not_price_what_is_sold_for_it(swap, paid_lamports):
-    """One buys his own token of himself, then the victim's with it, in pools of his own."""
+    """An attacker buys its own token from itself, then the victim's with it, in its own pools."""
     market = Market()
     for _ in range(100):
         market.trade("deep", 0.01, sol=10, depth=100_000)
     before = market.price
     own = swap("own", WSOL, 10**6, paid_lamports)
-    for more in (1, 2, 10**9):  # how much more of it he sells than he bought
+    for more in (1, 2, 10**9):  # how many times what it bought the attacker sells
         forged = swap("victim", "own", TOKEN, 10**6 * more)
         forged.pool, forged.quote_reserve_raw, forged.reserve_raw = "forged", 10**17, 10**11
         for _ in range(100):
@@ -275,7 +275,7 @@ def test_estimates_together_never_outweigh_a_pool_of_more_than_their_bound():
     market = Market()
     depth = ESTIMATES_LAMPORTS / SOL + 1
     for _ in range(100):
-        market.trade("told", 0.01, sol=1, depth=depth)
+        market.trade("reporting", 0.01, sol=1, depth=depth)
         for n in range(5):
             market.trade(f"hidden{n}", 0.0105, sol=500, after_ms=0)
     assert market.price == pytest.approx(0.01)
@@ -315,7 +315,7 @@ def test_the_price_is_continuous_from_curve_to_pool():
     assert market.price == pytest.approx(3.1e-7, rel=1e-3)
 
 
-def test_the_new_pool_may_have_traded_before_the_migration_is_told():
+def test_the_new_pool_may_have_traded_before_the_migration_is_reported():
     market = Market()
     for _ in range(100):
         market.trade("curve", 1e-7, sol=0.8, depth=80)
@@ -397,7 +397,7 @@ def test_bytes_of_the_version_before_are_read():
     older = bytearray(b"\x01" + whole[1:])
     for name in (b"deep", b"hidden"):
         end = older.rindex(name) + len(name) + struct.calcsize("<QQQQQ?QQQQQQ")
-        del older[end - 3 * 8 : end]  # what stood
+        del older[end - 3 * 8 : end]  # the former record
     read = MintPrice.unpack(bytes(older))
     assert (read.price, read.slot, read.time_ms) == (market.mint.price, market.slot, market.time_ms)
     market.mint = read
@@ -484,7 +484,7 @@ def test_packing_amid_the_stream_changes_nothing(stream, cut):
 @given(st.lists(TRADES, max_size=8, unique_by=lambda trade: trade.pool), st.randoms())
 @examples(150, SLOW)
 def test_the_order_of_pools_does_not_matter(trades, random):
-    """Trades of pools that all tell their reserves, all at one moment."""
+    """Trades of pools that all report their reserves, all at one moment."""
     trades = [
         Trade(t.pool, t.dex, 7, 7, t.lamports, t.amount_raw, t.depth_lamports or 0, spot=t.spot)
         for t in trades

@@ -28,7 +28,7 @@ def test_windows_are_what_a_recount_says(
     minutes, quarters = Series(1, MINUTES_KEPT), Series(15, QUARTERS_KEPT)
     traders = Traders()
     traders.known = {bytes([who]): None for who in range(7)}
-    told = []
+    recorded = []
     now = 29_000_000
     for pause, who, is_buy, micros, price in given:
         now += pause
@@ -42,11 +42,11 @@ def test_windows_are_what_a_recount_says(
                 close_usd=price * 2,
             )
         traders.traded(bytes([who]), now, micros, (minutes, quarters))
-        told.append((now, who, is_buy, micros, price))
+        recorded.append((now, who, is_buy, micros, price))
     now += later
     for width, length, series in ((1, 5, minutes), (1, 60, minutes), (15, 1440, quarters)):
-        within = [t for t in told if t[0] - t[0] % width > now - length]
-        before = [t for t in told if t[0] - t[0] % width <= now - length]
+        within = [t for t in recorded if t[0] - t[0] % width > now - length]
+        before = [t for t in recorded if t[0] - t[0] % width <= now - length]
         figures = window(series.data, now, length)
         assert figures.buys == sum(t[2] for t in within)
         assert figures.sells == sum(not t[2] for t in within)

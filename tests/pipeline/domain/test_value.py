@@ -37,7 +37,7 @@ def test_money_is_worth_itself(swap: MakeSwap, raw: int, price: Decimal) -> None
     assert values(of_dollars) == [(lamports if lamports <= U64_MAX else None, raw)] * 3
 
 
-def test_without_a_reference_price_each_money_tells_its_own_part(swap: MakeSwap) -> None:
+def test_without_a_reference_price_each_money_values_its_own_part(swap: MakeSwap) -> None:
     swaps = [swap(A, WSOL, 5, 70), swap(B, USDC, 5, 80)]
     value_swaps(swaps, None, {})
     assert values(swaps) == [(70, None), (None, 80)]
@@ -74,8 +74,8 @@ def test_the_book_prices_what_the_transaction_does_not(swap: MakeSwap) -> None:
     assert values(swaps[:1]) == [(23, None)], "of a price that is known no more, nothing stays"
 
 
-def test_a_little_of_a_token_does_not_tell_what_millions_are_worth(swap: MakeSwap) -> None:
-    """Who makes a token up may sell himself a unit of it for any price."""
+def test_a_trade_of_a_little_does_not_value_millions(swap: MakeSwap) -> None:
+    """The maker of a token may sell itself a unit of it for any price."""
     bought = swap(B, WSOL, 10, 10**7)
     for raw, worth in ((20, 2 * 10**7), (21, None)):
         for leg in (swap(A, B, 5, raw), swap(B, "unknown", raw, 5)):
@@ -144,7 +144,7 @@ def worth(
             if quantity and mint not in prices:
                 total = sum(value for value, raw in pairs if raw)
                 prices[mint] = Fraction(total, quantity), quantity
-        told = {}
+        shares = {}
         for at, leg in enumerate(swaps):
             if at in found or at in closed:
                 continue
@@ -152,9 +152,9 @@ def worth(
             for mint, raw in sides:  # the quote's side has the last word
                 ratio, quantity = prices.get(mint, (Fraction(0), -1))
                 if raw <= 2 * quantity and ratio * raw < U64_MAX + 1:
-                    told[at] = floor(ratio * raw)
-        if told:
-            found.update(told)
+                    shares[at] = floor(ratio * raw)
+        if shares:
+            found.update(shares)
             spread(prices)
 
     spread({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# private `_Checkpoint`: where to resume, without a node that breaks at the given slot.
 from pipeline.ingest.geyser import _Checkpoint
 
 

@@ -1,4 +1,4 @@
-"""Which partition is told what of a settled slot, and what the next slot is valued with."""
+"""What each partition gets of a settled slot, and what the next slot is valued with."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def publish(valuation: Valuation, slot: Settled) -> Lanes:
     return dict(await batches_of(slot, valuation.reference))
 
 
-async def test_each_partition_is_told_its_own(chain: Any) -> None:
+async def test_each_partition_gets_its_own(chain: Any) -> None:
     valuation = Valuation(Decimal(150), ())
     counts = {"balances": 0, "movements": 0, "native": 0, "vaults": 0}
     for number, infos in enumerate(chain, start=1):
@@ -85,19 +85,19 @@ async def test_each_partition_is_told_its_own(chain: Any) -> None:
         movements = [move for each in slot.transactions for move in each.movements]
         by_mint, by_wallet = lanes[SETTLED_BY_MINT], lanes[SETTLED_BY_WALLET]
         for partition, batch in enumerate(by_mint):
-            assert [told(each) for each in batch.balances] == [
+            assert [payload_of(each) for each in batch.balances] == [
                 wanted(each)
                 for each in balances
                 if each.mint not in MONEY and SETTLED_BY_MINT.partition(each.mint) == partition
             ]
             assert not batch.movements
         for partition, batch in enumerate(by_wallet):
-            assert [told(each) for each in batch.balances] == [
+            assert [payload_of(each) for each in batch.balances] == [
                 wanted(each)
                 for each in balances
                 if not each.is_vault and SETTLED_BY_WALLET.partition(each.owner) == partition
             ]
-            assert [told(each) for each in batch.movements] == [
+            assert [payload_of(each) for each in batch.movements] == [
                 wanted(each)
                 for each in movements
                 if SETTLED_BY_WALLET.partition(each.wallet) == partition
@@ -150,7 +150,7 @@ async def test_perp_events_go_to_their_wallets_and_gaps_of_anybody_to_one_partit
         assert not any(of_perps)
 
 
-async def test_each_batch_tells_what_the_slot_has_of_each_venue(chain: Any) -> None:
+async def test_each_batch_has_the_slots_outcomes_of_each_venue(chain: Any) -> None:
     for number, infos in enumerate(chain, start=1):
         slot = settled(number, decoded(number, infos))
         lanes = await publish(Valuation(None, ()), slot)
@@ -166,7 +166,7 @@ async def test_each_batch_tells_what_the_slot_has_of_each_venue(chain: Any) -> N
                 assert all(each.outcomes.decoded for each in found.values())
 
 
-def test_what_could_not_be_read_is_told_by_its_venue() -> None:
+def test_what_could_not_be_read_is_counted_by_its_venue() -> None:
     transactions = [
         Transaction(0, b"0", (), decoded_by_dex={"b": 2}, undecoded_by_dex={"a": (1, 0)}),
         Transaction(1, b"1", (), decoded_by_dex={"b": 1}, undecoded_by_dex={"b": (0, 3)}),
@@ -179,7 +179,7 @@ def test_what_could_not_be_read_is_told_by_its_venue() -> None:
     assert found == [("", 0, 0, 1), ("a", 0, 2, 1), ("b", 3, 0, 3)]
 
 
-def told(message: Any) -> dict[str, Any]:
+def payload_of(message: Any) -> dict[str, Any]:
     return {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
@@ -187,7 +187,7 @@ def wanted(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in type(value).__slots__}
 
 
-def test_what_rpc_tells_of_a_transaction_is_the_same(chain: Any) -> None:
+def test_a_transaction_from_rpc_is_the_same(chain: Any) -> None:
     for index, raw in chain[0] + chain[1]:
         info = SubscribeUpdateTransactionInfo.FromString(raw)
         fetched = transaction_info_from_json(transaction_to_json(info), index)
@@ -229,7 +229,7 @@ def balance(account: bytes, amount_raw: int, tx_index: int, **fields: Any) -> To
     )  # fmt: skip
 
 
-def test_only_the_last_balance_of_a_slot_is_told() -> None:
+def test_only_the_last_balance_of_a_slot_is_sent() -> None:
     one, two = key(WSOL), key(COIN)
     steps = [
         [balance(one, 5, 0), balance(two, 1, 0)],

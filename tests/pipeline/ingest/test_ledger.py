@@ -128,7 +128,7 @@ class Tape:
     missing: list[Missing] = field(default_factory=list)
     accepted: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def tell(self, update: Update) -> None:
+    def feed(self, update: Update) -> None:
         block = self.world.blocks[update.slot]
         if update.kind == "transaction":
             transaction = block.transactions[update.index]
@@ -190,20 +190,20 @@ class Tape:
         assert set(self.finalized) <= set(slots)
         for each in self.settled:
             block = self.world.blocks[each.slot]
-            told = [(e.slot, e.tx_index, e.event_index) for e in each.events()]
+            accepted = [(e.slot, e.tx_index, e.event_index) for e in each.events()]
             if each.complete:
-                assert told == block.events(), "a complete slot has each event once, in order"
+                assert accepted == block.events(), "a complete slot has each event once, in order"
                 assert each.parent == block.parent
                 assert each.blockhash == block.blockhash
                 assert each.block_time_ms == block.block_time_ms
                 assert each.counts.transactions == len(block.transactions)
                 assert each.counts.decoded == sum(t.decoded for t in block.transactions)
             else:
-                assert set(told) <= set(block.events())
+                assert set(accepted) <= set(block.events())
                 assert any(gap.first <= each.slot <= gap.last for gap in self.gaps)
         gap_slots = [slot for gap in self.gaps for slot in range(gap.first, gap.last + 1)]
         assert len(gap_slots) == len(set(gap_slots)), "no slot is twice in a gap"
-        # Whatever users were told of is later confirmed, taken back, or in a gap.
+        # Whatever users got is later confirmed, taken back, or in a gap.
         if self.ledger.settled is not None and self.settled:
             for slot, _ in self.accepted:
                 if self.settled[0].slot <= slot <= self.ledger.settled:
@@ -211,9 +211,9 @@ class Tape:
 
 
 def updates_of(block: Block, *, canonical: bool) -> list[Update]:
-    told = [Update(block.slot, "transaction", i) for i in range(len(block.transactions))]
-    told += [Update(block.slot, "meta"), Update(block.slot, "PROCESSED")]
-    return told + [Update(block.slot, "CONFIRMED")] * canonical
+    updates = [Update(block.slot, "transaction", i) for i in range(len(block.transactions))]
+    updates += [Update(block.slot, "meta"), Update(block.slot, "PROCESSED")]
+    return updates + [Update(block.slot, "CONFIRMED")] * canonical
 
 
 def shuffled(random: Random, world: World, *, duplicates: bool = True) -> list[Update]:
@@ -249,15 +249,17 @@ def test_any_order_settles_the_canonical_chain(seed: int, slots: int) -> None:
     tape = Tape(Ledger(settled=BASE, patience=10**6), world)
     tape.ledger.connected(from_slot=BASE + 1)
     for update in shuffled(random, world):
-        tape.tell(update)
+        tape.feed(update)
     tape.check()
     assert [each.slot for each in tape.settled] == world.canonical
     assert all(each.complete for each in tape.settled)
     assert tape.gaps == []
     assert tape.missing == []
     assert tape.ledger.conflicts == 0
-    told = {slot for slot, _ in tape.accepted if slot <= world.canonical[-1]}
-    assert told - set(world.canonical) <= tape.orphaned <= set(world.blocks) - set(world.canonical)
+    accepted = {slot for slot, _ in tape.accepted if slot <= world.canonical[-1]}
+    assert (
+        accepted - set(world.canonical) <= tape.orphaned <= set(world.blocks) - set(world.canonical)
+    )
     assert len(tape.ledger) == sum(slot > world.canonical[-1] for slot in world.blocks)
 
 
@@ -296,7 +298,7 @@ def cut(random: Random, log: list[Update], ledger: Ledger, tape: Tape, *, replay
     while at < len(log):
         end = min(len(log), at + random.randrange(1, 60))
         for update in log[at:end]:
-            tape.tell(update)
+            tape.feed(update)
         at = end
         if at == len(log):
             break
@@ -305,7 +307,7 @@ def cut(random: Random, log: list[Update], ledger: Ledger, tape: Tape, *, replay
             from_slot = ledger.settled + 1
             ledger.connected(from_slot)
             for update in [each for each in log[:at] if each.slot >= from_slot]:
-                tape.tell(update)
+                tape.feed(update)
         else:
             ledger.connected(from_slot=None)
 
@@ -358,7 +360,7 @@ def test_a_new_tape_starts_with_a_whole_slot(seed: int, slots: int, start: float
     tape = Tape(Ledger(patience=10**6), world)
     tape.ledger.connected(from_slot=None)
     for update in log[int(len(log) * start) :]:
-        tape.tell(update)
+        tape.feed(update)
     tape.check()
     settled = [each.slot for each in tape.settled]
     assert all(each.complete for each in tape.settled)
@@ -381,7 +383,7 @@ def test_memory_is_bounded(seed: int, slots: int, confirmed: bool) -> None:
             continue
         if not confirmed and update.kind in ("CONFIRMED", "FINALIZED"):
             continue
-        tape.tell(update)
+        tape.feed(update)
         assert len(tape.ledger) <= 32
     tape.check()
     if len(world.blocks) > 40:
@@ -434,7 +436,7 @@ def test_a_slot_that_is_rolled_back_names_the_wallets_of_its_perps() -> None:
     assert [each.wallets for each in decisions if isinstance(each, RolledBack)] == [{"w"}]
 
 
-def test_a_late_transaction_is_told_from_a_duplicate() -> None:
+def test_a_late_transaction_is_no_duplicate() -> None:
     ledger = Ledger(settled=9)
     ledger.connected(from_slot=10)
     ledger.transaction(10, Transaction(0, b"known", []))

@@ -50,7 +50,7 @@ def swap(
     )
 
 
-def test_carried_forward_where_nothing_tells() -> None:
+def test_carried_forward_where_no_swap_gives_one() -> None:
     assert sol_usd(None, []) is None
     assert sol_usd(Decimal(150), []) == 150
     assert sol_usd(Decimal(150), [swap("a", 5, "1", dollar=OTHER)]) == 150

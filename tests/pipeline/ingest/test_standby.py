@@ -25,6 +25,7 @@ async def kept(items: list[bytes | Connected]) -> tuple[Standby, Intake]:
     standby = Standby(Settings(_env_file=None), LIVE, intake)
     for item in items:
         await intake.put(item)
+    # private `_keep`: the loop that keeps updates, without Redis and its lease.
     keeping = asyncio.create_task(standby._keep())
     await eventually_async(lambda: not len(intake))
     keeping.cancel()
@@ -68,6 +69,7 @@ def test_only_silence_while_the_chain_goes_on_counts(monkeypatch: pytest.MonkeyP
     now = 1000.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     standby = Standby(Settings(_env_file=None), LIVE, Intake(10))
+    # private `_look`, `_alone_since`: one look at the lanes' ends, which a task takes by the clock.
     assert not standby._look({0: 5})
     now += 60
     assert not standby._look({0: 5}), "the chain is silent as well"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+# private `_require_room`: the refusal alone; a full Redis would need its memory.
 from pipeline.partitions.raising import CannotRaise, _require_room
 
 MIB = 1 << 20
@@ -20,7 +21,7 @@ class Redis:
 
 @pytest.mark.parametrize("most_bytes", [0, 164 * MIB], ids=["no limit", "just enough"])
 async def test_eight_mib_for_each_new_partition(most_bytes):
-    await _require_room(Redis(100 * MIB, most_bytes), 8)
+    assert await _require_room(Redis(100 * MIB, most_bytes), 8) is None
 
 
 async def test_without_room_nothing_is_begun():

@@ -202,23 +202,23 @@ def test_data_that_is_no_base64_is_no_event() -> None:
 # -- transfers ----------------------------------------------------------------------------
 
 
-def fee_transaction(*, fee_told: bool) -> Any:
+def fee_transaction(*, names_fee: bool) -> Any:
     tx = builder.TransactionBuilder("trader")
     tx.mint("token", fee_bps=300)
     tx.token("from", "token", "trader", 50_000, program=builder.TOKEN_2022)
     tx.token("to", "token", "pool", 9, program=builder.TOKEN_2022)
-    tx.transfer(None, "from", "to", "trader", 10_000, checked=not fee_told, fee_told=fee_told)
+    tx.transfer(None, "from", "to", "trader", 10_000, checked=not names_fee, names_fee=names_fee)
     return tx
 
 
-@pytest.mark.parametrize("fee_told", [True, False])
-def test_transfer_fee(fee_told: bool) -> None:
-    transfer = read(fee_transaction(fee_told=fee_told).info()).transfer(0)
+@pytest.mark.parametrize("names_fee", [True, False])
+def test_transfer_fee(names_fee: bool) -> None:
+    transfer = read(fee_transaction(names_fee=names_fee).info()).transfer(0)
     assert (transfer.amount_raw, transfer.received_raw) == (10_000, 9_700)
 
 
 def test_transfer_fee_of_an_account_that_passes_tokens_on() -> None:
-    tx = fee_transaction(fee_told=False)
+    tx = fee_transaction(names_fee=False)
     tx.token("on", "token", "third", program=builder.TOKEN_2022)
     tx.transfer(None, "to", "on", "pool", 2_000, checked=True)
     found = read(tx.info())
@@ -228,10 +228,10 @@ def test_transfer_fee_of_an_account_that_passes_tokens_on() -> None:
 
 def test_transfer_fee_is_not_guessed() -> None:
     """Two arrivals, or an account without balances: the amount sent is all that is known."""
-    tx = fee_transaction(fee_told=False)
+    tx = fee_transaction(names_fee=False)
     tx.transfer(None, "from", "to", "trader", 10_000, checked=True)
     assert read(tx.info()).transfer(0).received_raw == 10_000
-    tx = fee_transaction(fee_told=False)
+    tx = fee_transaction(names_fee=False)
     tx.tokens[builder.address("to")].recorded = False
     assert read(tx.info()).transfer(0).received_raw == 10_000
 

@@ -79,7 +79,7 @@ def test_a_top_staker_has_its_part_of_the_fees_released_by_now() -> None:
     assert found.reference_slot == 40
 
 
-def test_who_is_not_on_the_list_has_what_was_counted_before() -> None:
+def test_a_staker_off_the_list_has_what_was_counted_before() -> None:
     [found] = read(escrow(10, False, (0, 0), (3, 0)), vault(20, (400, 80), (2 * ONE, ONE), 250))
     assert lines(found) == [("locked", STAKED, 10), ("reward", STAKED, 3)]
 

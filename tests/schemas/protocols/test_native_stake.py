@@ -110,9 +110,9 @@ def test_a_lockup_locks_all(lockup: dict[str, int], is_locked: bool) -> None:
     position = read_one(stake_data(WALLET, **lockup), 7 * SOL)
     assert lines(position) == {Role.LOCKED if is_locked else Role.SUPPLY: 7 * SOL}
     assert position.stake is not None
-    told = (position.stake.locked_until_ms, position.stake.locked_until_epoch)
+    locked_until = (position.stake.locked_until_ms, position.stake.locked_until_epoch)
     until = (lockup.get("locked_until_s", 0) * 1000, lockup.get("locked_until_epoch", 0))
-    assert told == (until if is_locked else (None, None))
+    assert locked_until == (until if is_locked else (None, None))
 
 
 def test_without_the_history_only_what_needs_it_is_unknown() -> None:

@@ -121,7 +121,7 @@ def test_a_borrower_has_collateral_and_owes_principal_and_interest() -> None:
     assert lines(nft)[0] == (Role.SUPPLY, ORDER, 1)
 
 
-def test_who_lends_to_itself_has_one_position() -> None:
+def test_a_wallet_that_lends_to_itself_has_one_position() -> None:
     [position] = read(loan(WALLET, WALLET, interest=0))
     assert [each[0] for each in lines(position)] == [Role.SUPPLY, Role.LOCKED, Role.BORROW]
 

@@ -243,14 +243,14 @@ def test_without_liquidity_only_what_was_owed_is_there_and_no_array_is_needed() 
     assert found.missing == []
 
 
-def test_only_who_holds_the_nft_has_the_position() -> None:
+def test_only_the_holder_of_the_nft_has_the_position() -> None:
     lock = account(LOCK_AT, lock_bytes())
     assert read([OWN_ACCOUNT, lock], [OWN_ACCOUNT, POOL_ACCOUNT], []) == []
     [found] = read([OWN_ACCOUNT], [], [NFT])
     assert found.missing == [POOL_AT]
 
 
-def test_a_locked_position_belongs_to_who_holds_the_nft_of_its_lock() -> None:
+def test_a_locked_position_belongs_to_the_holder_of_the_locks_nft() -> None:
     lock = account(LOCK_AT, lock_bytes(), slot=3)
     [found] = read([lock], [OWN_ACCOUNT, POOL_ACCOUNT, *ARRAYS], [LOCK_NFT])
     assert found.id == LOCK_NFT

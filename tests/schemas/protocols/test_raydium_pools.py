@@ -180,7 +180,7 @@ def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
     assert position.stands_for == {LP: 33}
 
 
-def test_locked_liquidity_is_of_who_has_the_nft_and_not_of_its_former_owner():
+def test_locked_liquidity_is_of_the_nfts_holder_and_not_of_its_former_owner():
     known = (
         account(POOL, cpmm.POOL, cpmm_pool()),
         vault(COIN_VAULT, COIN, 1_000),
@@ -269,7 +269,8 @@ def test_hostile_bytes_are_unreadable_or_read(seed: int) -> None:
         known = [vault(COIN_VAULT, COIN, rng.getrandbits(64)), vault(PC_VAULT, PC, 5), mess]
         known.append(account(POOL, cpmm.POOL, cpmm_pool()))
         with suppress(Unreadable):
-            answered(protocol, [account(LOCK, kind, bytes(data))], tokens, *known)
+            found = answered(protocol, [account(LOCK, kind, bytes(data))], tokens, *known)
+            assert all(isinstance(each, Position) for each in found)
 
 
 def check(world: dict[str, Any]) -> None:

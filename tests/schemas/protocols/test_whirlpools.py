@@ -253,7 +253,7 @@ def test_without_its_pool_a_position_stays() -> None:
     assert found.assets == []
 
 
-def test_only_who_holds_the_nft_has_the_position() -> None:
+def test_only_the_holder_of_the_nft_has_the_position() -> None:
     assert read([account(OWN, position_bytes())], [POOL_ACCOUNT, *ARRAYS], []) == []
     assert read([], [POOL_ACCOUNT], [NFT]) == []
 

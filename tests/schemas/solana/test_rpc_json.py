@@ -171,7 +171,7 @@ def test_a_block_entry_takes_its_index() -> None:
     assert transaction_info_from_json({**entry, "transactionIndex": 4}).index == 4
 
 
-def test_votes_are_told() -> None:
+def test_votes_are_recognized() -> None:
     vote = answer()
     vote["transaction"]["message"]["accountKeys"] = [
         *KEYS[:2],
@@ -270,14 +270,19 @@ def test_any_value_anywhere_is_read_or_refused(path: tuple[Any, ...], value: Any
         target = target[name]
     target[path[-1]] = value
     with contextlib.suppress(ValueError):
-        transaction_from_json(mutated).info.SerializeToString()
+        info = transaction_from_json(mutated).info
+        wire = info.SerializeToString()
+        assert type(info).FromString(wire).SerializeToString() == wire
 
 
 @examples(300)
 @given(st.binary(max_size=400))
 def test_any_wire_bytes_are_read_or_refused(wire: bytes) -> None:
     with contextlib.suppress(ValueError):
-        transaction_from_json({"transaction": [base64.b64encode(wire).decode(), "base64"]})
+        wrapped = {"transaction": [base64.b64encode(wire).decode(), "base64"]}
+        info = transaction_from_json(wrapped).info
+        written = info.SerializeToString()
+        assert type(info).FromString(written).SerializeToString() == written
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason=f"no corpus at {CORPUS}")

@@ -65,22 +65,22 @@ def test_a_market_has_its_rate_and_flushes_are_in_time() -> None:
     assert flushes[-1].at_ms < SECONDS * 1000
     assert set(flushes[0].events) >= {channels.SWAPS, channels.PRICES, channels.STATUS}
     data = orjson.loads(swapped[0].frame)["data"]
-    told = [data[name] for name in channels.SWAPS.index]
-    assert told == list(swapped[0].index)
+    values = [data[name] for name in channels.SWAPS.index]
+    assert values == list(swapped[0].index)
 
 
-def test_a_token_s_price_is_told_ten_times_a_second_at_most() -> None:
+def test_a_tokens_price_is_published_ten_times_a_second_at_most() -> None:
     _, _, flushes = made()
-    told = [
+    prices = [
         (orjson.loads(event.frame)["data"]["mint"], flush.at_ms)
         for flush in flushes
         for event in flush.events.get(channels.PRICES, ())
     ]
     last: dict[str, int] = {}
-    for mint, at_ms in told:
+    for mint, at_ms in prices:
         assert at_ms - last.get(mint, -100) >= 100
         last[mint] = at_ms
-    assert len(told) > len(last) > 10
+    assert len(prices) > len(last) > 10
 
 
 def test_a_thousand_connections_are_in_their_shares() -> None:
@@ -112,49 +112,49 @@ def test_some_filters_match_nothing() -> None:
 
 def test_the_oracle_wants_what_the_filters_say() -> None:
     _, crowded, flushes = made()
-    told = received(flushes, crowded)
+    report = received(flushes, crowded)
     oracle = Oracle(flushes, crowded)
-    assert oracle.counts == told.events
-    assert min(told.events) >= 0
-    assert max(told.events) > SECONDS * SWAPS_PER_SECOND  # a firehose, and slots
-    oracle.check(fed(flushes), told)
+    assert oracle.counts == report.events
+    assert min(report.events) >= 0
+    assert max(report.events) > SECONDS * SWAPS_PER_SECOND  # a firehose, and slots
+    oracle.check(fed(flushes), report)
 
 
 @pytest.mark.parametrize("what", ["events", "bytes"])
 def test_the_oracle_notices_one_event_or_byte(what: str) -> None:
     _, crowded, flushes = made()
-    told = received(flushes, crowded)
-    getattr(told, what)[17] += 1
+    report = received(flushes, crowded)
+    getattr(report, what)[17] += 1
     oracle = Oracle(flushes, crowded)
     with pytest.raises(BenchFailed, match="client 17 "):
-        oracle.check(fed(flushes), told)
-    oracle.check(fed(flushes), told, but={17})
+        oracle.check(fed(flushes), report)
+    oracle.check(fed(flushes), report, but={17})
 
 
 def test_more_who_match_nothing_get_nothing() -> None:
     market, crowded, flushes = made()
-    told = growth.measure(market, crowded, flushes, rounds=1)
-    assert told["us_per_event"] > 0
-    assert set(told) == {"us_per_event", "with_1000_more", "with_10000_more"}
+    report = growth.measure(market, crowded, flushes, rounds=1)
+    assert report["us_per_event"] > 0
+    assert set(report) == {"us_per_event", "with_1000_more", "with_10000_more"}
 
 
-def test_stages_are_told_by_the_swap_itself() -> None:
+def test_stages_come_from_the_swaps_own_times() -> None:
     def swap(sent_ms: int, entered_ms: int, commitment: str = "processed") -> bytes:
         data = {"block_time_ms": sent_ms, "commitment": commitment}
         return orjson.dumps(
             {"type": "swap", "channel": "swaps", "data": data, "id": f"{entered_ms}-0-3"}
         )
 
-    told = stages(
+    measured = stages(
         [
             (1_030.5, swap(1_000, 1_020)),
             (1_099.0, swap(1_000, 1_001, "confirmed")),
             (1_100.0, swap(1_050, 1_090)),
         ]
     )
-    assert told.to_stream == [20, 40]
-    assert told.to_client == [10.5, 10]
-    assert told.whole == [30.5, 50]
+    assert measured.to_stream == [20, 40]
+    assert measured.to_client == [10.5, 10]
+    assert measured.whole == [30.5, 50]
 
 
 def test_quantiles() -> None:

@@ -38,13 +38,13 @@ class AccountsLane:
         """Move the watermarks of all partitions."""
         self.slot += slots
         self.time_ms += 400 * slots
-        told = {
+        record = {
             "slot": self.slot,
             "time_ms": self.time_ms,
             "at_ms": int(time.time() * 1000) if at_ms is None else at_ms,
         }
         for tag in TAGS:
-            await self.redis.hset(WATERMARK.make(tag=tag, group="accounts"), mapping=told)
+            await self.redis.hset(WATERMARK.make(tag=tag, group="accounts"), mapping=record)
 
     async def write(
         self,

@@ -2,7 +2,7 @@
 
 `Asker.get("/api/wallets/{wallet}", wallet=...)` returns the JSON of a 200 after these checks:
 it fits the schema of that operation, nothing undocumented is in it, it is complete up to the last
-settled slot and rests on no gap, and wherever a raw integer stands, the human number beside it is
+settled slot and rests on no gap, and wherever there is a raw integer, the human number beside it is
 the same amount.
 """
 
@@ -26,7 +26,7 @@ Json = Any
 SOL_DECIMALS = 9
 USD_DECIMALS = 6
 
-STANDS_S = 1.1  # longer than an answer stands
+CACHE_EXPIRES_S = 1.1  # longer than an answer is cached
 
 
 class Asker:
@@ -82,18 +82,18 @@ class Asker:
         answer = self.client.request(method, path, params=query, json=body)
         shown = f"{method} {path} {query} {body}: {answer.status_code} {answer.text[:500]}"
         assert answer.status_code == status, shown
-        told = answer.json()
+        body = answer.json()
         problems = [
             f"{'/'.join(map(str, error.instance_path))}: {error.message}"
-            for error in self._validator(method, template, status).iter_errors(told)
+            for error in self._validator(method, template, status).iter_errors(body)
         ]
         assert not problems, (shown, problems[:5])
         if status == 200:
-            assert told.items() >= self._up_to.items(), shown
-            assert told.get("gaps") is None, shown
-            beside = list(unlike(told, None, self._decimals))
+            assert body.items() >= self._up_to.items(), shown
+            assert body.get("gaps") is None, shown
+            beside = list(unlike(body, None, self._decimals))
             assert not beside, (shown, beside[:5])
-        return told
+        return body
 
     def _validator(self, method: str, template: str, status: int) -> jsonschema_rs.Validator:
         key = method, template, status
@@ -103,7 +103,7 @@ class Asker:
 
 
 def validator(document: Json, method: str, template: str, status: int) -> jsonschema_rs.Validator:
-    """Return what tells whether a JSON is what the document says of an answer, and no more."""
+    """Return a check that a JSON is what the document says of an answer, and no more."""
     answer = resolved(document, document["paths"][template][method]["responses"][str(status)])
     [media] = answer["content"].values()
     components = {"schemas": closed(document["components"]["schemas"])}
@@ -134,21 +134,21 @@ def closed(schema: Json) -> Json:
     return schema
 
 
-def unlike(told: Json, places: int | None, decimals: Mapping[str, int | None]) -> Iterator[str]:
+def unlike(answer: Json, places: int | None, decimals: Mapping[str, int | None]) -> Iterator[str]:
     """Yield what is not the same amount: raw integers and the human numbers beside them.
 
     `places` are those of the token that what encloses it is about.
     """
-    if isinstance(told, list):
-        for part in told:
+    if isinstance(answer, list):
+        for part in answer:
             yield from unlike(part, places, decimals)
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         return
-    if isinstance(told.get("mint"), str):
-        places = decimals.get(told["mint"], places)
-    if isinstance(told.get("decimals"), int):
-        places = told["decimals"]
-    for name, value in told.items():
+    if isinstance(answer.get("mint"), str):
+        places = decimals.get(answer["mint"], places)
+    if isinstance(answer.get("decimals"), int):
+        places = answer["decimals"]
+    for name, value in answer.items():
         yield from unlike(value, places, decimals)
         if name.endswith(("lamports", "_micros", "_raw")) and not (
             value is None or (isinstance(value, str) and str(int(value)) == value)
@@ -158,18 +158,18 @@ def unlike(told: Json, places: int | None, decimals: Mapping[str, int | None]) -
         for ending, human, of in (
             ("lamports", "sol", SOL_DECIMALS),
             ("_usd_micros", "_usd", USD_DECIMALS),
-            ("_raw", "", told.get("quote_decimals") if "quote_" in name else places),
+            ("_raw", "", answer.get("quote_decimals") if "quote_" in name else places),
         ):
             if not name.endswith(ending):
                 continue
             other = name.removesuffix(ending) + human
-            if other not in told:
+            if other not in answer:
                 continue
             if value is None or of is None:
-                if told[other] is not None:
-                    yield f"{name} is {value!r} of {of} places, {other} {told[other]!r}"
-            elif told[other] != int(value) / 10**of:
-                yield f"{name} is {value!r} of {of} places, {other} {told[other]!r}"
+                if answer[other] is not None:
+                    yield f"{name} is {value!r} of {of} places, {other} {answer[other]!r}"
+            elif answer[other] != int(value) / 10**of:
+                yield f"{name} is {value!r} of {of} places, {other} {answer[other]!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,20 +189,20 @@ class Near:
         return f"near {None if self.figure is None else float(self.figure)}"
 
 
-def compare(found: Differences, kind: str, key: object, expected: Json, told: Json) -> None:
+def compare(found: Differences, kind: str, key: object, expected: Json, answer: Json) -> None:
     """Note what of an answer, or a part of one, is not as expected.
 
-    Every field must be expected, but for human numbers: those stand beside their raw ones, and
-    `Asker` has compared them.
+    Every field must be expected, but for human numbers: `Asker` has
+    compared those with the raw amounts beside them.
     """
     found.compared[kind] += 1
-    wanted = {name: value for name, value in expected.items() if name not in told}
+    wanted = {name: value for name, value in expected.items() if name not in answer}
     got: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in answer.items():
         if name in expected:
             if expected[name] != value:
                 wanted[name], got[name] = expected[name], value
-        elif not raw_of(name) & told.keys():
+        elif not raw_of(name) & answer.keys():
             got[name] = value
     if wanted or got:
         found.add(kind, key, wanted, got)

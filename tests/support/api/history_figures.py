@@ -111,19 +111,19 @@ _AS_TEXT = (
 )
 
 
-def swap(known: Swap, told: Figures, platform: str) -> Figures:
+def swap(known: Swap, answered: Figures, platform: str) -> Figures:
     """Return a swap as an answer has it; `platform` is its token's launchpad.
 
     CPMM's event does not say which part of the fee waits for the protocol in the vault, so its
-    reserves may be told with it.
+    reserves may include it.
     """
     found: Figures = {name: known[name] for name in _AS_IT_IS}
     for name in _AS_TEXT:
         found[name] = None if known[name] is None else str(known[name])
     if known["dex"] == "raydium-cpmm":
         for name in ("reserve_raw", "quote_reserve_raw"):
-            if 0 <= int(told[name]) - known[name] <= known["pool_fee_raw"]:
-                found[name] = told[name]
+            if 0 <= int(answered[name]) - known[name] <= known["pool_fee_raw"]:
+                found[name] = answered[name]
     amount = Fraction(known["amount_raw"], 10 ** known["decimals"])
     quote = Fraction(known["quote_amount_raw"], 10 ** known["quote_decimals"])
     sol, usd = (

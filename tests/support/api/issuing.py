@@ -1,4 +1,4 @@
-"""An issuer that lies as it is told to: real HTTP, real signatures, wrong where a test wants it."""
+"""An issuer that lies as a test asks: real HTTP, real signatures, wrong where a test wants it."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class Issuer:
             "email": "mallory@example.com",
             **self.claims,
         }
-        told = {name: value for name, value in claims.items() if value is not None}
+        payload = {name: value for name, value in claims.items() if value is not None}
         head = {"alg": self.algorithm, "kid": self.signer.kid, **self.head}
         head = {name: value for name, value in head.items() if value is not None}
-        return jwt.encode(head, told, self.signer, algorithms=[self.algorithm])
+        return jwt.encode(head, payload, self.signer, algorithms=[self.algorithm])
 
     def answer(self, path: str, form: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         self.asked.append((path, form))
         self.is_open.wait(WITHIN_S)
         if path in self.answers:
             return self.answers[path]
-        told: Any = None
+        body: Any = None
         if path == "/.well-known/openid-configuration":
-            told = {
+            body = {
                 "issuer": self.issuer,
                 "authorization_endpoint": f"{self.issuer}/authorize",
                 "token_endpoint": f"{self.issuer}/token",
@@ -77,13 +77,13 @@ class Issuer:
                 **self.discovery,
             }
         elif path == "/jwks":
-            told = {"keys": self.keys}
+            body = {"keys": self.keys}
         elif path == "/token":
             token = self.token(self.nonce) if self.raw_token is ... else self.raw_token
-            told = {"access_token": "access", "token_type": "Bearer", "id_token": token}
-        if told is None:
+            body = {"access_token": "access", "token_type": "Bearer", "id_token": token}
+        if body is None:
             return 404, b"{}", {}
-        return 200, json.dumps(told).encode(), {}
+        return 200, json.dumps(body).encode(), {}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the API must say, computed from the market's own notes: chaos's oracle, by who asks.
+"""What the API must say, computed from the market's own notes: chaos's oracle, by caller.
 
 Nothing here is read from the stores, and nothing is shared with the pipeline's own arithmetic.
 Figures are integers and fractions; `asking` compares them with what JSON can hold.
@@ -42,7 +42,7 @@ SUMS = (
 
 @dataclass(frozen=True, slots=True)
 class Coin:
-    """A token whose creation the pipeline did not see: the RPC alone can tell of it."""
+    """A token whose creation the pipeline did not see: the RPC alone knows it."""
 
     name: str
     symbol: str
@@ -181,7 +181,7 @@ class Known:
 
         It follows from swaps as they are processed: those count that came to nothing, too.
         """
-        settled = [told_prices(trade.swap) for trade in self.markets.trades[mint]]
+        settled = [readings(trade.swap) for trade in self.markets.trades[mint]]
         least = min((min(each) for each in settled if each), default=Fraction(0)) / MOVED_BY
         most = max((max(each) for each in settled if each), default=Fraction(0)) * MOVED_BY
         for swap in self.unsettled:
@@ -191,14 +191,14 @@ class Known:
                     paid = paid * 1000 / self.sol_usd
                 elif swap["quote_mint"] != SOL:
                     return Fraction(0), Fraction(10**30)  # valued by a book that we do not keep
-                for price in told_prices({**swap, "sol_value_lamports": paid}):
+                for price in readings({**swap, "sol_value_lamports": paid}):
                     least = min(least, price / MOVED_BY) if least else price / MOVED_BY
                     most = max(most, price * MOVED_BY)
         return least, most
 
 
-def told_prices(swap: dict[str, Any]) -> list[Fraction]:
-    """Return what a swap tells of a price: its own, and those of reserves and square root."""
+def readings(swap: dict[str, Any]) -> list[Fraction]:
+    """Return the prices that a swap gives: its own, and those of reserves and square root."""
     lamports, paid, amount = (
         swap["sol_value_lamports"],
         swap["quote_amount_raw"],
@@ -215,7 +215,7 @@ def told_prices(swap: dict[str, Any]) -> list[Fraction]:
             Fraction(swap["virtual_quote_reserve_raw"], swap["virtual_reserve_raw"])
         )
     if swap["sqrt_price_x64"]:
-        # Which side is the mint is not told: the nearer reading to the trade's own price is meant.
+        # Which side is the mint is not stated: take the reading nearer to the trade's price.
         price = Fraction(swap["sqrt_price_x64"] ** 2, 2**128)
         own = quote_for_raw[0]
         quote_for_raw.append(min((price, 1 / price), key=lambda each: max(each / own, own / each)))
@@ -224,7 +224,7 @@ def told_prices(swap: dict[str, Any]) -> list[Fraction]:
 
 
 def is_gain(match: Match) -> bool:
-    """Tell whether a match realized a gain, a loss or 0."""
+    """Return True if a match realized a gain, a loss or 0."""
     return match.kind != "transfer" and match.cost is not None and match.proceeds is not None
 
 

@@ -38,7 +38,7 @@ class TokenChain:
         self.messages: set[bytes] = set()
         self.blockhash = Hash(sha256(b"0").digest())
         self.valid = {str(self.blockhash)}
-        self.is_down = False  # for who looks transactions up
+        self.is_down = False  # for lookups of transactions
 
     def advance(self) -> None:
         """Let all blockhashes expire, and have a new one."""
@@ -89,8 +89,8 @@ class TokenChain:
         try:
             result = getattr(self, f"_{call['method']}")(*call.get("params", []))
         except ValueError as error:
-            told: dict[str, Any] = {"code": -32002, "message": str(error)}
-            return web.json_response({"jsonrpc": "2.0", "id": call["id"], "error": told})
+            problem: dict[str, Any] = {"code": -32002, "message": str(error)}
+            return web.json_response({"jsonrpc": "2.0", "id": call["id"], "error": problem})
         return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": result})
 
     def _getAccountInfo(self, address: str, *_: Any) -> Any:

@@ -156,7 +156,7 @@ def _wait_until_it_serves(running: Served) -> None:
 
 
 def _serves(running: Served) -> bool:
-    # Where several share an address, only the process's own port tells of it.
+    # Where several share an address, only the process's own port identifies it.
     is_shared = running.settings.api_reuse_port
     url = f"{running.metrics_url}/ready" if is_shared else f"{running.url}/api/health/live"
     try:

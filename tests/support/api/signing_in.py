@@ -73,7 +73,7 @@ def signin_settings(provider: Any, **changed: object) -> dict[str, object]:
 
 
 class Person:
-    """Somebody with a browser: cookies by host and port, and pages that are read."""
+    """A user with a browser: cookies by host and port, and pages that are read."""
 
     def __init__(self, served: Served) -> None:
         self.served = served

@@ -2,8 +2,8 @@
 
 Broker, stores, chain, ingest and agents are processes, as `soltape chaos` runs them; Redis is a
 cluster of three nodes, and while the market runs some slots move from one of them to another. When
-all that was confirmed is in the stores, everything but the stores ends: what is asked then stands
-still.
+all that was confirmed is in the stores, everything but the stores ends: answers no longer
+change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Simulation:
 
 
 class Shared:
-    """The run whose files are in a folder, for all test processes; who comes first runs it.
+    """The run whose files are in a folder, for all test processes; the first to ask runs it.
 
     The locks are the kernel's, so a test process that dies holds none.
     """
@@ -55,7 +55,7 @@ class Shared:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._note = folder / "run.json"
-        self._runner: asyncio.Runner | None = None  # of the one who runs it
+        self._runner: asyncio.Runner | None = None  # of the process that runs it
         self._fleet: Fleet | None = None
         self._stack = ExitStack()
 
@@ -69,7 +69,7 @@ class Shared:
                     cluster = self._stack.enter_context(running_cluster(self._folder / "valkeys"))
                     self._fleet, note = self._runner.run(run(self._folder / "data", cluster))
                     self._note.write_text(json.dumps(note))
-                found = told_by(json.loads(self._note.read_text()))
+                found = read_note(json.loads(self._note.read_text()))
                 fcntl.flock(users, fcntl.LOCK_SH)
             yield found
 
@@ -110,7 +110,7 @@ def no_users(folder: Path) -> Iterator[None]:
             time.sleep(0.5)
 
 
-def told_by(note: dict[str, str | int]) -> Simulation:
+def read_note(note: dict[str, str | int]) -> Simulation:
     """Return the run that another process began."""
     data = Path(str(note["data"]))
     settings = Settings(

@@ -48,10 +48,10 @@ class TokenFigures:
         self.coins = coins
 
     def about(self, mint: str) -> Figures:
-        """Return what a token is, but for the supply that the RPC tells."""
+        """Return what a token is, but for the supply that the RPC reports."""
         token = self._known.markets.tokens.get(mint, {})
         coin = self.coins.get(mint)
-        is_told = bool(token.get("created_slot"))
+        is_created = bool(token.get("created_slot"))
         found: Figures = {
             "mint": mint,
             "decimals": token.get("decimals"),
@@ -72,16 +72,16 @@ class TokenFigures:
         if mint in DOLLARS:  # their accounts are not followed
             found["token_program"] = PROGRAM
         for name in ("name", "symbol", "uri"):
-            value = token.get(name) if is_told else getattr(coin, name, None)
+            value = token.get(name) if is_created else getattr(coin, name, None)
             found[name] = value or None
         if mint == SOL:  # known without the chain: the wrapped account's metadata is not its name
             found |= {"name": "Solana", "decimals": 9}
-        if is_told:
+        if is_created:
             found |= self.supply(mint)
         return found
 
     def supply(self, mint: str) -> Figures:
-        """Return the supply that a token's creation told."""
+        """Return the supply in a token's creation."""
         token = self._known.markets.tokens[mint]
         return {
             "supply_raw": str(token["supply_raw"]),
@@ -90,61 +90,63 @@ class TokenFigures:
             "supply_slot": token["created_slot"],
         }
 
-    def wrong_supply(self, mint: str, told: Figures) -> list[Any]:
-        """Return what cannot be of the supply that the RPC told of a token, or did not tell.
+    def wrong_supply(self, mint: str, answer: Figures) -> list[Any]:
+        """Return what cannot be of the supply that the RPC reported for a token, or did not.
 
-        Nothing is minted after its creation but shares of pools, which have no name. The RPC tells
+        Nothing is minted after its creation but shares of pools, which have no name. The RPC says
         of the chain as it is: what an orphaned transaction burned may be missing.
         """
         coin = self.coins.get(mint)
-        if told["supply_source"] != "rpc":
-            return [] if told["supply_raw"] is None and told["supply_source"] is None else [told]
+        if answer["supply_source"] != "rpc":
+            return (
+                [] if answer["supply_raw"] is None and answer["supply_source"] is None else [answer]
+            )
         if coin is None or not coin.name:
-            return [] if told["name"] is None and int(told["supply_raw"]) >= 0 else [told]
+            return [] if answer["name"] is None and int(answer["supply_raw"]) >= 0 else [answer]
         burned = self._known.burned[mint]
-        fits = coin.supply_raw - burned <= int(told["supply_raw"]) <= coin.supply_raw
-        return [] if fits else [(coin.supply_raw, burned, told["supply_raw"])]
+        fits = coin.supply_raw - burned <= int(answer["supply_raw"]) <= coin.supply_raw
+        return [] if fits else [(coin.supply_raw, burned, answer["supply_raw"])]
 
     def named(self, mint: str) -> Figures:
         """Return which token it is."""
         about = self.about(mint)
         return {name: about[name] for name in ("mint", "name", "symbol", "decimals")}
 
-    def wrong_price(self, mint: str, told: Figures) -> list[Any]:
+    def wrong_price(self, mint: str, answer: Figures) -> list[Any]:
         """Return what cannot be of a price, or of what is said along with it."""
         found: list[Any] = []
-        price, usd = told["price_sol"], told["price_usd"]
+        price, usd = answer["price_sol"], answer["price_usd"]
         if mint == SOL:
             expected: Figures = {"price_sol": 1.0, "price_usd": Near(self._known.sol_usd)}
-            return [told] if any(told[n] != v for n, v in expected.items()) else []
+            return [answer] if any(answer[n] != v for n, v in expected.items()) else []
         if price is None:
             rest = ("price_usd", "price_time_ms", "price_slot", "price_source", "is_price_stale")
-            return [told] if any(told[name] is not None for name in rest) else []
+            return [answer] if any(answer[name] is not None for name in rest) else []
         if mint not in DOLLARS:
             least, most = self._known.price_bounds(mint)
             if not least <= Fraction(price) <= most:
                 found.append((float(least), price, float(most)))
         if usd is None:  # it has not traded since SOL itself has a price that is settled
             since = min(slot for slot, of in self._known.oracle.valuer.of_slot.items() if of)
-            if told["price_slot"] > since + 8:
-                found.append(("price_usd", None, told["price_slot"]))
+            if answer["price_slot"] > since + 8:
+                found.append(("price_usd", None, answer["price_slot"]))
         else:
             ratio = Fraction(usd) / Fraction(price) / self._known.sol_usd
             if not Fraction(9, 10) < ratio < Fraction(11, 10):
                 found.append(("dollars for a SOL", float(ratio)))
         first, last = self._known.oracle.slots[0], self._known.oracle.slots[-1]
-        # The live lane also tells of slots that were not confirmed, or not seen whole at the start.
-        if not first.slot - 8 <= told["price_slot"] <= last.slot + 8:
-            found.append(("price_slot", told["price_slot"]))
-        if told["is_price_stale"] is not False:
-            found.append(("is_price_stale", told["is_price_stale"]))
-        if told["change_24h_pct"] is not None:  # the chain is not a day old
-            found.append(("change_24h_pct", told["change_24h_pct"]))
+        # The live lane also has slots that were not confirmed, or not seen whole at the start.
+        if not first.slot - 8 <= answer["price_slot"] <= last.slot + 8:
+            found.append(("price_slot", answer["price_slot"]))
+        if answer["is_price_stale"] is not False:
+            found.append(("is_price_stale", answer["is_price_stale"]))
+        if answer["change_24h_pct"] is not None:  # the chain is not a day old
+            found.append(("change_24h_pct", answer["change_24h_pct"]))
         cap = None
-        if told["supply_raw"] is not None and usd is not None:
-            cap = Fraction(int(told["supply_raw"]), 10 ** told["decimals"]) * Fraction(usd)
-        if Near(cap) != told["market_cap_usd"]:
-            found.append(("market_cap_usd", Near(cap), told["market_cap_usd"]))
+        if answer["supply_raw"] is not None and usd is not None:
+            cap = Fraction(int(answer["supply_raw"]), 10 ** answer["decimals"]) * Fraction(usd)
+        if Near(cap) != answer["market_cap_usd"]:
+            found.append(("market_cap_usd", Near(cap), answer["market_cap_usd"]))
         return found
 
     # Market.
@@ -271,7 +273,7 @@ class TokenFigures:
         return sorted(found.items(), key=lambda each: -each[1])
 
     def traders(self, mint: str) -> list[Figures]:
-        """Return who realized gains or losses, the largest gain first, then by address."""
+        """Return those that realized gains or losses, the largest gain first, then by address."""
         known = self._known
         found = []
         for wallet in known.wallets_of_mint.get(mint, []):

@@ -163,8 +163,8 @@ class WalletFigures:
         for unit in ("lamports", "usd_micros"):
             found[f"held_cost_{unit}"] = str(sum(int(p[f"held_cost_{unit}"]) for p in held))
             for name in ("value", "unrealized"):
-                told = [p[f"{name}_{unit}"] for p in held if p[f"{name}_{unit}"] is not None]
-                found[f"{name}_{unit}"] = str(sum(map(int, told))) if told else None
+                parts = [p[f"{name}_{unit}"] for p in held if p[f"{name}_{unit}"] is not None]
+                found[f"{name}_{unit}"] = str(sum(map(int, parts))) if parts else None
         cost = sum(
             int(p["held_cost_usd_micros"]) for p in held if p["unrealized_usd_micros"] is not None
         )
@@ -191,13 +191,13 @@ class WalletFigures:
         }
 
     def _matched(self, wallet: str, days: Iterable[int]) -> bool:
-        """Tell whether a gain was realized on one of the days, be it of 0."""
+        """Return True if a gain was realized on one of the days, be it of 0."""
         return any(day in self._known.days_with_matches.get(wallet, ()) for day in days)
 
     # Balances.
 
     def native_lamports(self, wallet: str) -> int | None:
-        """Return the wallet's own SOL; None where it was never told."""
+        """Return the wallet's own SOL; None where it was never seen."""
         balance = self._known.markets.balances.get((wallet, wallet))
         return balance[1] if balance else None
 

@@ -17,7 +17,7 @@ class Hung(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `status` is 0 where the server closed without a word."""
+    """What came back; `status` is 0 where the server closed without an answer."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)

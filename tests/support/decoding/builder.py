@@ -113,22 +113,22 @@ class TransactionBuilder:
         amount_raw: int,
         *,
         checked: bool = False,
-        fee_told: bool = False,
+        names_fee: bool = False,
     ) -> Call:
-        """Move tokens; a mint's transfer fee is withheld, and told in the instruction on demand."""
+        """Move tokens; a mint's transfer fee is withheld, the instruction names it on demand."""
         giver, taker = self.tokens[address(source)], self.tokens[address(destination)]
         fee = amount_raw * self.fee_bps.get(giver.mint, 0) // FEE_DENOMINATOR
         giver.post_raw -= amount_raw
         taker.post_raw += amount_raw - fee
         raw = amount_raw.to_bytes(8, "little")
         decimals = bytes([self.decimals.get(giver.mint, 6)])
-        if fee_told:
+        if names_fee:
             data = bytes([26, 1]) + raw + decimals + fee.to_bytes(8, "little")
         elif checked:
             data = bytes([12]) + raw + decimals
         else:
             data = bytes([3]) + raw
-        between = [giver.mint] if fee_told or checked else []
+        between = [giver.mint] if names_fee or checked else []
         return self.call(
             giver.program, [source, *between, destination, authority], data, under=under
         )

@@ -1,4 +1,4 @@
-"""A swap on each venue that tells its swaps by their transfers: which accounts, in which order.
+"""A swap on each venue whose swaps are read from their transfers: which accounts, in which order.
 
 `v1 v2` and `u1 u2` are the vaults and the trader's accounts: of the pool's first and second
 side, or of input and output where the venue lists them so. The account lists follow real

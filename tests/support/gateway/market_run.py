@@ -87,7 +87,7 @@ class Finished:
     all: Client
     filtered: Client
     trends: Client
-    snaps: Client  # asks for snapshots of prices again and again
+    snaps: Client  # asks for snapshots of prices all the time
     refused: Message  # the answer to a venue that there is not
 
 
@@ -244,7 +244,7 @@ async def _all_delivered(watch: Watch, settings: Settings, *clients: Client) -> 
             for entry_id, fields in await redis.xrevrange(channel.stream, count=1):
                 place = len(channels.unpack(fields).events) - 1
                 ends[channel.channel] = channels.event_id(entry_id.decode(), place)
-        await asyncio.sleep(2.5)  # trending is told about once a second
+        await asyncio.sleep(2.5)  # trending is published about once a second
         return ends == before and all(
             any(client.last(channel) == end for client in clients) for channel, end in ends.items()
         )

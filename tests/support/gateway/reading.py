@@ -80,7 +80,7 @@ class Client:
 
     def deliver(self, data: bytes, events: int) -> None:
         before = len(self.messages)
-        self.tell(data)
+        self.send(data)
         assert len(self.messages) - before == events
 
     replay = deliver
@@ -88,7 +88,7 @@ class Client:
     def charge(self, size: int) -> None:
         self.charged += size
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         if not self.reads.is_set():
             self.waiting_bytes += len(frame)
         self._protocol.receive_data(frame)

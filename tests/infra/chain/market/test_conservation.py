@@ -247,7 +247,7 @@ def test_bytes_do_not_depend_on_the_process():
     assert len(digests) == 1
 
 
-def test_slots_tell_a_lawful_life(chain):
+def test_the_statuses_of_slots_come_in_a_lawful_order(chain):
     events, truth = chain
     canonical = {row["slot"]: row["canonical"] for row in truth if row["kind"] == "slot"}
     state: dict[int, str] = {}

@@ -168,17 +168,17 @@ def test_every_payment_is_in_the_logs_but_those_that_were_cut_off() -> None:
     cut = 0
     for rows in by_transaction.values():
         assert [row["number"] for row in rows] == list(range(len(rows)))
-        told = [row for row in rows if not row["lost"]]
+        logged = [row for row in rows if not row["lost"]]
         found = payments(ran, rows[0])
-        assert len(found) == len(told)
-        for data, row in zip(found, told, strict=True):
+        assert len(found) == len(logged)
+        for data, row in zip(found, logged, strict=True):
             assert len(data) == 138
             fields = row["fields"]
             assert data[16:80] == key(row["wallet"]) + key(row["user"])
             assert unpack_from("<q", data, 82) == (int(fields["funding_payment"]),)
             assert unpack_from("<q", data, 90) == (int(fields["base_asset_amount"]),)
         logs = ran.info(rows[0]).meta.log_messages
-        is_cut = len(told) < len(rows)
+        is_cut = len(logged) < len(rows)
         assert is_cut == ("Log truncated" in logs) == rows[-1]["lost"]
         assert sum(map(len, logs)) < LOG_LIMIT_BYTES + len("Log truncated")
         assert [row["lost"] for row in rows] == sorted(row["lost"] for row in rows)
@@ -320,10 +320,10 @@ def test_anchors_coder_reads_every_event_and_account(request: pytest.FixtureRequ
         for question, answer in zip(asked, answers, strict=True)
         if question["read"] == "FundingPaymentRecord"
     )
-    told = Counter(
+    logged = Counter(
         tuple(sorted(row["fields"].items())) for row in ran.kind("funding") if not row["lost"]
     )
-    assert read == told
+    assert read == logged
     natives = ran.market.world.ledger.natives.values()
     kinds = (User, UserStats, PerpMarket, SpotMarket)
     own = [each for each in natives if isinstance(each, kinds)]

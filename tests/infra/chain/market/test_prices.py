@@ -31,7 +31,7 @@ def to_the_end_of_a_slot(events: Iterator[tuple[float, SlotEvent]]) -> list[Slot
 
 
 def trade(market: Market, pool: Pool, side: int, share: float) -> None:
-    """Let a maker, who has the most of everything, be the whale."""
+    """Let a maker, which has the most of everything, be the whale."""
     ledger, maker = market.world.ledger, market.world.makers[0]
     mint_in = pool.sides[side]
     amount = int(pool.reserves()[side] * share)
@@ -154,6 +154,8 @@ def test_pools_against_dollars_follow_sol_when_nobody_trades_in_them() -> None:
     market = Market(KNOBS)
     events = market.stream()
     to_the_end_of_a_slot(events)
+    # private `_sol_price`: moves the reference price at a known slot; the market moves it at
+    # random.
     market.habits.desk._sol_price.value += 0.02
     to_the_end_of_a_slot(events)
     invariants = Invariants(market)

@@ -43,7 +43,7 @@ both = pytest.mark.parametrize("venue", [Whirlpool, ClmmPool])
 
 @lru_cache(maxsize=1)
 def start() -> Market:
-    """Return a market before its first slot; whoever changes it takes that back."""
+    """Return a market before its first slot; a test that changes it takes that back."""
     return Market(replace(KNOBS, forks=0))
 
 

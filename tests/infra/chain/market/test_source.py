@@ -75,7 +75,7 @@ def test_mint_accounts_have_the_spl_layout(played):
     assert mint.supply == played.token_supply(USDC).amount_raw > 0
 
 
-def test_a_taxed_mint_tells_its_fee_after_165_bytes(played):
+def test_a_taxed_mint_has_its_fee_after_165_bytes(played):
     coin = next(coin for coin in played.world.coins if coin.transfer_fee_bps)
     account = played.account(coin.address)
     assert account.owner == TOKEN_2022.address

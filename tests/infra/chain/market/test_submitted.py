@@ -1,4 +1,4 @@
-"""Transactions that somebody sends to the simulated chain."""
+"""Transactions that clients send to the simulated chain."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_fee_that_the_payer_has_not_is_refused(chain: Chain, micro_lamports: i
     chain.until_block()
 
 
-def test_who_cannot_pay_any_more_when_it_is_its_turn_pays_nothing(chain: Chain) -> None:
+def test_a_payer_without_funds_when_its_turn_comes_pays_nothing(chain: Chain) -> None:
     ledger = chain.market.world.ledger
     payer, seller = bytes(PAYER.pubkey()), SELLER
     had = ledger.lamports[payer]

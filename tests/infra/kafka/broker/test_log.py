@@ -124,6 +124,7 @@ def test_retention_by_size_and_by_age(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def indexes(log: PartitionLog) -> int:
     """How many batches have an entry in memory."""
+    # private `_segments`, `_index`: the bound on memory; answers are the same without it.
     return sum(len(segment._index.offsets) for segment in log._segments if segment._index)
 
 
@@ -210,6 +211,7 @@ def test_a_producer_is_forgotten_with_its_records(
     for producer in range(50):
         append(log, batch(body=b"y" * 100, producer=producer, sequence=0))
     log.retain(oldest_ms=0, max_bytes=1000)
+    # private `_producers`: the bound on memory; answers are the same without it.
     assert 0 < len(log._producers) < 12
     assert append(log, batch(producer=49, sequence=1)) == 50
 
@@ -230,6 +232,7 @@ async def test_an_append_wakes_those_who_wait(tmp_path: Path) -> None:
     log.wait(waiter)
     append(log, batch())
     await asyncio.wait_for(waiter, 120)
+    assert waiter.done()
 
 
 @given(st.integers(0, 200), st.integers(1, 255))

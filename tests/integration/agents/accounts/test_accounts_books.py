@@ -187,6 +187,7 @@ async def test_an_account_at_rest_goes_to_clickhouse_and_comes_back_when_touched
     assert (kind, slot, is_deleted, lamports) == ("stake", 10, 0, cold.lamports)
     assert found_by == [text(ALICE), text(BOB)]
     assert len(data) == 200
+    # private `_store`: the filter of cold accounts that the books hold.
     away = player.books._store.away
     assert await away.may_be([raw(1, 1), ALICE, BOB, CAROL]) == [True, True, True, False]
     player.crash()
@@ -264,8 +265,8 @@ async def test_the_largest_accounts_of_a_mint_are_kept_until_they_are_let_go(pla
     both = asked(token(first, ALICE), 9), asked(token(second, BOB), 9)
     await player.apply(slot_batch(10, *both, covered=[listed(9, first, second, least_raw=7)]))
     await player.flush()
-    told = {b"slot": b"9", b"given": b"10", b"accounts": first + second, b"least_raw": b"7"}
-    assert await player.redis.hgetall(name) == told
+    record = {b"slot": b"9", b"given": b"10", b"accounts": first + second, b"least_raw": b"7"}
+    assert await player.redis.hgetall(name) == record
     # A later list without the second, of which nobody has more: it is let go.
     gone = Covered(kind=Covered.HOLDERS, address=second)
     await player.apply(

@@ -15,6 +15,8 @@ from infra.kafka import client, topics
 from infra.local.process import free_port
 from infra.redis.client import connect
 from pipeline.agents.settled.restore import Books, checkpoint_of
+
+# private `_rebuild`: the command without its own event loop.
 from pipeline.rebuild import _rebuild
 from pipeline.sinks.redis import read_watermark
 from schemas import redis_keys

@@ -136,6 +136,7 @@ async def test_what_rpc_said_leaves_with_a_dead_token_and_comes_back_with_it(
         await redis.set(keys[mint], packed_metadata(known), METADATA.ttl_s)
     rows: dict[str, list[Any]] = {}
     books = await lab.opened(redis, rows, cold=ColdTables(sink))
+    # private `_registry`: records what the registry is asked; the real one runs at the same time.
     registry = books._registry = Asked()
     for batch in tape.slots:
         await books.load([batch])
@@ -150,6 +151,7 @@ async def test_what_rpc_said_leaves_with_a_dead_token_and_comes_back_with_it(
         assert await redis.get(key) == (packed_metadata(said[mint]) if kept else None)
         assert await redis.ttl(key) == (-1 if kept else -2)
     assert registry.taken == {mint: said.get(mint) for mint in woken}
+    # private `_markets`: what is in memory shows nowhere else.
     assert {mint for mint in woken if not books._markets[mint].token.name} <= {*registry.asked}
 
 
@@ -214,7 +216,7 @@ async def test_what_an_earlier_version_put_away_is_found(lab: Any, redis: Redis)
 async def test_a_full_redis_makes_room_by_itself(
     lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All comes back as it was: who traded of late, the trending list, what is due by time."""
+    """All comes back as it was: recent traders, the trending list, what is due by time."""
     monkeypatch.setattr(cold, "EVICTED_AT_ONCE", 20)
     tape = lab.make_tape(3, 150, mints=100, step_ms=30_000)
     straight = await lab.run(redis, tape.slots, flush=lambda: 10)
@@ -255,6 +257,7 @@ async def test_a_full_redis_makes_room_by_itself(
                     assert await free(redis, "wm", believed.slot, freeing.commands)
                 evicted += freeing.evicted
                 gone = {mint for mint, *_ in freeing.rows["cold_markets"]}
+                # private `_trending`: what is in memory shows nowhere else.
                 listed += len(gone & books._trending.scores.keys())
             books.written()
             if at > 80 and at % 7 == 0:  # a process that takes over finds the same

@@ -105,7 +105,10 @@ async def test_what_rests_leaves_memory_and_makes_no_difference(
         for batch in tape.slots[at : at + 3]:
             books.apply(batch)
         await lab.write(redis, books, rows)
+        # private `_time_ms`: the books' own clock, which slots move.
         minute_ago_ms = (books._time_ms // 60_000 - 1) * 60_000
+        # private `_markets`, `_resting`, `_trending`: the bound on memory; what is written is the
+        # same without it.
         assert all(each.head.time_ms >= minute_ago_ms for each in books._markets.values())
         assert books._resting.keys() <= books._trending.scores.keys() - books._markets.keys()
         rested |= books._resting.keys()
@@ -381,7 +384,7 @@ class Follower:
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_who_follows_the_trending_stream_has_the_list(
+async def test_a_follower_of_the_trending_stream_has_the_list(
     lab: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch, crashes: bool
 ) -> None:
     """Tokens leave it: a full list pushes them out, and a day without a trade ends all."""
@@ -397,12 +400,12 @@ async def test_who_follows_the_trending_stream_has_the_list(
             continue
         await lab.write(redis, books, rows)
         if crashes and at % 30 == 15:
-            books = await lab.opened(redis, rows)  # without having told what was written
+            books = await lab.opened(redis, rows)  # without having published what was written
             opened += 1
             continue
         await books.tick()
         await follower.follow()
-        if len(follower.epochs) == opened:  # else there was nothing to tell since
+        if len(follower.epochs) == opened:  # else there was nothing to publish since
             assert follower.tokens == await follower.listed()
             compared += 1
     assert follower.removed > 10
@@ -414,11 +417,11 @@ async def test_who_follows_the_trending_stream_has_the_list(
 async def test_books_that_are_opened_together_share_an_epoch(redis: Redis) -> None:
     await redis.set(LIVE_EPOCH.make(), "live")
     stream = TrendingStream(redis)
-    told = [trending_removed_event("m", PUMP)]
+    removals = [trending_removed_event("m", PUMP)]
     first, second = stream.opening(), stream.opening()
     for opening in (first, second):
-        await stream.publish(opening, told)
-    await stream.publish(stream.opening(), told)
+        await stream.publish(opening, removals)
+    await stream.publish(stream.opening(), removals)
     entries = [unpack(fields) for _, fields in await redis.xrange(TRENDING_FRAMES.stream)]
     assert [entry.epoch for entry in entries] == [f"live/{first}"] * 2 + [entries[2].epoch]
     assert first == second

@@ -89,7 +89,7 @@ async def test_one_bad_value_holds_up_its_mint_alone(lab: Any, redis: Redis, wha
     assert mint in books.quarantine
 
 
-async def test_a_mint_that_moves_when_it_is_to_be_put_away(lab: Any, redis: Redis) -> None:
+async def test_a_mint_that_moves_when_it_is_due_to_be_put_away(lab: Any, redis: Redis) -> None:
     tape = lab.make_tape(6, 130, mints=40, pause_at=115, pause_ms=5 * DAY_MS)
     rows: dict[str, list[Any]] = {}
     books = await lab.opened(redis, rows)
@@ -100,6 +100,7 @@ async def test_a_mint_that_moves_when_it_is_to_be_put_away(lab: Any, redis: Redi
     turn = tape.slots[115]
     assert turn.block_time_ms - tape.slots[114].block_time_ms > 2 * DAY_MS
     books = await lab.opened(redis, rows)
+    # private `_markets`: finds a mint that is not in memory.
     event = next(
         event
         for batch in tape.slots[:115]

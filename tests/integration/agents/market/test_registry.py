@@ -24,7 +24,7 @@ from tests.support.waiting import eventually_async
 
 
 class Rows:
-    """Stands where ClickHouse's sink is, and keeps what it is given."""
+    """A stand-in for ClickHouse's sink that keeps what it is given."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[Any, ...]] = []
@@ -153,6 +153,7 @@ async def test_what_was_forgotten_is_read_from_redis_and_else_asked_of_rpc(redis
                     await redis.delete(METADATA.make(tag=mint_tag(mint), mint=mint))
                 registry.woken(mint, None)
                 registry.ask(mint)
+                # private `_waiting`: an idle registry says so nowhere else.
                 await eventually_async(lambda: registry.known(mint) and not registry._waiting)
     assert calls == 2
 

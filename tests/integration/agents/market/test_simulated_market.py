@@ -97,12 +97,12 @@ async def test_balances_are_the_ledgers_and_launches_trend(lab: Any, redis: Redi
     compared = holders = 0
     for partition, lane in enumerate(simulated.lanes):
         tag = tag_of_mints(partition)
-        told: dict[str, dict[bytes, bool]] = defaultdict(dict)
+        accounts_of: dict[str, dict[bytes, bool]] = defaultdict(dict)
         for batch in lane:
             for balance in batch.balances:
-                known = told[balance.mint]
+                known = accounts_of[balance.mint]
                 known[balance.account] = known.get(balance.account, False) or balance.is_vault
-        for mint, accounts in told.items():
+        for mint, accounts in accounts_of.items():
             stored = await redis.hgetall(ACCOUNTS.make(tag=tag, mint=mint))
             fields = await redis.hgetall(MARKET.make(tag=tag, mint=mint))
             head, pools = unpack_head(fields[b"head"])

@@ -68,6 +68,7 @@ async def test_positions_that_rest_leave_memory(player, market):
     for _ in range(20):
         await books.apply([tape.one(GENERATION_MS // 20, busy=9)])
         await books.flush()
+    # private `_memory`, `_young`, `_old`: the bound on memory shows nowhere else.
     assert len({*books.books._memory.entries._young, *books.books._memory.entries._old}) > 10
     for _ in range(2):
         await books.apply([tape.one(GENERATION_MS, busy=0)])
@@ -417,7 +418,7 @@ async def test_after_a_pause_the_dead_leave_some_at_a_time(player, market, monke
 
 
 @pytest.mark.parametrize("after_h", [24, 500])
-async def test_who_was_away_but_for_a_moment_is_marked_too(player, market, after_h):
+async def test_a_wallet_that_was_away_for_a_moment_is_marked_too(player, market, after_h):
     tape = market(12)
     before, pause = trade(1, tape, BUY, 1), tape.one(10 * DAY_MS, busy=0)
     again = trade(pause.slot + 1, tape, SELL, 1)

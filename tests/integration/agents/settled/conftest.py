@@ -39,7 +39,7 @@ PARTITIONS = range(SETTLED_BY_MINT.partitions)
 
 
 class Lane:
-    """The settled lane; knows what is to be found in the stores when all is applied."""
+    """The settled lane; knows what the stores hold when all is applied."""
 
     def __init__(self, settings):
         self.settings = settings

@@ -16,6 +16,8 @@ from pipeline.agents.settled.changes import ALL_TRACKED
 from pipeline.agents.settled.checkpoints import BooksLost, Checkpoints
 from pipeline.agents.settled.flush import Flush
 from pipeline.agents.settled.partition_work import PartitionWork, Taken
+
+# private `_now_ms`: the clock of the rebuild, so that both agree.
 from pipeline.rebuild import CannotRebuild, Rebuild, _now_ms
 from pipeline.sinks.clickhouse import ClickHouseSink
 from pipeline.sinks.redis import Watermark, read_watermark
@@ -70,6 +72,7 @@ class Books:
 
     async def write(self, slot, commands):
         mark = Watermark(slot, slot * 2, slot * 400)
+        # private `_commit`: writes commands as given, at a watermark of the test's.
         await self.flush._commit(Taken(self.work, Writes(commands=commands), mark, []))
         assert self.work.written == mark
 

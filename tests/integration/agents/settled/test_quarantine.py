@@ -83,6 +83,7 @@ class Lane:
         for offset, batch in enumerate(log):
             if self.work.written is None or offset > self.work.written.offset:
                 self.work.accept(Entry(offset, batch, 10, 1), lambda: lambda: None)
+        # private `_waiting`, `_apply_chunk`: the work's loop, step by step and without its task.
         while self.work._waiting:
             await self.work._apply_chunk()
             await self.flush.once()

@@ -48,7 +48,7 @@ def test_where_nothing_runs_it_says_so(tmp_path):
     assert said.stderr == ""
 
 
-async def test_a_group_that_is_behind_is_told_by_partition(lane, workers, tmp_path, broker):
+async def test_a_group_that_is_behind_is_reported_by_partition(lane, workers, tmp_path, broker):
     await topics.create(broker.settings, ALL)
     lane.send(10)
     for partition in range(8):
@@ -76,7 +76,7 @@ async def test_a_group_that_is_behind_is_told_by_partition(lane, workers, tmp_pa
     assert "has not begun" in table
 
 
-async def test_live_is_told_by_partition_in_batches(lane, workers, tmp_path, broker):
+async def test_live_is_reported_by_partition_in_batches(lane, workers, tmp_path, broker):
     await topics.create(broker.settings, ALL)
     now_ms = int(time.time() * 1000)
     batch = LiveBatch(sent_ms=now_ms).SerializeToString()

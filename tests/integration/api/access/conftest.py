@@ -83,6 +83,7 @@ class Clock:
 @pytest.fixture
 async def clock(redis: Pipelined, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The script as it is, but for its one look at the clock."""
+    # private `_CHARGE`: the script with another clock; Redis has no way to set its own.
     text = charge._CHARGE.text
     look = "redis.call('TIME')"
     assert text.count(look) == 1

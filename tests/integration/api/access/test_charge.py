@@ -19,6 +19,7 @@ from schemas.redis_keys import (
     API_KEY_MINUTE,
     tag_of_key,
 )
+from tests.support.metrics import value_of
 
 MINUTE_MS = 60_000
 
@@ -185,7 +186,7 @@ async def test_credits_end_with_the_last_and_begin_anew_with_the_month(charges, 
     assert (after.month, after.credits_left) == ("2027-01", 49_999)
 
 
-async def test_who_has_spent_more_than_the_plan_has_may_ask_for_what_is_free(charges, make, clock):
+async def test_a_key_over_its_plan_may_ask_for_what_is_free(charges, make, clock):
     fingerprint = await make.fingerprint("free", credits={"2025-11": 60_000})
     assert (await charges.request(fingerprint, 1)).outcome == "credits"
     granted = await charges.request(fingerprint, 0)
@@ -217,13 +218,13 @@ async def test_what_was_charged_is_given_back_once(charges, make, redis):
 async def test_ten_requests_a_minute_get_their_credit_back(charges, make, redis):
     fingerprint, other = await make.fingerprint("pro"), await make.fingerprint("pro")
     kept = NOT_GIVEN_BACK.labels("limit")
-    before = kept._value.get()
+    before = value_of(kept)
     charged = []
     for _ in range(15):
         returned = await charges.give_back(await charges.request(fingerprint, 1))
         charged.append((returned.charged, returned.credits_spent))
     assert charged == [(0, 0)] * 10 + [(1, number) for number in range(1, 6)]
-    assert kept._value.get() == before + 5
+    assert value_of(kept) == before + 5
     assert (await charges.give_back(await charges.request(other, 1))).charged == 0
     [left_s] = await redis.ask([("TTL", API_KEY_GIVEN_BACK.make(tag=tag_of_key(fingerprint)))])
     assert 0 < left_s <= 60

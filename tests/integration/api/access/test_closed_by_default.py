@@ -37,7 +37,7 @@ ADDRESS = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
 
 def open_list() -> frozenset[str]:
-    """The list as people are told of it; the dashboard's files as they are in its folder."""
+    """The list as the documents have it; the dashboard's files as they are in its folder."""
     files = (
         path.relative_to(FOLDER)
         for path in FOLDER.rglob("*")
@@ -71,7 +71,7 @@ def is_open(target: str) -> bool:
 
 
 def answers(method: str) -> tuple[int, ...]:
-    """Statuses of an open path: content for those who read, and nothing else for anybody."""
+    """Statuses of an open path: content for reads, and nothing else."""
     return (200, 307, 503) if method in ("GET", "HEAD") else (405,)
 
 

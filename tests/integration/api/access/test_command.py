@@ -135,7 +135,7 @@ def test_the_list_is_a_table_for_people():
     assert two.endswith("-                 -     dashboard  bob")
 
 
-def test_the_list_tells_how_many_connections_are_open(keys_url):
+def test_the_list_shows_how_many_connections_are_open(keys_url):
     first, second = created("--plan", "business"), created()
 
     async def connect():
@@ -220,14 +220,14 @@ def test_what_is_wrong_is_said(arguments, code, said):
     assert "Traceback" not in result.stderr
 
 
-def test_usage_is_told_by_key_and_month():
+def test_usage_is_listed_by_key_and_month():
     text, other = created("--plan", "pro"), created()
     charge(text, times=42)
     charge(other)
     head, *rows = keys("usage").stdout.splitlines()
     assert head.split() == ["id", "key", "month", "credits", "of", "plan", "name"]
-    told = {row.split()[0]: row.split()[3:6] for row in rows}
-    assert told == {
+    usage_by_key = {row.split()[0]: row.split()[3:6] for row in rows}
+    assert usage_by_key == {
         parse(text)[:12]: ["42", "1,000,000", "pro"],
         parse(other)[:12]: ["1", "50,000", "free"],
     }
@@ -488,7 +488,7 @@ def test_without_redis_it_is_said_where_and_what_to_do(monkeypatch):
         (("--rename-command", "WAITAOF", ""), []),
     ],
 )
-def test_a_redis_that_may_lose_keys_is_told_in_words(folder, monkeypatch, options, doubts):
+def test_a_redis_that_may_lose_keys_gets_a_warning(folder, monkeypatch, options, doubts):
     process = valkey(folder / "redis", "127.0.0.1", free_port())
     child = subprocess.Popen(bound([*process.command, *options]), stdout=subprocess.DEVNULL)
     try:

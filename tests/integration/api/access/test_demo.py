@@ -25,7 +25,7 @@ async def test_it_is_made_once_and_works(redis, tmp_path):
     assert (record.name, record.display) == ("demo", f"soltape_...{text[-4:]}")
 
 
-async def test_a_redis_that_has_lost_it_is_told_again(redis, tmp_path):
+async def test_a_redis_that_has_lost_it_gets_it_again(redis, tmp_path):
     text = await ensure(redis, tmp_path / "key")
     await redis.ask([("FLUSHDB",)])
     assert await ensure(redis, tmp_path / "key") == text

@@ -61,6 +61,7 @@ async def test_putting_while_it_is_charged_loses_no_credit(redis, settings):
 
 
 async def test_all_are_read_whatever_their_number(redis, monkeypatch):
+    # private `_AT_ONCE`: makes a few keys take several pages.
     monkeypatch.setattr(register, "_AT_ONCE", 7)
     made = [replace(FACTS, fingerprint=parse(new()), created_ms=at) for at in range(30)]
     for each in reversed(made):
@@ -68,7 +69,7 @@ async def test_all_are_read_whatever_their_number(redis, monkeypatch):
     assert await register.read_all(redis) == made
 
 
-async def test_a_key_that_is_being_made_is_not_told(redis):
+async def test_a_key_that_is_being_made_is_not_listed(redis):
     await redis.ask([("HSET", API_KEYS.make(), "0" * 12, "0" * 64)])
     assert await register.read_all(redis) == []
     with pytest.raises(NoSuchKey):

@@ -1,4 +1,4 @@
-"""A browser that a one-time link let in, as HTTP sees it: who has a session, and what it may."""
+"""A browser that a one-time link let in, as HTTP sees it: its session, and what that permits."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def test_without_a_link_nobody_has_a_session(demo):
         with httpx.Client(base_url=demo.url, headers=headers) as client:
             assert client.get("/api/usage").json()["code"] == "key_missing"
             assert client.post("/websocket-ticket").status_code == 401
-            told = client.get("/dashboard.json")
-            assert told.json()["session"] is False
-            assert demo_key(demo) not in told.text
+            answer = client.get("/dashboard.json")
+            assert answer.json()["session"] is False
+            assert demo_key(demo) not in answer.text
             health = client.get("/api/health")  # public things stay so
             assert health.status_code == 200
             assert "dependencies" not in health.json()
@@ -169,8 +169,8 @@ def test_an_api_without_a_demo_key_knows_no_sessions(demo, browser, tmp_path):
     with served(demo.settings, tmp_path) as another:
         headers = browser.get("/").request.headers
         assert httpx.get(f"{another.url}/api/usage", headers=headers).status_code == 401
-        told = httpx.get(f"{another.url}/dashboard.json", headers=headers)
-        assert told.json()["session"] is None
+        answer = httpx.get(f"{another.url}/dashboard.json", headers=headers)
+        assert answer.json()["session"] is None
 
 
 def test_an_address_of_cookies_that_were_made_up_is_refused_without_a_look(demo, tmp_path):

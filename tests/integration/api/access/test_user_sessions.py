@@ -70,7 +70,7 @@ async def test_a_session_is_known_to_every_process_until_it_ends(redis, user):
     assert await other.of(sent(cookie), ADDRESS) is None
 
 
-async def test_who_is_suspended_begins_none(redis, user):
+async def test_a_suspended_user_begins_no_session(redis, user):
     sessions = UserSessions(redis, SECURE, Failures())
     cookie = await begun(sessions, user)
     await users.suspend(redis, user)
@@ -156,7 +156,7 @@ async def test_a_plan_outlives_a_sign_in(redis, user):
     assert found.plan == "business"
 
 
-async def test_nobody_is_changed_who_is_not_there(redis, make):
+async def test_an_unknown_user_is_not_changed(redis, make):
     key = await make.fingerprint()
     for fingerprint in ("0" * 64, key):
         await users.suspend(redis, fingerprint)
@@ -218,7 +218,7 @@ async def test_a_websocket_ends_with_its_session(redis, user):
     await gateway.aclose()
 
 
-async def test_who_is_suspended_is_not_looked_up_again_and_again(redis, user):
+async def test_a_suspended_user_is_not_looked_up_at_each_request(redis, user):
     """At the gateway as at the API: an address has so many refused keys a minute."""
     gateway = Admission(redis, lambda _: None)
     text = await users.create_key(redis, user, "first")

@@ -224,7 +224,7 @@ async def hashes_read(lane: AccountsLane) -> int:
     return int(stats["cmdstat_hmget"]["calls"])
 
 
-async def test_who_finds_no_room_to_wait_is_answered_at_once(
+async def test_a_request_without_room_to_wait_is_answered_at_once(
     lane: AccountsLane, follow: Follow
 ) -> None:
     await lane.advance()

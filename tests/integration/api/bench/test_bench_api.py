@@ -40,8 +40,8 @@ def served(tmp_path_factory):
     """The API over a small data set; ClickHouse; pairs of wallet and token."""
     folder = tmp_path_factory.mktemp("bench")
     with stores(folder) as filled:
-        told = filled.fill(WORLD)
-        assert told["swaps"] == 10_000
+        filled_world = filled.fill(WORLD)
+        assert filled_world["swaps"] == 10_000
         with connect(filled.settings) as clickhouse, serve_api(filled, folder) as running:
             yield running, clickhouse, read_pairs(clickhouse, WORLD.swaps)
 
@@ -71,18 +71,18 @@ def test_every_endpoint_answers_every_pair(served):
     for endpoint in (*HOT, *CLICKHOUSE):
         answers = fetch(running, endpoint.requests(pairs)[:40])
         for text in answers.values():
-            told = orjson.loads(text)
-            assert told.get("as_of_slot", LAST_SLOT) == LAST_SLOT, endpoint
+            body = orjson.loads(text)
+            assert body.get("as_of_slot", LAST_SLOT) == LAST_SLOT, endpoint
     for made in (token_batch, top_batch, wallet_batch):
         (text,) = fetch(running, made(pairs, 10)[:1]).values()
         assert not orjson.loads(text).get("unknown")
 
 
 @pytest.mark.slow
-def test_what_is_told_of_positions_is_what_the_swaps_come_to(served):
+def test_answers_of_positions_are_what_the_swaps_come_to(served):
     running, clickhouse, pairs = served
     for wallet, mint in pairs[:20]:
-        told = answer(running, f"/api/wallets/{wallet}/{mint}")
+        body = answer(running, f"/api/wallets/{wallet}/{mint}")
         buys, sells, paid, got, first, last = clickhouse.query(
             "SELECT countIf(side = 'buy'), countIf(side = 'sell'), "
             "sumIf(quote_amount_raw, side = 'buy'), sumIf(quote_amount_raw, side = 'sell'), "
@@ -90,37 +90,37 @@ def test_what_is_told_of_positions_is_what_the_swaps_come_to(served):
             "FROM swaps WHERE wallet = {wallet:String} AND mint = {mint:String}",
             parameters={"wallet": wallet, "mint": mint},
         ).result_rows[0]
-        assert (told["buys"], told["sells"]) == (buys, sells)
-        assert told["bought_lamports"] == str(paid)
-        assert told["sold_lamports"] == str(got)
-        assert told["open_lots"] == max(0, buys - sells)
-        assert (told["first_trade_ms"], told["last_trade_ms"]) == (first, last)
+        assert (body["buys"], body["sells"]) == (buys, sells)
+        assert body["bought_lamports"] == str(paid)
+        assert body["sold_lamports"] == str(got)
+        assert body["open_lots"] == max(0, buys - sells)
+        assert (body["first_trade_ms"], body["last_trade_ms"]) == (first, last)
         lots = answer(running, f"/api/wallets/{wallet}/{mint}/lots")
-        assert len(lots["open_lots"]) == told["open_lots"]
+        assert len(lots["open_lots"]) == body["open_lots"]
         held = sum(int(lot["quantity_raw"]) for lot in lots["open_lots"])
-        assert held == int(told["held_raw"])
+        assert held == int(body["held_raw"])
         cost = sum(int(lot["cost_lamports"]) for lot in lots["open_lots"])
-        assert cost == int(told["held_cost_lamports"])
+        assert cost == int(body["held_cost_lamports"])
         gain = sum(int(match["realized_lamports"] or 0) for match in lots["matches"])
-        assert gain == int(told["realized_lamports"] or 0)
+        assert gain == int(body["realized_lamports"] or 0)
 
 
 @pytest.mark.slow
 def test_markets_have_prices_days_and_pools(served):
     running, _, pairs = served
     mint = pairs[0][1]
-    told = answer(running, f"/api/tokens/{mint}")
-    assert told["as_of_ms"] == LAST_MS
-    assert told["price_sol"] > 0
-    assert told["price_source"] == "live"
-    assert told["liquidity_sol"] == 200.0
+    body = answer(running, f"/api/tokens/{mint}")
+    assert body["as_of_ms"] == LAST_MS
+    assert body["price_sol"] > 0
+    assert body["price_source"] == "live"
+    assert body["liquidity_sol"] == 200.0
     listed = answer(running, f"/api/tokens/{mint}/holders?limit=100")["holders"]
-    assert len(listed) == min(told["holder_count"], 100) > 0
+    assert len(listed) == min(body["holder_count"], 100) > 0
     assert answer(running, "/api/tokens/trending")["tokens"]
 
 
 @pytest.mark.slow
-def test_the_command_tells_one_line(monkeypatch):
+def test_the_command_prints_one_line(monkeypatch):
     monkeypatch.setattr(measures, "HOT", HOT[:1])
     monkeypatch.setattr(measures, "CLICKHOUSE", CLICKHOUSE[:1])
     monkeypatch.setattr(measure, "ASKED", ASKED[:1])

@@ -69,8 +69,8 @@ class Store:
     def token(self, mint: str, decimals: int = 6) -> None:
         """Make a token known."""
         about = {"status": "found", "asked_ms": 1, "name": "Coin", "symbol": "CN", "uri": ""}
-        told = {**about, "decimals": decimals, "supply_raw": None, "token_program": ""}
-        self.redis.set(METADATA.make(tag=mint_tag(mint), mint=mint), orjson.dumps(told))
+        record = {**about, "decimals": decimals, "supply_raw": None, "token_program": ""}
+        self.redis.set(METADATA.make(tag=mint_tag(mint), mint=mint), orjson.dumps(record))
 
     def close(self) -> None:
         """Give the connections back."""

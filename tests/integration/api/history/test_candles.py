@@ -43,7 +43,7 @@ def row(mint, interval_s, of):
     return (mint, interval_s, of.start_s * 1000, *prices, *rest)
 
 
-def told(of, length_s, now_ms=NOW_MS):
+def candle_of(of, length_s, now_ms=NOW_MS):
     """What the API must say of a candle of a token with 6 decimals."""
     return {
         "start_ms": of.start_s * 1000,
@@ -100,7 +100,7 @@ async def test_the_last_300_with_the_running_one(store, ask, token, interval):
     known = {each.start_s: each for each in (*earlier, *later, open_one)}
     answer = await ask.get(f"/api/tokens/{mint}/candles", interval=interval)
     shown = [s for s in sorted(known) if s > last_s - 300 * length_s]
-    assert answer["candles"] == [told(known[start_s], length_s) for start_s in shown]
+    assert answer["candles"] == [candle_of(known[start_s], length_s) for start_s in shown]
     assert answer["candles"][-1]["is_closed"] is False
     assert (answer["interval"], answer["interval_s"]) == (interval, length_s)
     assert (answer["as_of_slot"], answer["as_of_ms"]) == (SLOT, NOW_MS)
@@ -150,14 +150,14 @@ async def test_what_runs_and_what_is_written_of_one_interval(store, ask, token):
     store.insert(CANDLES.name, [row(mint, 60, written)])
     for open_one, shown in ((older, written), (newer, newer)):
         running(store, mint, 60, open_one, random)
-        assert (await ask.get(path))["candles"] == [told(shown, 60)]
-    # It is told where it lies within the range alone.
+        assert (await ask.get(path))["candles"] == [candle_of(shown, 60)]
+    # It is answered only where it lies within the range.
     past = {"from": (start_s - 600) * 1000, "to": start_s * 1000}
     assert (await ask.get(path, **past))["candles"] == []
     # A market at rest has left Redis.
     store.redis.delete(MARKET.make(tag=mint_tag(mint), mint=mint))
     store.redis.setbit(MARKETS_AWAY.make(tag=mint_tag(mint)), bit(decode(mint)), 1)
-    assert (await ask.get(path))["candles"] == [told(written, 60)]
+    assert (await ask.get(path))["candles"] == [candle_of(written, 60)]
 
 
 async def test_a_price_that_was_not_known_is_null(store, ask, token):

@@ -41,10 +41,11 @@ async def test_a_query_ends_with_the_time_of_a_request(reading, caplog):
         (None, "connection reset", STORE_UNAVAILABLE),
     ],
 )
-async def test_who_caused_a_failure(reading, monkeypatch, code, text, kind):
+async def test_a_failure_names_its_cause(reading, monkeypatch, code, text, kind):
     async def fails(*_):
         raise DatabaseError(text, code=code)
 
+    # private `_connected`: the driver's errors, which the server gives only under load.
     client = await reading._connected()
     monkeypatch.setattr(client, "query", fails)
     with pytest.raises(Problem) as refused:
@@ -65,6 +66,7 @@ async def test_nothing_is_written(store, reading):
 
 async def test_first_queries_at_once_share_a_client(reading):
     await asyncio.gather(*(reading.query("SELECT 1 AS one", {}) for _ in range(8)))
+    # private `_clickhouse`: that the client is shared shows nowhere else.
     first = reading._clickhouse
     await reading.query("SELECT 1 AS one", {})
     assert reading._clickhouse is first

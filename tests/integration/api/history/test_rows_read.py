@@ -146,7 +146,7 @@ async def test_pages_of_a_quote_have_each_swap_once(filled, ask):
 
 @pytest.mark.slow
 def test_a_page_of_a_bot_reads_what_its_swaps_lie_in(filled):
-    """At most a granule for each swap told, however many the wallet has."""
+    """At most a granule for each swap answered, however many the wallet has."""
     for wallet in (BOT, PERSON):
         rows, rows_read = read(filled, "wallet_swaps", wallet=wallet, limit=21)
         assert rows == 21

@@ -1,4 +1,4 @@
-"""Pages of swaps against the swaps written: each once, in order, as the live streams tell it."""
+"""Pages of swaps against the swaps written: each once, in order, as in the live streams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def place(swap):
     return swap.block_time_ms, swap.slot, swap.tx_index, swap.event_index
 
 
-def told_place(swap):
+def place_of(swap):
     return swap["block_time_ms"], swap["slot"], swap["tx_index"], swap["event_index"]
 
 
@@ -39,16 +39,16 @@ def newest_first(swaps):
     return sorted(map(place, swaps), reverse=True)
 
 
-def told(pages):
-    return [told_place(swap) for page in pages for swap in page["swaps"]]
+def places(pages):
+    return [place_of(swap) for page in pages for swap in page["swaps"]]
 
 
 def paths_of(wallet, mint):
     return f"wallets/{wallet}/swaps", f"wallets/{wallet}/trades/{mint}", f"tokens/{mint}/swaps"
 
 
-async def test_a_swap_is_told_as_the_live_streams_tell_it(store, ask, new_swap, new_address):
-    random = Random("told")
+async def test_a_swap_is_answered_as_the_live_streams_have_it(store, ask, new_swap, new_address):
+    random = Random("answered")
     mint = new_address(random)
     written = {}
     for tx_index in range(300):
@@ -117,16 +117,16 @@ async def test_no_swap_is_lost_or_comes_twice(store, ask, new_swap, new_address,
     for wallet in wallets:
         own = [swap for swap in swaps.values() if swap.wallet == wallet]
         pages = await ask.pages(f"/api/wallets/{wallet}/swaps", **span)
-        assert told(pages) == newest_first(own)
+        assert places(pages) == newest_first(own)
         assert all(len(page["swaps"]) == limit for page in pages[:-1])
         for mint in mints:
             pages = await ask.pages(f"/api/wallets/{wallet}/trades/{mint}", **span)
             either = [s for s in own if mint in (s.mint, s.quote_mint)]
-            assert told(pages) == newest_first(either)
+            assert places(pages) == newest_first(either)
     for mint in mints:
         pages = await ask.pages(f"/api/tokens/{mint}/swaps", **span)
         either = [s for s in swaps.values() if mint in (s.mint, s.quote_mint)]
-        assert told(pages) == newest_first(either)
+        assert places(pages) == newest_first(either)
         assert all(len(page["swaps"]) == limit for page in pages[:-1])
 
 
@@ -145,7 +145,7 @@ async def test_more_swaps_in_one_second_than_a_page_has(store, ask, new_swap, ne
         store.swaps([*swaps, *older])
     for path in (f"wallets/{wallet}/swaps", f"tokens/{mint}/swaps"):
         pages = await ask.pages(f"/api/{path}", limit=60)
-        assert told(pages) == newest_first([*swaps, *older])
+        assert places(pages) == newest_first([*swaps, *older])
         assert len(pages) == 9
 
 
@@ -162,12 +162,12 @@ async def test_a_range_of_time_is_half_open_and_stays_while_pages_turn(
     for path in paths_of(wallet, mint):
         first, last = swaps[700].block_time_ms, swaps[10].block_time_ms
         pages = await ask.pages(f"/api/{path}", **{"from": first, "to": last}, limit=100)
-        assert told(pages) == newest_first(swaps[11:701])
+        assert places(pages) == newest_first(swaps[11:701])
         assert {(page["from_ms"], page["to_ms"]) for page in pages} == {(first, last)}
         # A cursor brings its range along.
         page = await ask.get(f"/api/{path}", **{"from": first, "to": last}, limit=100)
         again = await ask.pages(f"/api/{path}", cursor=page["page"]["next_cursor"], limit=1000)
-        assert told([page, *again]) == newest_first(swaps[11:701])
+        assert places([page, *again]) == newest_first(swaps[11:701])
         # The same range in other words: a date has its whole day, `to` an exclusive time.
         day = "2026-07-20"
         spans = (
@@ -177,18 +177,18 @@ async def test_a_range_of_time_is_half_open_and_stays_while_pages_turn(
         )
         for span in spans:
             pages = await ask.pages(f"/api/{path}", **span, limit=100)
-            assert told(pages) == newest_first(
+            assert places(pages) == newest_first(
                 swap
                 for swap in swaps
                 if 1_784_505_600_000 <= swap.block_time_ms < 1_784_592_000_000
             )
         whole = await ask.pages(f"/api/{path}", **{"from": NOW_MS + 1 - 90 * DAY_MS}, limit=1000)
-        assert told(whole) == newest_first(swaps)
+        assert places(whole) == newest_first(swaps)
     for path, days in zip(paths_of(wallet, mint), (30, 30, 1), strict=True):
         pages = await ask.pages(f"/api/{path}", limit=1000)
-        assert told(pages) == newest_first(swaps[: days * 24])
+        assert places(pages) == newest_first(swaps[: days * 24])
         page = await ask.get(f"/api/{path}")
-        assert told([page]) == newest_first(swaps[: min(days * 24, 50)])
+        assert places([page]) == newest_first(swaps[: min(days * 24, 50)])
 
 
 async def test_what_is_not_settled_everywhere_is_not_shown(store, ask, new_swap, new_address):
@@ -208,14 +208,14 @@ async def test_what_is_not_settled_everywhere_is_not_shown(store, ask, new_swap,
     try:
         settled = [swap for swap in swaps if swap.slot <= behind]
         pages = await ask.pages(f"/api/wallets/{wallet}/swaps", limit=3)
-        assert told(pages) == newest_first(settled)
+        assert places(pages) == newest_first(settled)
         assert pages[0]["as_of_slot"] == behind
         for token in (mint, other):
             pages = await ask.pages(f"/api/tokens/{token}/swaps", limit=3)
-            assert told(pages) == newest_first(swap for swap in settled if swap.mint == token)
+            assert places(pages) == newest_first(swap for swap in settled if swap.mint == token)
             assert pages[0]["as_of_slot"] == behind
             pages = await ask.pages(f"/api/wallets/{wallet}/trades/{token}", limit=3)
-            assert told(pages) == newest_first(swap for swap in settled if swap.mint == token)
+            assert places(pages) == newest_first(swap for swap in settled if swap.mint == token)
             assert pages[0]["as_of_slot"] == behind
     finally:
         store.settle(NOW_SLOT, NOW_MS)
@@ -242,11 +242,11 @@ async def test_trades_of_a_wallet_in_sol_are_those_it_paid_or_took(
     for limit in (5, 100):
         pages = await ask.pages(f"/api/wallets/{wallet}/trades/{WSOL}", limit=limit)
         own = [each for each in swaps if each.wallet == wallet and each.quote_mint == WSOL]
-        assert told(pages) == newest_first(own)
+        assert places(pages) == newest_first(own)
         assert all(len(page["swaps"]) == limit for page in pages[:-1])
 
 
-async def test_who_is_not_known(store, ask, new_address):
+async def test_an_unknown_wallet_has_no_swaps(store, ask, new_address):
     nobody = new_address(Random(6))
     empty = await ask.get(f"/api/wallets/{nobody}/swaps")
     assert empty["swaps"] == []

@@ -38,18 +38,18 @@ def tape(store):
 
 
 async def test_an_empty_tape(tape, ask):
-    told = await ask.get("/api/system")
-    assert told == {
+    system = await ask.get("/api/system")
+    assert system == {
         "as_of_slot": None, "as_of_ms": None, "rates": None, "minutes": [], "venues": [],
     }  # fmt: skip
 
 
-async def test_a_single_block_tells_no_rates(tape, ask):
+async def test_a_single_block_gives_no_rates(tape, ask):
     tape([slot(NEWEST, 0)], [])
-    told = await ask.get("/api/system")
-    assert (told["as_of_slot"], told["as_of_ms"]) == (NEWEST, NEWEST_MS)
-    assert told["rates"] is None
-    assert [minute["slots"] for minute in told["minutes"]] == [1]
+    system = await ask.get("/api/system")
+    assert (system["as_of_slot"], system["as_of_ms"]) == (NEWEST, NEWEST_MS)
+    assert system["rates"] is None
+    assert [minute["slots"] for minute in system["minutes"]] == [1]
 
 
 async def test_what_is_written_twice_counts_once_and_what_is_older_not_at_all(tape, ask):
@@ -72,21 +72,21 @@ async def test_what_is_written_twice_counts_once_and_what_is_older_not_at_all(ta
     ]
     for _ in range(2):
         tape(slots, outcomes)
-    told = await ask.get("/api/system")
-    assert told["rates"] == {
+    system = await ask.get("/api/system")
+    assert system["rates"] == {
         "window_s": 60,
         "slots_per_s": 3 / 60,
         "transactions_per_s": 30 / 60,
         "swaps_per_s": 13 / 60,
     }
-    assert told["minutes"] == [
+    assert system["minutes"] == [
         {"start_ms": NEWEST_MS - before_ms, "slots": slots, "transactions": 10 * slots,
          "swaps": swaps, "unknown": unknown, "malformed": malformed}
         for before_ms, slots, swaps, unknown, malformed in (
             (HOUR_MS, 1, 3, 0, 0), (120_000, 1, 0, 0, 1), (60_000, 3, 13, 2, 0),
         )
     ]  # fmt: skip
-    assert [tuple(venue.values()) for venue in told["venues"]] == [
+    assert [tuple(venue.values()) for venue in system["venues"]] == [
         ("pump-swap", 12, 11, 2, 0),
         ("moonit", 3, 3, 0, 0),
         (None, 0, 0, 0, 1),

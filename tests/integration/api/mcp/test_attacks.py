@@ -230,7 +230,7 @@ async def test_a_body_over_the_limit_is_refused(four, http) -> None:
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/messages?session_id=" + "0" * 48])
 async def test_a_key_that_was_made_up_is_not_waited_for(four, path) -> None:
-    """Who sends a body slowly, or never, holds no place with a key that nobody made."""
+    """A client that sends a body slowly, or never, holds no slot with an unknown key."""
     reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(four[0].url).port)
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {new()}\r\n"
     writer.write(f"{head}content-type: application/json\r\ncontent-length: 100\r\n\r\n{{".encode())

@@ -55,7 +55,7 @@ async def session_of(url: str, key: str, transport: str) -> AsyncIterator[Client
         yield session
 
 
-def told(result: Any) -> Any:
+def content_of(result: Any) -> Any:
     [content] = result.content
     return orjson.loads(content.text)
 
@@ -80,7 +80,7 @@ async def test_answers_are_those_of_rest(four, transport) -> None:
         for tool in sorted(NAMES):
             result = await session.call_tool(tool, {"wallet": WALLET})
             assert not result.is_error, result
-            assert result.structured_content == told(result)
+            assert result.structured_content == content_of(result)
             found = result.structured_content
             method, path = found["rest"].split()
             async with httpx.AsyncClient(timeout=60) as http:
@@ -127,7 +127,7 @@ async def test_the_free_plan_has_three_tools(four, transport, make_key) -> None:
         for name in ("get_holdings", "get_all_dex"):
             assert not (await session.call_tool(name, {"wallet": WALLET})).is_error
         result = await session.call_tool("get_all_lending", {"wallet": WALLET})
-        assert (result.is_error, told(result)["code"]) == (True, "not_in_plan")
+        assert (result.is_error, content_of(result)["code"]) == (True, "not_in_plan")
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -135,7 +135,7 @@ async def test_a_wrong_wallet_is_an_error_of_the_tool(four, transport) -> None:
     async with session_of(four[0].url, four[0].key, transport) as session:
         for wallet in ("", "nobody", "0" * 44, WALLET + "x"):
             result = await session.call_tool("get_holdings", {"wallet": wallet})
-            assert (result.is_error, told(result)["code"]) == (True, "invalid_address")
+            assert (result.is_error, content_of(result)["code"]) == (True, "invalid_address")
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -143,7 +143,7 @@ async def test_calls_over_the_rate_are_errors_of_the_tool(four, transport, make_
     key = await asyncio.to_thread(make_key, "free")
     async with session_of(four[0].url, key, transport) as session:
         results = [await session.call_tool("get_holdings", {"wallet": WALLET}) for _ in range(61)]
-    refused = [told(each) for each in results if each.is_error]
+    refused = [content_of(each) for each in results if each.is_error]
     assert refused
     assert {each["code"] for each in refused} == {"rate_exceeded"}
     assert "retry in" in refused[0]["detail"]

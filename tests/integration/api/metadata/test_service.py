@@ -190,7 +190,7 @@ async def test_the_cache_keeps_to_its_bound_and_the_least_asked_leave(start, sit
         assert 0 < await redis.ttl(key.make()) <= key.ttl_s
 
 
-async def test_who_was_not_asked_for_in_a_week_leaves(start, site, redis):
+async def test_an_entry_unused_for_a_week_expires(start, site, redis):
     service = start()
     await settled(service, MINT, document(site, "/a.json", name="A"))
     await redis.zadd(OFFCHAIN_ASKED.make(), {MINT: now_ms() - 8 * 86_400_000})
@@ -200,6 +200,7 @@ async def test_who_was_not_asked_for_in_a_week_leaves(start, site, redis):
 
 async def test_a_slow_host_does_not_hold_up_others(start, site):
     service = start()
+    # private `_fetcher`: hosts that never answer, without waiting for their timeouts.
     fetch = service._fetcher.get
 
     async def slow_or_not(uri, most):
@@ -226,6 +227,8 @@ async def test_one_key_does_not_take_the_places_of_all(start, site):
     for number in range(1_000):
         await ask(service, f"e{number}", f"http://h{number}.evil.example/", "evil")
     await eventually_async(lambda: len(begun) == MOST_AT_ONCE)
+    # private `_queue`, `_waiting`, `_running`: ends one fetch that never ends, and counts those
+    # that wait.
     assert len(service._queue._waiting) == MOST_OF_KEY
     await ask(service, MINT, "http://honest.example/", "honest")
     next(iter(service._queue._running.values())).cancel()

@@ -204,7 +204,7 @@ async def test_nobody_has_nothing_and_that_is_all(chain: Chain, ask: Asking) -> 
     assert (answer["is_complete"], answer["errors"]) == (True, [])
 
 
-async def test_what_is_gone_is_not_told(chain: Chain, ask: Asking) -> None:
+async def test_what_is_gone_is_not_answered(chain: Chain, ask: Asking) -> None:
     wallet = chain.address()
     await chain.stake(wallet, SOL, slot=SINCE - 1)  # the bootstrap did not have it any more
     moved = chain.address()
@@ -349,7 +349,7 @@ async def test_what_is_asked_wrongly_is_a_problem(chain: Chain, ask: Asking) -> 
     assert int(again.headers["x-credits-left"]) == left - 1
 
 
-async def test_rewards_are_asked_for_and_told(chain: Chain, ask: Asking) -> None:
+async def test_rewards_are_asked_for_and_answered(chain: Chain, ask: Asking) -> None:
     wallet = chain.address()
     address = await chain.stake(wallet, 90 * SOL + RESERVE, stake=90 * SOL, activated=50)
 

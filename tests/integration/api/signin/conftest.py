@@ -58,13 +58,13 @@ def api(provider: Certified, serve_signin: Serve) -> Iterator[Served]:
 
 @pytest.fixture
 def person(api: Served) -> Iterator[Person]:
-    """Somebody who is not signed in."""
+    """A user that is not signed in."""
     with Person(api) as somebody:
         yield somebody
 
 
 @pytest.fixture
 def ann(person: Person) -> Person:
-    """Somebody who is."""
+    """A user that is signed in."""
     assert person.sign_in().status_code == 303
     return person

@@ -1,4 +1,4 @@
-"""Ways into somebody else's account, and out of its limits: all are refused."""
+"""Ways into another user's account, and out of its limits: all are refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def served(liar, serve_signin) -> Iterator[Served]:
 
 @pytest.fixture
 def mallory(served, liar) -> Iterator[Person]:
-    """Somebody who has no account yet."""
+    """A user without an account."""
     liar.reset()
     liar.claims = {"sub": f"mallory {next(_NUMBERS)}"}
     with Person(served) as person:
@@ -285,8 +285,8 @@ def test_a_session_is_never_one_that_was_there_before(mallory, served, liar):
             if cookie == name
         ]
         assert made != planted[name]
-        told = httpx.get(f"{served.url}/account.json", cookies={name: made}).json()
-        assert told["user"]["name"] == "victim@example.com"
+        account = httpx.get(f"{served.url}/account.json", cookies={name: made}).json()
+        assert account["user"]["name"] == "victim@example.com"
         # And the planted one has ended with it.
         assert mallory.client.get("/account.json").status_code == 401
 
@@ -324,7 +324,7 @@ def test_a_cookie_that_nobody_made_is_nobodys(mallory, served, liar, value):
 
 
 def test_other_pages_change_nothing(mallory, served, liar):
-    """CSRF: of other sites, other ports, without the token, with somebody else's."""
+    """CSRF: of other sites, other ports, without the token, with another user's."""
     signed_in(mallory, liar)
     csrf = mallory.account()["csrf"]
     with Person(served) as other:

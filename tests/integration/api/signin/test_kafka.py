@@ -60,7 +60,7 @@ def away(serve_signin) -> Iterator[tuple[Served, Issuer]]:
 
 
 def person(served, liar, name, plan="business"):
-    """Somebody with a plan who is signed in."""
+    """A signed-in user with a plan."""
     liar.reset()
     liar.claims = {"sub": name}
     found = Person(served)
@@ -102,21 +102,21 @@ def code_of(answer):
 
 def test_without_the_login_the_page_says_why_and_issues_nothing(off, liar):
     ann = person(off, liar, "off1")
-    told = ann.account()["kafka"]
-    assert (told["is_issued"], told["credentials"]) == (False, [])
-    assert "a broker with SCRAM" in told["why_off"]
-    assert "embedded broker is on loopback only" in told["why_off"]
+    section = ann.account()["kafka"]
+    assert (section["is_issued"], section["credentials"]) == (False, [])
+    assert "a broker with SCRAM" in section["why_off"]
+    assert "embedded broker is on loopback only" in section["why_off"]
     for path, body in (("", {"name": "x"}), ("/revoke", {"user": f"sub-{'0' * 16}-{'0' * 8}"})):
         answer = ann.post(f"/account/kafka{path}", body)
         assert code_of(answer) == (404, "kafka_off")
-        assert answer.json()["detail"] == told["why_off"]
+        assert answer.json()["detail"] == section["why_off"]
 
 
 def test_a_plan_without_kafka_says_which_has_it(away):
     ann = of_away(away, "plan1", "pro")
-    told = ann.account()["kafka"]
-    assert (told["is_issued"], told["most"]) == (True, 0)
-    assert told["plans"] == ["business", "enterprise"]
+    section = ann.account()["kafka"]
+    assert (section["is_issued"], section["most"]) == (True, 0)
+    assert section["plans"] == ["business", "enterprise"]
     answer = ann.post("/account/kafka", {"name": "x"})
     assert code_of(answer) == (403, "not_in_plan")
     assert "plan pro has no Kafka; business and enterprise have it" in answer.json()["detail"]

@@ -40,7 +40,7 @@ def settings(served) -> Settings:
 
 
 def person(served, liar, name):
-    """Somebody who is signed in."""
+    """A signed-in user."""
     liar.reset()
     liar.claims = {"sub": name, "email": f"{name}@example.com"}
     found = Person(served)
@@ -79,8 +79,8 @@ def test_a_key_is_shown_once_and_works(served, liar):
     ann = person(served, liar, "ann1")
     key = ann.new_key("my first")
     assert ann.ask(key).json()["key"]["name"] == "my first"
-    told = ann.client.get("/account.json").text
-    assert key not in told
+    page = ann.client.get("/account.json").text
+    assert key not in page
     [shown] = ann.account()["keys"]
     assert (shown["id"], shown["key"]) == (key_id(parse(key)), f"soltape_...{key[-4:]}")
     assert (shown["name"], shown["last_used_ms"] > 0) == ("my first", True)

@@ -28,11 +28,11 @@ def test_a_sign_in_leads_to_an_account_on_the_plan_free(person, api, provider):
     answer = person.finish(person.agree(address, "grace"))
     assert (answer.status_code, answer.headers["location"]) == (303, "/#/account")
     assert answer.headers["cache-control"] == "no-store"
-    told = person.account()
-    assert told["user"]["name"] == "grace@example.com"
-    assert told["plan"]["name"] == "free"
-    assert told["credits"]["limit"] == 50_000
-    assert (told["credits"]["used"], told["keys"]) == (0, [])
+    account = person.account()
+    assert account["user"]["name"] == "grace@example.com"
+    assert account["plan"]["name"] == "free"
+    assert account["credits"]["limit"] == 50_000
+    assert (account["credits"]["used"], account["keys"]) == (0, [])
     assert person.client.get("/dashboard.json").json()["account"] is True
     assert person.client.get("/api/usage").json()["key"]["key"] == "session"
 
@@ -53,7 +53,7 @@ def test_cookies_are_for_this_site_and_no_script(person):
     assert (removed.key, removed["max-age"]) == (cookie.key, "0")
 
 
-def test_who_signs_in_again_has_the_same_account_and_another_session(ann, api):
+def test_signing_in_again_gives_the_same_account_and_another_session(ann, api):
     key = ann.new_key()
     before = ann.account()
     cookies = dict(ann.client.cookies)
@@ -107,6 +107,6 @@ def test_another_user_has_another_account(ann, api):
 
 
 def test_pages_lead_to_where_browsers_reach_the_service(api, provider):
-    told = httpx.get(f"{api.url}/dashboard.json").json()
-    assert told["sign_in_url"] == f"{provider.base_url}/signin"
-    assert urlsplit(told["sign_in_url"]).port == api.port
+    config = httpx.get(f"{api.url}/dashboard.json").json()
+    assert config["sign_in_url"] == f"{provider.base_url}/signin"
+    assert urlsplit(config["sign_in_url"]).port == api.port

@@ -90,7 +90,7 @@ def visited(browser: Browser, served: Served) -> Iterator[Page]:
     page.on("pageerror", lambda error: troubles.append(str(error)))
 
     def said(message: Any) -> None:
-        # The other provider's pages ask for fonts of somebody else's.
+        # The other provider's pages ask for fonts of another site.
         if message.type == "error" and message.location.get("url", "").startswith(served.url):
             troubles.append(f"{message.text} {message.location['url']}")
 
@@ -225,7 +225,7 @@ def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> N
         expect(page.get_by_role("heading", name="Account")).to_be_visible()
         other = page.context.new_page()
         other.goto(f"{own.metrics_url}/metrics")  # of another port, without a policy
-        told = other.evaluate(
+        status = other.evaluate(
             """async (url) => {
               const asked = [
                 ["/account/keys", {method: "POST", body: '{"name":"stolen"}'}],
@@ -251,7 +251,7 @@ def test_a_page_of_another_port_makes_no_key(browser: Browser, own: Served) -> N
             own.url,
         )
         other.close()
-        assert set(told) <= {"opaque", "failed"}
+        assert set(status) <= {"opaque", "failed"}
         page.reload()
         expect(page.get_by_role("button", name="Sign out")).to_be_visible()
         assert "stolen" not in page.content()

@@ -55,7 +55,7 @@ NUMBERS = count(1)
 
 
 class Chain:
-    """Slots, told to the books of all partitions; `settle` writes what they come to."""
+    """Slots, applied to the books of all partitions; `settle` writes what they come to."""
 
     def __init__(self, redis: Redis, sink: ClickHouseSink, settings: Settings) -> None:
         self.redis = redis
@@ -174,7 +174,7 @@ class Chain:
         key = PRICE.make(tag=mint_tag(mint), mint=mint)
         await ask(self.redis, [("HSET", key, *fields, "closes", closes)])
 
-    async def tell(self, mint: str, **known: Any) -> None:
+    async def put_metadata(self, mint: str, **known: Any) -> None:
         """Write what RPC said of a token."""
         values = {
             "name": "", "symbol": "", "uri": "", "decimals": None, "supply_raw": None,
@@ -186,7 +186,7 @@ class Chain:
             row = {**values, "mint": mint, "asked_at": values["asked_ms"]}
             columns = TOKEN_METADATA.columns
             await self._sink.insert(
-                TOKEN_METADATA.name, [tuple(row[name] for name in columns)], f"told/{mint}"
+                TOKEN_METADATA.name, [tuple(row[name] for name in columns)], f"metadata/{mint}"
             )
 
     def _place(self) -> tuple[str, int, int, int, int]:

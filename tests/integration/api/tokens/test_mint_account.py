@@ -14,7 +14,7 @@ from schemas.money import WSOL
 from schemas.solana.addresses import METAPLEX_PROGRAM, TOKEN_2022_PROGRAM, key, text
 from schemas.solana.token_accounts import metadata_address
 from tests.support.api.accounts_lane import AccountsLane, extension, mint_data
-from tests.support.api.asking import STANDS_S, validator
+from tests.support.api.asking import CACHE_EXPIRES_S, validator
 
 CREATED_RAW = 10**15
 AUTHORITY = b"a" * 32
@@ -38,7 +38,7 @@ async def lane(chain: Any, mint: str) -> AccountsLane:
     """The lane of accounts, as far as the markets are."""
     lane = AccountsLane(chain.redis, chain.slot, chain.time_ms)
     await lane.advance()
-    await asyncio.sleep(STANDS_S)  # the tests share an API, which may know that there was no lane
+    await asyncio.sleep(CACHE_EXPIRES_S)  # the shared API may cache that there was no lane
     return lane
 
 
@@ -68,12 +68,12 @@ async def test_a_burn_shows_once_the_mint_is_followed(
     await lane.cover(key(mint))
     changed_slot = lane.slot
     await lane.advance(3)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     token = await get(client, f"/api/tokens/{mint}")
     assert token["mint_account_reason"] is None
-    told = token["mint_account"]
-    assert (told["mint_authority"], told["freeze_authority"]) == (None, text(AUTHORITY))
-    assert (told["extensions"], told["changed_slot"]) == ([], changed_slot)
+    account = token["mint_account"]
+    assert (account["mint_authority"], account["freeze_authority"]) == (None, text(AUTHORITY))
+    assert (account["extensions"], account["changed_slot"]) == ([], changed_slot)
     assert (token["supply_raw"], token["supply"]) == (str(left_raw), left_raw / 10**6)
     assert (token["supply_source"], token["supply_time_ms"]) == ("account", None)
     assert token["supply_slot"] == changed_slot
@@ -104,16 +104,19 @@ async def test_extensions_are_named(
     await lane.write(key(mint), data, program=TOKEN_2022_PROGRAM)
     await lane.cover(key(mint))
     token = await get(client, f"/api/tokens/{mint}")
-    told = token["mint_account"]
-    assert told["extensions"] == [
+    account = token["mint_account"]
+    assert account["extensions"] == [
         "transfer_fee",
         "permanent_delegate",
         "transfer_hook",
         "extension_99",
     ]
-    assert told["transfer_fee_bps"] == 250
-    assert (told["permanent_delegate"], told["transfer_hook"]) == (text(AUTHORITY), text(b"h" * 32))
-    assert told["mint_authority"] == text(AUTHORITY)
+    assert account["transfer_fee_bps"] == 250
+    assert (account["permanent_delegate"], account["transfer_hook"]) == (
+        text(AUTHORITY),
+        text(b"h" * 32),
+    )
+    assert account["mint_authority"] == text(AUTHORITY)
     assert token["token_program"] == text(TOKEN_2022_PROGRAM)
     document = await get(client, "/openapi.json")
     check = validator(document, "get", "/api/tokens/{mint}", 200)
@@ -151,7 +154,7 @@ async def test_a_mint_that_nobody_traded_has_the_name_of_its_metaplex_account(
     )
     assert (token["metadata"], token["metadata_reason"]) == (None, "off")
     await lane.write(metadata_address(of_mint), b"\x04broken", program=METAPLEX_PROGRAM)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     token = await get(client, f"/api/tokens/{mint}")
     assert (token["name"], token["uri"], token["metadata_reason"]) == (None, None, "no_uri")
 
@@ -160,7 +163,7 @@ async def test_why_an_account_is_not_known(
     client: httpx.AsyncClient, lane: AccountsLane, mint: str
 ) -> None:
     async def reason() -> Any:
-        await asyncio.sleep(STANDS_S)
+        await asyncio.sleep(CACHE_EXPIRES_S)
         token = await get(client, f"/api/tokens/{mint}")
         assert (token["mint_account"], token["supply_source"]) == (None, "creation")
         return token["mint_account_reason"]

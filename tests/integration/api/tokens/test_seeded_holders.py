@@ -13,7 +13,7 @@ from schemas.events import Side
 from schemas.money import USDC
 from schemas.solana.addresses import key, text
 from tests.support.api.accounts_lane import AccountsLane, mint_data, token_data
-from tests.support.api.asking import STANDS_S, validator
+from tests.support.api.asking import CACHE_EXPIRES_S, validator
 
 SUPPLY_RAW = 10**12
 OLD, TRADER, POOL = b"o" * 32, b"t" * 32, b"p" * 32
@@ -22,7 +22,7 @@ OLDS, TRADERS, VAULT = b"1" * 32, b"2" * 32, b"3" * 32
 
 @pytest.fixture
 async def mint(chain: Any) -> str:
-    """A token that somebody traded whose creation nobody saw."""
+    """A traded token whose creation was not seen."""
     mint: str = chain.address()
     chain.trade(mint, text(TRADER), Side.BUY, 10**6, 10**9, pool=text(POOL))
     chain.hold(mint, text(TRADER), 300, account=TRADERS)
@@ -37,12 +37,12 @@ async def lane(chain: Any, mint: str) -> AccountsLane:
     """The lane of accounts, as far as the markets are."""
     lane = AccountsLane(chain.redis, chain.slot - 1, chain.time_ms)
     await lane.advance(0)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     return lane
 
 
 async def get(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     answer = await client.get(path)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -108,7 +108,7 @@ async def test_what_the_tape_saw_later_waits_for_the_lane(
     assert shown(answer) == [(text(TRADER), "380")], "not 680, which would count 300 twice"
     assert answer["coverage"]["reason"] == "lane_stalled"
     asking = asyncio.create_task(get(client, path))
-    await asyncio.sleep(STANDS_S + 0.3)
+    await asyncio.sleep(CACHE_EXPIRES_S + 0.3)
     await lane.write(TRADERS, b"", closed=True, slot=lane.slot + 1)
     await lane.advance()
     answer = await asking
@@ -120,7 +120,7 @@ async def test_what_the_tape_saw_later_waits_for_the_lane(
 async def test_without_the_mints_account_there_are_no_shares(
     client: httpx.AsyncClient, chain: Any, lane: AccountsLane, mint: str
 ) -> None:
-    await chain.tell(mint, decimals=6, supply_raw=10**6)
+    await chain.put_metadata(mint, decimals=6, supply_raw=10**6)
     await seed(lane, mint)
     await lane.withdraw(key(mint), "slots are lost")
     answer = await get(client, f"/api/tokens/{mint}/holders")

@@ -13,7 +13,7 @@ from schemas.money import USDC, USDT, WSOL
 SOL_USD = 150  # of the chain by hand
 
 
-async def told(client: httpx.AsyncClient, path: str, status: int = 200, **query: Any) -> Any:
+async def body_of(client: httpx.AsyncClient, path: str, status: int = 200, **query: Any) -> Any:
     answer = await client.get(f"/api/tokens/{path}", params=query)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -21,7 +21,7 @@ async def told(client: httpx.AsyncClient, path: str, status: int = 200, **query:
 
 async def test_a_token_and_its_price(chain: Any, client: httpx.AsyncClient) -> None:
     await chain.settle()
-    token, price = await told(client, WSOL), await told(client, f"{WSOL}/price")
+    token, price = await body_of(client, WSOL), await body_of(client, f"{WSOL}/price")
     assert (token["name"], token["symbol"], token["decimals"]) == ("Solana", "SOL", 9)
     assert (token["price_sol"], token["price_usd"]) == (1.0, float(SOL_USD))
     assert (token["supply"], token["market_cap_usd"], token["holder_count"]) == (None, None, None)
@@ -36,7 +36,7 @@ async def test_candles_are_of_the_reference(chain: Any, client: httpx.AsyncClien
     for _ in range(5):
         chain.pass_time(30_000)
     await chain.settle()
-    answer = await told(client, f"{WSOL}/candles", interval="1m", to=chain.time_ms)
+    answer = await body_of(client, f"{WSOL}/candles", interval="1m", to=chain.time_ms)
     assert (answer["mint"], answer["decimals"]) == (WSOL, 9)
     first_ms = begun_ms // 60_000 * 60_000
     starts = [candle["start_ms"] for candle in answer["candles"]]
@@ -65,7 +65,7 @@ async def test_pools_are_those_with_dollar_coins(chain: Any, client: httpx.Async
     chain.create(mint)
     chain.trade(mint, wallet, Side.BUY, 10**9, 10**9, pool=other, quote_reserve_raw=10**12)
     await chain.settle()
-    pools = (await told(client, f"{WSOL}/pools"))["pools"]
+    pools = (await body_of(client, f"{WSOL}/pools"))["pools"]
     assert [pool["pool"] for pool in pools] == [deep, shallow]
     first = pools[0]
     assert (first["dex"], first["quote_mint"]) == ("orca-whirlpool", USDC)
@@ -76,7 +76,7 @@ async def test_pools_are_those_with_dollar_coins(chain: Any, client: httpx.Async
     assert (first["day"]["buy_volume_usd"], first["day"]["sell_volume_usd"]) == (75.0, 150.0)
     assert pools[1]["quote_mint"] == USDT
     assert pools[1]["price_usd"] == pytest.approx(100)
-    coin = (await told(client, f"{USDC}/pools"))["pools"]
+    coin = (await body_of(client, f"{USDC}/pools"))["pools"]
     assert [(pool["pool"], pool["quote_mint"]) for pool in coin] == [(deep, WSOL)]
     assert (coin[0]["day"]["buys"], coin[0]["day"]["buy_volume_usd"]) == (1, 150.0)
 
@@ -87,10 +87,10 @@ async def test_nobody_holds_or_leads_money(chain: Any, client: httpx.AsyncClient
     chain.trade(mint, wallet, Side.BUY, 10**9, 10**9)
     await chain.settle()
     for money in (WSOL, USDC):
-        holders = await told(client, f"{money}/holders")
+        holders = await body_of(client, f"{money}/holders")
         assert (holders["holders"], holders["holder_count"]) == ([], None)
         assert holders["coverage"]["note"] == "Holders of SOL and of dollar coins are not followed."
-        board = await told(client, f"{money}/leaderboard")
+        board = await body_of(client, f"{money}/leaderboard")
         assert board["traders"] == []
         assert board["note"].startswith("SOL and dollar coins are money")
-    assert (await told(client, f"{mint}/leaderboard"))["note"] is None
+    assert (await body_of(client, f"{mint}/leaderboard"))["note"] is None

@@ -1,4 +1,4 @@
-"""What a token is and costs, as the API tells it, against figures by hand."""
+"""What a token is and costs, as the API answers, against figures by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.settings import Settings
 from schemas.events import Side
 from schemas.money import USD1, USDC, WSOL
 from schemas.redis_keys import ACTIVE, mint_tag
-from tests.support.api.asking import STANDS_S
+from tests.support.api.asking import CACHE_EXPIRES_S
 
 T0_MS = 1_763_700_000_000
 HOUR_MS = 3_600_000
@@ -23,7 +23,7 @@ DAY_MS = 24 * HOUR_MS
 MINUTES_5 = 5 * 60_000
 
 
-async def told(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
+async def body_of(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
     answer = await client.get(path)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -40,7 +40,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
     chain.create(mint, creator=creator, pool=pool)
     created_slot = chain.slot
     chain.hold(mint, creator, 2 * 10**13)
-    chain.hold(mint, pool, 9 * 10**14)  # a curve holds nothing for anybody
+    chain.hold(mint, pool, 9 * 10**14)  # a curve is no holder
     chain.pass_time(1_000)
     # 4e12 raw are 4e6 tokens, for 1 SOL.
     chain.trade(
@@ -57,7 +57,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
         (begun + MINUTES_5, 9e-7, 9e-5),
         (T0_MS + 1_000, 2.5e-7, 3.75e-5),
     )
-    token = await told(client, f"/api/tokens/{mint}")
+    token = await body_of(client, f"/api/tokens/{mint}")
     day = token.pop("day")
     assert token == {
         "mint": mint, "name": "Coin", "symbol": "CN", "uri": "ipfs://x", "decimals": 6,
@@ -86,7 +86,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
         "volume_usd_micros": "150000000", "volume_usd": 150.0,
         "volume_lamports": "1000000000", "volume_sol": 1.0,
     }  # fmt: skip
-    price = await told(client, f"/api/tokens/{mint}/price")
+    price = await body_of(client, f"/api/tokens/{mint}/price")
     assert price == {name: token[name] for name in price}
     assert {"price_usd", "change_24h_pct", "market_cap_usd", "supply_raw"} < price.keys()
     listed = await posted(client, "/api/tokens/batch", {"mints": [mint]})
@@ -99,7 +99,7 @@ async def test_a_token_from_its_creation_on(chain: Any, client: httpx.AsyncClien
     assert again == listed
 
 
-async def test_a_batch_tells_what_has_changed_since_the_last(
+async def test_a_batch_shows_what_has_changed_since_the_last(
     chain: Any, client: httpx.AsyncClient
 ) -> None:
     mint, other, wallet, pool, new_pool = (chain.address() for _ in range(5))
@@ -116,14 +116,14 @@ async def test_a_batch_tells_what_has_changed_since_the_last(
     chain.migrate(mint, pool, new_pool)
     await chain.settle()
     await chain.publish(mint, (T0_MS, 1e-6, 1.5e-4), (T0_MS + 900, 2e-6, 3e-4))
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     after = (await posted(client, "/api/tokens/batch", body))["tokens"]
     assert after[0] == before[0]
     assert (after[1]["is_migrated"], after[1]["migrated_pool"]) == (True, new_pool)
     assert (after[1]["bonding_curve_pct"], after[1]["price_usd"]) == (100.0, 3e-4)
     chain.pass_time(2 * HOUR_MS)
     await chain.settle()
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     later = (await posted(client, "/api/tokens/batch", body))["tokens"]
     assert later[1] == {**after[1], "is_price_stale": True}
 
@@ -156,20 +156,20 @@ async def test_the_limits_of_a_batch(chain: Any, client: httpx.AsyncClient) -> N
 
 async def test_a_batch_costs_one_credit(chain: Any, client: httpx.AsyncClient, served: Any) -> None:
     mints = [chain.address() for _ in range(7)]
-    before = (await told(client, "/api/usage"))["credits"]["used"]
+    before = (await body_of(client, "/api/usage"))["credits"]["used"]
     await posted(client, "/api/tokens/batch", {"mints": mints})
     await posted(client, "/api/tokens/leaderboard/batch", {"mints": [*mints[:3], mints[0]]})
-    await told(client, f"/api/tokens/{mints[0]}", 404)
-    after = (await told(client, "/api/usage"))["credits"]["used"]
+    await body_of(client, f"/api/tokens/{mints[0]}", 404)
+    after = (await body_of(client, "/api/usage"))["credits"]["used"]
     assert after - before == 3
 
 
 async def test_words_in_an_addresss_place_are_no_addresses(client: httpx.AsyncClient) -> None:
-    problem = await told(client, "/api/tokens/batch", 405)
+    problem = await body_of(client, "/api/tokens/batch", 405)
     assert problem["code"] == "method_not_allowed"
     assert (await client.get("/api/tokens/batch")).headers["allow"] == "POST"
-    assert (await told(client, "/api/tokens/leaderboard", 404))["code"] == "not_found"
-    assert (await told(client, "/api/tokens/leaderboard/batch", 405))["code"] == (
+    assert (await body_of(client, "/api/tokens/leaderboard", 404))["code"] == "not_found"
+    assert (await body_of(client, "/api/tokens/leaderboard/batch", 405))["code"] == (
         "method_not_allowed"
     )
 
@@ -179,30 +179,30 @@ async def test_a_token_nobody_has_heard_of(
     chain: Any, client: httpx.AsyncClient, what: str
 ) -> None:
     unknown = chain.address()
-    assert (await told(client, f"/api/tokens/{unknown}{what}", 404))["code"] == "unknown_token"
-    await chain.tell(unknown, status="absent")
-    assert (await told(client, f"/api/tokens/{unknown}{what}", 404))["code"] == "unknown_token"
-    problem = await told(client, f"/api/tokens/{unknown[:-1]}0{what}", 422)
+    assert (await body_of(client, f"/api/tokens/{unknown}{what}", 404))["code"] == "unknown_token"
+    await chain.put_metadata(unknown, status="absent")
+    assert (await body_of(client, f"/api/tokens/{unknown}{what}", 404))["code"] == "unknown_token"
+    problem = await body_of(client, f"/api/tokens/{unknown[:-1]}0{what}", 422)
     assert problem["code"] == "invalid_address"
 
 
-async def test_what_rpc_alone_told(chain: Any, client: httpx.AsyncClient) -> None:
+async def test_a_token_known_by_rpc_alone(chain: Any, client: httpx.AsyncClient) -> None:
     mint, named = chain.address(), chain.address()
-    await chain.tell(mint, name="Old", symbol="OLD", decimals=2, supply_raw=12_345)
+    await chain.put_metadata(mint, name="Old", symbol="OLD", decimals=2, supply_raw=12_345)
     chain.create(named, name="New", symbol="NEW", uri="")
     await chain.settle()
-    await chain.tell(named, name="Other", symbol="OTH", uri="u", decimals=2, supply_raw=1)
-    token = await told(client, f"/api/tokens/{mint}")
+    await chain.put_metadata(named, name="Other", symbol="OTH", uri="u", decimals=2, supply_raw=1)
+    token = await body_of(client, f"/api/tokens/{mint}")
     assert (token["name"], token["supply"], token["supply_source"]) == ("Old", 123.45, "rpc")
     assert token["supply_time_ms"] == T0_MS + 5
     for name in ("price_usd", "price_source", "market_cap_usd", "holder_count", "day", "uri"):
         assert token[name] is None, name
-    # What events told comes first, what they left open is filled in.
-    token = await told(client, f"/api/tokens/{named}")
+    # Fields from events come first, the RPC fills in the rest.
+    token = await body_of(client, f"/api/tokens/{named}")
     assert (token["name"], token["symbol"], token["uri"]) == ("New", "NEW", "u")
     assert (token["decimals"], token["supply_source"]) == (6, "creation")
     for what in ("/holders", "/leaderboard", "/pools"):
-        assert (await told(client, f"/api/tokens/{mint}{what}"))["mint"] == mint
+        assert (await body_of(client, f"/api/tokens/{mint}{what}"))["mint"] == mint
 
 
 async def test_a_token_that_is_only_just_there(chain: Any, client: httpx.AsyncClient) -> None:
@@ -210,14 +210,14 @@ async def test_a_token_that_is_only_just_there(chain: Any, client: httpx.AsyncCl
     mint = chain.address()
     await chain.settle()
     await chain.publish(mint, (T0_MS + 900, 2e-7, None))
-    token = await told(client, f"/api/tokens/{mint}")
+    token = await body_of(client, f"/api/tokens/{mint}")
     assert (token["price_sol"], token["price_usd"], token["is_price_stale"]) == (2e-7, None, False)
     for name in ("name", "decimals", "market_cap_usd", "change_24h_pct", "holder_count"):
         assert token[name] is None, name
-    holders = await told(client, f"/api/tokens/{mint}/holders")
+    holders = await body_of(client, f"/api/tokens/{mint}/holders")
     assert (holders["holders"], holders["holder_count"]) == ([], None)
-    assert (await told(client, f"/api/tokens/{mint}/leaderboard"))["traders"] == []
-    assert (await told(client, f"/api/tokens/{mint}/pools"))["pools"] == []
+    assert (await body_of(client, f"/api/tokens/{mint}/leaderboard"))["traders"] == []
+    assert (await body_of(client, f"/api/tokens/{mint}/pools"))["pools"] == []
 
 
 async def test_what_has_not_changed_at_a_later_slot_is_not_sent_again(
@@ -232,7 +232,7 @@ async def test_what_has_not_changed_at_a_later_slot_is_not_sent_again(
     await chain.settle()
     again = await client.get(f"/api/tokens/{mint}/pools", headers=had)
     assert (again.status_code, again.content) == (304, b"")
-    later = (await told(client, f"/api/tokens/{mint}/pools"))["as_of_slot"]
+    later = (await body_of(client, f"/api/tokens/{mint}/pools"))["as_of_slot"]
     assert later > pools.json()["as_of_slot"]
     chain.trade(mint, chain.address(), Side.BUY, 10**9, 10**8)
     await chain.settle()
@@ -251,7 +251,7 @@ async def test_a_price_that_expired_is_the_one_its_market_was_left_with(
     chain.pass_time(HOUR_MS + 1)
     chain.hold(mint, wallet, 10**12)  # moves the market on, not its price
     await chain.settle()
-    price = await told(client, f"/api/tokens/{mint}/price")
+    price = await body_of(client, f"/api/tokens/{mint}/price")
     assert (price["price_sol"], price["price_usd"]) == (5e-7, 7.5e-5)
     assert (price["price_slot"], price["price_time_ms"]) == (traded_slot, traded_ms)
     assert (price["price_source"], price["is_price_stale"]) == ("settled", True)
@@ -259,12 +259,12 @@ async def test_a_price_that_expired_is_the_one_its_market_was_left_with(
     assert price["change_24h_pct"] is None
     chain.pass_time(DAY_MS)
     await chain.settle()
-    assert (await told(client, f"/api/tokens/{mint}/price"))["change_24h_pct"] == 0.0
+    assert (await body_of(client, f"/api/tokens/{mint}/price"))["change_24h_pct"] == 0.0
 
 
 async def test_sol_and_the_dollar_coins(chain: Any, client: httpx.AsyncClient) -> None:
     usdc_pool, wallet = chain.address(), chain.address()
-    sol = await told(client, f"/api/tokens/{WSOL}/price")
+    sol = await body_of(client, f"/api/tokens/{WSOL}/price")
     assert (sol["price_sol"], sol["price_usd"], sol["symbol"]) == (1.0, None, "SOL")
     # 151 USDC for a SOL: traded, it costs what its market says.
     chain.trade(USDC, wallet, Side.BUY, 151_000_000, 10**9, pool=usdc_pool, dex="orca-whirlpool")
@@ -273,14 +273,14 @@ async def test_sol_and_the_dollar_coins(chain: Any, client: httpx.AsyncClient) -
     await chain.publish(
         WSOL, (begun - MINUTES_5, 1.0, 120.0), (begun + MINUTES_5, 1.0, 140.0), (T0_MS, 1.0, 149.0)
     )
-    sol = await told(client, f"/api/tokens/{WSOL}")
+    sol = await body_of(client, f"/api/tokens/{WSOL}")
     assert (sol["price_sol"], sol["price_usd"], sol["price_source"]) == (1.0, 150.0, "reference")
     assert (sol["change_24h_pct"], sol["is_price_stale"]) == (25.0, False)
     assert (sol["holder_count"], sol["market_cap_usd"], sol["decimals"]) == (None, None, 9)
-    usdc = await told(client, f"/api/tokens/{USDC}/price")
+    usdc = await body_of(client, f"/api/tokens/{USDC}/price")
     assert usdc["price_source"] == "settled"
     assert usdc["price_usd"] == pytest.approx(150 / 151)
-    usd1 = await told(client, f"/api/tokens/{USD1}/price")
+    usd1 = await body_of(client, f"/api/tokens/{USD1}/price")
     assert (usd1["price_usd"], usd1["price_source"], usd1["symbol"]) == (1.0, "par", "USD1")
     assert usd1["price_sol"] == pytest.approx(1 / 150)
     assert (usd1["change_24h_pct"], usd1["is_price_stale"]) == (None, False)
@@ -301,19 +301,19 @@ async def test_pools_deepest_first(chain: Any, client: httpx.AsyncClient) -> Non
         reserve_raw=10**15, quote_reserve_raw=10**11,
     )  # fmt: skip
     await chain.settle()
-    answer = await told(client, f"/api/tokens/{mint}/pools")
+    answer = await body_of(client, f"/api/tokens/{mint}/pools")
     assert [pool["pool"] for pool in answer["pools"]] == [deep, shallow, silent]
     assert [pool["liquidity_sol"] for pool in answer["pools"]] == [200.0, 2.0, None]
     assert answer["pools"][0]["liquidity_usd"] == 30_000.0
     assert answer["pools"][0]["reserve"] == 10**9
     assert answer["pools"][2]["reserve_raw"] is None
     assert [pool["day"]["traders"] for pool in answer["pools"]] == [2, 1, 1]
-    token = await told(client, f"/api/tokens/{mint}")
+    token = await body_of(client, f"/api/tokens/{mint}")
     assert (token["liquidity_sol"], token["day"]["traders"]) == (202.0, 2)
     assert (token["day"]["buys"], token["day"]["sells"]) == (3, 1)
 
 
-async def test_a_market_at_rest_is_told_from_clickhouse(
+async def test_a_market_at_rest_is_answered_from_clickhouse(
     chain: Any, client: httpx.AsyncClient, token_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mint, wallet, whale, creator, pool, old = (chain.address() for _ in range(6))
@@ -323,7 +323,7 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
         quote_reserve_raw=10**10,
     )  # fmt: skip
     chain.trade(old, wallet, Side.BUY, 10**12, 10**9)
-    await chain.tell(old, name="Of old", symbol="OLD", decimals=6, supply_raw=10**15)
+    await chain.put_metadata(old, name="Of old", symbol="OLD", decimals=6, supply_raw=10**15)
     for owner, amount in ((wallet, 10**12), (whale, 2**60 + 1), (creator, 7), (pool, 10**14)):
         chain.hold(mint, owner, amount)
     chain.hold(mint, wallet, 5)
@@ -331,7 +331,7 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     await chain.settle()
     paths = [f"/api/tokens/{mint}{what}" for what in ("", "/price", "/holders", "/pools")]
     paths += [f"/api/tokens/{old}{what}" for what in ("", "/holders")]  # which RPC named
-    before = [await told(client, path) for path in paths]
+    before = [await body_of(client, path) for path in paths]
     assert before[2]["holders"][0]["balance_raw"] == str(2**60 + 1)
     assert [each["balance_raw"] for each in before[2]["holders"]] == [
         str(2**60 + 1), str(10**12 + 5), "7",
@@ -340,11 +340,11 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     await chain.settle()
     chain.pass_time(HOUR_MS)
     await chain.settle()
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     for each in (mint, old):
         assert not await chain.redis.keys(f"*{mint_tag(each)}:{each}")
         assert not await chain.redis.zscore(ACTIVE.make(tag=mint_tag(each)), each)
-    after = [await told(client, path) for path in paths]
+    after = [await body_of(client, path) for path in paths]
     changed = {"as_of_slot", "as_of_ms", "is_price_stale", "change_24h_pct", "day"}
     for was, now in zip(before, after, strict=True):
         for name, value in was.items():
@@ -358,8 +358,9 @@ async def test_a_market_at_rest_is_told_from_clickhouse(
     many = await posted(client, "/api/tokens/batch", {"mints": [chain.address(), mint]})
     [token] = many["tokens"]
     assert token == {name: after[0][name] for name in token}
-    limited = await told(client, f"/api/tokens/{mint}/holders?limit=1")
+    limited = await body_of(client, f"/api/tokens/{mint}/holders?limit=1")
     assert limited["holders"] == after[2]["holders"][:1]
+    # private `_MOST`: makes a small market one of too many rows.
     monkeypatch.setattr(cold_markets, "_MOST", 100)
     stores = Stores(token_settings)
     with pytest.raises(Problem, match="more than the 100") as refused:

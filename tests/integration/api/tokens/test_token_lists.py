@@ -19,14 +19,14 @@ from schemas.markets import BURNED
 from schemas.money import USDC, WSOL
 from schemas.redis_keys import POSITIONS, TOP_OF_MINT, TRADED, tag_of_wallets, wallet_tag
 from schemas.solana import base58
-from tests.support.api.asking import STANDS_S
+from tests.support.api.asking import CACHE_EXPIRES_S
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SOL_USD = 150
 
 
-async def told(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
+async def body_of(client: httpx.AsyncClient, path: str, status: int = 200) -> Any:
     answer = await client.get(path)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -66,7 +66,7 @@ async def test_holders_by_balance_over_all_their_accounts(
     await chain.settle()
     expected = largest(balances)
     assert len(expected) > 40
-    answer = await told(client, f"/api/tokens/{mint}/holders")
+    answer = await body_of(client, f"/api/tokens/{mint}/holders")
     assert pairs(answer["holders"]) == expected[:20]
     assert [each["rank"] for each in answer["holders"]] == list(range(1, 21))
     assert answer["holder_count"] == len(expected)
@@ -75,10 +75,10 @@ async def test_holders_by_balance_over_all_their_accounts(
     assert first["balance"] == int(first["balance_raw"]) / 10**6
     assert "unseen" in answer["coverage"]["note"]
     for limit in (1, 7, 100):
-        answer = await told(client, f"/api/tokens/{mint}/holders?limit={limit}")
+        answer = await body_of(client, f"/api/tokens/{mint}/holders?limit={limit}")
         assert pairs(answer["holders"]) == expected[:limit]
     for limit in ("0", "101", "-1", "x", "1.5"):
-        problem = await told(client, f"/api/tokens/{mint}/holders?limit={limit}", 422)
+        problem = await body_of(client, f"/api/tokens/{mint}/holders?limit={limit}", 422)
         assert problem["code"] == "invalid_parameter"
 
 
@@ -90,11 +90,11 @@ async def test_a_balance_that_shrinks_below_what_a_score_holds(
     for amount in (2**61 + 1, 2**53 + 1, 2**53 - 1, 9):
         chain.hold(mint, owner, amount, account=account)
         await settle(chain)
-        answer = await told(client, f"/api/tokens/{mint}/holders")
+        answer = await body_of(client, f"/api/tokens/{mint}/holders")
         assert pairs(answer["holders"]) == [(owner, str(amount))]
     chain.hold(mint, owner, 0, account=account)
     await settle(chain)
-    answer = await told(client, f"/api/tokens/{mint}/holders")
+    answer = await body_of(client, f"/api/tokens/{mint}/holders")
     assert (answer["holders"], answer["holder_count"]) == ([], 0)
 
 
@@ -103,7 +103,7 @@ async def test_of_money_nobody_follows_the_holders(chain: Any, client: httpx.Asy
     chain.trade(USDC, wallet, Side.BUY, 151_000_000, 10**9, dex="orca-whirlpool")
     await chain.settle()
     for mint in (WSOL, USDC):
-        answer = await told(client, f"/api/tokens/{mint}/holders")
+        answer = await body_of(client, f"/api/tokens/{mint}/holders")
         assert (answer["holders"], answer["holder_count"]) == ([], None)
         assert "not followed" in answer["coverage"]["note"]
 
@@ -133,7 +133,7 @@ class Books:
         self.realized[wallet] += lamports * SOL_USD // 1000 - int(cost)
 
     def ranked(self) -> list[tuple[str, str]]:
-        """By gain, then by address; who came out even is not there."""
+        """By gain, then by address; traders that broke even are left out."""
         found = [(-gain, wallet) for wallet, gain in self.realized.items() if gain]
         return [(wallet, str(-loss)) for loss, wallet in sorted(found)]
 
@@ -143,7 +143,7 @@ def gains(traders: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def a_market(chain: Any, mint: str, seed: int, wallets: int = 60) -> Books:
-    """Some who gain, some who lose, some alike, some who do not sell, some who come out even."""
+    """Some who gain, some who lose, some alike, some who do not sell, some who break even."""
     rng, books = random.Random(seed), Books(chain, mint)
     chain.create(mint, pool=books.pool)
     people = [chain.address() for _ in range(wallets)]
@@ -166,13 +166,13 @@ async def test_traders_of_all_partitions_by_what_they_realized(
     assert len({wallet_tag(wallet) for wallet, _ in expected}) >= 6
     assert len({gain for _, gain in expected}) < len(expected) - 15  # many gained the same
     for limit in (1, 2, 5, 11, 20, 36, 100):
-        answer = await told(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
+        answer = await body_of(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
         assert gains(answer["traders"]) == expected[:limit], limit
         assert [each["rank"] for each in answer["traders"]] == [
             *range(1, min(limit, len(expected)) + 1)
         ]
     assert answer["as_of_slot"] == chain.slot - 1
-    default = await told(client, f"/api/wallets/leaderboard/{books.mint}")
+    default = await body_of(client, f"/api/wallets/leaderboard/{books.mint}")
     assert gains(default["traders"]) == expected[:20]
     first = default["traders"][0]
     micros = int(first["realized_usd_micros"])
@@ -185,7 +185,7 @@ async def test_traders_of_all_partitions_by_what_they_realized(
     assert first["first_trade_ms"] == first["last_trade_ms"] == chain.time_ms - 400
     for limit in ("0", "101", "x"):
         path = f"/api/tokens/{books.mint}/leaderboard?limit={limit}"
-        assert (await told(client, path, 422))["code"] == "invalid_parameter"
+        assert (await body_of(client, path, 422))["code"] == "invalid_parameter"
 
 
 async def test_equal_gains_stand_by_address_wherever_the_cut_goes(
@@ -199,7 +199,7 @@ async def test_equal_gains_stand_by_address_wherever_the_cut_goes(
         books.sell_all(wallet, 11 * 10**8)
     await settle(chain)
     for limit in (1, 3, 8, 20, 79):
-        answer = await told(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
+        answer = await body_of(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
         assert [each["wallet"] for each in answer["traders"]] == sorted(people)[:limit]
 
 
@@ -220,7 +220,7 @@ async def test_leaderboards_of_many_tokens(chain: Any, client: httpx.AsyncClient
         assert gains(board["traders"]) == books.ranked()[:5]
     body = {"mints": [markets[0].mint], "limit": 20}
     [board] = (await client.post("/api/tokens/leaderboard/batch", json=body)).json()["leaderboards"]
-    single = await told(client, f"/api/tokens/{markets[0].mint}/leaderboard?limit=20")
+    single = await body_of(client, f"/api/tokens/{markets[0].mint}/leaderboard?limit=20")
     assert board["traders"] == single["traders"]
 
 
@@ -228,7 +228,7 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
     books = a_market(chain, chain.address(), 9, wallets=30)
     await settle(chain)
     path = f"/api/tokens/{books.mint}/leaderboard?limit=15"
-    before = await told(client, path)
+    before = await body_of(client, path)
     assert gains(before["traders"]) == books.ranked()[:15]
     await rest(chain)
     raw = base58.decode(books.mint)
@@ -236,7 +236,7 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
         assert await chain.redis.zscore(TRADED.make(tag=tag_of_wallets(part)), raw) is None
     for tag in map(tag_of_wallets, range(8)):
         assert not await chain.redis.exists(TOP_OF_MINT.make(tag=tag, mint=books.mint))
-    after = await told(client, path)
+    after = await body_of(client, path)
     assert after["traders"] == before["traders"]
     assert after["as_of_slot"] > before["as_of_slot"]
     # One of its partitions moves again: the others' wallets are not forgotten over that.
@@ -244,7 +244,7 @@ async def test_the_leaderboard_of_a_token_at_rest(chain: Any, client: httpx.Asyn
     books.buy(newcomer, 10**9, 10**9)
     books.sell_all(newcomer, 5 * 10**9)
     await settle(chain)
-    mixed = await told(client, path)
+    mixed = await body_of(client, path)
     assert gains(mixed["traders"]) == books.ranked()[:15]
     assert mixed["traders"][0]["wallet"] == newcomer
 
@@ -266,7 +266,7 @@ async def test_the_leaderboard_of_a_token_whose_traders_rest(
     ranked = {wallet for top in tops for wallet in await chain.redis.zrange(top, 0, -1)}
     assert not ranked & {base58.decode(wallet) for wallet, _ in early}
     for limit in (1, 3, 15, 40):
-        answer = await told(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
+        answer = await body_of(client, f"/api/tokens/{books.mint}/leaderboard?limit={limit}")
         assert gains(answer["traders"]) == books.ranked()[:limit]
 
 
@@ -276,39 +276,39 @@ async def test_a_position_that_was_put_away_in_between(
     books = a_market(chain, chain.address(), 4, wallets=12)
     await settle(chain)
     path = f"/api/tokens/{books.mint}/leaderboard"
-    before = await told(client, path)
+    before = await body_of(client, path)
     wallet = before["traders"][0]["wallet"]
     key = POSITIONS.make(tag=wallet_tag(wallet), wallet=wallet)
     assert await chain.redis.hdel(key, base58.decode(books.mint))
     await settle(chain)
-    assert (await told(client, path))["traders"] == before["traders"]
+    assert (await body_of(client, path))["traders"] == before["traders"]
 
 
-async def test_what_stands_until_something_settles(chain: Any, client: httpx.AsyncClient) -> None:
+async def test_answers_stay_until_something_settles(chain: Any, client: httpx.AsyncClient) -> None:
     books, quiet = a_market(chain, chain.address(), 4, wallets=12), chain.address()
     chain.create(quiet)
     await settle(chain)
     paths = [f"/api/tokens/{mint}/leaderboard?limit=3" for mint in (books.mint, quiet)]
-    before = [await told(client, path) for path in paths]
+    before = [await body_of(client, path) for path in paths]
     winner = chain.address()
     books.buy(winner, 10**9, 10**9)
     books.sell_all(winner, 9 * 10**9)
     await chain.settle()
-    await asyncio.sleep(STANDS_S)
-    after = [await told(client, path) for path in paths]
+    await asyncio.sleep(CACHE_EXPIRES_S)
+    after = [await body_of(client, path) for path in paths]
     assert after[0]["traders"][0]["wallet"] == winner
     assert winner not in [trader["wallet"] for trader in before[0]["traders"]]
     assert [each["as_of_slot"] for each in after] == [chain.slot - 1] * 2
     body = {"mints": [quiet, books.mint], "limit": 3}
     batch = (await client.post("/api/tokens/leaderboard/batch", json=body)).json()
     assert [board["traders"] for board in batch["leaderboards"]] == [[], after[0]["traders"]]
-    await asyncio.sleep(STANDS_S)
-    assert [await told(client, path) for path in paths] == after
+    await asyncio.sleep(CACHE_EXPIRES_S)
+    assert [await body_of(client, path) for path in paths] == after
 
 
 async def settle(chain: Any) -> None:
     await chain.settle()
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
 
 
 async def rest(chain: Any) -> None:
@@ -333,8 +333,8 @@ async def test_the_trending_list(chain: Any, client: httpx.AsyncClient) -> None:
             chain.trade(mint, wallet, Side.BUY, 10**12, 10**9, platform=platform)
     chain.pass_time(2_000)
     await chain.settle()
-    await asyncio.sleep(STANDS_S)
-    listed = (await told(client, "/api/tokens/trending"))["tokens"]
+    await asyncio.sleep(CACHE_EXPIRES_S)
+    listed = (await body_of(client, "/api/tokens/trending"))["tokens"]
     assert [token["mint"] for token in listed] == mints[::-1]
     assert [token["rank"] for token in listed] == [1, 2, 3, 4]
     assert sorted((token["score"] for token in listed), reverse=True) == [
@@ -348,7 +348,7 @@ async def test_the_trending_list(chain: Any, client: httpx.AsyncClient) -> None:
     assert (best["buy_count"], best["sell_count"], best["buy_volume_24h"]) == (7, 0, 1_050.0)
     assert (best["dev_holding_pct"], best["supply"], best["holder_count"]) == (5.0, 1e9, 1)
     assert best["market_cap"] == pytest.approx(best["price_usd"] * 1e9)
-    token = await told(client, f"/api/tokens/{best['mint']}")
+    token = await body_of(client, f"/api/tokens/{best['mint']}")
     assert best["liquidity_usd"] == token["liquidity_usd"]
     for query, expected in (
         ("?limit=2", mints[:1:-1]),
@@ -357,11 +357,11 @@ async def test_the_trending_list(chain: Any, client: httpx.AsyncClient) -> None:
         ("?platform=pump-fun&limit=1", [mints[2]]),
         ("?platform=nowhere", []),
     ):
-        answer = await told(client, f"/api/tokens/trending{query}")
+        answer = await body_of(client, f"/api/tokens/trending{query}")
         assert [token["mint"] for token in answer["tokens"]] == expected, query
         assert answer["as_of_slot"] == chain.slot - 1
     for query in ("?limit=0", "?limit=101", "?platform=UP", "?platform=" + 41 * "a"):
-        problem = await told(client, f"/api/tokens/trending{query}", 422)
+        problem = await body_of(client, f"/api/tokens/trending{query}", 422)
         assert problem["code"] == "invalid_parameter", query
 
 
@@ -377,10 +377,10 @@ async def test_a_trending_token_whose_creation_was_not_seen(
         chain.hold(mint, owner, at * 10**12)
     chain.pass_time(2_000)
     await chain.settle()
-    await chain.tell(mint, name="Told", symbol="TLD", decimals=6, supply_raw=10**14)
-    await asyncio.sleep(STANDS_S)
-    first, second = (await told(client, "/api/tokens/trending"))["tokens"]
-    assert (first["name"], first["symbol"], first["supply"]) == ("Told", "TLD", 1e8)
+    await chain.put_metadata(mint, name="Asked", symbol="ASK", decimals=6, supply_raw=10**14)
+    await asyncio.sleep(CACHE_EXPIRES_S)
+    first, second = (await body_of(client, "/api/tokens/trending"))["tokens"]
+    assert (first["name"], first["symbol"], first["supply"]) == ("Asked", "ASK", 1e8)
     assert first["market_cap"] == pytest.approx(first["price_usd"] * 1e8)
     assert first["top10_holders_pct"] == sum(range(3, 13))
     assert (first["creator"], first["dev_holding_pct"]) == (None, None)
@@ -389,8 +389,8 @@ async def test_a_trending_token_whose_creation_was_not_seen(
 
 
 async def test_nothing_trends_where_nothing_happened(chain: Any, client: httpx.AsyncClient) -> None:
-    await asyncio.sleep(STANDS_S)
-    answer = await told(client, "/api/tokens/trending")
+    await asyncio.sleep(CACHE_EXPIRES_S)
+    answer = await body_of(client, "/api/tokens/trending")
     assert answer == {"tokens": [], "as_of_slot": 0, "as_of_ms": 0, "gaps": None}
 
 

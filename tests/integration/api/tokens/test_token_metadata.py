@@ -68,7 +68,7 @@ async def created(chain: Any, uri: str) -> str:
     return mint
 
 
-async def told(client: httpx.AsyncClient, mint: str) -> Any:
+async def body_of(client: httpx.AsyncClient, mint: str) -> Any:
     """Return the token once its metadata is no longer asked for."""
 
     async def look() -> Any:
@@ -85,7 +85,7 @@ async def test_metadata_is_pending_then_there_and_its_image_is_served(
     path = f"/api/tokens/{mint}/image"
     first = (await client.get(f"/api/tokens/{mint}")).raise_for_status().json()
     assert (first["metadata"], first["metadata_reason"]) == (None, "pending")
-    token = await told(client, mint)
+    token = await body_of(client, mint)
     document = (await client.get("/openapi.json", timeout=240)).json()
     check = validator(document, "get", "/api/tokens/{mint}", 200)
     for answer in (first, token):
@@ -128,7 +128,7 @@ async def test_why_there_is_no_metadata(
     client: httpx.AsyncClient, chain: Any, origin: str, uri: str, reason: str
 ) -> None:
     mint = await created(chain, uri.format(origin=origin))
-    token = await told(client, mint)
+    token = await body_of(client, mint)
     assert (token["metadata"], token["metadata_reason"]) == (None, reason)
     assert token["metadata_detail"]
     image = await client.get(f"/api/tokens/{mint}/image")

@@ -28,52 +28,54 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 def test_summary_of_seven_days(ask, truth, wallets, found):
     for wallet in truth.wallets:
-        told = ask.get("/api/wallets/{wallet}/pnl/summary", wallet=wallet)
+        answer = ask.get("/api/wallets/{wallet}/pnl/summary", wallet=wallet)
         expected = wallets.summary(wallet)
-        for wanted, got in zip(expected["days"], told["days"], strict=True):
+        for wanted, got in zip(expected["days"], answer["days"], strict=True):
             compare(found, "day", (wallet, wanted["day"]), wanted, got)
-        rest = {"days": told["days"], "wallet": wallet}
-        compare(found, "summary", wallet, expected | rest | ask.as_of, told)
+        rest = {"days": answer["days"], "wallet": wallet}
+        compare(found, "summary", wallet, expected | rest | ask.as_of, answer)
 
 
 def test_daily_pnl(ask, truth, found):
     days = history.all_days(truth)
     for wallet in some(truth.wallets, 120):
-        told = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet)
-        _days(found, wallet, history.pnl_days(truth, wallet, days), told["days"])
-        compare(found, "total", wallet, history.pnl(truth, wallet, days), told["total"])
+        answer = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet)
+        _days(found, wallet, history.pnl_days(truth, wallet, days), answer["days"])
+        compare(found, "total", wallet, history.pnl(truth, wallet, days), answer["total"])
     for wallet in some(truth.wallets, 20):
         for day in days:
             span = {"from": day_text(day), "to": day_text(day)}
-            told = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet, **span)
-            _days(found, wallet, history.pnl_days(truth, wallet, [day]), told["days"])
-            compare(found, "total", wallet, history.pnl(truth, wallet, [day]), told["total"])
+            answer = ask.get("/api/wallets/{wallet}/pnl/daily", wallet=wallet, **span)
+            _days(found, wallet, history.pnl_days(truth, wallet, [day]), answer["days"])
+            compare(found, "total", wallet, history.pnl(truth, wallet, [day]), answer["total"])
 
 
 def test_daily_pnl_of_a_token(ask, truth, found):
     days = history.all_days(truth)
     path = "/api/wallets/{wallet}/pnl/{mint}/daily"
     for wallet, mint in some(sorted(truth.books.positions), 100):
-        told = ask.get(path, wallet=wallet, mint=mint)
+        answer = ask.get(path, wallet=wallet, mint=mint)
         key = wallet, mint
-        _days(found, key, history.token_days(truth, *key, days), told["days"])
-        compare(found, "total", key, history.token_pnl(truth, *key, days), told["total"])
+        _days(found, key, history.token_days(truth, *key, days), answer["days"])
+        compare(found, "total", key, history.token_pnl(truth, *key, days), answer["total"])
         today = {"from": day_text(days[-1])}
-        told = ask.get(path, wallet=wallet, mint=mint, **today)
-        _days(found, key, history.token_days(truth, *key, days[1:]), told["days"])
+        answer = ask.get(path, wallet=wallet, mint=mint, **today)
+        _days(found, key, history.token_days(truth, *key, days[1:]), answer["days"])
 
 
 def test_daily_volume(ask, truth, found):
     days = history.all_days(truth)
     for wallet in some(truth.wallets, 120):
-        told = ask.get("/api/wallets/{wallet}/trades/daily", wallet=wallet)
-        _days(found, wallet, history.volume_days(truth, wallet, days), told["days"])
-        compare(found, "total", wallet, history.volume(truth, wallet, days), told["total"])
+        answer = ask.get("/api/wallets/{wallet}/trades/daily", wallet=wallet)
+        _days(found, wallet, history.volume_days(truth, wallet, days), answer["days"])
+        compare(found, "total", wallet, history.volume(truth, wallet, days), answer["total"])
 
 
-def _days(found: Differences, key: object, expected: list[Figures], told: list[Figures]) -> None:
-    assert [day["day"] for day in told] == [day["day"] for day in expected], key
-    for wanted, got in zip(expected, told, strict=True):
+def _days(
+    found: Differences, key: object, expected: list[Figures], answered: list[Figures]
+) -> None:
+    assert [day["day"] for day in answered] == [day["day"] for day in expected], key
+    for wanted, got in zip(expected, answered, strict=True):
         compare(found, "day", (key, wanted["day"]), wanted, got)
 
 
@@ -127,10 +129,10 @@ def test_swaps_of_a_range_of_time(ask, truth, found):
 def _swaps(
     truth: Known, found: Differences, expected: list[Figures], pages: Iterator[Figures]
 ) -> None:
-    told = [swap for page in pages for swap in page["swaps"]]
-    identities = [(swap["signature"], swap["event_index"]) for swap in told]
+    answer = [swap for page in pages for swap in page["swaps"]]
+    identities = [(swap["signature"], swap["event_index"]) for swap in answer]
     assert identities == [(swap["signature"], swap["event_index"]) for swap in expected]
-    for wanted, got in zip(expected, told, strict=True):
+    for wanted, got in zip(expected, answer, strict=True):
         platform = truth.platforms[wanted["signature"], wanted["event_index"], wanted["slot"]]
         compare(found, "swap", wanted["signature"], history.swap(wanted, got, platform), got)
 
@@ -161,16 +163,16 @@ def test_lots_and_matches(ask, truth, wallets, found):
 
 
 def _matches(
-    found: Differences, key: tuple[str, str], expected: list[Figures], told: list[Figures]
+    found: Differences, key: tuple[str, str], expected: list[Figures], answered: list[Figures]
 ) -> None:
     def place(match: Figures) -> tuple[Any, ...]:
         return match["slot"], match["tx_index"], match["kind"], match["lot_number"]
 
-    assert len(told) == len(expected), key
-    order = [(match["time_ms"], match["slot"], match["tx_index"]) for match in told]
+    assert len(answered) == len(expected), key
+    order = [(match["time_ms"], match["slot"], match["tx_index"]) for match in answered]
     assert order == sorted(order, reverse=True), key
     wanted = {place(match): match for match in expected}
-    for match in told:
+    for match in answered:
         compare(found, "match", (*key, place(match)), wanted.pop(place(match)), match)
 
 
@@ -192,10 +194,10 @@ def test_candles(ask, truth, found):
     for mint in some(sorted(truth.swaps_of_mint), 14):
         for interval, interval_s in INTERVALS_S.items():
             expected = history.candles(truth, mint, interval_s)
-            told = ask.get("/api/tokens/{mint}/candles", mint=mint, interval=interval)
-            starts = [candle["start_ms"] for candle in told["candles"]]
+            answer = ask.get("/api/tokens/{mint}/candles", mint=mint, interval=interval)
+            starts = [candle["start_ms"] for candle in answer["candles"]]
             assert starts == sorted(expected), (mint, interval)
-            for candle in told["candles"]:
+            for candle in answer["candles"]:
                 key = mint, interval, candle["start_ms"]
                 wanted = expected[candle["start_ms"]]
                 if truth.markets.is_fuzzy(mint):

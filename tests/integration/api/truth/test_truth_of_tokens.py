@@ -29,30 +29,30 @@ SUPPLY = ("supply_raw", "supply_source", "supply_time_ms", "supply_slot")
 
 def test_what_a_token_is(ask, truth, tokens, found):
     for mint in truth.mints:
-        told = ask.get("/api/tokens/{mint}", mint=mint)
+        answer = ask.get("/api/tokens/{mint}", mint=mint)
         expected = tokens.about(mint)
         if "supply_raw" not in expected:
-            wrong = tokens.wrong_supply(mint, told)
+            wrong = tokens.wrong_supply(mint, answer)
             if wrong:
-                found.add("supply", mint, wrong, told)
-            expected |= {name: told[name] for name in SUPPLY}
+                found.add("supply", mint, wrong, answer)
+            expected |= {name: answer[name] for name in SUPPLY}
         expected |= tokens.market(mint, expected["supply_raw"]) | ask.as_of
         expected |= {"mint_account": None, "mint_account_reason": "not_ingested"}
         expected |= {
             "metadata": None,
-            "metadata_reason": "off" if told["uri"] else "no_uri",
-            "metadata_detail": told["metadata_detail"],
+            "metadata_reason": "off" if answer["uri"] else "no_uri",
+            "metadata_detail": answer["metadata_detail"],
         }
         liquidity = tokens.liquidity_lamports(mint)
         for name in ("liquidity_lamports", "liquidity_usd"):
-            expected[name] = told[name]
+            expected[name] = answer[name]
         if liquidity is not None:
             expected["liquidity_lamports"] = str(liquidity)
-        for problem in tokens.wrong_price(mint, told):
-            found.add("price", mint, problem, told)
-        day, wanted = told.pop("day"), tokens.day(mint)
-        expected |= {name: told[name] for name in PRICED}
-        compare(found, "token", mint, expected, told)
+        for problem in tokens.wrong_price(mint, answer):
+            found.add("price", mint, problem, answer)
+        day, wanted = answer.pop("day"), tokens.day(mint)
+        expected |= {name: answer[name] for name in PRICED}
+        compare(found, "token", mint, expected, answer)
         if day is None or wanted is None:
             assert day is wanted is None, mint
         else:
@@ -68,10 +68,10 @@ PRICED = (
 
 
 def test_what_a_token_costs(prices, tokens, truth, found):
-    for mint, told in prices.items():
+    for mint, answer in prices.items():
         found.compared["price"] += 1
-        for problem in tokens.wrong_price(mint, told):
-            found.add("price", mint, problem, told)
+        for problem in tokens.wrong_price(mint, answer):
+            found.add("price", mint, problem, answer)
     traded = [mint for mint in truth.swaps_of_mint if mint not in MONEY]
     unpriced = [mint for mint in traded if prices[mint]["price_sol"] is None]
     assert len(unpriced) < len(traded) / 10, unpriced
@@ -85,12 +85,12 @@ def test_price_says_what_the_token_says(ask, truth, prices):
 
 def test_where_a_token_trades(ask, truth, tokens, found):
     for mint in truth.mints:
-        told = ask.get("/api/tokens/{mint}/pools", mint=mint)
+        answer = ask.get("/api/tokens/{mint}/pools", mint=mint)
         expected = tokens.pools(mint)
-        depths = [int(pool["liquidity_lamports"] or 0) for pool in told["pools"]]
+        depths = [int(pool["liquidity_lamports"] or 0) for pool in answer["pools"]]
         assert depths == sorted(depths, reverse=True)
-        assert expected.keys() <= {pool["pool"] for pool in told["pools"]}
-        for pool in told["pools"]:
+        assert expected.keys() <= {pool["pool"] for pool in answer["pools"]}
+        for pool in answer["pools"]:
             if pool["pool"] not in expected:
                 assert not pool["day"] or pool["day"]["buys"] == pool["day"]["sells"] == 0
                 continue
@@ -99,28 +99,28 @@ def test_where_a_token_trades(ask, truth, tokens, found):
             compare(found, "pool's 24 hours", pool["pool"], wanted_day, day)
             for name in ("price_sol", "price_usd", "liquidity_lamports", "liquidity_usd"):
                 wanted[name] = pool[name]
-            if pool["dex"] == "raydium-cpmm":  # its reserve may be told with a fee
+            if pool["dex"] == "raydium-cpmm":  # its reserve may include a fee
                 wanted["reserve_raw"] = pool["reserve_raw"]
             compare(found, "pool", pool["pool"], wanted, pool)
 
 
 def test_who_holds_a_token(ask, truth, tokens, found):
     for mint in truth.mints:
-        told = ask.get("/api/tokens/{mint}/holders", mint=mint, limit=100)
+        answer = ask.get("/api/tokens/{mint}/holders", mint=mint, limit=100)
         expected = tokens.holders(mint)
         if mint in MONEY:
-            assert told["holders"] == []
+            assert answer["holders"] == []
             continue
-        assert told["holder_count"] == len(expected), mint
+        assert answer["holder_count"] == len(expected), mint
         balances = dict(expected)
         most = [raw for _, raw in expected[:100]]
-        assert [int(holder["balance_raw"]) for holder in told["holders"]] == most, mint
-        assert len({holder["address"] for holder in told["holders"]}) == len(most)
-        for rank, holder in enumerate(told["holders"], start=1):
+        assert [int(holder["balance_raw"]) for holder in answer["holders"]] == most, mint
+        assert len({holder["address"] for holder in answer["holders"]}) == len(most)
+        for rank, holder in enumerate(answer["holders"], start=1):
             raw = balances[holder["address"]]
             share = Near(None)
-            if told["supply_raw"] and int(told["supply_raw"]):
-                share = Near(Fraction(100 * raw, int(told["supply_raw"])))
+            if answer["supply_raw"] and int(answer["supply_raw"]):
+                share = Near(Fraction(100 * raw, int(answer["supply_raw"])))
             wanted = {
                 "rank": rank,
                 "address": holder["address"],
@@ -134,40 +134,40 @@ def test_who_holds_a_token(ask, truth, tokens, found):
 def test_who_gained_most_with_a_token(ask, truth, tokens, found):
     for mint in truth.mints:
         expected = tokens.traders(mint)
-        told = ask.get("/api/tokens/{mint}/leaderboard", mint=mint, limit=100)
-        assert len(told["traders"]) == len(expected[:100]), mint
-        for wanted, got in zip(expected, told["traders"], strict=False):
+        answer = ask.get("/api/tokens/{mint}/leaderboard", mint=mint, limit=100)
+        assert len(answer["traders"]) == len(expected[:100]), mint
+        for wanted, got in zip(expected, answer["traders"], strict=False):
             compare(found, "trader", (mint, wanted["wallet"]), wanted, got)
         same = ask.get("/api/wallets/leaderboard/{mint}", mint=mint, limit=100)
-        assert same == told
+        assert same == answer
         three = ask.get("/api/tokens/{mint}/leaderboard", mint=mint, limit=3)
-        assert three["traders"] == told["traders"][:3]
+        assert three["traders"] == answer["traders"][:3]
     assert found.compared["trader"] > 200
 
 
 def test_batches_of_tokens_are_each_of_them(ask, truth):
     asked = [*some(truth.mints, 40), NOBODY]
-    told = ask.post("/api/tokens/batch", {"mints": asked})
-    assert told["unknown"] == [NOBODY]
-    assert [token["mint"] for token in told["tokens"]] == asked[:-1]
-    for token in told["tokens"]:
+    answer = ask.post("/api/tokens/batch", {"mints": asked})
+    assert answer["unknown"] == [NOBODY]
+    assert [token["mint"] for token in answer["tokens"]] == asked[:-1]
+    for token in answer["tokens"]:
         assert ask.get("/api/tokens/{mint}", mint=token["mint"]).items() >= token.items()
-    told = ask.post("/api/tokens/leaderboard/batch", {"mints": asked})
-    assert told["unknown"] == [NOBODY]
-    assert [board["mint"] for board in told["leaderboards"]] == asked[:-1]
-    for board in told["leaderboards"]:
+    answer = ask.post("/api/tokens/leaderboard/batch", {"mints": asked})
+    assert answer["unknown"] == [NOBODY]
+    assert [board["mint"] for board in answer["leaderboards"]] == asked[:-1]
+    for board in answer["leaderboards"]:
         single = ask.get("/api/tokens/{mint}/leaderboard", mint=board["mint"])
         assert single["traders"][: len(board["traders"])] == board["traders"]
 
 
 def test_what_trends(ask, truth, tokens, found):
     """The list is of the last whole second: what happened within the newest one is not in it."""
-    told = ask.get("/api/tokens/trending", limit=100)
+    answer = ask.get("/api/tokens/trending", limit=100)
     scores = tokens.trending()
     best = sorted(scores.values(), reverse=True)[:100]
-    assert [round(token["score"] * 1024) for token in told["tokens"]] == best
+    assert [round(token["score"] * 1024) for token in answer["tokens"]] == best
     second = TokenFigures(truth.before(truth.now_ms // 1000 * 1000), tokens.coins)
-    for rank, token in enumerate(told["tokens"], start=1):
+    for rank, token in enumerate(answer["tokens"], start=1):
         mint = token["mint"]
         # An older coin's supply is the RPC's: `test_what_a_token_is` holds it to its bounds.
         supply_raw = ask.get("/api/tokens/{mint}", mint=mint)["supply_raw"]
@@ -195,37 +195,37 @@ def test_a_token_that_nobody_knows(ask):
 
 def test_health_says_how_far_it_is(ask, truth):
     answer = ask.client.get("/api/health")
-    told = answer.json()
+    body = answer.json()
     assert answer.status_code == 200
-    assert validator(ask.document, "get", "/api/health", 200).is_valid(told)
-    # The chain has ended: half a minute later that is told.
-    assert told["status"] in ("ok", "degraded")
-    assert (told["status"] == "degraded") == bool(told["reasons"])
-    assert {each["status"] for each in told["dependencies"].values()} == {"ok"}
-    groups = {name: group["slot"] for name, group in told["pipeline"]["groups"].items()}
+    assert validator(ask.document, "get", "/api/health", 200).is_valid(body)
+    # The chain has ended: half a minute later the status says so.
+    assert body["status"] in ("ok", "degraded")
+    assert (body["status"] == "degraded") == bool(body["reasons"])
+    assert {each["status"] for each in body["dependencies"].values()} == {"ok"}
+    groups = {name: group["slot"] for name, group in body["pipeline"]["groups"].items()}
     assert groups.pop("accounts") is None  # does not run here
     assert set(groups.values()) == {truth.last_slot}
-    assert told["gaps"]["count"] == 0
+    assert body["gaps"]["count"] == 0
     reduced = httpx.get(f"{ask.client.base_url}/api/health").json()
     assert reduced.keys() == {"status", "timestamp", "chain"}
-    assert reduced["chain"] == told["chain"]
-    assert told["chain"]["network"] == "simulated"  # as the chain itself said
+    assert reduced["chain"] == body["chain"]
+    assert body["chain"]["network"] == "simulated"  # as the chain itself said
 
 
 def test_the_last_hour_as_it_ran(ask, truth):
-    told = ask.get("/api/system")
+    answer = ask.get("/api/system")
     slots = [slot for slot in truth.oracle.slots if truth.now_ms - slot.block_time_ms < 3_600_000]
     swaps = [swap for slot in slots for tx in slot.transactions for swap in tx.swaps]
-    assert told["minutes"][0]["start_ms"] == truth.now_ms - len(told["minutes"]) * 60_000
-    assert sum(minute["slots"] for minute in told["minutes"]) == len(slots)
-    assert sum(minute["swaps"] for minute in told["minutes"]) == len(swaps)
-    venues = {venue["dex"]: venue for venue in told["venues"]}
+    assert answer["minutes"][0]["start_ms"] == truth.now_ms - len(answer["minutes"]) * 60_000
+    assert sum(minute["slots"] for minute in answer["minutes"]) == len(slots)
+    assert sum(minute["swaps"] for minute in answer["minutes"]) == len(swaps)
+    venues = {venue["dex"]: venue for venue in answer["venues"]}
     assert {dex: venue["swaps"] for dex, venue in venues.items() if venue["swaps"]} == Counter(
         swap["dex"] for swap in swaps
     )
     for name in ("unknown", "malformed"):
-        assert sum(venue[name] for venue in told["venues"]) == sum(
-            minute[name] for minute in told["minutes"]
+        assert sum(venue[name] for venue in answer["venues"]) == sum(
+            minute[name] for minute in answer["minutes"]
         )
 
 
@@ -237,7 +237,7 @@ def test_every_operation_is_asked_here(ask):
     paths = {
         path
         for path in ask.document["paths"]
-        if path not in TOLD_ELSEWHERE and not of_protocol.match(path)
+        if path not in TESTED_ELSEWHERE and not of_protocol.match(path)
     }
     assert len(paths) > 20
     assert [path for path in sorted(paths) if f'"{path}"' not in sources] == []
@@ -245,7 +245,7 @@ def test_every_operation_is_asked_here(ask):
 
 # Of a process, of a key, and of the lane of accounts, which does not run here: so are positions in
 # protocols.
-TOLD_ELSEWHERE = (
+TESTED_ELSEWHERE = (
     "/api/tokens/{mint}/image",  # of a stranger's server
     "/api/health/live",
     "/api/usage",

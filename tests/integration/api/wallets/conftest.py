@@ -219,7 +219,7 @@ class Books:
         now_ms: int = T0_MS,
         time_ms: int | None = None,
     ) -> None:
-        """Tell what is known of a token: name, 6 decimals, its price and the pool of that."""
+        """Store what is known of a token: name, 6 decimals, its price and the pool of that."""
         tag, pool = mint_tag(mint), encode(b"p" * 32)
         about = {
             "status": "found",

@@ -39,5 +39,5 @@ async def test_through_the_projection(make_books, settings, name, projection, pa
         )
     finally:
         await client.close()
-    told = "\n".join(row[0] for row in plan.result_rows)
-    assert f"({projection})" in told, told
+    explained = "\n".join(row[0] for row in plan.result_rows)
+    assert f"({projection})" in explained, explained

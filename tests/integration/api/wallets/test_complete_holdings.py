@@ -14,7 +14,7 @@ from schemas.solana import addresses as address
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, text
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.accounts_lane import AccountsLane, extension, mint_data, token_data
-from tests.support.api.asking import STANDS_S, validator
+from tests.support.api.asking import CACHE_EXPIRES_S, validator
 from tests.support.waiting import eventually_async
 
 PATH = "/api/wallets/{}/holdings"
@@ -39,8 +39,8 @@ async def wallet(make_books, tape):
     await books.play([slot])
     await books.market(coin, 0.02, now_ms=NOW_MS)
     for partition in range(SETTLED_BY_MINT.partitions):
-        told = {"slot": 5000, "time_ms": NOW_MS, "sol_usd": f"{SOL_USD}/1"}
-        await books.redis.hset(MARKETS.make(tag=tag_of_mints(partition)), mapping=told)
+        head = {"slot": 5000, "time_ms": NOW_MS, "sol_usd": f"{SOL_USD}/1"}
+        await books.redis.hset(MARKETS.make(tag=tag_of_mints(partition)), mapping=head)
     return name, coin, made, books
 
 
@@ -88,8 +88,8 @@ async def test_the_first_request_waits_and_is_complete(wallet, lane, ask):
     assert coverage["since_slot"] == lane.slot == answer["as_of_slot"]
     assert answer["native"]["lamports"] == str(4 * 10**9)
     assert answer["native"]["as_of_slot"] == lane.slot
-    told = {each["mint"]: each["amount_raw"] for each in answer["tokens"]}
-    assert told == {coin: "5000000", USDC: "7"}, "empty accounts hold nothing"
+    by_mint = {each["mint"]: each["amount_raw"] for each in answer["tokens"]}
+    assert by_mint == {coin: "5000000", USDC: "7"}, "empty accounts hold nothing"
     assert answer["tokens"][0]["amount"] == 5.0, "decimals as the tape has seen them"
     assert answer["tokens"][0]["accounts"][0]["is_frozen"] is False
     assert coverage["known_accounts"] == coverage["read_accounts"] == 3
@@ -120,16 +120,16 @@ async def test_time_is_up_then_it_is_complete(wallet, lane, ask):
 
 async def test_portfolio_and_batch_have_the_same_and_do_not_ask(wallet, lane, ask):
     name, coin, *_ = wallet
-    for told in (
+    for holdings in (
         (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"],
         (await ask.post("/api/wallets/batch", {"wallets": [name], "include": ["holdings"]}))[
             "wallets"
         ][0]["holdings"],
     ):
-        assert told["coverage"]["reason"] == "not_followed"
+        assert holdings["coverage"]["reason"] == "not_followed"
     assert await lane.asked() == []
     await put_on_chain(lane, name, coin)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     whole = await ask.get(PATH.format(name))
     batch = await ask.post("/api/wallets/batch", {"wallets": [name], "include": ["holdings"]})
     assert batch["wallets"][0]["holdings"]["tokens"] == whole["tokens"]
@@ -145,7 +145,7 @@ async def test_coverage_that_is_withdrawn_is_said_so(wallet, lane, ask):
     await put_on_chain(lane, name, coin)
     assert (await ask.get(PATH.format(name)))["coverage"]["is_complete"] is True
     await lane.withdraw(address.key(name), "slots 7 to 206 are lost")
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     answer = await ask.get(PATH.format(name), wait_ms=0)
     assert answer["coverage"]["reason"] == "withdrawn"
     assert "slots 7 to 206 are lost" in answer["coverage"]["note"]
@@ -179,13 +179,13 @@ async def test_interest_and_fees_of_token_2022(wallet, lane, ask):
         await lane.cover(mint)
     await lane.cover(raw)
     answer = await ask.get(PATH.format(name), include_unverified=True)
-    told = {each["mint"]: each for each in answer["tokens"]}
-    shown = told[text(grows)]["shown_amount"]
+    by_mint = {each["mint"]: each for each in answer["tokens"]}
+    shown = by_mint[text(grows)]["shown_amount"]
     assert 1.105 < shown < 1.1053, "ten per cent a year, compounded continuously"
-    assert told[text(scaled)]["shown_amount"] == 2.5
-    assert {told[text(mint)]["amount"] for mint in (grows, scaled)} == {1.0}
-    assert told[text(scaled)]["withheld_raw"] == "31"
-    odd = told[text(unknown)]
+    assert by_mint[text(scaled)]["shown_amount"] == 2.5
+    assert {by_mint[text(mint)]["amount"] for mint in (grows, scaled)} == {1.0}
+    assert by_mint[text(scaled)]["withheld_raw"] == "31"
+    odd = by_mint[text(unknown)]
     assert (odd["decimals"], odd["amount"], odd["shown_amount"]) == (None, None, None)
     assert odd["amount_raw"] == "1000000"
     assert (b"mint", unknown) in await lane.asked(), "its mint is asked for"

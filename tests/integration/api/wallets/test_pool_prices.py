@@ -16,7 +16,7 @@ from schemas.solana import addresses as address
 from schemas.solana.addresses import STAKE_PROGRAM, text
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.accounts_lane import AccountsLane, mint_data, token_data
-from tests.support.api.asking import STANDS_S, validator
+from tests.support.api.asking import CACHE_EXPIRES_S, validator
 from tests.support.stake import stake_data
 
 NOW_MS = 1_763_700_000_000
@@ -39,8 +39,8 @@ async def wallet(make_books: Any, tape: Any) -> tuple[str, AccountsLane, Any, st
     await books.play([slot])
     await books.market(coin, 0.02, now_ms=NOW_MS)
     for partition in range(SETTLED_BY_MINT.partitions):
-        told = {"slot": 5000, "time_ms": NOW_MS, "sol_usd": f"{SOL_USD}/1"}
-        await books.redis.hset(MARKETS.make(tag=tag_of_mints(partition)), mapping=told)
+        head = {"slot": 5000, "time_ms": NOW_MS, "sol_usd": f"{SOL_USD}/1"}
+        await books.redis.hset(MARKETS.make(tag=tag_of_mints(partition)), mapping=head)
     lane = AccountsLane(books.redis, made.slot, NOW_MS)
     await lane.advance()
     raw = address.key(name)
@@ -63,7 +63,7 @@ async def put_pool(lane: AccountsLane, lamports: int, at: bytes = POOL) -> None:
 
 
 async def held(ask: Any, name: str) -> Any:
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     answer = await ask.get(f"/api/wallets/{name}/holdings", include_unverified=True)
     assert answer["coverage"]["is_complete"], answer["coverage"]
     [found] = answer["tokens"]

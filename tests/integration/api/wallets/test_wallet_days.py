@@ -164,7 +164,7 @@ async def test_sums_beyond_64_bits(make_books, ask, settings, tape):
     assert answer["total"]["bought_lamports"] == str(3 * 2**64 + 5)
 
 
-async def test_who_is_not_known_and_what_is_refused(make_books, ask):
+async def test_an_unknown_wallet_and_what_is_refused(make_books, ask):
     books = await make_books()
     nobody = encode(Random("nobody").randbytes(32))
     for path in (f"{nobody}/pnl/daily", f"{nobody}/trades/daily"):

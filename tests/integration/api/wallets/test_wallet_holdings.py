@@ -15,7 +15,7 @@ from schemas.redis_keys import BALANCES, MARKETS, tag_of_mints, wallet_tag
 from schemas.solana import addresses as address
 from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_MINT
-from tests.support.api.asking import STANDS_S
+from tests.support.api.asking import CACHE_EXPIRES_S
 
 SOL_USD = 150
 PATH = "/api/wallets/{}/holdings"
@@ -24,8 +24,8 @@ PATH = "/api/wallets/{}/holdings"
 async def priced_sol(books, now_ms):
     for partition in range(SETTLED_BY_MINT.partitions):
         key = MARKETS.make(tag=tag_of_mints(partition))
-        told = {"slot": 5000, "time_ms": now_ms, "sol_usd": f"{SOL_USD}/1"}
-        await books.redis.hset(key, mapping=told)
+        head = {"slot": 5000, "time_ms": now_ms, "sol_usd": f"{SOL_USD}/1"}
+        await books.redis.hset(key, mapping=head)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def wallet(make_books, tape):
     return name, books, (coin, tiny, unnamed, shallow, unpriced), made
 
 
-async def test_verified_tokens_are_told_with_their_accounts(wallet, ask):
+async def test_verified_tokens_are_answered_with_their_accounts(wallet, ask):
     name, _, (coin, tiny, *_), made = wallet
     answer = await ask.get(PATH.format(name))
     assert answer["as_of_slot"] == made.slot
@@ -117,8 +117,8 @@ async def test_what_is_not_verified_comes_when_asked_for(wallet, ask):
     }
     assert tokens[unpriced]["value_usd"] is None
     assert tokens[unpriced]["is_price_stale"] is None
-    told = [int(each["value_usd_micros"] or 0) for each in (answer["native"], *tokens.values())]
-    assert answer["value_usd_micros"] == str(sum(told))
+    head = [int(each["value_usd_micros"] or 0) for each in (answer["native"], *tokens.values())]
+    assert answer["value_usd_micros"] == str(sum(head))
 
 
 async def test_small_ones_are_left_out(wallet, ask):
@@ -151,10 +151,10 @@ async def test_small_ones_are_left_out(wallet, ask):
 async def test_the_portfolio_counts_the_same(wallet, ask):
     name, *_ = wallet
     whole = await ask.get(PATH.format(name))
-    told = (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"]
-    assert told["value_usd_micros"] == whole["value_usd_micros"]
-    assert told["native"] == whole["native"]
-    assert (told["verified_tokens"], told["unverified_tokens"]) == (4, 3)
+    head = (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"]
+    assert head["value_usd_micros"] == whole["value_usd_micros"]
+    assert head["native"] == whole["native"]
+    assert (head["verified_tokens"], head["unverified_tokens"]) == (4, 3)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def always_asked(monkeypatch):
     monkeypatch.setattr(holdings, "FRESH_FOR_S", 0.0)
 
 
-async def test_coverage_tells_where_the_tape_begins(always_asked, wallet, ask, settings):
+async def test_coverage_says_where_the_tape_begins(always_asked, wallet, ask, settings):
     name, *_ = wallet
     answer = (await ask.get(PATH.format(name)))["coverage"]
     assert (answer["since_slot"], answer["since_ms"]) == (None, None)
@@ -170,7 +170,7 @@ async def test_coverage_tells_where_the_tape_begins(always_asked, wallet, ask, s
     rows = [[slot, None, "", slot * 400, 0, 0, 0, 0, True, None] for slot in (77, 70, 90)]
     await client.insert("slots", rows)
     await client.close()
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     answer = (await ask.get(PATH.format(name)))["coverage"]
     assert (answer["since_slot"], answer["since_ms"]) == (70, 28_000)
     assert answer["is_complete"] is False
@@ -181,7 +181,7 @@ async def test_coverage_tells_where_the_tape_begins(always_asked, wallet, ask, s
 async def test_thousands_of_accounts_are_read_in_part_and_said_so(wallet, ask):
     name, books, _, made = wallet
     native = (await ask.get(PATH.format(name)))["native"]
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     key = BALANCES.make(tag=wallet_tag(name), wallet=name)
     for start in range(0, 30_000, 1_000):
         many = {
@@ -193,10 +193,10 @@ async def test_thousands_of_accounts_are_read_in_part_and_said_so(wallet, ask):
     assert answer["coverage"]["known_accounts"] == 30_009
     assert 2_000 <= answer["coverage"]["read_accounts"] < 2_100
     assert len(answer["tokens"]) < 2_100
-    for told in (answer, (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"]):
-        assert told["native"] == native, "the wallet's SOL is asked for by name"
-        assert (told["value_usd"], told["value_usd_micros"]) == (None, None)
-        assert told["coverage"]["read_accounts"] < told["coverage"]["known_accounts"]
+    for head in (answer, (await ask.get(f"/api/wallets/{name}/portfolio"))["holdings"]):
+        assert head["native"] == native, "the wallet's SOL is asked for by name"
+        assert (head["value_usd"], head["value_usd_micros"]) == (None, None)
+        assert head["coverage"]["read_accounts"] < head["coverage"]["known_accounts"]
 
 
 async def test_the_value_is_of_what_is_known(wallet, ask):
@@ -210,7 +210,7 @@ async def test_the_value_is_of_what_is_known(wallet, ask):
         assert (answer["native"], answer["value_usd"]) == (None, None)
     own = pack_balance(address.key(WSOL), 2 * 10**9, 9, False)
     await books.redis.hset(key, address.key(name), own)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     answer = await ask.get(PATH.format(name))
     assert answer["value_usd"] == 2 * SOL_USD
 
@@ -223,7 +223,7 @@ async def test_a_stale_price_is_called_so(wallet, ask):
     held = {each["mint"]: each for each in (await ask.get(PATH.format(name)))["tokens"]}
     assert held[coin]["is_price_stale"] is False
     await priced_sol(books, now_ms + 1)
-    await asyncio.sleep(STANDS_S)
+    await asyncio.sleep(CACHE_EXPIRES_S)
     held = {each["mint"]: each for each in (await ask.get(PATH.format(name)))["tokens"]}
     assert held[coin]["is_price_stale"] is True
     assert held[coin]["price_time_ms"] == now_ms - 3_600_000

@@ -39,7 +39,7 @@ def sum_of(rows, name):
 
 
 def check_sums(answer):
-    """What is held is what the lots hold; what was gained, sold and sent is what matches tell."""
+    """What is held is what the lots hold; what was gained, sold and sent is what matches say."""
     position, lots, matches = answer["position"], answer["open_lots"], answer["matches"]
     assert position["mint"] == answer["mint"]
     assert sum_of(lots, "quantity_raw") == int(position["held_raw"])
@@ -106,7 +106,7 @@ async def test_matches_are_the_rows_newest_first_whatever_was_written_twice(
             for wallet in tape.wallets:
                 answer = await pages_of(ask, wallet, tape.mints[0], 5)
                 check_sums(answer)
-                told = [
+                shown = [
                     (m["slot"], m["tx_index"], m["kind"], m["lot_number"])
                     for m in answer["matches"]
                 ]
@@ -115,8 +115,8 @@ async def test_matches_are_the_rows_newest_first_whatever_was_written_twice(
                     for row in (dict(zip(names, row, strict=True)) for row in rows)
                     if row["wallet"] == wallet
                 }
-                assert len(told) == len(expected) > 20
-                assert set(told) == expected
+                assert len(shown) == len(expected) > 20
+                assert set(shown) == expected
                 times = [(m["time_ms"], m["slot"], m["tx_index"]) for m in answer["matches"]]
                 assert times == sorted(times, reverse=True)
         finally:
@@ -145,9 +145,9 @@ async def test_lots_across_chunks(make_books, ask, tape, opened):
         for limit in (3, 16, 1000):
             answer = await pages_of(ask, wallet, mint, limit)
             check_sums(answer)
-            told = [(lot["number"], lot["opened_raw"]) for lot in answer["open_lots"]]
-            first = opened - len(told)
-            assert told == [(n, str(bought[n])) for n in range(first, opened)]
+            shown = [(lot["number"], lot["opened_raw"]) for lot in answer["open_lots"]]
+            first = opened - len(shown)
+            assert shown == [(n, str(bought[n])) for n in range(first, opened)]
             assert sum_of(answer["open_lots"], "quantity_raw") == left_raw
     assert CHUNK_LOTS == 16
 

@@ -10,7 +10,7 @@ from schemas.money import USDC, WSOL
 from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
 from schemas.solana.base58 import decode
-from tests.support.api.asking import STANDS_S
+from tests.support.api.asking import CACHE_EXPIRES_S
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -27,7 +27,7 @@ async def test_the_last_seven_days_of_the_chain(make_books, ask, tape):
     books = await make_books()
     for _ in range(3):  # the window moves on with the chain, also while the API runs
         await books.play(made.slots(60, step_ms=5 * HOUR_MS))
-        await asyncio.sleep(STANDS_S)
+        await asyncio.sleep(CACHE_EXPIRES_S)
         today = made.time_ms // DAY_MS
         for wallet in made.wallets:
             answer = await ask.get(f"/api/wallets/{wallet}/pnl/summary")
@@ -176,7 +176,7 @@ async def test_money_is_no_position(make_books, ask, tape):
         ("/api/wallets/leaderboard", 404, "not_found"),
     ],
 )
-async def test_what_is_asked_wrongly_is_told(make_books, ask, path, status, code):
+async def test_a_wrong_request_is_refused(make_books, ask, path, status, code):
     await make_books()
     assert (await ask.get(path, status))["code"] == code
 
@@ -195,7 +195,7 @@ async def test_what_is_asked_wrongly_is_told(make_books, ask, path, status, code
         ([], "invalid_body", "object"),
     ],
 )
-async def test_a_batch_asked_wrongly_is_told(make_books, ask, body, code, says):
+async def test_a_wrong_batch_is_refused(make_books, ask, body, code, says):
     await make_books()
     problem = await ask.post("/api/wallets/batch", body, 422)
     assert problem["code"] == code

@@ -77,27 +77,27 @@ async def test_positions_are_the_books_and_totals_their_sum(make_books, ask, tap
         record = unpack_wallet_day(await books.redis.hget(key, decode(wallet)))
         totals = answer["totals"]
         for name in SUMMED:
-            told = sum(int(each[name]) for each in answer["positions"])
-            assert int(totals[name]) == told == getattr(record, name), name
+            summed = sum(int(each[name]) for each in answer["positions"])
+            assert int(totals[name]) == summed == getattr(record, name), name
         for unit in ("lamports", "usd_micros"):
-            told = sum(int(each[f"realized_{unit}"] or 0) for each in answer["positions"])
-            assert int(totals[f"realized_{unit}"] or 0) == told
+            summed = sum(int(each[f"realized_{unit}"] or 0) for each in answer["positions"])
+            assert int(totals[f"realized_{unit}"] or 0) == summed
         assert int(totals["fee_lamports"]) == record.fee_lamports
         assert record.fee_lamports >= sum(int(p["fee_lamports"]) for p in answer["positions"])
         check_open(totals["open"], answer["positions"])
     assert seen > 60
 
 
-def check_open(told, positions):
+def check_open(totals, positions):
     held = [each for each in positions if each["held_raw"] != "0"]
-    assert told["held_positions"] == len(held)
+    assert totals["held_positions"] == len(held)
     for unit in ("lamports", "usd_micros"):
-        assert told[f"held_cost_{unit}"] == str(sum(int(p[f"held_cost_{unit}"]) for p in held))
+        assert totals[f"held_cost_{unit}"] == str(sum(int(p[f"held_cost_{unit}"]) for p in held))
         for name in ("value", "unrealized"):
             known = [int(p[f"{name}_{unit}"]) for p in held if p[f"{name}_{unit}"] is not None]
-            assert told[f"{name}_{unit}"] == (str(sum(known)) if known else None)
-    assert told["priced_positions"] == sum(p["value_lamports"] is not None for p in held)
-    assert told["unknown_cost_positions"] == sum(p["unknown_cost_raw"] != "0" for p in held)
+            assert totals[f"{name}_{unit}"] == (str(sum(known)) if known else None)
+    assert totals["priced_positions"] == sum(p["value_lamports"] is not None for p in held)
+    assert totals["unknown_cost_positions"] == sum(p["unknown_cost_raw"] != "0" for p in held)
 
 
 async def test_fees_without_a_token_are_in_the_totals(make_books, ask, tape):
@@ -248,6 +248,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     wanted = sorted(held, key=lambda mint: (-held[mint].last_trade_ms, mint))
 
     read = []
+    # private `_state`: counts positions read from Redis; answers are the same without the bound.
     whole = wallet_state._state
 
     def counted(*args):
@@ -285,6 +286,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     query = Stores.query
 
     async def counted(self, sql, parameters):
+        # private `_GAPS`, `_COUNTS`, `_WALLETS`: names the statements that the clock sends.
         if sql not in (health._GAPS, gaps._COUNTS, gaps._WALLETS):  # asked by the clock
             asked.append(sql)
         return await query(self, sql, parameters)
@@ -292,6 +294,7 @@ async def test_a_wallet_with_thousands_of_positions_is_read_by_the_page(
     monkeypatch.setattr(Stores, "query", counted)
     assert await ask.all_pages(wallet, 1_000) == pages
     # Counted, put in order, read by the page; never all of them at once.
+    # private `_COUNTED`, `_TRADED`, `_COLD_OF`: which statements are sent is what is tested.
     assert asked == [positions._COUNTED, positions._TRADED, positions._COLD_OF] * 2
 
 
@@ -334,13 +337,13 @@ async def test_random_pages_of_a_moving_wallet_repeat_nothing(make_books, ask, t
 
 
 @pytest.fixture
-def nothing_stands(monkeypatch):
+def without_caches(monkeypatch):
     """Every answer of an application made after this is read anew."""
     monkeypatch.setattr(wallet_service, "FRESH_FOR_S", 0.0)
 
 
 async def test_every_answer_is_one_state_while_the_books_go_on(
-    nothing_stands, make_books, ask, tape
+    without_caches, make_books, ask, tape
 ):
     made = tape(8, wallets=4, mints=14)
     books = await make_books(cold_after_h=3)
@@ -356,8 +359,8 @@ async def test_every_answer_is_one_state_while_the_books_go_on(
         while not is_over:
             answer = await ask.get(f"/api/wallets/{wallet}", limit=1000)
             for name in SUMMED:
-                told = sum(int(each[name]) for each in answer["positions"])
-                assert int(answer["totals"][name]) == told, (name, answer["as_of_slot"])
+                summed = sum(int(each[name]) for each in answer["positions"])
+                assert int(answer["totals"][name]) == summed, (name, answer["as_of_slot"])
             mints = [each["mint"] for each in answer["positions"]]
             assert len(mints) == len(set(mints)) == answer["totals"]["position_count"]
             were_cold += len(mints) > len(await records(books.redis, wallet))

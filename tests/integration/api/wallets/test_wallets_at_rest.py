@@ -93,7 +93,7 @@ async def test_a_wallet_that_moves_again_is_here_again(make_books, ask, tape):
     assert found[0] == found[1]
 
 
-async def test_who_shares_a_bit_with_a_wallet_at_rest_is_unknown(make_books, ask, tape):
+async def test_a_wallet_that_shares_a_bit_with_one_at_rest_is_unknown(make_books, ask, tape):
     made, slots = played(tape, 20)
     books = await make_books(wallets_rest=Rest(4, 2))
     await books.play(slots)

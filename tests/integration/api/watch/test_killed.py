@@ -15,7 +15,7 @@ from infra.settings import Settings
 from schemas.redis_keys import WATCH_LEASE
 from tests.api.watch.test_crossings import THRESHOLDS, Trigger
 from tests.integration.api.positions.test_aggregates import Stocked, _protocols, chain
-from tests.integration.api.watch.watching import Borrower, Process, events, told
+from tests.integration.api.watch.watching import Borrower, Process, alerts_of, events
 from tests.support.waiting import eventually_async
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
@@ -47,7 +47,7 @@ async def holder(chain: Stocked) -> bytes | None:
     return found
 
 
-async def test_a_process_that_is_killed_is_followed_and_nothing_is_told_twice(
+async def test_a_process_that_is_killed_is_replaced_and_nothing_alerts_twice(
     chain: Stocked, start: Start
 ) -> None:
     borrower = await Borrower.begin(chain, 3_000)
@@ -69,7 +69,7 @@ async def test_a_process_that_is_killed_is_followed_and_nothing_is_told_twice(
     await eventually_async(is_another)
     await borrower.owes(1_050)
     await borrower.seen(1.05)
-    assert len(await told(chain.redis, borrower.name, 1.1)) == 1
+    assert len(await alerts_of(chain.redis, borrower.name, 1.1)) == 1
     # One that is asked to end gives the lease back.
     other = next(each for each in both if each is not active)
     assert other.stop() == 0, other.said()
@@ -80,9 +80,7 @@ async def test_a_process_that_is_killed_is_followed_and_nothing_is_told_twice(
     await eventually_async(is_free)
 
 
-async def test_killed_at_any_moment_each_crossing_is_told_once(
-    chain: Stocked, start: Start
-) -> None:
+async def test_killed_at_any_moment_each_crossing_alerts_once(chain: Stocked, start: Start) -> None:
     random = Random(5)
     borrower = await Borrower.begin(chain, LEVELS[0])
     triggers = [Trigger(each) for each in THRESHOLDS]
@@ -106,7 +104,7 @@ async def test_killed_at_any_moment_each_crossing_is_told_once(
             return level is not None and wanted / 1.02 <= level <= wanted
 
         await eventually_async(is_seen, running.said)
-    counts = [len(await told(chain.redis, borrower.name, each.threshold)) for each in triggers]
+    counts = [len(await alerts_of(chain.redis, borrower.name, each.threshold)) for each in triggers]
     assert counts == [each.count for each in triggers]
     assert max(counts) == 4
     ids = [event.frame for event in await events(chain.redis)]

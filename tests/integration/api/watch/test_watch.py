@@ -41,7 +41,8 @@ from tests.integration.api.positions.test_aggregates import (
     client,
 )
 from tests.integration.api.positions.test_native_stake import SLOT, TIME_MS
-from tests.integration.api.watch.watching import PACE, SOL, Borrower, advance, events, told
+from tests.integration.api.watch.watching import PACE, SOL, Borrower, advance, alerts_of, events
+from tests.support.metrics import value_of
 from tests.support.waiting import eventually_async
 
 HOUR = TIME_MS - TIME_MS % HOUR_MS
@@ -153,6 +154,7 @@ async def test_an_interval_has_its_last_complete_snapshot(
     day = TIME_MS // 86_400_000 * 86_400_000
 
     def row(hour: int, worth: int | None) -> tuple[Any, ...]:
+        # private `_time`: rows in the form that the role writes.
         at = snapshots._time(day + hour * HOUR_MS)
         reasons = [] if worth is not None else ["holdings_incomplete"]
         return (wallet, at, at, 100 + hour, worth, worth, worth and 0, not reasons, reasons, 0, 1)
@@ -198,7 +200,7 @@ async def test_watching_keeps_no_wallet_tracked_and_asks_for_what_positions_lack
     assert b"rewards" not in asked
 
 
-async def test_a_crossing_is_told_once_by_the_thresholds_of_clients(
+async def test_a_crossing_alerts_once_by_the_thresholds_of_clients(
     settings: Settings, chain: Stocked
 ) -> None:
     borrower = await Borrower.begin(chain, 3_000)
@@ -210,14 +212,14 @@ async def test_a_crossing_is_told_once_by_the_thresholds_of_clients(
         await advance(chain, TIME_MS + HOUR_MS)
         await until_rows(settings, lambda found: len(found) == 2)
         assert await borrower.level() == 1.06
-    one = await told(chain.redis, borrower.name, 1.08)
+    one = await alerts_of(chain.redis, borrower.name, 1.08)
     assert [(each["kind"], each["value"]) for each in one] == [("health_below", 1.06)]
     assert one[0]["protocol"] == "p01"
     assert one[0]["position_id"] == borrower.field.rpartition("/")[2]
     assert (one[0]["slot"], one[0]["wallet"]) == (SLOT, borrower.name)
-    assert len(await told(chain.redis, borrower.name, 1.2)) == 1
-    assert await told(chain.redis, borrower.name, 1.0) == []
-    assert await told(chain.redis, borrower.name, None) == []
+    assert len(await alerts_of(chain.redis, borrower.name, 1.2)) == 1
+    assert await alerts_of(chain.redis, borrower.name, 1.0) == []
+    assert await alerts_of(chain.redis, borrower.name, None) == []
     ttl = await chain.redis.ttl(WATCHED.make(wallet=borrower.name))
     assert 0 < ttl <= (WATCHED.ttl_s or 0)
 
@@ -262,9 +264,9 @@ async def test_nothing_is_written_while_nothing_is_settled(
     tag = account_tags()[0]
     await chain.redis.delete(WATERMARK.make(tag=tag, group="accounts"))
     early = metrics.READINGS.labels("early")
-    before = early._value.get()
+    before = value_of(early)
     async with watching(settings):
-        await eventually_async(lambda: early._value.get() > before)
+        await eventually_async(lambda: value_of(early) > before)
         assert await borrower.level() is None
         await chain.begin()
         await borrower.seen(1.5)

@@ -1,4 +1,4 @@
-"""What tests of watching share: a wallet that borrows, what was told of it, and processes."""
+"""What tests of watching share: a wallet that borrows, its alerts, and processes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def events(redis: Redis) -> list[channels.LiveEvent]:
     return [event for _, fields in entries for event in channels.unpack(fields).events]
 
 
-async def told(redis: Redis, wallet: str, threshold: float | None) -> list[Mapping[str, Any]]:
+async def alerts_of(redis: Redis, wallet: str, threshold: float | None) -> list[Mapping[str, Any]]:
     """The alerts that a client with a threshold is sent, by the gateway's filter."""
     chosen = Filter("positions", wallets=frozenset({wallet}), health_below=threshold)
     return [

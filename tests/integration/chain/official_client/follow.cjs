@@ -13,7 +13,7 @@ const {
 
 const [endpoint, xToken, fromSlot, lastSlot] = process.argv.slice(2);
 
-const tell = (kind, value) => process.stdout.write(JSON.stringify({ kind, value }) + "\n");
+const emit = (kind, value) => process.stdout.write(JSON.stringify({ kind, value }) + "\n");
 const base64 = (bytes) => Buffer.from(bytes).toString("base64");
 
 const nothing = {
@@ -61,11 +61,11 @@ async function everything(client) {
     blocksMeta: { meta: {} },
   });
   await follow(stream, (update) => {
-    tell("update", base64(SubscribeUpdate.encode(update).finish()));
+    emit("update", base64(SubscribeUpdate.encode(update).finish()));
     const info = update.transaction?.transaction;
     if (info) {
-      tell("rpc_json", txEncode.encode(info, txEncode.encoding.Json, 0, true));
-      if (info.meta.err) tell("error", txErrDecode.decode(info.meta.err.err));
+      emit("rpc_json", txEncode.encode(info, txEncode.encoding.Json, 0, true));
+      if (info.meta.err) emit("error", txErrDecode.decode(info.meta.err.err));
     }
     return isLast(update) ? true : undefined;
   });
@@ -75,17 +75,17 @@ async function everything(client) {
   let pong;
   await follow(stream, (update) => {
     pong ??= update.pong?.id;
-    if (update.filters[0] === "again") tell("again", update.blockMeta.slot);
+    if (update.filters[0] === "again") emit("again", update.blockMeta.slot);
     return pong && update.blockMeta?.slot === lastSlot ? true : undefined;
   });
-  tell("pong", pong);
+  emit("pong", pong);
   stream.destroy();
 }
 
 async function deshred(client) {
   const stream = await client.subscribeDeshred();
   const seen = follow(stream, (update) => {
-    tell("deshred", base64(SubscribeUpdateDeshred.encode(update).finish()));
+    emit("deshred", base64(SubscribeUpdateDeshred.encode(update).finish()));
     return update.pong ? true : undefined;
   });
   stream.write({ deshredTransactions: {}, slots: {}, ping: { id: 43 } });
@@ -97,22 +97,22 @@ async function refused() {
   const stranger = new Client(endpoint, "wrong", undefined);
   await stranger.connect();
   await stranger.getVersion().then(
-    () => tell("refused", "no"),
-    (error) => tell("refused", String(error.message ?? error)),
+    () => emit("refused", "no"),
+    (error) => emit("refused", String(error.message ?? error)),
   );
 }
 
 async function main() {
   const client = new Client(endpoint, xToken, undefined);
   await client.connect();
-  tell("version", (await client.getVersion()).version);
-  tell("ping", (await client.ping(7)).count);
-  tell("slot", (await client.getSlot(CommitmentLevel.CONFIRMED)).slot);
-  tell("height", (await client.getBlockHeight(CommitmentLevel.CONFIRMED)).blockHeight);
+  emit("version", (await client.getVersion()).version);
+  emit("ping", (await client.ping(7)).count);
+  emit("slot", (await client.getSlot(CommitmentLevel.CONFIRMED)).slot);
+  emit("height", (await client.getBlockHeight(CommitmentLevel.CONFIRMED)).blockHeight);
   const latest = await client.getLatestBlockhash(CommitmentLevel.FINALIZED);
-  tell("blockhash", latest.blockhash);
-  tell("valid", (await client.isBlockhashValid(latest.blockhash)).valid);
-  tell("replay", (await client.subscribeReplayInfo()).firstAvailable);
+  emit("blockhash", latest.blockhash);
+  emit("valid", (await client.isBlockhashValid(latest.blockhash)).valid);
+  emit("replay", (await client.subscribeReplayInfo()).firstAvailable);
   await refused();
   await everything(client);
   await deshred(client);

@@ -41,14 +41,14 @@ def test_each_kind_has_its_topic_and_the_rest_stays_inside():
             TapeEvent(slot_status=status),
         ]
     )
-    made, told = public_messages(batch)
+    made, counts = public_messages(batch)
     assert (made.topic, made.key, made.value) == (
         CREATIONS.name,
         b"m",
         creation.SerializeToString(),
     )
-    assert (told.topic, told.key, told.partition) == (SLOT_STATUS.name, b"77", 0)
-    assert told.value == status.SerializeToString()
+    assert (counts.topic, counts.key, counts.partition) == (SLOT_STATUS.name, b"77", 0)
+    assert counts.value == status.SerializeToString()
 
 
 def test_a_batch_is_read_as_it_was_written():
@@ -73,7 +73,7 @@ def test_a_batch_is_read_as_it_was_written():
         (LiveBatch(events=[TapeEvent(swap=Swap(mint="mint"))]).SerializeToString()[:-1], "parsing"),
     ],
 )
-def test_poison_is_told_with_its_reason(value, reason):
+def test_poison_is_logged_with_its_reason(value, reason):
     with pytest.raises(Poison, match=f"(?i){reason}"):
         parse(value)
 

@@ -1,4 +1,4 @@
-"""What agent `live` tells of venues and platforms is what the decoders can find."""
+"""Agent `live` publishes the venues and platforms that the decoders can find."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NINE = (
 )
 
 
-def test_every_venue_and_every_platform_is_told() -> None:
+def test_every_venue_and_every_platform_is_published() -> None:
     assert set(SLUGS.dexes) == {venue.dex for venue in VENUES}
     assert set(SLUGS.dexes) >= set(NINE)
     assert set(SLUGS.platforms) == set(PLATFORMS.slugs)

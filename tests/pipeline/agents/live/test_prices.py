@@ -8,6 +8,9 @@ import pytest
 from infra.redis.client import connect
 from infra.settings import Settings
 from pipeline.agents.live import conflation, prices
+
+# private `_closes`: the packed form of one field.
+# private `_commands`: the commands that one state comes to, without a Redis.
 from pipeline.agents.live.prices import MintState, Prices, SolState, _closes, _commands
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams
@@ -133,6 +136,7 @@ async def board(monkeypatch):
 async def test_the_mints_that_traded_longest_ago_are_forgotten_but_none_of_the_batch(board):
     await board.load(["a", "b", "c"])
     await board.load(["a", "d"])
+    # private `_mints`: the bound on memory, and states as Redis had them.
     assert list(board._mints) == ["c", "a", "d"]
     await board.load(["c", "e", "f"])
     assert list(board._mints) == ["c", "e", "f"]
@@ -140,6 +144,7 @@ async def test_the_mints_that_traded_longest_ago_are_forgotten_but_none_of_the_b
 
 async def test_what_is_still_to_be_written_is_not_forgotten(board):
     await board.load(["a"])
+    # private `_write`: marks a mint as one with a write that waits.
     board._write("a", board._mints["a"])
     await board.load(["b", "c", "d", "e"])
     assert "a" in board._mints
@@ -147,18 +152,19 @@ async def test_what_is_still_to_be_written_is_not_forgotten(board):
 
 async def test_a_redis_that_is_away_is_asked_once(board):
     await board.load(["a"])
+    # private `_streams`: that Redis was found to be away.
     assert board._streams.away
     await board.load(["b"])
     assert set(board._mints) == {"a", "b"}
 
 
 class Board:
-    """A sink whose partitions are acknowledged as a test wants, and what is told live."""
+    """A sink whose partitions a test acknowledges, and what is published live."""
 
     def __init__(self, redis, sol_usd=150.0):
         self.acks = []
         self.sent = []
-        self.told = []
+        self.published = []
         self.prices = Prices(redis, self, self)
         if sol_usd is not None:
             self.prices.set_sol_usd(sol_usd, Receipt(lambda: None))
@@ -171,26 +177,27 @@ class Board:
         self.sent += [tape_pb2.PriceUpdate.FromString(message.value) for message in messages]
 
     def add(self, place, events, receipts):
-        self.told += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
+        self.published += [orjson.loads(event.frame)["data"]["timestamp"] for _, event in events]
 
     async def reprice(self, mint, n):
         await self.prices.load([mint])
         state = self.prices._mints[mint]
         state.decimals = 6
         state.price.apply(Trade("pool", "dex", 400 + n, NOW_MS + n, 10**9 + n, 10**9))
+        # private `_changed`: a price of a given slot without a swap that comes to it.
         self.prices._changed(mint, state, Receipt(lambda: None))
         await self.prices.publish()
 
 
-async def test_prices_are_told_live_in_the_order_they_were_sent_in(monkeypatch):
+async def test_prices_are_published_in_the_order_they_were_sent_in(monkeypatch):
     monkeypatch.setattr(conflation, "EVERY_S", 0.0)
     board = Board(None)
     for n in range(4):
         await board.reprice("m", n)
     assert len(board.acks) == 4
-    for n, told in ((2, 0), (0, 1), (3, 1), (1, 4)):  # who is acknowledged, how many are told
+    for n, published in ((2, 0), (0, 1), (3, 1), (1, 4)):  # acknowledged, published
         board.acks[n]()
-        assert board.told == [NOW_MS + m for m in range(told)]
+        assert board.published == [NOW_MS + m for m in range(published)]
     assert board.prices._mints["m"].last.time_ms == NOW_MS + 3
 
 
@@ -252,7 +259,7 @@ async def test_a_migration_is_published_when_it_makes_another_price(monkeypatch)
     await board.prices.load(["m"])
     done = []
     for pool, lamports in (("curve", 10**9), ("pool", 2 * 10**9)):
-        # The curve weighs more: the trade in the new pool is not the price until it is told.
+        # The curve weighs more: the trade in the new pool is not the price until then.
         swaps = 20 if pool == "curve" else 1
         for _ in range(swaps):
             board.prices.trade(swap(pool, lamports), Receipt(lambda: None))

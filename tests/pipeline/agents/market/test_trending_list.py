@@ -10,13 +10,13 @@ from pipeline.agents.market import trending_list
 from pipeline.agents.market.trending_list import TrendingList
 
 
-def test_it_holds_the_best_and_tells_every_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_holds_the_best_and_reports_every_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trending_list, "LISTED", 5)
     rng = random.Random(2)
     ranked = TrendingList("{m1}")
     stored: dict[str, int] = {}
     records: dict[str, bytes] = {}
-    told: set[str] = set()
+    listed: set[str] = set()
     for step in range(3000):
         mint, score = f"m{rng.randrange(12)}", rng.choice((0, rng.randrange(1, 50)))
         before = dict(ranked.scores)
@@ -41,7 +41,7 @@ def test_it_holds_the_best_and_tells_every_change(monkeypatch: pytest.MonkeyPatc
                         (stored if command == "ZREM" else records).pop(gone, None)
             assert stored == ranked.scores
             assert records == {mint: b"%d" % score for mint, score in stored.items()}
-            assert ranked.left >= told - stored.keys()
+            assert ranked.left >= listed - stored.keys()
             assert not ranked.left & stored.keys()
             ranked.left.clear()
-            told = set(stored)
+            listed = set(stored)

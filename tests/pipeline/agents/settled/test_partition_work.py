@@ -55,7 +55,7 @@ class Recording:
     def __init__(self):
         self.applied = []
         self.at_hand = set()  # of the last load
-        self.told = []
+        self.calls = []
 
     async def load(self, batches):
         await asyncio.sleep(0)
@@ -75,16 +75,16 @@ class Recording:
         self.applied.append(batch.slot)
 
     def take(self):
-        self.told.append("take")
+        self.calls.append("take")
         return Writes(commands=[("SET", "slots", len(self.applied))])
 
     def written(self):
-        self.told.append("written")
+        self.calls.append("written")
 
 
 @asynccontextmanager
 async def opened(watermark=None, log=None):
-    """A partition with its books; `work.books`, `work.finished` tell what became of it."""
+    """A partition with its books; `work.books` and `work.finished` hold the outcome."""
     books = Recording()
     log = log or Log()
     work = PartitionWork(TP, "wm", "changed", log, lambda: None, log.first_from, log.none_between)
@@ -110,8 +110,8 @@ async def offer(work, entry, finished=None):
     """Offer a message as the lane does; say whether it was wanted."""
     if not await work.wants(entry.offset):
         return False
-    if told := work.lost_before(entry):
-        LOST.append(told)
+    if lost := work.lost_before(entry):
+        LOST.append(lost)
     work.accept(
         entry, lambda: lambda: (finished if finished is not None else []).append(entry.offset)
     )
@@ -270,7 +270,7 @@ async def test_messages_are_done_when_they_are_in_the_stores_and_not_before():
         await work.wrote(await work.take())
         assert finished == [0, 1, 2, 3]
         assert work.idle
-        assert books.told == ["take", "written"] * 2
+        assert books.calls == ["take", "written"] * 2
         assert await work.take() is None
 
 
@@ -323,7 +323,7 @@ async def test_batches_that_cannot_be_loaded_together_are_loaded_apart():
         assert books.applied == list(range(10, 21))
 
 
-async def test_a_bug_is_told_with_its_place_and_nothing_is_written():
+async def test_a_bug_is_logged_with_its_place_and_nothing_is_written():
     async with opened() as (work, _, running):
         await offer(work, message(0, 10, "bug"))
         with pytest.raises(BooksFailed, match=r"lane\[3\]@0 slot 10: KeyError: 'mint' \(test_"):

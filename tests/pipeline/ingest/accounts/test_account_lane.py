@@ -205,7 +205,7 @@ def test_an_answer_that_a_dropped_version_outdates_is_asked_again():
     tracked = Tracked(10)
     selection = Selection(tracked, GROUPS)
     tracked.wallets.ask(WALLET, 1)
-    made(selection, settled(7, token(OTHER)))  # changed hands before anybody followed it
+    made(selection, settled(7, token(OTHER)))  # changed hands before it was followed
     late = Answer.of([(6, token(WALLET))], [Covered(kind=0, address=WALLET, slot=6)], WALLET)
     composed = made(selection, settled(8), late)
     assert composed.again == [WALLET]

@@ -39,13 +39,13 @@ def flows(chain: Any) -> list[dict[str, Any]]:
 
 def test_every_successful_transaction_has_its_flow(chain):
     infos, rows = chain
-    told = {row["slot"] for row in rows if row["kind"] == "slot"}
+    reported = {row["slot"] for row in rows if row["kind"] == "slot"}
     wanted = {
         place
         for place, info in infos.items()
-        if place[0] in told and not info.is_vote and not info.meta.HasField("err")
+        if place[0] in reported and not info.is_vote and not info.meta.HasField("err")
     }
-    found = [(row["slot"], row["tx_index"]) for row in flows(chain) if row["slot"] in told]
+    found = [(row["slot"], row["tx_index"]) for row in flows(chain) if row["slot"] in reported]
     assert len(found) == len(set(found)) > 5_000
     assert set(found) == wanted
 

@@ -325,4 +325,5 @@ def test_a_route_fails_whose_pool_has_left_the_accounts_that_were_signed() -> No
     tx = Execution(market.world.ledger, intent, 10**9, 0)
     tx.run()
     assert tx.err_code == NOT_ENOUGH_KEYS
+    # private `_table`: the market's own lookup table, which the encoder must get.
     encode(tx, bytes(64), 0, market._table)  # every account that it names is there
