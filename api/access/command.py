@@ -394,7 +394,7 @@ def run(settings: Settings, work: Callable[[Pipelined], Awaitable[T]]) -> T:
         _say(
             click.style(
                 "Neither ACCESS_REDIS_URL nor REDIS_URL is set, and no `soltape up` in this folder "
-                f"tells where its keys are: this is Redis at {_place(settings)}.",
+                f"says where its keys are: this is Redis at {_place(settings)}.",
                 fg="yellow",
             )
         )

@@ -73,7 +73,7 @@ class Session(Protocol):
     """Knows browsers by what they send."""
 
     async def holder(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> str | None:
-        """Return the fingerprint of who asks, None if it is nobody here; raises Problem."""
+        """Return the fingerprint of the caller, None if it is unknown; raises Problem."""
         ...
 
 

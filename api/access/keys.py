@@ -3,7 +3,7 @@
     soltape_ + 192 random bits in base62 (33 characters) + CRC-32 of those in base62 (6 characters)
 
 The fixed prefix and length are there for secret scanners: `soltape_[0-9A-Za-z]{39}`. The checksum
-tells a key that was mistyped or made up from one of ours without asking anybody. Nothing keeps
+separates a key that was mistyped or made up from one of ours without a lookup. Nothing keeps
 the text: a key is known by its fingerprint, the SHA-256 of the text in hex. With 192 random bits
 nothing slower is needed.
 """
@@ -41,7 +41,7 @@ class Record:
     name: str
     plan: str
     owner: str
-    last4: str  # last characters of the text, for people to tell keys apart
+    last4: str  # last characters of the text, for people to recognise keys by
     created_ms: int
     last_used_ms: int | None = None
     revoked_ms: int | None = None

@@ -89,7 +89,7 @@ def no_token() -> Problem:
 
 
 def too_fast(window_s: int) -> Problem:
-    """Return the problem of who asks for sign-in or accounts too often."""
+    """Return the problem of a caller that asks for sign-in or accounts too often."""
     return Problem(
         RATE_EXCEEDED,
         f"Too many requests for accounts; retry in {window_s} s",
@@ -113,7 +113,7 @@ def plan_gone(plan: str) -> Problem:
 
 
 def store_unavailable(store: str) -> Problem:
-    """Return the problem of whoever cannot be looked up, or answered, as a store is away."""
+    """Return the problem of a caller that cannot be looked up, or answered, as a store is away."""
     return Problem(
         STORE_UNAVAILABLE,
         f"{store} does not answer; retry in {RETRY_AFTER_S} s",

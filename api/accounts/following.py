@@ -28,7 +28,7 @@ _SPARE_S: Final = 2.0  # of API_TIMEOUT_S, for the answer after the wait
 _REMEMBERED: Final = 1 << 14
 
 
-class Standing(StrEnum):
+class FollowState(StrEnum):
     """How far the lane has an address; all but COMPLETE say why it is not complete."""
 
     COMPLETE = "complete"
@@ -47,9 +47,9 @@ class Standing(StrEnum):
 
 
 _OF_REFUSED: Final = {
-    Refused.KEY_LIMIT: Standing.KEY_LIMIT,
-    Refused.LIMIT: Standing.LIMIT,
-    Refused.STORE: Standing.NOT_ASKED,
+    Refused.KEY_LIMIT: FollowState.KEY_LIMIT,
+    Refused.LIMIT: FollowState.LIMIT,
+    Refused.STORE: FollowState.NOT_ASKED,
 }
 
 
@@ -69,46 +69,46 @@ class Following:
         self._no_lane_until = 0.0
         self._complete: BoundedCache[Asked, float] = BoundedCache(_REMEMBERED)
 
-    async def follow(self, kind: Kind, address: bytes, holder: str, wait_s: float) -> Standing:
+    async def follow(self, kind: Kind, address: bytes, holder: str, wait_s: float) -> FollowState:
         """Have a raw address followed; wait up to `wait_s` until it is complete.
 
         `holder` is the fingerprint of the key that asks. Raises Problem.
         """
         since = self._complete.kept.get((kind, address))
         if since is not None and now_s() - since < CERTAIN_FOR_S:
-            return Standing.COMPLETE
+            return FollowState.COMPLETE
         if now_s() < self._no_lane_until:
-            return Standing.NOT_INGESTED
+            return FollowState.NOT_INGESTED
         coverage = await read_coverage(self._stores, kind, address)
         if coverage.written_ms is None:
             self._no_lane_until = now_s() + CERTAIN_FOR_S
-            return Standing.NOT_INGESTED
+            return FollowState.NOT_INGESTED
         refused = await self._asks.ask(
             kind, address, holder, is_followed=coverage.is_followed or coverage.is_complete
         )
         if coverage.is_complete:
             self._complete.put((kind, address), now_s())
-            return Standing.COMPLETE
+            return FollowState.COMPLETE
         if coverage.withdrawn == TOO_MANY_ACCOUNTS:
-            return Standing.TOO_MANY_ACCOUNTS  # it will not change while one waits
+            return FollowState.TOO_MANY_ACCOUNTS  # it will not change while one waits
         if refused is not None:
             return _OF_REFUSED[refused]
         if time.time() * 1000 - coverage.written_ms > ALIVE_WITHIN_MS:
-            return Standing.LANE_STALLED
+            return FollowState.LANE_STALLED
         wait_s = min(wait_s, self._longest_s)
-        unmet = Standing.WITHDRAWN if coverage.withdrawn else Standing.PENDING
+        unmet = FollowState.WITHDRAWN if coverage.withdrawn else FollowState.PENDING
         if not wait_s:
             return unmet
         match await self._waiting.until_complete(subject_of(kind, address), wait_s, holder):
             case Waited.COMPLETE:
                 self._complete.put((kind, address), now_s())
-                return Standing.COMPLETE
+                return FollowState.COMPLETE
             case Waited.NO_ROOM:
-                return Standing.TOO_MANY_WAIT
+                return FollowState.TOO_MANY_WAIT
             case Waited.TIMED_OUT:
                 return unmet
 
-    async def want(self, kind: Kind, address: bytes, holder: str) -> Standing | None:
+    async def want(self, kind: Kind, address: bytes, holder: str) -> FollowState | None:
         """Have a raw address followed; return why it is not asked for, None where it is.
 
         It costs a trip where this process has not asked within the last minute. Raises Problem.
@@ -135,7 +135,7 @@ class Following:
             followed = (score is not None for score in scores)
             await self._asks.ask_all("mint", zip(wanted, followed, strict=True), holder)
 
-    async def ask_accounts(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
+    async def ask_accounts(self, accounts: Iterable[bytes], holder: str) -> FollowState | None:
         """Ask for raw token accounts by address, or renew that; return why not, None where asked.
 
         Nobody waits for them. Those that the lane follows already are never refused.
@@ -151,12 +151,12 @@ class Following:
         try:
             scores = await self._stores.ask([("ZSCORE", name, each) for each in wanted])
         except Problem:  # it has been counted
-            return Standing.NOT_ASKED
+            return FollowState.NOT_ASKED
         followed = (score is not None for score in scores)
         refused = await self._asks.ask_all("account", zip(wanted, followed, strict=True), holder)
         return None if refused is None else _OF_REFUSED[refused]
 
-    async def ask_rewards(self, accounts: Iterable[bytes], holder: str) -> Standing | None:
+    async def ask_rewards(self, accounts: Iterable[bytes], holder: str) -> FollowState | None:
         """Ask what epochs paid to raw stake accounts; return why not, None where all are asked.
 
         `holder` is the fingerprint of the key that wants it.

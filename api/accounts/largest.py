@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.stores.clients import Stores
 from schemas import account_reading
 from schemas.accounts import BadAccount as BadStored
@@ -54,7 +54,7 @@ class Largest:
 class NoLargest:
     """Why the largest accounts of a mint cannot be had from the lane."""
 
-    standing: Standing
+    standing: FollowState
     withdrawn: str = ""
 
 
@@ -93,7 +93,7 @@ class LargestReader:
             for address, stored in zip(addresses, packed, strict=True):
                 account = _account(key(mint), address, stored)
                 if account is None or account.slot < listed.slot:
-                    return NoLargest(Standing.PENDING)  # let go meanwhile: it is asked again
+                    return NoLargest(FollowState.PENDING)  # let go meanwhile: it is asked again
                 found.append(account)
         return Largest(
             tuple(found), listed.slot, listed.least_raw, listed.as_of_slot, listed.as_of_ms
@@ -116,15 +116,15 @@ class LargestReader:
         for at in range(0, len(answers), 3):
             (slot, time_ms), floor, (*record, accounts, least_raw) = answers[at : at + 3]
             if slot is None:
-                return NoLargest(Standing.NOT_INGESTED)
+                return NoLargest(FollowState.NOT_INGESTED)
             marks.append((int(slot), int(time_ms or 0)))
             covered = account_reading.coverage(record, floor)
             if covered.slot is None:
-                standing = Standing.WITHDRAWN if covered.reason else Standing.PENDING
+                standing = FollowState.WITHDRAWN if covered.reason else FollowState.PENDING
                 return NoLargest(standing, covered.reason)
             lists.add((covered.slot, accounts or b"", least_raw))
         if len(lists) > 1:  # some partitions have a later list already
-            return NoLargest(Standing.PENDING)
+            return NoLargest(FollowState.PENDING)
         [(listed_slot, packed, least)] = lists
         addresses = tuple(
             packed[at : at + _ADDRESS_BYTES] for at in range(0, len(packed), _ADDRESS_BYTES)

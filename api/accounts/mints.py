@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
 from schemas import account_reading
@@ -45,7 +45,7 @@ class Mint:
 class NoMint:
     """Why a mint's account cannot be had from the lane."""
 
-    standing: Standing
+    standing: FollowState
     withdrawn: str = ""
 
 
@@ -67,7 +67,7 @@ class MintReader:
         """Return mints, each with its account or why it has none; raises Problem."""
         wanted = list(dict.fromkeys(mints))
         if now_s() < self._no_lane_until:
-            return dict.fromkeys(wanted, NoMint(Standing.NOT_INGESTED))
+            return dict.fromkeys(wanted, NoMint(FollowState.NOT_INGESTED))
         commands: list[tuple[Any, ...]] = []
         for mint in wanted:
             tag = account_tag(mint)
@@ -99,26 +99,26 @@ class MintReader:
     ) -> Mint | NoMint:
         slot, time_ms = watermark
         if slot is None:
-            return NoMint(Standing.NOT_INGESTED)
+            return NoMint(FollowState.NOT_INGESTED)
         coverage = account_reading.coverage(record, floor)
         if coverage.slot is None:
-            known = Standing.WITHDRAWN if coverage.reason else Standing.PENDING
+            known = FollowState.WITHDRAWN if coverage.reason else FollowState.PENDING
             return NoMint(known, coverage.reason)
         if packed is None:
-            return NoMint(Standing.NOT_FOUND)
+            return NoMint(FollowState.NOT_FOUND)
         kept = self._cache.kept.get(packed)
         if kept is None:
             try:
                 stored = unpack(packed)
                 if stored.closed:
-                    return NoMint(Standing.NOT_FOUND)
+                    return NoMint(FollowState.NOT_FOUND)
                 kept = read_mint(stored.program, stored.data()), stored.program, stored.slot
             except (BadStored, BadAccount) as error:
-                return NoMint(Standing.UNREADABLE, str(error))
+                return NoMint(FollowState.UNREADABLE, str(error))
             self._cache.put(packed, kept)
         account, program, changed_slot = kept
         if changed_slot < coverage.slot:
-            return NoMint(Standing.NOT_FOUND)
+            return NoMint(FollowState.NOT_FOUND)
         texts = account.metadata
         if texts is None and metaplex is not None:
             texts = self._metaplex(decode(mint), metaplex)

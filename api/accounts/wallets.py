@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.stores.clients import Stores
 from schemas import account_reading
 from schemas.account_reading import PartitionState
@@ -47,7 +47,7 @@ class WalletAccounts:
 class NotCovered:
     """Why a wallet's accounts cannot be had from the lane."""
 
-    standing: Standing
+    standing: FollowState
     withdrawn: str = ""
 
 
@@ -77,7 +77,7 @@ class WalletAccountsReader:
             commands += (("SCARD", FOUND_BY.make(tag=tag, address=wallet)) for tag in _TAGS)
         (begun, _), *answers = await self._stores.ask(commands)
         if begun is None:
-            return [NotCovered(Standing.NOT_INGESTED)] * len(wallets)
+            return [NotCovered(FollowState.NOT_INGESTED)] * len(wallets)
         size = 1 + len(_TAGS)
         doubts: list[NotCovered | None] = []
         room = MOST_AT_ONCE
@@ -86,7 +86,7 @@ class WalletAccountsReader:
             if slot is None:
                 doubts.append(_not_covered((reason or b"").decode()))
             elif sum(counts) > min(room, MOST_OF_WALLET):
-                doubts.append(NotCovered(Standing.TOO_MANY_ACCOUNTS))
+                doubts.append(NotCovered(FollowState.TOO_MANY_ACCOUNTS))
             else:
                 room -= sum(counts)
                 doubts.append(None)
@@ -125,7 +125,7 @@ class WalletAccountsReader:
         ]
         stored = await self._stored(wallet, addresses)
         if stored is None:  # let go in between
-            return NotCovered(Standing.NOT_FOLLOWED), True
+            return NotCovered(FollowState.NOT_FOLLOWED), True
         for state, packed in zip(states, stored, strict=True):
             await asyncio.sleep(0)  # a partition at a time: others come in between
             try:
@@ -137,13 +137,13 @@ class WalletAccountsReader:
                     lamports_slot = own.slot
                 living = account_reading.living(raw, state, packed)
                 if living.unreadable:
-                    return NotCovered(Standing.UNREADABLE), True
+                    return NotCovered(FollowState.UNREADABLE), True
                 for address, (_, account, data) in living.accounts.items():
                     if account.program in _PROGRAMS:
                         held = read_token_account(account.program, data)
                         tokens.append((address, account.program, held))
             except (BadStored, BadAccount):
-                return NotCovered(Standing.UNREADABLE), True
+                return NotCovered(FollowState.UNREADABLE), True
         found = WalletAccounts(as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens)
         return found, newest <= as_of_slot
 
@@ -180,5 +180,5 @@ def _watermark(tag: str) -> Command:
 
 def _not_covered(reason: str) -> NotCovered:
     if reason == TOO_MANY_ACCOUNTS:
-        return NotCovered(Standing.TOO_MANY_ACCOUNTS, reason)
-    return NotCovered(Standing.WITHDRAWN if reason else Standing.NOT_FOLLOWED, reason)
+        return NotCovered(FollowState.TOO_MANY_ACCOUNTS, reason)
+    return NotCovered(FollowState.WITHDRAWN if reason else FollowState.NOT_FOLLOWED, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from api.accounts.following import Following, Standing
+from api.accounts.following import Following, FollowState
 from api.analysis.answers import NetWorthOverTime, NetWorthPoint, NotTracked
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_PARAMETER, Problem
@@ -26,13 +26,13 @@ RETENTION_DAYS: Final = 400
 
 _POINTS: Final = load(__package__, "networth")
 _SINCE: Final = load(__package__, "networth_since")
-_REFUSED: Final[dict[Standing, NotTracked]] = {
-    Standing.NOT_INGESTED: "not_ingested",
-    Standing.LANE_STALLED: "lane_stalled",
-    Standing.KEY_LIMIT: "key_limit",
-    Standing.LIMIT: "limit",
-    Standing.NOT_ASKED: "not_asked",
-    Standing.TOO_MANY_ACCOUNTS: "too_many_accounts",
+_REFUSED: Final[dict[FollowState, NotTracked]] = {
+    FollowState.NOT_INGESTED: "not_ingested",
+    FollowState.LANE_STALLED: "lane_stalled",
+    FollowState.KEY_LIMIT: "key_limit",
+    FollowState.LIMIT: "limit",
+    FollowState.NOT_ASKED: "not_asked",
+    FollowState.TOO_MANY_ACCOUNTS: "too_many_accounts",
 }
 
 

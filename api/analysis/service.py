@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.analysis.answers import Analysis, NetWorth
 from api.analysis.figures import amounts_of, categories, net_worth, without
 from api.http.encoding import Encoded
@@ -94,7 +94,7 @@ class AnalysisService:
         A deposit between the two readings would count twice, or not at all: both must have seen
         the same amounts of every token. `renews`: the wallet is followed on account of this.
         """
-        asked = Standing.NOT_FOLLOWED
+        asked = FollowState.NOT_FOLLOWED
         if renews:
             asked = await self._wallets.follow(wallet, holder, WAIT_S)
         for _ in range(_MOST_READINGS):

@@ -47,9 +47,9 @@ def add(document: Schema) -> None:
     for operations in document["paths"].values():
         for operation in operations.values():
             for status, answer in operation["responses"].items():
-                told = answer.get("content", {}).get("application/json")
-                if told is not None and status == "200":
-                    told.setdefault("example", example(told["schema"], schemas))
+                content = answer.get("content", {}).get("application/json")
+                if content is not None and status == "200":
+                    content.setdefault("example", example(content["schema"], schemas))
             for parameter in operation.get("parameters", ()):
                 if parameter.get("in") == "path" and parameter["name"] in _BY_NAME:
                     parameter.setdefault("example", _BY_NAME[parameter["name"]])

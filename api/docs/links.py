@@ -1,4 +1,4 @@
-"""Where an answer leads: OpenAPI links from its parts to the operations that tell more of them."""
+"""Where an answer leads: OpenAPI links from its parts to the operations with more about them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ LINKS: Final = (
             f"get {board}",
             f"{_WALLET}/{{mint}}",
             _of_body(wallet="/traders/0/wallet", mint="/mint"),
-            "The position of who gained most",
+            "The position of the wallet that gained most",
         )
         for board in _BOARDS
     ),

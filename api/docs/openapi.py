@@ -54,7 +54,7 @@ _OPEN: Final = (errors.MISDIRECTED, errors.INTERNAL, errors.TIMED_OUT, errors.BU
 def problems(*which: Kind | int) -> Responses:
     """Return the error answers of an operation, for its `responses`.
 
-    A kind stands for itself, a status for every kind that has it. What may happen to any
+    A kind means itself, a status every kind that has it. What may happen to any
     request, or to any body, need not be named.
     """
     return _answers({*_ALWAYS, *(kind for kind in KINDS if kind in which or kind.status in which)})
@@ -70,7 +70,7 @@ def open_problems() -> Responses:
     return _answers(set(_OPEN))
 
 
-def told_with(kinds: Sequence[Kind], example: dict[str, Any]) -> dict[str, Any]:
+def described_with(kinds: Sequence[Kind], example: dict[str, Any]) -> dict[str, Any]:
     """Return the contents of an answer of one's own that shares its status with problems."""
     [answer] = _answers(set(kinds)).values()
     return {"application/json": {"example": example}, **answer["content"]}
@@ -88,8 +88,8 @@ def _answers(kinds: set[Kind]) -> Responses:
                 },
             },
         )
-        told = f"`{kind.code}`: {kind.title}"
-        answer["description"] = "; ".join(filter(None, (answer["description"], told)))
+        line = f"`{kind.code}`: {kind.title}"
+        answer["description"] = "; ".join(filter(None, (answer["description"], line)))
         answer["content"][MEDIA_TYPE]["examples"][kind.code] = {"value": _example(kind)}
     return answers
 
@@ -251,7 +251,7 @@ def _shared(paths: dict[str, Any]) -> dict[str, Any]:
 
 
 def _join(answer: dict[str, Any], other: dict[str, Any]) -> None:
-    """Tell of the problems of another answer in this one, too."""
+    """Describe the problems of another answer in this one, too."""
     examples = answer["content"][MEDIA_TYPE]["examples"]
     for code, example in other["content"][MEDIA_TYPE]["examples"].items():
         if code not in examples:

@@ -102,7 +102,7 @@ class Edge:
         finally:
             self._running -= 1
             duration_ms = (perf_counter() - began_s) * 1000
-            self._tell(method, scope, answer.status or CLIENT_CLOSED, duration_ms)
+            self._record(method, scope, answer.status or CLIENT_CLOSED, duration_ms)
 
     def _accepts(self, host: bytes) -> bool:
         if not self._hosts.accepts(host.decode("latin-1")):
@@ -111,7 +111,7 @@ class Edge:
             self._accepted.add(host)
         return True
 
-    def _tell(self, method: str, scope: Scope, status: int, duration_ms: float) -> None:
+    def _record(self, method: str, scope: Scope, status: int, duration_ms: float) -> None:
         route = scope.get("route")
         metrics.answered(getattr(route, "path", ""), status, duration_ms)
         state = scope["state"]

@@ -21,6 +21,6 @@ def grant(request: Request) -> Grant | None:
 
 
 def holder(request: Request) -> str:
-    """Return the fingerprint of who pays for a request, empty on a path that is open."""
+    """Return the fingerprint of a request's payer, empty on a path that is open."""
     found = grant(request)
     return "" if found is None else found.payer

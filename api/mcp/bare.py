@@ -43,6 +43,6 @@ def create(answers: dict[str, Any]) -> Starlette:
 
 
 if __name__ == "__main__":
-    told = orjson.loads(Path(sys.argv[1]).read_bytes())
+    body = orjson.loads(Path(sys.argv[1]).read_bytes())
     settings = load()
-    run(server_of(create(told), settings), listen(settings))  # type: ignore[arg-type]
+    run(server_of(create(body), settings), listen(settings))  # type: ignore[arg-type]

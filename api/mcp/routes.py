@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from api.access.charge import Charges
 from api.access.grants import Grant
 from api.access.prices import Price
-from api.docs.openapi import open_problems, told_with
+from api.docs.openapi import described_with, open_problems
 from api.http.encoding import encode
 from api.http.errors import BUSY, TIMED_OUT
 from api.http.replies import Answer, send_uncached
@@ -142,7 +142,7 @@ class Door:
                     "model": McpHealth,
                     "description": "Send none: a store does not answer. Or a problem: `timed_out`, "
                     "`busy`",
-                    "content": told_with(
+                    "content": described_with(
                         (TIMED_OUT, BUSY), {"status": "unavailable", "tools": 10, "sessions": 0}
                     ),
                 },

@@ -141,8 +141,8 @@ class Claim:
             await self._room.leave(self._payment)
 
     async def _step(self, lease_s: float, ttl_s: float, **fields: str | bytes) -> None:
-        told = [part for pair in fields.items() for part in pair]
-        arguments = [self._owner, int(lease_s * 1000), int(ttl_s * 1000), *told]
+        flat = [part for pair in fields.items() for part in pair]
+        arguments = [self._owner, int(lease_s * 1000), int(ttl_s * 1000), *flat]
         # A full Redis takes no further answer, and all that is left to do for one it has.
         step = _STEP if fields.get("answer") else _STEP_WHEN_FULL
         if not await step.run(self._redis, self._keys, arguments):

@@ -310,7 +310,7 @@ class Books:
 
     async def _row(self, paid: Arrival) -> Row:
         try:
-            [told] = await self._redis.ask([("HGET", PAYMENT.make(id=paid.id), "path")])
+            [path] = await self._redis.ask([("HGET", PAYMENT.make(id=paid.id), "path")])
         except (RedisError, OSError) as error:
             raise BooksClosed(f"the Redis of the keys does not answer: {error}") from None
         return (
@@ -323,7 +323,7 @@ class Books:
             self._settings.pay_network,
             self._settings.pay_asset,
             paid.amount_raw,
-            told.decode("utf-8", "replace") if told else None,
+            path.decode("utf-8", "replace") if path else None,
         )
 
     async def _newest(self) -> str:

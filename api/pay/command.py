@@ -154,7 +154,7 @@ def _ask(rpc_url: str, method: str, *params: Any) -> Any:
 def _reason(body: bytes) -> str:
     """Return what a problem or a challenge says."""
     try:
-        told = orjson.loads(body)
-        return str(told.get("detail") or told.get("error") or "no reason given")
+        problem = orjson.loads(body)
+        return str(problem.get("detail") or problem.get("error") or "no reason given")
     except (ValueError, AttributeError):
         return "no reason given"

@@ -125,14 +125,14 @@ class Door:
                 raise unavailable(STORE, error) from None
 
     async def _health(self) -> Reply:
-        status, told = 200, "ok"
+        status, state = 200, "ok"
         try:
             await self._facilitator.fee_payers()
         except FacilitatorAway as error:
-            status, told = 503, str(error)
+            status, state = 503, str(error)
         answer = {
             "status": "ok" if status == 200 else "unavailable",
-            "facilitator": told,
+            "facilitator": state,
             "network": self._terms.network,
             "asset": self._terms.asset,
             "pay_to": self._terms.pay_to,
@@ -211,8 +211,8 @@ class Door:
         claim = await self._book.claim(paid.id, book.bound(parts))
         if claim == "other":
             metrics.FAILURES.labels("conflict").inc()
-            told = "the payment was sent with another request; it pays for that one only"
-            await self._challenge(told, fee_payer, _url(scope))(scope, receive, send)
+            reason = "the payment was sent with another request; it pays for that one only"
+            await self._challenge(reason, fee_payer, _url(scope))(scope, receive, send)
             return
         if not isinstance(claim, Claim):
             metrics.FAILURES.labels("conflict").inc()

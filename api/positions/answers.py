@@ -112,7 +112,7 @@ class StakeAnswer(TypedDict):
         about(
             "null: they are known. `pending`: asked for, ask again; `limit`: too many new asks in "
             "this minute; `not_asked`: the store took no ask; `too_many`: rewards of a hundred "
-            "accounts of a wallet are told",
+            "accounts of a wallet are listed",
             None,
         ),
     ]
@@ -311,7 +311,7 @@ class PositionError(TypedDict):
     protocol: Annotated[
         str | None,
         about(
-            "slug of the protocol; null: several alike, or the account cannot be told", "staking"
+            "slug of the protocol; null: several alike, or the account cannot be named", "staking"
         ),
     ]
     account: Annotated[
@@ -374,7 +374,7 @@ class ProtocolPositions(UpTo):
     coverage: Annotated[AccountsRead, about("which accounts this rests on")]
     errors: Annotated[list[PositionError], about("what could not be read; the rest is answered")]
     unsupported_fields: Annotated[
-        list[str], about("what the protocol has and this does not tell", [])
+        list[str], about("what the protocol has and this answer lacks", [])
     ]
 
 
@@ -395,7 +395,7 @@ class ProtocolSum(TypedDict):
     unpriced: Annotated[int, about("its assets without a worth", 0)]
     is_complete: Annotated[bool, about("all of its positions are here", True)]
     unsupported_fields: Annotated[
-        list[str], about("what the protocol has and this does not tell", [])
+        list[str], about("what the protocol has and this answer lacks", [])
     ]
 
 

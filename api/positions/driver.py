@@ -121,7 +121,7 @@ class _Run:
         self._outcome = Outcome()
         self._rounds = 0
         self._wanted_count = 0
-        self._is_again = False  # it is to be read again, without an account
+        self._is_again = False  # read it again, without an account
         self._took_s = 0.0
         self._sent: set[bytes] = set()
         self._unusable: set[bytes] = set()  # of what was sent, what could not be read
@@ -200,7 +200,7 @@ class _Run:
         assert self._reading is not None
         wanted = next(self._reading) if sent is None else self._reading.send(sent)
         self._rounds += 1
-        while not wanted and self._rounds <= MOST_ROUNDS:  # nothing is to be fetched for it
+        while not wanted and self._rounds <= MOST_ROUNDS:  # nothing to fetch for it
             wanted = self._reading.send({})
             self._rounds += 1
         if self._rounds > MOST_ROUNDS:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from api.accounts.following import Following, Standing
+from api.accounts.following import Following, FollowState
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.aggregates import Aggregate
@@ -41,7 +41,7 @@ from schemas.solana.addresses import CLOCK, key, text
 
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
-_AFTER_A_WAIT: Final = frozenset({Standing.COMPLETE, Standing.PENDING, Standing.WITHDRAWN})
+_AFTER_A_WAIT: Final = frozenset({FollowState.COMPLETE, FollowState.PENDING, FollowState.WITHDRAWN})
 
 log = structlog.get_logger(__name__)
 

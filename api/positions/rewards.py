@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from api.accounts.following import Following, Standing
+from api.accounts.following import Following, FollowState
 from api.positions.answers import RewardsReason, StakeRewardAnswer
 from api.stores.clients import Stores
 from schemas.amounts import sol, text
@@ -13,14 +13,14 @@ from schemas.redis_keys import STAKE_REWARDS, account_tag
 from schemas.solana.addresses import text as address_text
 from schemas.stake_rewards import StakeRewards, unpack_rewards
 
-MOST_ACCOUNTS: Final = 100  # of a wallet; the rewards of the others are not told
+MOST_ACCOUNTS: Final = 100  # of a wallet; the rewards of the others are left out
 
 Rewards = tuple[list[StakeRewardAnswer] | None, RewardsReason | None]
 
-_REASONS: Final[dict[Standing, RewardsReason]] = {
-    Standing.KEY_LIMIT: "limit",
-    Standing.LIMIT: "limit",
-    Standing.NOT_ASKED: "not_asked",
+_REASONS: Final[dict[FollowState, RewardsReason]] = {
+    FollowState.KEY_LIMIT: "limit",
+    FollowState.LIMIT: "limit",
+    FollowState.NOT_ASKED: "not_asked",
 }
 
 

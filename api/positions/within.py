@@ -1,7 +1,7 @@
 """A bound on what a block of code computes, so that a reading that loops does not hang a process.
 
 A timer of the process's own computing time raises inside the block; what the block waits for does
-not count. It fires again and again: what it raises is lost where the block was just then in a
+not count. It fires repeatedly: what it raises is lost where the block was just then in a
 `__del__` or a callback of the collector. It works in the main thread, where the API answers;
 elsewhere the block has no bound. One call into C that takes long ends first.
 """

@@ -31,6 +31,6 @@ def session_of(request: Request) -> UserSession:
     return found
 
 
-def answer(told: dict[str, Any], status: int = 200) -> Response:
+def answer(body: dict[str, Any], status: int = 200) -> Response:
     """Return an answer that nothing keeps."""
-    return Response(orjson.dumps(told), status, NO_STORE, "application/json")
+    return Response(orjson.dumps(body), status, NO_STORE, "application/json")

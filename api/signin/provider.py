@@ -122,8 +122,8 @@ class Provider:
             raise Failed("provider", "discovery is of another issuer")
         if "S256" not in _texts(found, "code_challenge_methods_supported", "S256"):
             raise Failed("provider", "it has no PKCE with S256")
-        told = _texts(found, "id_token_signing_alg_values_supported", "RS256")
-        algorithms = tokens.ALGORITHMS & told
+        listed = _texts(found, "id_token_signing_alg_values_supported", "RS256")
+        algorithms = tokens.ALGORITHMS & listed
         if not algorithms:
             raise Failed("provider", "it signs ID tokens with no algorithm that is accepted")
         auth = _texts(found, "token_endpoint_auth_methods_supported", _BASIC)
@@ -175,7 +175,7 @@ class _Cached(Generic[T]):
 
 def _texts(found: dict[str, Any], name: str, otherwise: str) -> set[str]:
     """Return what a list of discovery has; raises Failed."""
-    told = found.get(name, [otherwise])
-    if not isinstance(told, list):
+    listed = found.get(name, [otherwise])
+    if not isinstance(listed, list):
         raise Failed("provider", f"{name} is no list")
-    return {each for each in told if isinstance(each, str)}
+    return {each for each in listed if isinstance(each, str)}

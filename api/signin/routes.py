@@ -179,20 +179,20 @@ class SignIn:
         begun = None
         try:
             with self._step(request):
-                told = _parameters(request.scope["query_string"])
-                begun = await self._begun(request, told.get("state", ""))
-                response = await self._finish(told, begun)
+                parameters = _parameters(request.scope["query_string"])
+                begun = await self._begun(request, parameters.get("state", ""))
+                response = await self._finish(parameters, begun)
         except Failed as failure:
             response = self._failed(failure)
         if begun is not None:  # else any page may have led here: what is under way goes on
             self._forget(response)
         return response
 
-    async def _finish(self, told: Mapping[str, str], begun: Begun) -> Response:
-        await self._provider.check_issuer(told.get("iss"))
-        if "error" in told:
-            raise Failed("denied", repr(told["error"][:40]))
-        if not (code := told.get("code")):
+    async def _finish(self, parameters: Mapping[str, str], begun: Begun) -> Response:
+        await self._provider.check_issuer(parameters.get("iss"))
+        if "error" in parameters:
+            raise Failed("denied", repr(parameters["error"][:40]))
+        if not (code := parameters.get("code")):
             raise Failed("malformed")
         identity = await self._provider.identity(code, begun.nonce, begun.verifier)
         response = Response(None, 303, {**NO_STORE, "location": HOME})
@@ -233,9 +233,9 @@ class SignIn:
             user = await users.read(self._redis, session.user)
             if user is None:  # deleted in Redis within this request
                 raise no_session()
-            told = await account.overview(self._redis, session, user)
-            told["kafka"] = await self._kafka.overview(user)
-            return answer(told)
+            overview = await account.overview(self._redis, session, user)
+            overview["kafka"] = await self._kafka.overview(user)
+            return answer(overview)
 
     async def _usage(self, request: Request) -> Response:
         with store():

@@ -32,7 +32,12 @@ MOST_CHARACTERS: Final = 16 << 10
 _LONGEST_SUBJECT: Final = 255  # OpenID Connect Core, 2
 _RSA_CHARACTERS: Final = range(342, 1_367)  # base64url of 2,048 to 8,192 bits
 _EXPONENT_CHARACTERS: Final = 6  # of 32 bits
-_NAMES: Final = ("email", "preferred_username", "name", "sub")  # for eyes, never to tell users by
+_NAMES: Final = (
+    "email",
+    "preferred_username",
+    "name",
+    "sub",
+)  # shown, never used to identify users
 
 PublicKey = RSAKey | ECKey | OKPKey
 _TYPES: Final[dict[str, Any]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
@@ -46,22 +51,22 @@ def public_keys(answer: Any) -> list[PublicKey]:
     return [key for each in found if (key := _public_key(each)) is not None]
 
 
-def _public_key(told: Any) -> PublicKey | None:
-    if not isinstance(told, dict) or told.get("use", "sig") != "sig" or "d" in told:
+def _public_key(jwk: Any) -> PublicKey | None:
+    if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
-    kind = told.get("kty")
-    if kind not in _TYPES or (kind == "RSA" and not _is_sound(told)):
+    kind = jwk.get("kty")
+    if kind not in _TYPES or (kind == "RSA" and not _is_sound(jwk)):
         return None
     try:
-        key: PublicKey = _TYPES[kind].import_key(told)
+        key: PublicKey = _TYPES[kind].import_key(jwk)
         key.public_key  # noqa: B018 - raises where the numbers are of no key
     except (JoseError, ValueError, TypeError, KeyError):
         return None
     return key
 
 
-def _is_sound(told: Mapping[str, Any]) -> bool:
-    modulus, exponent = told.get("n"), told.get("e")
+def _is_sound(jwk: Mapping[str, Any]) -> bool:
+    modulus, exponent = jwk.get("n"), jwk.get("e")
     return (
         isinstance(modulus, str)
         and len(modulus) in _RSA_CHARACTERS

@@ -143,7 +143,7 @@ class _CachedAnswer(NamedTuple):
 class CachedAnswers:
     """Answers for all requests of a process, each fresh for `fresh_for_s` at most.
 
-    A wallet or token that somebody looks at is asked for again and again, most often unchanged. How
+    A wallet or token that somebody looks at is asked for repeatedly, most often unchanged. How
     long an answer stays fresh is random, three quarters at least: answers that were read together,
     as after a pause, would else be read together ever after, and all other requests would wait.
     """

@@ -1,4 +1,4 @@
--- One row always, so that it also tells whether ClickHouse answers.
+-- One row always, so that it also shows whether ClickHouse answers.
 SELECT
     version() AS version,
     count() AS count,

@@ -49,7 +49,7 @@ KEEP_S: Final = 1.0
 FAR_SLOTS: Final = 150  # a minute of the chain
 STILL_MS: Final = 30_000  # a chain makes a slot every 0.4 s
 MOST_GAPS: Final = 20
-# Of the slots' statuses. The last one may tell of an old slot, that it is final: a slot has some
+# Of the slots' statuses. The last one may say of an old slot that it is final: a slot has some
 # five entries until then.
 LAST_ENTRIES: Final = 32
 
@@ -79,7 +79,7 @@ class HealthReader:
         self._look = SharedReading(self._examine, KEEP_S)
 
     async def read(self) -> Health:
-        """Return all there is to tell, within TIMEOUT_S."""
+        """Return all checks, within TIMEOUT_S."""
         return await self._look.get()
 
     async def _examine(self) -> Health:
@@ -310,7 +310,7 @@ def _late(pipeline: Pipeline) -> Iterator[str]:
     ):
         if group["slot"] is None:
             if name == "accounts":
-                continue  # no endpoint has to offer accounts: the tape goes on without them
+                continue  # no endpoint has to offer accounts: the tape continues without
             yield f"{name} has not begun on every partition"
         elif (group["lag_slots"] or 0) > FAR_SLOTS:
             yield f"{name} is {group['lag_slots']} slots behind the chain"

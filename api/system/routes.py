@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from api.docs.openapi import KEY_SCHEME, open_problems, problems, told_with
+from api.docs.openapi import KEY_SCHEME, described_with, open_problems, problems
 from api.http.encoding import Encoded, encode
 from api.http.errors import BUSY, KEY_MISSING, TIMED_OUT, Problem
 from api.http.replies import send, send_uncached
@@ -39,7 +39,7 @@ _LIVE = Encoded(b'{"status":"ok"}')
         503: {
             "model": Health,
             "description": "Send none: a store does not answer. Or a problem: `timed_out`, `busy`",
-            "content": told_with(
+            "content": described_with(
                 (TIMED_OUT, BUSY),
                 {
                     "status": "unavailable",

@@ -37,17 +37,17 @@ class SystemReader:
         self._reading = SharedReading(self._read, FRESH_FOR_S)
 
     async def last_hour(self) -> Encoded:
-        """Return what there is to tell (`answers.System`); raises Problem."""
+        """Return the figures of the tape (`answers.System`); raises Problem."""
         return await self._reading.get()
 
     async def _read(self) -> Encoded:
         slots, swaps, venues = await asyncio.gather(
             *(self._stores.query(sql, _PARAMETERS) for sql in (_SLOTS, _SWAPS, _VENUES))
         )
-        return encode(told(slots, swaps, venues))
+        return encode(figures(slots, swaps, venues))
 
 
-def told(slots: _Rows, swaps: _Rows, venues: _Rows) -> System:
+def figures(slots: _Rows, swaps: _Rows, venues: _Rows) -> System:
     """Return the answer; `slots` and `swaps` count minutes back from the newest block."""
     if not slots:
         return {"as_of_slot": None, "as_of_ms": None, "rates": None, "minutes": [], "venues": []}

@@ -1,4 +1,4 @@
-"""What a caller is told of its own key."""
+"""What an answer says of the caller's own key."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.metadata.service import MetadataService
 from api.stores.clients import Stores
 from api.stores.gaps import GapReader
@@ -41,7 +41,7 @@ async def token(
     gaps: GapReader,
     metadata: MetadataService,
     mint: str,
-    asked: Standing | None,
+    asked: FollowState | None,
 ) -> TokenAnswer:
     """Return a token and its last 24 hours; raises Problem.
 
@@ -101,7 +101,7 @@ async def pools(stores: Stores, reader: TokenReader, gaps: GapReader, mint: str)
     read = _read_pools_of_sol(stores, reader) if mint == SOL_MINT else _read_pools(stores, found)
     listed = []
     for pool in await read:
-        lamports = pool.facts.liquidity_lamports if pool.tells_liquidity else None
+        lamports = pool.facts.liquidity_lamports if pool.discloses_liquidity else None
         listed.append((lamports or 0, pool, lamports))
     listed.sort(key=lambda each: (-each[0], each[1].address))
     return {
@@ -221,7 +221,7 @@ class _Pool(NamedTuple):
     is_mirrored: bool = False  # seen from its quote: buys and sells change places
 
     @property
-    def tells_liquidity(self) -> bool:
+    def discloses_liquidity(self) -> bool:
         side = self.facts.reserve_raw if self.is_mirrored else self.facts.quote_reserve_raw
         return side is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.accounts.largest import Largest, NoLargest
 from api.tokens.answers import HolderCoverage, HolderReason
 
@@ -28,23 +28,23 @@ _OTHERS: Final = (
     "is left out, also of owners with several accounts."
 )
 _ALL: Final = " There were no others."
-_REASONS: Final[Mapping[Standing, tuple[HolderReason, str]]] = {
-    Standing.NOT_INGESTED: (
+_REASONS: Final[Mapping[FollowState, tuple[HolderReason, str]]] = {
+    FollowState.NOT_INGESTED: (
         "not_ingested",
         "No accounts are taken in here (`soltape ingest accounts`).",
     ),
-    Standing.LANE_STALLED: ("lane_stalled", "The accounts are behind; ask again later."),
-    Standing.PENDING: ("pending", "They were asked for; ask again."),
-    Standing.WITHDRAWN: ("withdrawn", "They are not known."),
-    Standing.KEY_LIMIT: (
+    FollowState.LANE_STALLED: ("lane_stalled", "The accounts are behind; ask again later."),
+    FollowState.PENDING: ("pending", "They were asked for; ask again."),
+    FollowState.WITHDRAWN: ("withdrawn", "They are not known."),
+    FollowState.KEY_LIMIT: (
         "key_limit",
         "This key has asked for too many new accounts within this minute.",
     ),
-    Standing.LIMIT: (
+    FollowState.LIMIT: (
         "limit",
         "Too many new accounts were asked for within this minute; ask again later.",
     ),
-    Standing.NOT_ASKED: ("not_asked", "They could not be asked for; ask again."),
+    FollowState.NOT_ASKED: ("not_asked", "They could not be asked for; ask again."),
 }
 _OLDER: Final = (
     "The token is older than the tape: holders who have not traded since are left out, and larger "
@@ -52,7 +52,7 @@ _OLDER: Final = (
 )
 
 
-def holder_coverage(found: Largest | Unseeded, asked: Standing | None) -> HolderCoverage:
+def holder_coverage(found: Largest | Unseeded, asked: FollowState | None) -> HolderCoverage:
     """Return what a list has, by the largest accounts or why they are not known.
 
     `asked` is why they were not asked for, None where they were.
@@ -77,7 +77,7 @@ def holder_coverage(found: Largest | Unseeded, asked: Standing | None) -> Holder
         return _unseeded("created_on_tape", f"{_CREATED} {TAPED}")
     assert isinstance(found, NoLargest)
     standing = found.standing
-    if standing is Standing.PENDING and asked is not None:
+    if standing is FollowState.PENDING and asked is not None:
         standing = asked
     reason, words = _REASONS[standing]
     why = f" ({found.withdrawn})" if found.withdrawn else ""

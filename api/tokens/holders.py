@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from heapq import nlargest
 from typing import Any, Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.accounts.largest import Largest, LargestReader, NoLargest
 from api.accounts.mints import Mint, MintReader
 from api.http.errors import BUSY, Problem
@@ -103,7 +103,7 @@ class HolderReader:
         self._created.put(mint, None)
         return False
 
-    async def largest(self, mint: str, limit: int, asked: Standing | None) -> Holders:
+    async def largest(self, mint: str, limit: int, asked: FollowState | None) -> Holders:
         """Return the largest holders of a token; raises Problem.
 
         `asked` is why its largest accounts were not asked for, None where they were.
@@ -171,7 +171,7 @@ class HolderReader:
             state = await self._taped(mint, limit + 2 * len(addresses), addresses, [*owners])
             if self._is_one_moment(found, state, owners):
                 return state, found
-        return state, NoLargest(Standing.LANE_STALLED)
+        return state, NoLargest(FollowState.LANE_STALLED)
 
     @staticmethod
     def _is_one_moment(found: Largest, state: _State, owners: Collection[bytes]) -> bool:

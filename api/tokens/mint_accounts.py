@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.accounts.mints import Mint, MintReader, NoMint
 from api.tokens.answers import MintAccountAnswer, MintReason
 from api.tokens.facts import Facts, facts
@@ -43,16 +43,16 @@ EXTENSIONS: Final[Mapping[int, str]] = {
 }
 """Token-2022's `ExtensionType`, of mints."""
 
-_REASONS: Final[Mapping[Standing, MintReason]] = {
-    Standing.NOT_INGESTED: "not_ingested",
-    Standing.LANE_STALLED: "lane_stalled",
-    Standing.PENDING: "pending",
-    Standing.WITHDRAWN: "withdrawn",
-    Standing.KEY_LIMIT: "key_limit",
-    Standing.LIMIT: "limit",
-    Standing.NOT_ASKED: "not_asked",
-    Standing.NOT_FOUND: "not_found",
-    Standing.UNREADABLE: "unreadable",
+_REASONS: Final[Mapping[FollowState, MintReason]] = {
+    FollowState.NOT_INGESTED: "not_ingested",
+    FollowState.LANE_STALLED: "lane_stalled",
+    FollowState.PENDING: "pending",
+    FollowState.WITHDRAWN: "withdrawn",
+    FollowState.KEY_LIMIT: "key_limit",
+    FollowState.LIMIT: "limit",
+    FollowState.NOT_ASKED: "not_asked",
+    FollowState.NOT_FOUND: "not_found",
+    FollowState.UNREADABLE: "unreadable",
 }
 
 Accounts = Mapping[str, Mint | NoMint]
@@ -100,7 +100,7 @@ class SuppliedTokens:
 def unless_stalled(account: Mint | NoMint, now_ms: int) -> Mint | NoMint:
     """Return a mint's account, unless the lane is far behind the markets, which are at `now_ms`."""
     if isinstance(account, Mint) and now_ms - account.as_of_ms > MAX_LAG_MS:
-        return NoMint(Standing.LANE_STALLED)
+        return NoMint(FollowState.LANE_STALLED)
     return account
 
 
@@ -145,15 +145,15 @@ def mint_account(account: Mint | NoMint | None) -> MintAccountAnswer | None:
     }
 
 
-def mint_reason(account: Mint | NoMint | None, asked: Standing | None) -> MintReason | None:
+def mint_reason(account: Mint | NoMint | None, asked: FollowState | None) -> MintReason | None:
     """Return why a mint's account is not known; `asked` is why it was not asked for."""
     if account is None or isinstance(account, Mint):
         return None
     standing = account.standing
-    if standing is Standing.PENDING and asked in (
-        Standing.KEY_LIMIT,
-        Standing.LIMIT,
-        Standing.NOT_ASKED,
+    if standing is FollowState.PENDING and asked in (
+        FollowState.KEY_LIMIT,
+        FollowState.LIMIT,
+        FollowState.NOT_ASKED,
     ):
         standing = asked
     return _REASONS[standing]

@@ -129,19 +129,19 @@ _names: Final = cache(_Names)
 
 # What Redis said of a token: of its market head, token, and quarters where asked for; its price;
 # what RPC said.
-_Told = tuple[list[bytes | None], list[bytes | None], bytes | None]
+_Stored = tuple[list[bytes | None], list[bytes | None], bytes | None]
 
 
 class TokenReader:
     """Reads tokens, for all requests of a process.
 
-    The same bytes are the same token, and not read again: most of those asked for again and again
+    The same bytes are the same token, and not read again: most of those asked for repeatedly
     have not been traded since. A token takes some 5 kB.
     """
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._cache: BoundedCache[str, tuple[_Told, Token]] = BoundedCache(REMEMBERED)
+        self._cache: BoundedCache[str, tuple[_Stored, Token]] = BoundedCache(REMEMBERED)
 
     async def read(self, mints: Iterable[str], *, with_day: bool = False) -> Tokens:
         """Return what is known of tokens; with their quarter hours where asked. Raises Problem."""

@@ -93,7 +93,7 @@ class TrendingTokens:
         asked = platforms, limit
         answer = reading.answers.get(asked)
         if answer is None:
-            answer = SharedReading(partial(self._told, reading, *asked), fresh_for_s=math.inf)
+            answer = SharedReading(partial(self._answer, reading, *asked), fresh_for_s=math.inf)
             if len(reading.answers) < ANSWERS_KEPT:
                 reading.answers[asked] = answer
         return await answer.get()
@@ -123,11 +123,11 @@ class TrendingTokens:
         ]
         return _Reading(settled(progress), tokens)
 
-    async def _told(self, reading: _Reading, platforms: frozenset[str], limit: int) -> Encoded:
+    async def _answer(self, reading: _Reading, platforms: frozenset[str], limit: int) -> Encoded:
         tokens = reading.first(platforms, limit)
-        untold = [token for token in tokens if not token.record["name"]]
-        if untold:
-            await self._complete(untold)
+        unnamed = [token for token in tokens if not token.record["name"]]
+        if unnamed:
+            await self._complete(unnamed)
         return encode(
             {
                 "tokens": [_answer(token) for token in tokens],

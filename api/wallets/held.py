@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.accounts.mints import Mint
 from api.accounts.wallets import NotCovered, WalletAccounts
 from api.tokens.reader import Tokens
@@ -24,43 +24,43 @@ from schemas.solana.ui_amounts import ui_amount
 
 MAX_LAG_MS: Final = 60_000  # of the lane behind the books; then these know better
 
-REASONS: Final[Mapping[Standing, tuple[Reason, str]]] = {
-    Standing.NOT_INGESTED: (
+REASONS: Final[Mapping[FollowState, tuple[Reason, str]]] = {
+    FollowState.NOT_INGESTED: (
         "not_ingested",
         "No accounts are taken in here (`soltape ingest accounts`).",
     ),
-    Standing.LANE_STALLED: ("lane_stalled", "The accounts are behind; ask again later."),
-    Standing.PENDING: (
+    FollowState.LANE_STALLED: ("lane_stalled", "The accounts are behind; ask again later."),
+    FollowState.PENDING: (
         "pending",
         "The wallet's accounts were asked for and are not all here yet; ask again.",
     ),
-    Standing.WITHDRAWN: (
+    FollowState.WITHDRAWN: (
         "withdrawn",
         "The wallet's accounts were known, and are asked for again.",
     ),
-    Standing.KEY_LIMIT: (
+    FollowState.KEY_LIMIT: (
         "key_limit",
         "This key has asked for too many new wallets within this minute.",
     ),
-    Standing.LIMIT: (
+    FollowState.LIMIT: (
         "limit",
         "Too many new wallets were asked for within this minute; ask again later.",
     ),
-    Standing.TOO_MANY_WAIT: (
+    FollowState.TOO_MANY_WAIT: (
         "too_many_wait",
         "The wallet's accounts were asked for; too many requests wait now.",
     ),
-    Standing.NOT_ASKED: (
+    FollowState.NOT_ASKED: (
         "not_asked",
         "The wallet's accounts could not be asked for; ask again.",
     ),
-    Standing.NOT_FOLLOWED: (
+    FollowState.NOT_FOLLOWED: (
         "not_followed",
         "The wallet is not followed, or not all here yet; `/api/wallets/{wallet}/holdings` has it "
         "followed.",
     ),
-    Standing.UNREADABLE: ("unreadable", "An account of the wallet cannot be read."),
-    Standing.TOO_MANY_ACCOUNTS: (
+    FollowState.UNREADABLE: ("unreadable", "An account of the wallet cannot be read."),
+    FollowState.TOO_MANY_ACCOUNTS: (
         "too_many_accounts",
         "The wallet has more than 2,000 accounts, or the wallets of the batch up to it have more "
         "than 5,000.",
@@ -95,7 +95,7 @@ class HeldAccounts:
     is_complete: bool
     since_slot: int | None
     since_ms: int | None
-    standing: Standing
+    standing: FollowState
     withdrawn: str = ""  # what ingest says of it
     mints: Mapping[str, Mint] = field(default_factory=dict)  # those whose account is known
 
@@ -133,7 +133,7 @@ class HeldAccounts:
 def from_books(
     state: WalletState,
     beginning: tuple[int, int] | None,
-    standing: Standing,
+    standing: FollowState,
     withdrawn: str = "",
 ) -> HeldAccounts:
     """Return what the books know of a wallet; `standing` says why not what the chain has."""
@@ -171,7 +171,7 @@ def held_accounts(
     state: WalletState,
     read: WalletAccounts | NotCovered,
     beginning: tuple[int, int] | None,
-    asked: Standing | None,
+    asked: FollowState | None,
 ) -> HeldAccounts:
     """Return what a wallet's accounts hold: from the chain where that is known, else the books.
 
@@ -179,11 +179,11 @@ def held_accounts(
     """
     if isinstance(read, NotCovered):
         standing = read.standing
-        if standing is Standing.NOT_FOLLOWED and asked is not None:
-            standing = Standing.PENDING if asked is Standing.COMPLETE else asked
+        if standing is FollowState.NOT_FOLLOWED and asked is not None:
+            standing = FollowState.PENDING if asked is FollowState.COMPLETE else asked
         return from_books(state, beginning, standing, read.withdrawn)
     if state.as_of_ms - read.as_of_ms > MAX_LAG_MS:
-        return from_books(state, beginning, Standing.LANE_STALLED)
+        return from_books(state, beginning, FollowState.LANE_STALLED)
     tokens = [_of_chain(*each) for each in read.tokens if each[2].amount_raw]
     count = len(tokens) + bool(read.lamports)
     return HeldAccounts(
@@ -198,7 +198,7 @@ def held_accounts(
         is_complete=True,
         since_slot=read.since_slot,
         since_ms=None,
-        standing=Standing.COMPLETE,
+        standing=FollowState.COMPLETE,
     )
 
 

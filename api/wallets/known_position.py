@@ -32,25 +32,25 @@ class KnownPosition(Position):
     _valued: Valued | None = None
     _mint: str = ""  # of the last answer
     _is_stale: bool = False
-    _told: Fragment | None = None
+    _answered: Fragment | None = None
 
     def valued(self, token: Token | None) -> Valued:
         """Return what it is worth."""
         facts, price = (None, None) if token is None else (token.facts, token.price)
         if self._valued is None or facts is not self._facts or price is not self._price:
             self._facts, self._price = facts, price
-            self._valued, self._told = valued(self, token), None
+            self._valued, self._answered = valued(self, token), None
         return self._valued
 
     def answer(self, mint: str, token: Token | None, now_ms: int) -> Fragment:
         """Return it as JSON (`position_answers.PositionOf`); `now_ms` is the chain's."""
         worths = self.valued(token)
         is_stale = token is not None and token.is_stale(now_ms)
-        if self._told is None or mint != self._mint or is_stale != self._is_stale:
+        if self._answered is None or mint != self._mint or is_stale != self._is_stale:
             self._mint, self._is_stale = mint, is_stale
             answer = position_answer(mint, self, token, now_ms, worths)
-            self._told = Fragment(orjson.dumps(answer))
-        return self._told
+            self._answered = Fragment(orjson.dumps(answer))
+        return self._answered
 
 
 class KnownPositions:

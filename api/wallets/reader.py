@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from api.accounts.following import MOST_MINTS, Following, Standing
+from api.accounts.following import MOST_MINTS, Following, FollowState
 from api.accounts.mints import MintReader
 from api.accounts.wallets import WalletAccountsReader
 from api.positions.answers import AggregatePositions
@@ -80,7 +80,7 @@ TOP: Final = 20  # positions in a portfolio
 MOST_IN_BATCH: Final = 200  # positions of a wallet that are read at once
 REMEMBERED: Final = 4_096  # wallets whose mints are asked for, of 100 at most each
 _LARGE_AT_ONCE: Final = 4  # queries
-_IDLE_TOLD: Final = trading(IDLE)
+_IDLE_FIGURES: Final = trading(IDLE)
 
 
 class Section(StrEnum):
@@ -170,7 +170,7 @@ class Facts:
     @property
     def balances(self) -> HeldAccounts:
         """Return what the wallet's accounts hold."""
-        return self.held or from_books(self.state, None, Standing.NOT_FOLLOWED)
+        return self.held or from_books(self.state, None, FollowState.NOT_FOLLOWED)
 
 
 class Wallets:
@@ -252,12 +252,12 @@ class Wallets:
             **summary(state),
         }
 
-    async def follow(self, wallet: str, holder: str, wait_s: float) -> Standing:
+    async def follow(self, wallet: str, holder: str, wait_s: float) -> FollowState:
         """Have a wallet followed for a key, and wait until all of its accounts are known."""
         (await self._gaps.read()).check_wallet(wallet)
         return await self._following.follow("wallet", decode(wallet), holder, wait_s)
 
-    async def holdings(self, wallet: str, wanted: Wanted, asked: Standing) -> HoldingsAnswer:
+    async def holdings(self, wallet: str, wanted: Wanted, asked: FollowState) -> HoldingsAnswer:
         """Return what a wallet holds; `asked` is what `follow` returned."""
         (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.HOLDINGS], MOST_POSITIONS, asked)
@@ -271,7 +271,7 @@ class Wallets:
             **holdings(held, facts.pooled, facts.backed, wanted),
         }
 
-    async def facts(self, wallet: str, asked: Standing) -> Facts:
+    async def facts(self, wallet: str, asked: FollowState) -> Facts:
         """Return what a wallet at a glance is made of; `asked` is what `follow` returned."""
         (await self._gaps.read()).check_wallet(wallet)
         (facts,) = await self._facts([wallet], [Section.PORTFOLIO], MOST_POSITIONS, asked)
@@ -331,7 +331,7 @@ class Wallets:
         wallets: Sequence[str],
         sections: Collection[Section],
         most: int,
-        asked: Standing | None = None,
+        asked: FollowState | None = None,
     ) -> list[Facts]:
         parts = Part.TOTALS
         for section in sections:
@@ -426,7 +426,7 @@ def _held(book: Book) -> set[str]:
 def _listed(facts: Facts, positions: Sequence[tuple[str, KnownPosition]], view: View) -> list[Any]:
     """Return positions as a list shows them, each a `PositionOf` or a `CompactPosition`."""
     if view is View.FULL:
-        return _told(facts, positions)
+        return _answers(facts, positions)
     tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
     found = []
     for mint, position in positions:
@@ -435,7 +435,7 @@ def _listed(facts: Facts, positions: Sequence[tuple[str, KnownPosition]], view: 
     return found
 
 
-def _told(facts: Facts, positions: Sequence[tuple[str, KnownPosition]]) -> list[Any]:
+def _answers(facts: Facts, positions: Sequence[tuple[str, KnownPosition]]) -> list[Any]:
     """Return positions as JSON, each a `PositionOf`."""
     tokens, now_ms = facts.tokens.by_mint, facts.tokens.now_ms
     return [position.answer(mint, tokens.get(mint), now_ms) for mint, position in positions]
@@ -466,7 +466,7 @@ def summary(state: WalletState) -> Summary:
         {
             "day": datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat(),
             "from_ms": day * DAY_MS,
-            **(trading(figures) if figures.changed_slot else _IDLE_TOLD),
+            **(trading(figures) if figures.changed_slot else _IDLE_FIGURES),
         }
         for day, figures in (state.days if state.clock_ms else [])
     ]
@@ -491,7 +491,7 @@ def portfolio(facts: Facts) -> Portfolio:
         **_open(facts).answer(),
         "position_count": book.count,
         "is_complete": book.is_complete,
-        "top": _told(facts, top),
+        "top": _answers(facts, top),
     }
     return {
         "holdings": holdings_totals(facts.balances, facts.pooled, facts.backed),
@@ -514,7 +514,7 @@ def _item(
     for section in sections:
         match section:
             case Section.POSITIONS:
-                listed = _told(facts, facts.book.positions[:LISTED])
+                listed = _answers(facts, facts.book.positions[:LISTED])
                 item["positions"] = Positions(totals=totals(facts), positions=listed)
             case Section.HOLDINGS:
                 item["holdings"] = holdings(facts.balances, facts.pooled, facts.backed, Wanted())

@@ -25,7 +25,7 @@ from schemas.channels import Fall
 
 HYSTERESIS: Final = 0.02
 """Part by which health must be above a threshold before another alert of it."""
-MOST_TOLD: Final = 100.0
+MOST_LEVEL: Final = 100.0
 """No client's threshold is higher: what falls above it is nobody's alert."""
 MOST_POSITIONS: Final = 200  # of a wallet
 MOST_LOCKS: Final = 16  # of a position, those that end first
@@ -233,7 +233,7 @@ def _step(
     numbered = _Numbered(place, seen, at)
     alerts: list[Alert] = []
     level = _level(seen.level, record)
-    highest = MOST_TOLD if seen.level is None else min(seen.level, MOST_TOLD)
+    highest = MOST_LEVEL if seen.level is None else min(seen.level, MOST_LEVEL)
     if level is not None and level < highest:
         alerts.append(numbered.fall(Fall(level, seen.level)))
     is_armed = _armed(seen.is_armed, record["range"])

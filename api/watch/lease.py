@@ -37,10 +37,10 @@ class Lease:
 
     async def acquire(self) -> None:
         """Return once this process has the lease; waits while another has it."""
-        is_told = False
+        is_logged = False
         while not await self._take():
-            if not is_told:
-                is_told = True
+            if not is_logged:
+                is_logged = True
                 log.info("standby: another process watches, or Redis is away", lease_s=LEASE_S)
             await asyncio.sleep(LOOK_EVERY_S)
 

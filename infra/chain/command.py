@@ -320,7 +320,7 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
 
     SOURCE is `simulated`, a seeded market, or `recorded` with a FILE: JSON lines of
     getTransaction answers, which are laid onto new slots at --rate, or a recording of
-    `soltape record`, which keeps its slots and its pace; which of both is told by its content.
+    `soltape record`, which keeps its slots and its pace; its content says which of both.
     A recording begins when somebody subscribes.
 
     It serves on loopback, at the ports of GEYSER_ENDPOINT and RPC_ENDPOINT if these are on this
@@ -383,7 +383,7 @@ def record(
         soltape_settings.check_url(url, ("http", "https"), path=False)
     except ValueError as error:
         raise click.UsageError(f"URL: {error}") from None
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures are told when they happen
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures are reported when they happen
     settings = soltape_settings.load()
     configure_logging(settings, "record")
     token = settings.geyser_x_token.get_secret_value() if settings.geyser_x_token else None
@@ -447,7 +447,7 @@ def _notes(options: dict[str, Any], closing: ExitStack) -> AccountTruth | None:
 def _recorded(file: Path, options: dict[str, Any]) -> Source:
     if is_recording(file):
         if options["loop"]:
-            raise click.UsageError(f"--loop: {file} is a stream with slots of its own, told once")
+            raise click.UsageError(f"--loop: {file} is a stream with slots of its own, played once")
         return RecordedStream(file, speed=options["speed"])
     read = read_transactions(file)
     for problem in read.problems[:_PROBLEMS_SHOWN]:
@@ -530,7 +530,7 @@ async def _serve(source: Source, options: ServerOptions, notes: AccountTruth | N
 
 
 async def _record(recorder: Recorder, seconds: float | None) -> None:
-    async def tell() -> None:
+    async def report() -> None:
         began = time.monotonic()
         while True:
             await asyncio.sleep(1)
@@ -544,7 +544,7 @@ async def _record(recorder: Recorder, seconds: float | None) -> None:
                 nl=False,
             )
 
-    progress = asyncio.create_task(tell()) if sys.stderr.isatty() else None
+    progress = asyncio.create_task(report()) if sys.stderr.isatty() else None
     try:
         async with asyncio.timeout(seconds) as limit:
             await recorder.run()

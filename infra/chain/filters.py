@@ -79,7 +79,7 @@ class TransactionFilter:
     expansion: TokenAccountExpansionControlFlag | None
 
     def matches(self, transaction: ChainTransaction) -> bool:
-        """Tell whether the transaction is asked for."""
+        """Return whether the transaction is asked for."""
         if self.vote is not None and self.vote != transaction.is_vote:
             return False
         if self.failed is not None and self.failed != transaction.failed:
@@ -105,7 +105,7 @@ class SlotFilter:
     interslot_updates: bool
 
     def matches(self, update: SlotUpdate, commitment: CommitmentLevel) -> bool:
-        """Tell whether the status is asked for on a stream of this commitment."""
+        """Return whether the status is asked for on a stream of this commitment."""
         level = _COMMITMENT_OF_STATUS.get(update.status)
         if level is None and not self.interslot_updates:
             return False

@@ -27,7 +27,7 @@ _SETTLING_SLOTS: Final = 128  # a slot is final long before so many follow it
 
 
 class BrokenSource(Exception):
-    """A source told something that cannot be; the text says what."""
+    """A source reported something impossible; the text says what."""
 
 
 @dataclass(slots=True)

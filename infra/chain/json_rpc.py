@@ -335,7 +335,7 @@ def _transaction_json(
             "the request again with the following configuration parameter: "
             '"maxSupportedTransactionVersion": 0',
         )
-    del out["version"]  # told only to those who say that they know versions
+    del out["version"]  # only clients that say so know versions
     return out
 
 

@@ -51,7 +51,7 @@ def sent(updates: int) -> None:
 
 
 def published(event: SlotEvent) -> None:
-    """Count what the source told."""
+    """Count what the source reported."""
     match event:
         case SlotTransactions():
             _TRANSACTIONS.inc(len(event.transactions))
@@ -71,7 +71,7 @@ def faults(counts: dict[str, int]) -> None:
 
 
 def kept(replay_slots: int, history_bytes: int) -> None:
-    """Tell how much is kept."""
+    """Report how much is kept."""
     _REPLAY_SLOTS.set(replay_slots)
     _HISTORY_BYTES.set(history_bytes)
 

@@ -162,11 +162,11 @@ class RecordedTransactions:
         return ()
 
     def account(self, _: bytes) -> Account | None:
-        """Return None: transactions alone do not tell accounts' data."""
+        """Return None: transactions alone do not have accounts' data."""
         return None
 
     def token_supply(self, _: bytes) -> TokenSupply | None:
-        """Return None: transactions alone do not tell supplies."""
+        """Return None: transactions alone do not have supplies."""
         return None
 
     def _passes(self) -> Iterator[ChainTransaction]:

@@ -107,7 +107,7 @@ class Recorder:
         try:
             update = SubscribeUpdate.FromString(data)
         except DecodeError:
-            pass  # kept as it came: a replay shows it to whoever must cope with it
+            pass  # kept as it came: a replay shows it to readers as it was
         else:
             kind = update.WhichOneof("update_oneof")
             if kind in ("ping", "pong", None):

@@ -52,12 +52,12 @@ _MAGIC: Final = b"soltape recording 1\n"
 _HEADER: Final = struct.Struct("<IQ")
 _MAX_UPDATE_BYTES: Final = 1 << 30
 _FRAME_S: Final = 5.0
-# Slots that never tell their parent are forgotten this far behind the newest one.
+# Slots that never name their parent are forgotten this far behind the newest one.
 _MAX_OPEN_SLOTS: Final = 64
 
 
 def is_recording(path: Path) -> bool:
-    """Tell by its content whether a file is a recording."""
+    """Return whether a file is a recording, by its content."""
     with path.open("rb") as file:
         return file.read(len(_ZSTD_MAGIC)) == _ZSTD_MAGIC
 
@@ -186,7 +186,7 @@ class SlotAssembler:
     """Makes a source's orderly slots of updates as some provider sent them.
 
     Counted in `left_out`: updates that cannot be parsed, come twice, come after their block was
-    complete, or belong to slots the recording does not tell enough about.
+    complete, or belong to slots the recording does not have enough of.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class SlotAssembler:
         self._slots: dict[int, _OpenSlot] = {}
 
     def feed(self, data: bytes) -> Iterator[SlotEvent]:
-        """Yield what one update tells."""
+        """Yield the events of one update."""
         try:
             update = SubscribeUpdate.FromString(data)
         except DecodeError:

@@ -97,7 +97,7 @@ class ReplayLog:
         self._readers.discard(reader)
 
     def is_awaited(self, within: int) -> bool:
-        """Tell whether a reader is about to read up to here: less than `within` updates behind."""
+        """Return whether a reader soon reads up to here: less than `within` updates behind."""
         return any(0 < reader.behind() < within for reader in self._readers)
 
     def _trim(self, position: int) -> None:

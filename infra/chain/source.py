@@ -1,6 +1,6 @@
 """A chain source: what the local chain's server asks of a recording or a simulated market.
 
-A source tells the life of its slots as events, in the order they happen and paced in real
+A source yields the life of its slots as events, in the order they happen and paced in real
 time. The server keeps blocks, answers subscriptions and RPC, and injects delivery faults; a
 source never delays, repeats or reorders on purpose.
 """

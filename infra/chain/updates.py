@@ -1,4 +1,4 @@
-"""What the server tells its subscribers, and its bytes on the wire.
+"""What the server sends its subscribers, and its bytes on the wire.
 
 A `SubscribeUpdate` is spliced from parts that are serialized once, because building one
 protobuf message a transaction and subscriber costs more than all the rest of sending it.

@@ -28,7 +28,7 @@ class TopicsWrong(Exception):
 async def create(settings: Settings, wanted: Sequence[Topic] = topics.ALL) -> list[str]:
     """Create the topics that are missing and return their names.
 
-    The retention of a topic that exists is left to whoever runs the broker. Raises TopicsWrong
+    The retention of a topic that exists is left to the broker's operator. Raises TopicsWrong
     where a partition count differs or the broker refuses, KafkaUnreachable.
     """
     there = await _partition_counts(settings)

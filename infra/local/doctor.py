@@ -243,7 +243,7 @@ async def _rpc(settings: Settings) -> str:
     # Some providers do not let getHealth through.
     if "error" in health and health["error"].get("code") != _METHOD_NOT_FOUND:
         raise Unwell(f"{address} is not healthy: {_message(health)}: wait, or set RPC_ENDPOINT")
-    return f"{address}: solana-core {version['result'].get('solana-core', '(untold)')}"
+    return f"{address}: solana-core {version['result'].get('solana-core', '(no version)')}"
 
 
 async def _call(session: Any, url: str, method: str) -> dict[str, Any]:

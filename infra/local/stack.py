@@ -79,7 +79,7 @@ class Wishes:
 
     chain: ChainKind | None = None
     recording: Path | None = None
-    loop: bool = False  # the recording again and again
+    loop: bool = False  # the recording in a loop
     rate: float | None = None
     seed: int | None = None
     broker: BrokerKind | None = None

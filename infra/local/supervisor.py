@@ -69,7 +69,7 @@ _LISTEN: Final = (
 @click.option(
     "--seed", type=click.IntRange(0), help="Seed of the simulated market.  [default: random]"
 )
-@click.option("--loop", is_flag=True, help="Play a file of transactions again and again.")
+@click.option("--loop", is_flag=True, help="Play a file of transactions in a loop.")
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -233,7 +233,7 @@ async def _run_tape(
     tasks: list[asyncio.Task[object]] = [asyncio.create_task(stop.wait())]
     try:
         tasks += [asyncio.create_task(child.keep_running()) for child in children]
-        tasks += [asyncio.create_task(_tell(stack, children, screen))]
+        tasks += [asyncio.create_task(_report(stack, children, screen))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in () if stop.is_set() else done:
             task.result()  # raises what went wrong
@@ -328,7 +328,7 @@ async def _link(stack: Stack) -> str:
     return out.decode().strip()
 
 
-async def _tell(stack: Stack, children: Sequence[Child], screen: Screen) -> None:
+async def _report(stack: Stack, children: Sequence[Child], screen: Screen) -> None:
     host = f"http://{stack.settings.metrics_host}"
     ingest = f"{host}:{stack.settings.metrics_port_ingest}/metrics"
     books = f"{host}:{stack.settings.metrics_port_books}/metrics"

@@ -33,7 +33,7 @@ class TapeBooks:
 
     def __init__(self, partition: int, read_launchpads: ReadLaunchpads) -> None:
         # Every partition carries every slot; one of them stores it.
-        self._tells_slots = partition == 0
+        self._stores_slots = partition == 0
         self._rows: dict[str, list[rows.Row]] = {}
         self._launchpads = Launchpads(read_launchpads)
 
@@ -60,7 +60,7 @@ class TapeBooks:
                     migrations.append(tape_rows.migration_row(event.migration))
                     launchpads.migrated(event.migration.mint, event.migration.platform)
         slots, outcomes = [], []
-        if self._tells_slots:
+        if self._stores_slots:
             slots, outcomes = [tape_rows.slot_row(batch)], tape_rows.outcome_rows(batch)
         for table, made in (
             (rows.SWAPS, swaps),

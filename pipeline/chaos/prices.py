@@ -80,7 +80,7 @@ class Token:
         pool.volume = faded(pool.volume, self.clock_ms - pool.at_ms)
         pool.price, pool.slot, pool.at_ms = price, swap["slot"], self.clock_ms
         if depth is not None and swap["quote_mint"] in MONEY:
-            self._told(pool, min(depth, ALL_SOL))
+            self._disclosed(pool, min(depth, ALL_SOL))
             counts = True
         else:
             counts = pool.disclosed or self._agrees(name, pool, virtual)
@@ -105,7 +105,7 @@ class Token:
             pool.volume, pool.at_ms = min(sum(volumes), ALL_SOL), self.clock_ms
         self._settle()
 
-    def _told(self, pool: Pool, depth: int) -> None:
+    def _disclosed(self, pool: Pool, depth: int) -> None:
         pool.disclosed = True
         if pool.depths and pool.slot - pool.depths[0][0] >= 25:
             pool.proven = min(each for _, each in pool.depths)
@@ -168,7 +168,7 @@ class Prices:
         token = self.tokens.setdefault(mint, Token())
         if swap["sol_value_lamports"] is not None:
             token.swap(swap)
-            self._tell(mint, swap["decimals"], sol_usd)
+            self._publish(mint, swap["decimals"], sol_usd)
         self.decimals.setdefault(mint, swap["decimals"])
         self.bars.setdefault(mint, []).append(self.last.get(mint, (0, 0))[0])
 
@@ -183,7 +183,7 @@ class Prices:
         token = self.tokens.setdefault(mint, Token())
         token.migrated(migration["from_pool"], migration["pool"])
         if mint in self.decimals:
-            self._tell(mint, self.decimals[mint], sol_usd)
+            self._publish(mint, self.decimals[mint], sol_usd)
 
     def end_slot(self, time_s: int, sol_usd: Fraction | None, lengths_s: tuple[int, ...]) -> None:
         """Put the slot's trades into the candles."""
@@ -205,7 +205,7 @@ class Prices:
             for name, price in zip(NAMES, shape(prices), strict=True)
         }
 
-    def _tell(self, mint: str, decimals: int, sol_usd: Fraction | None) -> None:
+    def _publish(self, mint: str, decimals: int, sol_usd: Fraction | None) -> None:
         price = self.tokens[mint].price
         if price is not None:
             in_sol = min(floor(price * 10**decimals * UNITS / SOL), MOST)

@@ -27,14 +27,14 @@ def _swap(ix: Instruction) -> Leg:
     leg = swap_by_vaults(ix, pool=POOL, vaults=(TOKEN_A_VAULT, TOKEN_B_VAULT), user=PAYER)
     for body in ix.cpi_events():
         if body[:8] == SWAP2_EVENT:
-            _tell_swap2(ix, leg, Reader(body, 8))
+            _read_swap2(ix, leg, Reader(body, 8))
             break
         if body[:8] == SWAP_EVENT:
-            _tell_swap(leg, Reader(body, 8))
+            _read_swap(leg, Reader(body, 8))
     return leg
 
 
-def _tell_swap(leg: Leg, event: Reader) -> None:
+def _read_swap(leg: Leg, event: Reader) -> None:
     event.skip(32)  # pool
     a_to_b = event.u8() == _A_TO_B
     event.skip(1 + 16 + 8)  # has_referral, parameters, output_amount
@@ -45,7 +45,7 @@ def _tell_swap(leg: Leg, event: Reader) -> None:
         leg.fee_mint = leg.output_mint
 
 
-def _tell_swap2(ix: Instruction, leg: Leg, event: Reader) -> None:
+def _read_swap2(ix: Instruction, leg: Leg, event: Reader) -> None:
     event.skip(32)  # pool
     a_to_b = event.u8() == _A_TO_B
     event.skip(1 + 1 + 17)  # collect_fee_mode, has_referral, parameters

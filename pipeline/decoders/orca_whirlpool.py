@@ -44,14 +44,14 @@ def swap(ix: Instruction) -> Leg:
     """Read a swap."""
     vaults = TOKEN_VAULT_A, TOKEN_VAULT_B
     leg = swap_by_vaults(ix, pool=WHIRLPOOL, vaults=vaults, user=TOKEN_AUTHORITY)
-    _tell(ix, leg, ix.log_events())
+    _add_event(ix, leg, ix.log_events())
     return leg
 
 
 def _swap_v2(ix: Instruction) -> Leg:
     vaults = V2_TOKEN_VAULT_A, V2_TOKEN_VAULT_B
     leg = swap_by_vaults(ix, pool=V2_WHIRLPOOL, vaults=vaults, user=V2_TOKEN_AUTHORITY)
-    _tell(ix, leg, ix.log_events())
+    _add_event(ix, leg, ix.log_events())
     return leg
 
 
@@ -65,8 +65,8 @@ def _two_hop_swap(ix: Instruction) -> list[Leg]:
     two = swap_by_vaults(ix, HOPS_WHIRLPOOL_TWO, HOPS_VAULTS_TWO, user=user, transfers=second)
     two.position = transfers[2].position
     events = ix.log_events()
-    _tell(ix, one, events)
-    _tell(ix, two, events)
+    _add_event(ix, one, events)
+    _add_event(ix, two, events)
     return [one, two]
 
 
@@ -84,12 +84,12 @@ def _two_hop_swap_v2(ix: Instruction) -> list[Leg]:
     two.second_mint = two.output_mint if ix.data[_A_TO_B_TWO] else two.input_mint
     two.position = transfers[1].position
     events = ix.log_events()
-    _tell(ix, one, events)
-    _tell(ix, two, events)
+    _add_event(ix, one, events)
+    _add_event(ix, two, events)
     return [one, two]
 
 
-def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
+def _add_event(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
     """Add what the event of the leg's pool has."""
     for body in events:
         if body[:8] == TRADED:

@@ -64,7 +64,7 @@ def _quote(mint: str) -> str:
 def _trade_v1(ix: Instruction) -> Leg:
     leg = _trade(ix, BONDING_CURVE, ASSOCIATED_BONDING_CURVE, ASSOCIATED_USER, USER)
     if leg.fee_raw is None:
-        _charge(leg, _fee_before_events_told(ix, leg))
+        _charge(leg, _fee_before_events_had_it(ix, leg))
     return leg
 
 
@@ -153,7 +153,7 @@ def _charge(leg: Leg, fee_raw: int | None) -> None:
         leg.received_raw = leg.output_raw - fee_raw
 
 
-def _fee_before_events_told(ix: Instruction, leg: Leg) -> int | None:
+def _fee_before_events_had_it(ix: Instruction, leg: Leg) -> int | None:
     """Find the fee of a trade from before May 2025; None where the transaction hides it.
 
     A buyer sent it to the recipient. Of a sale the program moved it without a transfer: it

@@ -39,7 +39,7 @@ _POOL_FROM_OUTPUT, _INPUT_FROM_OUTPUT = -3, -1  # of a hop, counted from its out
 def swap(ix: Instruction) -> Leg:
     """Read a swap."""
     leg = swap_by_vaults(ix, pool=POOL_STATE, vaults=(INPUT_VAULT, OUTPUT_VAULT), user=PAYER)
-    _tell(ix, leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
+    _add_event(ix, leg, [body for body in ix.log_events() if body[:8] == SWAP_EVENT])
     return leg
 
 
@@ -65,12 +65,12 @@ def swap_router_base_in(ix: Instruction) -> list[Leg]:
         leg = swap_by_vaults(ix, pool, vaults, user=PAYER, transfers=[paid, received])
         if hop:
             leg.position = paid.position
-        _tell(ix, leg, events)
+        _add_event(ix, leg, events)
         legs.append(leg)
     return legs
 
 
-def _tell(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
+def _add_event(ix: Instruction, leg: Leg, events: list[bytes]) -> None:
     """Add what the event of the leg's pool has, and take it off the list."""
     leg.second_mint = max(leg.input_mint, leg.output_mint, key=key)  # token 1: the greater key
     for number, body in enumerate(events):

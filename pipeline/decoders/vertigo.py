@@ -36,7 +36,7 @@ def _buy(ix: Instruction) -> Leg:
     leg = _trade(ix)
     body = ix.event(BUY_EVENT)
     if body is not None:
-        leg.reserve_in_raw, leg.reserve_out_raw, leg.fee_raw = _told(body)
+        leg.reserve_in_raw, leg.reserve_out_raw, leg.fee_raw = _reserves_and_fee(body)
         leg.fee_mint = leg.second_mint
     return leg
 
@@ -45,7 +45,7 @@ def _sell(ix: Instruction) -> Leg:
     leg = _trade(ix)
     body = ix.event(SELL_EVENT)
     if body is not None:
-        leg.reserve_out_raw, leg.reserve_in_raw, leg.fee_raw = _told(body)
+        leg.reserve_out_raw, leg.reserve_in_raw, leg.fee_raw = _reserves_and_fee(body)
         leg.fee_mint = leg.second_mint
     return leg
 
@@ -54,7 +54,7 @@ def _trade(ix: Instruction) -> Leg:
     return swap_by_vaults(ix, pool=POOL, vaults=(VAULT_B, VAULT_A), user=USER)
 
 
-def _told(body: bytes) -> tuple[int, int, int]:
+def _reserves_and_fee(body: bytes) -> tuple[int, int, int]:
     """Return the reserves of A and B after the trade and the fee."""
     event = Reader(body, 8)
     event.skip(32 + 32 + 8 + 8)  # pool, user, amounts of A and B

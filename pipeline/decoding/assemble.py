@@ -96,19 +96,19 @@ def _swap(tx: Transaction, position: int, venue: Venue, leg: Leg) -> Swap:
         quote_decimals=_decimals(tx, leg, quote),
         wallet_amount_raw=received if buys else paid,
         wallet_quote_amount_raw=paid if buys else received,
-        pool_fee_raw=_told(leg.fee_raw),
+        pool_fee_raw=_known(leg.fee_raw),
         pool_fee_mint=leg.fee_mint,
         fee_lamports=tx.fee_lamports,
         priority_fee_lamports=tx.priority_fee_lamports,
         tip_lamports=tx.lamports_to(TIP_ACCOUNTS),
         router=router[0].slug if router else ROUTERS.paid(tx),
         platform=leg.platform or PLATFORMS.of_trade(venue.dex, leg.config),
-        reserve_raw=_told(reserve_out if buys else reserve_in),
-        quote_reserve_raw=_told(reserve_in if buys else reserve_out),
+        reserve_raw=_known(reserve_out if buys else reserve_in),
+        quote_reserve_raw=_known(reserve_in if buys else reserve_out),
         liquidity=leg.liquidity,
         sqrt_price_x64=leg.sqrt_price_x64,
-        virtual_reserve_raw=_told(leg.virtual_out_raw if buys else leg.virtual_in_raw),
-        virtual_quote_reserve_raw=_told(leg.virtual_in_raw if buys else leg.virtual_out_raw),
+        virtual_reserve_raw=_known(leg.virtual_out_raw if buys else leg.virtual_in_raw),
+        virtual_quote_reserve_raw=_known(leg.virtual_in_raw if buys else leg.virtual_out_raw),
         for_sale_raw=leg.for_sale_raw if quote == leg.second_mint else None,
         migration_quote_raw=leg.migration_quote_raw if quote == leg.second_mint else None,
         keeper=leg.keeper,
@@ -121,9 +121,9 @@ def _held(tx: Transaction, vault: int | None) -> int | None:
     return None if account is None else account.post_raw
 
 
-def _told(told_raw: int | None) -> int | None:
+def _known(raw: int | None) -> int | None:
     """Return a figure that the tape can carry; no event is lost for one that makes no sense."""
-    return told_raw if told_raw is not None and 0 <= told_raw <= _U64_MAX else None
+    return raw if raw is not None and 0 <= raw <= _U64_MAX else None
 
 
 def _creation(tx: Transaction, position: int, venue: Venue, created: Created) -> Creation:
@@ -147,7 +147,7 @@ def _creation(tx: Transaction, position: int, venue: Venue, created: Created) ->
         pool=created.pool,
         quote_mint=created.quote_mint,
         decimals=tx.decimals.get(created.mint) if created.decimals is None else created.decimals,
-        supply_raw=_told(created.supply_raw),
+        supply_raw=_known(created.supply_raw),
         token_program=created.token_program,
     )
 
@@ -166,8 +166,8 @@ def _migration(tx: Transaction, position: int, venue: Venue, migrated: Migrated)
         dex=migrated.dex,
         pool=migrated.pool,
         quote_mint=migrated.quote_mint,
-        amount_raw=_told(migrated.amount_raw),
-        quote_amount_raw=_told(migrated.quote_amount_raw),
+        amount_raw=_known(migrated.amount_raw),
+        quote_amount_raw=_known(migrated.quote_amount_raw),
     )
 
 

@@ -36,7 +36,7 @@ from schemas.positions import (
 
 
 class LotsMissing(LookupError):
-    """A disposal reached a chunk that was not read: a bug of whoever loads."""
+    """A disposal reached a chunk that was not read: a bug of the loader."""
 
 
 class Kind(IntEnum):
@@ -88,7 +88,7 @@ class Holding:
 
     @classmethod
     def empty(cls) -> Holding:
-        """Return the holding of who never had any."""
+        """Return the holding of a wallet that never had any."""
         return cls(Position())
 
     @classmethod

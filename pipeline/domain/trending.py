@@ -1,4 +1,4 @@
-"""Which launchpad tokens trend: a score of who trades them, and the message about each.
+"""Which launchpad tokens trend: a score of the wallets that trade them, and the message about each.
 
     score = 16 * W(5 min) + 4 * W(1 h) + W(24 h),  W(window) = sum over the traders in it of
             log2(1 + dollars traded, at most 10,000)
@@ -11,7 +11,7 @@ newcomer overtake yesterday's favourite within minutes, and a lasting one stay.
 
 Why so. Logarithm of the votes, and age counted against them: Reddit's "hot" ranking (reddit-
 archive, _sorts.pyx). Makers counted beside volume and transactions: DEX Screener's own account of
-its trending score. A sum of volume would reward whoever trades with himself; a count of wallets,
+its trending score. A sum of volume would reward wash trading; a count of wallets,
 each with a cap, does not. What it cannot see is many wallets of one hand; each costs its fees.
 
 A list holds so many tokens; one comes in by a trade, when it scores more than the least of a full

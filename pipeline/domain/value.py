@@ -115,7 +115,7 @@ def _spread(swaps: Sequence[Swap], values: list[int | None]) -> None:
         known = [
             (at, value)
             for at, swap in enumerate(swaps)
-            if values[at] is None and (value := _told(swap, prices)) is not None
+            if values[at] is None and (value := _stated(swap, prices)) is not None
         ]
         if not known:
             return
@@ -139,7 +139,7 @@ def _priced(swaps: Sequence[Swap], values: Sequence[int | None]) -> dict[str, Pr
     return prices
 
 
-def _told(swap: Swap, prices: Mapping[str, Price]) -> int | None:
+def _stated(swap: Swap, prices: Mapping[str, Price]) -> int | None:
     """Return a leg's value by the price of its quote, else of its traded token."""
     if swap.quote_mint in MONEY:
         return None  # without a reference price

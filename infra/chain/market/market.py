@@ -79,7 +79,7 @@ class Market:
 
     With `bytes_every` above 1 a transaction has its bytes and accounts in one slot of so many,
     and none in the others: enough to watch the market, not to serve it. Without `accounts` nothing
-    tells what transactions wrote, which takes less of a CPU.
+    yields what transactions wrote, which takes less of a CPU.
     """
 
     genesis_hash: Final = SIMULATED
@@ -198,7 +198,7 @@ class Market:
         return None if self._pays(intent) else "InsufficientFundsForFee"
 
     def _pays(self, intent: Intent) -> bool:
-        """Return whether the payer has the fee; a chain takes nothing from who has less."""
+        """Return whether the payer has the fee; a chain takes nothing from a payer with less."""
         held = self.world.ledger.lamports.get(intent.payer, 0)
         return held >= max(_LEAST_LAMPORTS, intent.fee_lamports)
 

@@ -144,7 +144,7 @@ def attach(app: faust.App, context: Context) -> None:
 
     app.task(live.streams.run)
     app.task(live.publish_prices)
-    app.task(live.tell_vocabulary)
+    app.task(live.publish_vocabulary)
     app.task(live.name_chain)
     app.task(live.know_broker_disk)
 
@@ -208,9 +208,9 @@ class Live:
             await asyncio.sleep(next_at - time.monotonic())
             await self._prices.publish()
 
-    async def tell_vocabulary(self) -> None:
+    async def publish_vocabulary(self) -> None:
         """Publish the venues and platforms, until cancelled."""
-        await vocabulary.keep_told(self._redis)
+        await vocabulary.keep_published(self._redis)
 
     async def name_chain(self) -> None:
         """Keep in Redis which chain the last batch was of, until cancelled."""
@@ -260,13 +260,13 @@ class Live:
     async def _apply(
         self, events: Sequence[Swap | Migration], partition: int, receipt: Receipt
     ) -> None:
-        tells_sol = partition == topics.LIVE.partition(WSOL)  # one of the workers does
+        loads_sol = partition == topics.LIVE.partition(WSOL)  # one of the workers does
         mints = [event.mint for event in events]
-        await self._prices.load([*mints, WSOL] if tells_sol else mints)
+        await self._prices.load([*mints, WSOL] if loads_sol else mints)
         for event in events:
             if isinstance(event, Swap):
                 self._prices.trade(event, receipt)
-                if tells_sol:
+                if loads_sol:
                     self._prices.reference(event, receipt)
             else:
                 self._prices.migration(event, receipt)

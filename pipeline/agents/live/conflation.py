@@ -34,7 +34,7 @@ class Conflation:
         waiting.append(receipt)
 
     def take(self, now: float) -> list[tuple[str, list[Receipt]]]:
-        """Return the mints that are to be published now, and the batches that wait for each."""
+        """Return the mints to publish now, and the batches that wait for each."""
         while self._frees and self._frees[0][0] <= now:
             mint = self._frees.popleft()[1]
             del self._free_at[mint]

@@ -22,7 +22,7 @@ SLUGS: Final = Slugs(
 )
 
 
-async def keep_told(redis: Redis) -> NoReturn:
+async def keep_published(redis: Redis) -> NoReturn:
     """Write the vocabulary, and again whenever Redis has lost it, until cancelled."""
     key, value = VOCABULARY.make(), SLUGS.pack()
     while True:

@@ -335,9 +335,9 @@ class MarketBooks:
             if market.candles and market.candles[_SECOND].start_s == second:
                 self._row(CANDLES.name, candle_row(mint, 1, market.candles[_SECOND]))
             if self._trending.rank(mint, market.score(minute)):
-                self._tell(market, minute)
+                self._announce(market, minute)
         self._this_second.clear()
-        self._tell_who_left()
+        self._announce_removals()
 
     def _minute_ended(self, now_min: int) -> None:
         """Write the longer candles of the minute and snapshots of holders; let the list fade."""
@@ -356,8 +356,8 @@ class MarketBooks:
         for mint in sorted(self._trending.scores):
             listed = self._listed(mint)
             if self._trending.rank(mint, listed.score(now_min)):
-                self._tell(listed, now_min)
-        self._tell_who_left()
+                self._announce(listed, now_min)
+        self._announce_removals()
 
     def _put_away(self, now_ms: int, slot: int) -> None:
         """Put away the markets that have been at rest for days."""
@@ -372,7 +372,7 @@ class MarketBooks:
         """Return a market of the trending list, or one that has just left it."""
         return self._markets.get(mint) or self._resting[mint]
 
-    def _tell(self, market: MintMarket | Resting, minute: int) -> None:
+    def _announce(self, market: MintMarket | Resting, minute: int) -> None:
         record = market.record(minute, self._sol_usd)
         if self._trending.record(market.mint, orjson.dumps(record)):
             if known := self._registry.known(market.mint):
@@ -380,7 +380,7 @@ class MarketBooks:
                 record = market.record(minute, self._sol_usd, from_rpc)
             self._trending.frames[market.mint] = trending_event(record)
 
-    def _tell_who_left(self) -> None:
+    def _announce_removals(self) -> None:
         for mint in sorted(self._trending.left):
             dex = self._listed(mint).token.platform
             self._trending.frames[mint] = trending_removed_event(mint, dex)

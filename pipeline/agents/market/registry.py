@@ -89,7 +89,7 @@ class Registry:
         self._known: FIFOCache[str, Known] = FIFOCache(MAX_KNOWN)
         self._asked = asyncio.Event()
         self._pace = rpc.Pace(CALLS_PER_S)
-        self._told = False
+        self._reported = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self, stop: Callable[[str], None]) -> None:
@@ -107,8 +107,8 @@ class Registry:
     def ask(self, mint: str) -> None:
         """Have a mint looked up, if it has not been yet; a full queue lets it pass."""
         if self._endpoint is None:
-            if not self._told:
-                self._told = True
+            if not self._reported:
+                self._reported = True
                 log.warning(
                     "no RPC_ENDPOINT: names of tokens whose creation was not seen stay unknown"
                 )

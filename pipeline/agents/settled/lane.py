@@ -344,7 +344,7 @@ class Lane:
                         await work.seek_again()
                     await work.tick()
                 await self._compare()
-                await self._tell()
+                await self._report()
             except (KafkaError, TimeoutError):
                 continue  # a rebalance is under way, or a system is away
             except RedisError as error:
@@ -368,7 +368,7 @@ class Lane:
                     if found != work.written and work.idle:
                         work.open_again(f"it is {found} and not {work.written}")
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         lags = [0]
         async with asyncio.timeout(LOOK_EVERY_S):
             ends = await self._context.progress.consumer.ends()

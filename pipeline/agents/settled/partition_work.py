@@ -397,7 +397,7 @@ class PartitionWork:
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything is to be written."""
+        """Whether anything waits to be written."""
         return bool(self._unwritten) or self._ticked
 
     @property

@@ -42,7 +42,7 @@ class Quarantine:
         self._names = names or set()
         self._unwritten: dict[str, bytes] = {}
         self._fresh: list[str] = []
-        self._tell()
+        self._report()
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -70,7 +70,7 @@ class Quarantine:
         self._names.add(name)
         self._fresh.append(name)
         self._unwritten[name] = orjson.dumps({"slot": self.slot, "place": place, "cause": cause})
-        self._tell()
+        self._report()
         log.error(
             "a stored value cannot be read: going on without its wallet or mint",
             group=self._group,
@@ -93,7 +93,7 @@ class Quarantine:
         self._unwritten = {}
         return [("HSET", self._key, *parts)]
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         metrics.QUARANTINED.labels(self._group, self._tag.strip("{amw}")).set(len(self._names))
 
 

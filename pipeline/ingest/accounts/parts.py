@@ -1,6 +1,6 @@
 """How all accounts of a kind are asked for: in one answer, or in 256 parts where they are many.
 
-A kind that has wallets may have millions of accounts. Its parts are told apart by the first byte of
+A kind that has wallets may have millions of accounts. Its parts differ by the first byte of
 a wallet's key, and keys are evenly spread: one part, the sample, says whether the kind is small.
 """
 

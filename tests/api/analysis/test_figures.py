@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.analysis.figures import amounts_of, without
 from api.wallets.held import HeldAccount, HeldAccounts
 
@@ -17,7 +17,7 @@ _AMOUNTS = st.integers(0, 2**64)
 
 def _held(tokens: list[HeldAccount]) -> HeldAccounts:
     count = len(tokens)
-    return HeldAccounts("w", 1, 1, 0, 1, tokens, count, count, True, 1, None, Standing.COMPLETE)
+    return HeldAccounts("w", 1, 1, 0, 1, tokens, count, count, True, 1, None, FollowState.COMPLETE)
 
 
 @given(

@@ -31,7 +31,7 @@ async def test_it_is_published_again_when_redis_has_lost_it(
 ) -> None:
     monkeypatch.setattr(vocabulary, "LOOK_EVERY_S", 0.02)
     redis = connect(store.settings, answer_timeout_s=1.0, retries=0)
-    publishing = asyncio.create_task(vocabulary.keep_told(redis))
+    publishing = asyncio.create_task(vocabulary.keep_published(redis))
     try:
         await published(store)
         await store.client.delete(VOCABULARY.make())

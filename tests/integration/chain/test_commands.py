@@ -174,7 +174,7 @@ def test_a_market_is_recorded_and_replayed(run: Run, tmp_path: Path) -> None:
     assert replay.stop() == 0
     looped = finished(tmp_path, "chain", "recorded", "tape.zst", *ANY_PORT, "--loop")
     assert looped.returncode == 2
-    assert "told once" in looped.stderr
+    assert "played once" in looped.stderr
 
 
 def test_answers_are_replayed_in_a_loop(run: Run, tmp_path: Path) -> None:

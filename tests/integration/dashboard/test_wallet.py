@@ -64,7 +64,7 @@ def test_a_link_leads_to_lots_that_add_up(look: Any, up: Up, trader: tuple[str, 
     assert {title.split(":")[0] for title in listed} <= signatures
     page.get_by_text("The sums").click()
     for line in page.locator("section[aria-label=Lots] li").all_inner_texts():
-        numbers = re.search(r"told (-?\d+), found (-?\d+)$", line)
+        numbers = re.search(r"stated (-?\d+), found (-?\d+)$", line)
         assert numbers is not None, line
         assert numbers[1] == numbers[2], line
 

@@ -29,7 +29,7 @@ const REASONS = {
 /**
  * `url()` gives the address with the key, or null while there is no key. `diagnose()` says in words
  * why a connection may have been refused, and whether trying again is of no use: browsers do not
- * do not tell pages. The rest is the world, given by tests.
+ * do not say so to pages. The rest is the world, given by tests.
  */
 export class Connection {
   constructor({
@@ -100,7 +100,7 @@ export class Connection {
     this._forget("unused");
     if (this._isOpen()) this._ask(subscription);
     else {
-      this._tell(subscription, "away");
+      this._announce(subscription, "away");
       if (this._socket === null && !this._timers.has("retry")) this._open();
     }
     return {
@@ -145,7 +145,7 @@ export class Connection {
     if (this._isOpen()) this._ask(subscription, { resume: false });
     else {
       subscription.lastId = null; // what was missed is of another filter
-      this._tell(subscription, "away");
+      this._announce(subscription, "away");
       this.reconnect();
     }
   }
@@ -196,7 +196,7 @@ export class Connection {
       subscription.requestId = null;
       subscription.inForce = null;
       this._forget(`again ${subscription.channel}`);
-      this._tell(subscription, "away");
+      this._announce(subscription, "away");
     }
     if (this._subscriptions.size === 0) return this._become("idle", "");
     const words = REASONS[code] ?? (reason || `The connection was closed (${code})`);
@@ -280,7 +280,7 @@ export class Connection {
       delete message.snapshot; // one or the other: what the page knows is brought up to date
     } else subscription.lastId = null;
     subscription.isLive = false;
-    this._tell(subscription, "asking");
+    this._announce(subscription, "asking");
     this._send(message);
   }
 
@@ -312,7 +312,7 @@ export class Connection {
     if (!subscription) return;
     subscription.inForce = null;
     subscription.isLive = true;
-    this._tell(subscription, "live", { filter: frame.filter ?? {} });
+    this._announce(subscription, "live", { filter: frame.filter ?? {} });
   }
 
   _pong(frame) {
@@ -347,7 +347,7 @@ export class Connection {
       subscription.isLive = true;
     }
     const filter = subscription.isLive ? subscription.filter : null;
-    this._tell(subscription, "refused", { filter, error: { code, message, accepted } });
+    this._announce(subscription, "refused", { filter, error: { code, message, accepted } });
     if (code === "store_unavailable") {
       this._after(`again ${subscription.channel}`, AGAIN_MS, () => {
         if (this._isOpen() && !subscription.isLive) this._ask(subscription);
@@ -383,7 +383,7 @@ export class Connection {
     return null;
   }
 
-  _tell(subscription, state, { filter = subscription.filter, error = null } = {}) {
+  _announce(subscription, state, { filter = subscription.filter, error = null } = {}) {
     subscription.listeners.onState?.({ state, filter, error });
   }
 

@@ -24,7 +24,7 @@ const SETTLED_WITHIN_MS = 10_000; // a live swap is in the positions then
 
 /**
  * Show a wallet; returns what leaves it. `params.address` is its address, null: none was given;
- * `query` may name a token whose lots are to be shown: `lots`.
+ * `query` may name a token whose lots are shown: `lots`.
  */
 export function mount(root, { api, socket, params, query, announce }) {
   const { address } = params;

@@ -13,7 +13,7 @@ from infra.chain.market.runtime.ledger import Mint
 
 @dataclass(slots=True)
 class Leg:
-    """One pool leg: what went into the pool, what came out, and who stood at the other side.
+    """One pool leg: what went into the pool, what came out, and the wallet at the other side.
 
     `vault_*` is what the pool's vaults moved, `trader_*` what the wallet gave or received.
     """
@@ -31,9 +31,9 @@ class Leg:
     trader_out_raw: int
     pool_sides: tuple[Mint, Mint]  # first and second side, as the venue names them
     vaults_raw: tuple[int, int]  # balances after the swap, in the order of pool_sides
-    fee_raw: int | None = None  # None where the venue does not tell
+    fee_raw: int | None = None  # None where the venue does not say
     fee_mint: Mint | None = None
-    reserves_raw: tuple[int | None, int | None] = (None, None)  # after it, as the venue tells
+    reserves_raw: tuple[int | None, int | None] = (None, None)  # after it, as the venue reports
     virtual_raw: tuple[int | None, int | None] = (None, None)  # likewise a curve's virtual ones
     for_sale_raw: int | None = None  # what a curve sells before it migrates
     migration_quote_raw: int | None = None  # what a curve gathers before it migrates

@@ -25,7 +25,7 @@ def pda_and_bump(program: Program, *seeds: bytes) -> tuple[bytes, int]:
 
 
 def derived(*labels: object) -> bytes:
-    """Return 32 bytes that depend on the labels alone; stands for a keypair's public key."""
+    """Return 32 bytes that depend on the labels alone; in place of a keypair's public key."""
     return blake2b(repr(labels).encode(), digest_size=32).digest()
 
 

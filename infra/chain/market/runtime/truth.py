@@ -67,7 +67,7 @@ class Truth:
         }
 
         def write(kind: str, fields: dict[str, Any]) -> None:
-            if intent.mangled:  # a reader may tell nothing, or just this
+            if intent.mangled:  # a reader may find nothing, or just this
                 self._write({"kind": "malformed", "of": kind, **common, **fields})
             else:
                 self._write({"kind": kind, **common, **fields})
@@ -213,20 +213,20 @@ def _migration_fields(move: Move) -> dict[str, Any]:
 
 
 def _perp_fields(change: PerpChange) -> dict[str, Any]:
-    told = change.layout.told(change.values)
+    fields = change.layout.plain(change.values)
     return {
         "event_index": change.place,
         "cpi_index": change.cpi_place,
         "event": change.layout.name,
-        "wallet": told["owner"],
-        "position": told["position_key"],
-        "pool": told["pool"],
-        "custody": told["position_custody"],
-        "collateral_custody": told["position_collateral_custody"],
+        "wallet": fields["owner"],
+        "position": fields["position_key"],
+        "pool": fields["pool"],
+        "custody": fields["position_custody"],
+        "collateral_custody": fields["position_collateral_custody"],
         "mint": base58.encode(change.mint),
         "collateral_mint": base58.encode(change.collateral_mint),
         "side": "long" if change.is_long else "short",
-        "fields": told,
+        "fields": fields,
     }
 
 
@@ -234,13 +234,13 @@ def _funding_fields(payments: list[FundingPayment], logs: list[str]) -> Iterator
     """Yield a transaction's payments; `lost` are those whose line the runtime cut off."""
     kept = set(truncated(logs)) if payments else set()
     for number, payment in enumerate(payments):
-        told = payment.layout.told(payment.values)
+        fields = payment.layout.plain(payment.values)
         yield {
             "event_index": payment.place,
             "number": number,
             "lost": logs[payment.log_place] not in kept,
-            "wallet": told["user_authority"],
-            "user": told["user"],
+            "wallet": fields["user_authority"],
+            "user": fields["user"],
             "market_index": payment.values["market_index"],
-            "fields": told,
+            "fields": fields,
         }

@@ -1,4 +1,4 @@
-"""Creating coins: on one of the launch platforms, with a first purchase by who created it."""
+"""Creating coins: on one of the launch platforms, with a first purchase by its creator."""
 
 from __future__ import annotations
 

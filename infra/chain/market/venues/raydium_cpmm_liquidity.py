@@ -25,7 +25,7 @@ _EXCEEDS_SLIPPAGE: Final = 6_005
 
 
 def share(pool: CpmmPool, lp: Mint, lp_raw: int, *, up: bool) -> tuple[int, int]:
-    """Return what of both tokens stands behind LP tokens, rounded for the pool."""
+    """Return what of both tokens LP tokens are worth, rounded for the pool."""
     reserves = pool.reserves_without_fees()
     parts = (reserve * lp_raw for reserve in reserves)
     first, second = (ceil_div(p, lp.supply_raw) if up else p // lp.supply_raw for p in parts)
@@ -49,7 +49,7 @@ def deposit(
 
 
 def withdraw(tx: Execution, pool: CpmmPool, lp: Mint, owner: bytes, lp_raw: int) -> None:
-    """Burn LP tokens and pay out what stands behind them."""
+    """Burn LP tokens and pay out their share of both tokens."""
     _enter(tx, pool, lp, owner, _WITHDRAW + _ARGS(lp_raw, 0, 0), deposits=False)
     tx.log("Program log: Instruction: Withdraw")
     amounts = share(pool, lp, lp_raw, up=False)

@@ -145,7 +145,7 @@ class Pool(Stateful, ABC):
         vault_raw: tuple[int, int],
         trader_raw: tuple[int, int],
     ) -> Leg:
-        """Note the leg after its transfers; amounts are (in, out). Venues add what they tell."""
+        """Note the leg after its transfers; amounts are (in, out). Venues add what they report."""
         leg = Leg(
             place=place,
             dex=self.DEX,

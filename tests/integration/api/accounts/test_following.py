@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from api.accounts import asks
-from api.accounts.following import Following, Standing
+from api.accounts.following import Following, FollowState
 from api.accounts.waiting import LOOK_EVERY_S
 from schemas.accounts import TOO_MANY_ACCOUNTS
 from schemas.redis_keys import TRACKED_ACCOUNTS, TRACKED_MINTS
@@ -30,7 +30,7 @@ async def test_without_a_lane_nothing_is_asked_or_waited_for(
     lane: AccountsLane, follow: Follow
 ) -> None:
     began = time.monotonic()
-    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is Standing.NOT_INGESTED
+    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is FollowState.NOT_INGESTED
     assert time.monotonic() - began < LONG_S / 2
     assert await lane.asked() == []
 
@@ -39,7 +39,7 @@ async def test_a_lane_that_stalled_is_asked_and_not_waited_for(
     lane: AccountsLane, follow: Follow
 ) -> None:
     await lane.advance(at_ms=int(time.time() * 1000) - 60_000)
-    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is Standing.LANE_STALLED
+    assert await follow().follow("wallet", WALLET, KEY, LONG_S) is FollowState.LANE_STALLED
     assert await lane.asked() == [(b"wallet", WALLET)]
 
 
@@ -54,15 +54,15 @@ async def test_the_first_request_waits_until_the_coverage_is_everywhere(
     await asyncio.sleep(0.2)
     assert not waiting.done(), "one partition does not have it yet"
     await lane.cover(WALLET, tags=TAGS[-1:])
-    assert await waiting is Standing.COMPLETE
+    assert await waiting is FollowState.COMPLETE
     assert await lane.asked() == [(b"wallet", WALLET)]
 
 
 async def test_a_wait_ends_when_its_time_is_up(lane: AccountsLane, follow: Follow) -> None:
     await lane.advance()
     following = follow()
-    assert await following.follow("wallet", WALLET, KEY, 0.1) is Standing.PENDING
-    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", WALLET, KEY, 0.1) is FollowState.PENDING
+    assert await following.follow("wallet", WALLET, KEY, 0) is FollowState.PENDING
     assert await lane.asked() == [(b"wallet", WALLET)], "renewed once a minute at most"
 
 
@@ -71,7 +71,7 @@ async def test_no_wait_is_longer_than_a_request_may_take(
 ) -> None:
     await lane.advance()
     following = follow(api_timeout_s=2.1)
-    assert await following.follow("wallet", WALLET, KEY, LONG_S) is Standing.PENDING
+    assert await following.follow("wallet", WALLET, KEY, LONG_S) is FollowState.PENDING
 
 
 async def test_new_wallets_are_bounded_by_key_and_in_all(
@@ -85,19 +85,21 @@ async def test_new_wallets_are_bounded_by_key_and_in_all(
         for wallet, key in zip(new, ("a", "a", "a", "b", "c"), strict=True)
     ]
     assert ended == [
-        Standing.PENDING,
-        Standing.PENDING,
-        Standing.KEY_LIMIT,
-        Standing.PENDING,
-        Standing.LIMIT,
+        FollowState.PENDING,
+        FollowState.PENDING,
+        FollowState.KEY_LIMIT,
+        FollowState.PENDING,
+        FollowState.LIMIT,
     ]
     await lane.track(tracked)
     await lane.cover(covered)
-    assert await following.follow("wallet", tracked, "a", 0) is Standing.PENDING
-    assert await following.follow("wallet", covered, "c", 0) is Standing.COMPLETE
+    assert await following.follow("wallet", tracked, "a", 0) is FollowState.PENDING
+    assert await following.follow("wallet", covered, "c", 0) is FollowState.COMPLETE
     asked = [address for _, address in await lane.asked()]
     assert asked == [new[0], new[1], new[3], tracked, covered]
-    assert await following.follow("wallet", new[0], "c", 0) is Standing.PENDING, "it is no new one"
+    assert await following.follow("wallet", new[0], "c", 0) is FollowState.PENDING, (
+        "it is no new one"
+    )
 
 
 async def test_the_next_minute_has_room_again(
@@ -106,13 +108,13 @@ async def test_the_next_minute_has_room_again(
     await lane.advance()
     following = follow(api_new_accounts=1)
     first, second = wallets(2)
-    assert await following.follow("wallet", first, KEY, 0) is Standing.PENDING
-    assert await following.follow("wallet", second, KEY, 0) is Standing.LIMIT
+    assert await following.follow("wallet", first, KEY, 0) is FollowState.PENDING
+    assert await following.follow("wallet", second, KEY, 0) is FollowState.LIMIT
     later = asks.now_s() + 61
     monkeypatch.setattr(asks, "now_s", lambda: later)
-    assert await following.follow("wallet", second, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", second, KEY, 0) is FollowState.PENDING
     await lane.track(first)
-    assert await following.follow("wallet", first, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", first, KEY, 0) is FollowState.PENDING
     assert [address for _, address in await lane.asked()] == [first, second, first]
 
 
@@ -122,11 +124,11 @@ async def test_a_wallet_that_is_followed_no_more_counts_as_a_new_one(
     await lane.advance()
     following = follow(api_new_accounts_per_key=1)
     gone, other = wallets(2)
-    assert await following.follow("wallet", gone, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", gone, KEY, 0) is FollowState.PENDING
     later = asks.now_s() + 61  # it was followed meanwhile, and let go
     monkeypatch.setattr(asks, "now_s", lambda: later)
-    assert await following.follow("wallet", gone, KEY, 0) is Standing.PENDING
-    assert await following.follow("wallet", other, KEY, 0) is Standing.KEY_LIMIT
+    assert await following.follow("wallet", gone, KEY, 0) is FollowState.PENDING
+    assert await following.follow("wallet", other, KEY, 0) is FollowState.KEY_LIMIT
 
 
 async def test_tokens_that_an_answer_needs_are_charged_to_the_key_that_asked(
@@ -139,7 +141,7 @@ async def test_tokens_that_an_answer_needs_are_charged_to_the_key_that_asked(
     await following.ask_mints([followed, *mints], "a")
     asked = [address for _, address in await lane.asked()]
     assert asked == [followed, *mints[:2]], "what is followed costs nothing"
-    assert await following.follow("wallet", wallet, "a", 0) is Standing.PENDING
+    assert await following.follow("wallet", wallet, "a", 0) is FollowState.PENDING
     await following.ask_mints(mints, "b")
     asked = [address for _, address in await lane.asked()]
     assert asked == [followed, *mints[:2], wallet, *mints[2:4]], "one key does not use up another's"
@@ -153,7 +155,7 @@ async def test_a_wallet_that_is_too_large_is_not_waited_for(
     began = time.monotonic()
     following = follow(api_timeout_s=300.0)
     asked = await following.follow("wallet", WALLET, KEY, LONG_S)
-    assert asked is Standing.TOO_MANY_ACCOUNTS
+    assert asked is FollowState.TOO_MANY_ACCOUNTS
     assert time.monotonic() - began < LONG_S / 2
 
 
@@ -172,9 +174,9 @@ async def test_a_store_that_takes_no_ask_is_no_error(lane: AccountsLane, follow:
     await lane.advance()
     await lane.redis.set("ask:accounts", "not a stream")
     following = follow()
-    assert await following.follow("wallet", WALLET, KEY, LONG_S) is Standing.NOT_ASKED
+    assert await following.follow("wallet", WALLET, KEY, LONG_S) is FollowState.NOT_ASKED
     await lane.redis.delete("ask:accounts")
-    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", WALLET, KEY, 0) is FollowState.PENDING
 
 
 async def test_coverage_that_is_withdrawn_or_void_is_none(
@@ -182,13 +184,13 @@ async def test_coverage_that_is_withdrawn_or_void_is_none(
 ) -> None:
     await lane.advance()
     await lane.cover(WALLET)
-    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.COMPLETE
+    assert await follow().follow("wallet", WALLET, KEY, 0) is FollowState.COMPLETE
     await lane.lose(lane.slot + 1)
-    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.WITHDRAWN
+    assert await follow().follow("wallet", WALLET, KEY, 0) is FollowState.WITHDRAWN
     await lane.lose(lane.slot)
-    assert await follow().follow("wallet", WALLET, KEY, 0) is Standing.COMPLETE
+    assert await follow().follow("wallet", WALLET, KEY, 0) is FollowState.COMPLETE
     await lane.withdraw(WALLET, "slots 7 to 9 are lost")
-    assert await follow().follow("wallet", WALLET, KEY, 0.1) is Standing.WITHDRAWN
+    assert await follow().follow("wallet", WALLET, KEY, 0.1) is FollowState.WITHDRAWN
 
 
 async def test_two_hundred_waiters_cost_one_look_at_a_time(
@@ -215,7 +217,7 @@ async def test_two_hundred_waiters_cost_one_look_at_a_time(
     assert read <= first_look + looks * len(TAGS), "one look at a time, however many wait"
     for each in many:
         await lane.cover(each)
-    assert {*await asyncio.gather(*waiting)} == {Standing.COMPLETE}
+    assert {*await asyncio.gather(*waiting)} == {FollowState.COMPLETE}
 
 
 async def hashes_read(lane: AccountsLane) -> int:
@@ -232,9 +234,9 @@ async def test_a_request_without_room_to_wait_is_answered_at_once(
     first, second = wallets(2)
     waiting = asyncio.create_task(following.follow("wallet", first, KEY, LONG_S))
     await eventually_async(lane.asked)
-    assert await following.follow("wallet", second, KEY, LONG_S) is Standing.TOO_MANY_WAIT
+    assert await following.follow("wallet", second, KEY, LONG_S) is FollowState.TOO_MANY_WAIT
     await lane.cover(first)
-    assert await waiting is Standing.COMPLETE
+    assert await waiting is FollowState.COMPLETE
 
 
 async def test_accounts_by_address_have_a_limit_of_their_own_and_the_followed_none(
@@ -244,9 +246,9 @@ async def test_accounts_by_address_have_a_limit_of_their_own_and_the_followed_no
     following = follow(api_new_accounts_per_key=2)
     first, second, third, kept = wallets(4)
     await lane.redis.zadd(TRACKED_ACCOUNTS.make(), {kept: 1})
-    assert await following.ask_accounts([first, second, third, kept], KEY) is Standing.KEY_LIMIT
+    assert await following.ask_accounts([first, second, third, kept], KEY) is FollowState.KEY_LIMIT
     assert await lane.asked() == [(b"account", each) for each in (first, second, kept)]
     assert await following.ask_accounts([first, kept], KEY) is None, "asked within the minute"
     assert len(await lane.asked()) == 3
     assert await following.ask_accounts([third], "other") is None
-    assert await following.follow("wallet", WALLET, KEY, 0) is Standing.PENDING
+    assert await following.follow("wallet", WALLET, KEY, 0) is FollowState.PENDING

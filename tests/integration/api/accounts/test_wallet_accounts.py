@@ -8,7 +8,7 @@ from struct import pack
 import pytest
 
 from api.accounts import wallets
-from api.accounts.following import Standing
+from api.accounts.following import FollowState
 from api.accounts.wallets import NotCovered, WalletAccounts, WalletAccountsReader
 from api.stores.clients import Stores
 from infra.settings import Settings
@@ -76,7 +76,7 @@ async def test_many_wallets_in_their_order(
     covered: AccountsLane, reader: WalletAccountsReader
 ) -> None:
     nobody, other, found = await reader.read([text(b"n" * 32), text(OTHER), text(WALLET)])
-    assert nobody == other == NotCovered(Standing.NOT_FOLLOWED)
+    assert nobody == other == NotCovered(FollowState.NOT_FOLLOWED)
     assert isinstance(found, WalletAccounts)
 
 
@@ -117,14 +117,14 @@ async def test_coverage_in_some_partitions_is_none(
 ) -> None:
     for tag in (TAGS[0], TAGS[-1]):
         await covered.redis.delete(COVERED.make(tag=tag, address=text(WALLET)))
-        assert await read_one(reader) == NotCovered(Standing.NOT_FOLLOWED)
+        assert await read_one(reader) == NotCovered(FollowState.NOT_FOLLOWED)
         await covered.cover(WALLET)
     await covered.lose(covered.slot + 1)
     found = await read_one(reader)
     assert isinstance(found, NotCovered)
-    assert (found.standing, "lost" in found.withdrawn) == (Standing.WITHDRAWN, True)
+    assert (found.standing, "lost" in found.withdrawn) == (FollowState.WITHDRAWN, True)
     await covered.withdraw(WALLET, "a hole of 200 slots")
-    assert await read_one(reader) == NotCovered(Standing.WITHDRAWN, "a hole of 200 slots")
+    assert await read_one(reader) == NotCovered(FollowState.WITHDRAWN, "a hole of 200 slots")
 
 
 async def test_a_wallet_that_is_let_go_while_it_is_read_is_not_called_empty(
@@ -148,7 +148,7 @@ async def test_a_wallet_that_is_let_go_while_it_is_read_is_not_called_empty(
         return await ask(commands)
 
     monkeypatch.setattr(stores, "ask", let_go_before_the_accounts)
-    assert await read_one(reader) == NotCovered(Standing.NOT_FOLLOWED)
+    assert await read_one(reader) == NotCovered(FollowState.NOT_FOLLOWED)
 
 
 async def test_a_reading_between_two_partitions_is_made_again(
@@ -204,7 +204,7 @@ async def test_bytes_that_are_no_account_are_said_so(
 ) -> None:
     tag = account_tag(text(ACCOUNTS[0]))
     await covered.redis.set(ACCOUNT.make(tag=tag, address=text(ACCOUNTS[0])), b"short")
-    assert await read_one(reader) == NotCovered(Standing.UNREADABLE)
+    assert await read_one(reader) == NotCovered(FollowState.UNREADABLE)
 
 
 async def test_no_more_accounts_are_read_than_may(
@@ -213,7 +213,7 @@ async def test_no_more_accounts_are_read_than_may(
     key = FOUND_BY.make(tag=TAGS[2], address=text(WALLET))
     many = [n.to_bytes(32, "big") for n in range(MOST_OF_WALLET)]
     await covered.redis.sadd(key, *many)
-    assert await read_one(reader) == NotCovered(Standing.TOO_MANY_ACCOUNTS)
+    assert await read_one(reader) == NotCovered(FollowState.TOO_MANY_ACCOUNTS)
 
 
 async def test_the_wallets_of_a_batch_share_a_bound(
@@ -225,7 +225,7 @@ async def test_the_wallets_of_a_batch_share_a_bound(
         await covered.redis.sadd(FOUND_BY.make(tag=TAGS[2], address=text(filler)), *many)
         await covered.cover(filler)
     first, second, third = map(text, fillers)
-    too_many = NotCovered(Standing.TOO_MANY_ACCOUNTS)
+    too_many = NotCovered(FollowState.TOO_MANY_ACCOUNTS)
     *others, last = await reader.read([first, second, third, text(WALLET)])
     assert too_many not in others
     assert last == too_many, "none is left, and it has twelve"
@@ -237,4 +237,4 @@ async def test_the_wallets_of_a_batch_share_a_bound(
 async def test_without_a_lane_it_is_said_so(
     lane: AccountsLane, reader: WalletAccountsReader
 ) -> None:
-    assert await read_one(reader) == NotCovered(Standing.NOT_INGESTED)
+    assert await read_one(reader) == NotCovered(FollowState.NOT_INGESTED)

@@ -67,7 +67,7 @@ async def test_each_gets_its_own_of_a_shared_call(rpc: AccountsRpc, node: Node) 
     assert [len(call) for call in node.calls] == [MOST_A_CALL, len(MANY) - MOST_A_CALL]
 
 
-async def test_who_comes_alone_does_not_wait_for_others(
+async def test_a_lone_request_does_not_wait_for_others(
     rpc: AccountsRpc, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_calls, "SHARED_EVERY_S", 3_600.0)

@@ -38,7 +38,7 @@ export function createCandles({ api, mint, announce, isLive }) {
   let asking; // of this interval
   let leaving; // aborts what is asked of this interval
   let drawn = null; // timer of the next drawing
-  let dirtyMs = Infinity; // candles from here on are to be drawn; 0: all
+  let dirtyMs = Infinity; // draw candles from here on; 0: all
   let olderPages = 0;
   let isAskingOlder = false;
   let pointedMs = null; // start of the candle that is pointed at
@@ -164,7 +164,7 @@ export function createCandles({ api, mint, announce, isLive }) {
       if (byHand) announce(history.ending ?? `${count(book.size - before)} older candles`);
     } catch (error) {
       if (isAbort(error) || signal.aborted) return;
-      olderPages = MOST_OLDER; // scrolling on does not ask again and again
+      olderPages = MOST_OLDER; // scrolling on does not repeat the request
       problem.hidden = false;
       const again = () => older({ byHand: true });
       fill(problem, failureWords(error, { isStale: true, again }));
