@@ -10,7 +10,7 @@ from schemas.solana.addresses import text
 
 Value = int | bool | bytes | None
 Values = Mapping[str, Value]
-Plain = str | bool | None
+Json = str | bool | None
 
 _SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i64": 8, "u128": 16, "i128": 16}
 
@@ -41,9 +41,9 @@ class EventLayout:
         """Return the event's tag and borsh."""
         return self._tag + b"".join(_encoded(each, values[each.name]) for each in self.fields)
 
-    def plain(self, values: Values) -> dict[str, Plain]:
+    def as_json(self, values: Values) -> dict[str, Json]:
         """Return the values in words: integers as text, addresses in base58."""
-        return {each.name: _plain(values[each.name]) for each in self.fields}
+        return {each.name: _as_json(values[each.name]) for each in self.fields}
 
 
 def _encoded(field: Field, value: Value) -> bytes:
@@ -61,7 +61,7 @@ def _plain(kind: str, value: Value) -> bytes:
     return value.to_bytes(_SIZES[kind], "little", signed=kind[0] == "i")
 
 
-def _plain(value: Value) -> Plain:
+def _as_json(value: Value) -> Json:
     if isinstance(value, bytes):
         return text(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -213,7 +213,7 @@ def _migration_fields(move: Move) -> dict[str, Any]:
 
 
 def _perp_fields(change: PerpChange) -> dict[str, Any]:
-    fields = change.layout.plain(change.values)
+    fields = change.layout.as_json(change.values)
     return {
         "event_index": change.place,
         "cpi_index": change.cpi_place,
@@ -234,7 +234,7 @@ def _funding_fields(payments: list[FundingPayment], logs: list[str]) -> Iterator
     """Yield a transaction's payments; `lost` are those whose line the runtime cut off."""
     kept = set(truncated(logs)) if payments else set()
     for number, payment in enumerate(payments):
-        fields = payment.layout.plain(payment.values)
+        fields = payment.layout.as_json(payment.values)
         yield {
             "event_index": payment.place,
             "number": number,
