@@ -34,7 +34,8 @@ class Writer:
 
     def of(self, changes: Changes) -> tuple[AccountWrite, ...]:
         """Return what a transaction wrote; it is the last one that has run."""
-        return self.now({**changes.lamports, **changes.tokens, **dict.fromkeys(changes.contents)})
+        others = dict.fromkeys(sorted(changes.contents))  # a set's order is the process's
+        return self.now({**changes.lamports, **changes.tokens, **others})
 
     def now(self, addresses: Iterable[bytes]) -> tuple[AccountWrite, ...]:
         """Return writes of these accounts as they are now; one that is gone is closed."""
