@@ -41,6 +41,7 @@ class Failures:
     def __init__(self, now_s: Callable[[], float] = monotonic) -> None:
         self._unknown: TTLCache[str, None] = TTLCache(_UNKNOWN_KEPT, UNKNOWN_FOR_S, timer=now_s)
         self._good: LRUCache[str, None] = LRUCache(_GOOD_KEPT)
+        self._refused: TTLCache[str, None] = TTLCache(_UNKNOWN_KEPT, WINDOW_S, timer=now_s)
         # A list, so that counting does not begin the window anew.
         self._failed: TTLCache[str, list[int]] = TTLCache(_ADDRESSES_KEPT, WINDOW_S, timer=now_s)
 
@@ -89,10 +90,17 @@ class Failures:
         """Note that a key or session is good."""
         self._good[fingerprint] = None
         self._unknown.pop(fingerprint, None)
+        self._refused.pop(fingerprint, None)
+
+    def vouch(self, fingerprint: str) -> None:
+        """Take a key for good whose session is, unless it was refused itself within a minute."""
+        if fingerprint not in self._refused:
+            self._good[fingerprint] = None
 
     def refused(self, address: str, fingerprint: str = "", *, is_unknown: bool = False) -> None:
         """Note that a key is not good, or not any more."""
         self._good.pop(fingerprint, None)
+        self._refused[fingerprint] = None
         if is_unknown:
             self._unknown[fingerprint] = None
         self._count(address)

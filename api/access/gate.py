@@ -158,6 +158,7 @@ class Gate:
         try:
             for each in self._sessions:
                 if fingerprint := await each.holder(scope["headers"], _address(scope)):
+                    self._failures.vouch(fingerprint)
                     return fingerprint
         except Problem:
             if not is_open:

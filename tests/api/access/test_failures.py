@@ -129,3 +129,15 @@ async def test_a_session_that_begins_is_good_whatever_was_known_of_it(failures):
     assert await failures.session("203.0.113.9", "mine", looks.at("mine")) is None
     with pytest.raises(Problem, match="too_many_failures"):
         await failures.session("203.0.113.9", "second", looks.at("second"))
+
+
+def test_a_good_session_vouches_for_its_key_until_that_is_refused(failures, clock):
+    guess(failures, "203.0.113.9", FAILURES)
+    failures.vouch("of the session")
+    assert code_of(failures, "203.0.113.9", "of the session") is None
+    failures.refused("203.0.113.9", "of the session")  # revoked: its sessions last longer
+    failures.vouch("of the session")
+    assert code_of(failures, "203.0.113.9", "of the session") == "too_many_failures"
+    clock.now_s += WINDOW_S
+    failures.vouch("of the session")
+    assert code_of(failures, "203.0.113.9", "of the session") is None

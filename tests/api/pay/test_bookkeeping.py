@@ -48,7 +48,6 @@ class Node:
             return {"accountIndex": index, "uiTokenAmount": {"amount": str(amount_raw)}}
 
         self._found = {
-            "slot": 5,
             "blockTime": 1_700_000_000,
             "transaction": [wire, "base64"],
             "meta": {
@@ -58,20 +57,26 @@ class Node:
             },
         }
 
+    def slot_of(self, signature: str) -> int:
+        return 5 + self.signatures.index(signature)
+
     async def answer(self, method: str, params: list[Any]) -> Any:
         self.asked += 1
         if self.nonsense is not None:
             return web.json_response(self.nonsense)
         if method == "getTransaction":
-            found = None if params[0] in self.lacks else self._found
-            return web.json_response({"result": found})
+            found = {**self._found, "slot": self.slot_of(params[0])}
+            return web.json_response({"result": None if params[0] in self.lacks else found})
         newest = [*reversed(self.signatures)]
         config = params[1]
         if "until" in config:
             newest = newest[: newest.index(config["until"])]
         if "before" in config:
             newest = newest[newest.index(config["before"]) + 1 :]
-        listed = [{"signature": each, "err": None, "slot": 5} for each in newest[: config["limit"]]]
+        listed = [
+            {"signature": each, "err": None, "slot": self.slot_of(each)}
+            for each in newest[: config["limit"]]
+        ]
         return web.json_response({"result": listed})
 
 

@@ -521,7 +521,6 @@ def test_what_a_browser_keeps_of_a_sign_in_says_nothing_and_cannot_be_changed(ma
         sealed[:-5] + "AAAA=",
         sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:],
         Fernet(Fernet.generate_key()).encrypt(b"{}").decode(),
-        sealed * 5,
         "x",
     ):
         cookie.value = wrong
