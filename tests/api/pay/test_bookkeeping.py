@@ -26,6 +26,7 @@ from api.pay.bookkeeping import (
 from infra.settings import Settings
 from schemas.rows import PAYMENTS, Row, Table
 from tests.api.pay.test_payment import TERMS, paid
+from tests.support.metrics import value_of
 from tests.support.rpc_server import serving
 from tests.support.waiting import eventually_async
 
@@ -102,7 +103,7 @@ def books(
             assert notes is not None
             notes.extend(added)
 
-    # private `_newest`, `_insert`: the rows that ClickHouse would hold; integration tests have the
+    # private `_newest`, `_read_unresolved`, `_insert`: the rows that ClickHouse would hold; integration tests have the
     # real one.
     monkeypatch.setattr(Books, "_newest", newest)
     monkeypatch.setattr(Books, "_read_unresolved", read_unresolved)
@@ -167,7 +168,7 @@ async def test_what_a_node_lists_and_lacks_holds_up_nothing_for_ever(
         assert await first.read() == 19
         assert [row[0] for row in rows] == [each for each in node.signatures if each not in lacked]
         assert [(row[0], row[5]) for row in notes] == [(each, False) for each in lacked]
-        assert UNRESOLVED._value.get() == 2
+        assert value_of(UNRESOLVED) == 2
         await first.close()
 
         second = books(url, rows, monkeypatch, notes)  # of another process
@@ -176,13 +177,13 @@ async def test_what_a_node_lists_and_lacks_holds_up_nothing_for_ever(
         assert await second.read() == 1
         assert rows[-1][0] == lacked[0]
         assert [(row[0], row[5]) for row in notes][-1] == (lacked[0], True)
-        assert UNRESOLVED._value.get() == 1
+        assert value_of(UNRESOLVED) == 1
         node.lacks.clear()
         assert await second.read() == 1
         assert {row[0] for row in rows} == {*node.signatures}
         assert len(rows) == len(node.signatures)
         assert await second.read() == 0
-        assert UNRESOLVED._value.get() == 0
+        assert value_of(UNRESOLVED) == 0
         await second.close()
 
 

@@ -69,6 +69,7 @@ def test_instructions_are_protobufs(drawn: list[tuple[list[int], bytes, int]]) -
         tx.instructions.append((TOKEN, accounts, data, height if number else 1))
     info = geyser_pb2.SubscribeUpdateTransactionInfo()
     _instructions(tx, info, place)
+    # private `_instructions`: one part of a transaction, at sizes that no market reaches.
     outer, inner = wire._instructions(tx, place)
     assert outer == info.transaction.message.SerializeToString()
     assert inner == info.meta.SerializeToString()
