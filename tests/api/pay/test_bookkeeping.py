@@ -103,8 +103,8 @@ def books(
             assert notes is not None
             notes.extend(added)
 
-    # private `_newest`, `_read_unresolved`, `_insert`: the rows that ClickHouse would hold; integration tests have the
-    # real one.
+    # private `_newest`, `_read_unresolved`, `_insert`: the rows that ClickHouse would hold;
+    # integration tests have the real one.
     monkeypatch.setattr(Books, "_newest", newest)
     monkeypatch.setattr(Books, "_read_unresolved", read_unresolved)
     monkeypatch.setattr(Books, "_insert", insert)
