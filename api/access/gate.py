@@ -43,7 +43,13 @@ from api.access.paces import Pace
 from api.access.prices import Price, Priced
 from api.access.user_sessions import UserSessions
 from api.http import problems
-from api.http.errors import CONCURRENCY_EXCEEDED, CREDITS_SPENT, RATE_EXCEEDED, Problem
+from api.http.errors import (
+    CONCURRENCY_EXCEEDED,
+    CREDITS_SPENT,
+    RATE_EXCEEDED,
+    TOO_MANY_FAILURES,
+    Problem,
+)
 from api.stores.clients import unavailable
 from schemas.plans import MINUTE_S, PLANS, Plan
 
@@ -155,16 +161,20 @@ class Gate:
             return None
         if sent := [value for name, value in scope["headers"] if name == HEADER]:
             return _fingerprint(sent)
-        try:
-            for each in self._sessions:
-                if fingerprint := await each.holder(scope["headers"], _address(scope)):
-                    self._failures.vouch(fingerprint)
-                    return fingerprint
-        except Problem:
-            if not is_open:
-                raise
+        refusal = refusals.missing(_SEND_ONE)
+        for each in self._sessions:
+            try:
+                fingerprint = await each.holder(scope["headers"], _address(scope))
+            except Problem as problem:
+                refusal = problem
+                if problem.kind is TOO_MANY_FAILURES:
+                    continue  # a browser may have a cookie that has ended, and one that is good
+                break
+            if fingerprint:
+                self._failures.vouch(fingerprint)
+                return fingerprint
         if not is_open:
-            raise refusals.missing(_SEND_ONE)
+            raise refusal
         return None
 
     async def _answer(self, fingerprint: str, scope: Scope, receive: Receive, send: Send) -> None:

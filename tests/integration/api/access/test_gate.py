@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from api.access import failures, register, users
+from api.access import failures, refusals, register, users
 from api.access.charge import NOT_GIVEN_BACK, Charges
 from api.access.gate import BATCHES_AT_ONCE, Gate
 from api.access.keys import key_id, new, parse
@@ -103,6 +103,23 @@ async def client(shell):
     transport = httpx.ASGITransport(shell, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
+
+
+class Ended:
+    """A session that ended, at an address of which too many were refused."""
+
+    async def holder(self, headers, address):
+        raise refusals.too_many_failures(60)
+
+
+class Good:
+    """A session that is good."""
+
+    def __init__(self, fingerprint):
+        self.fingerprint = fingerprint
+
+    async def holder(self, headers, address):
+        return self.fingerprint
 
 
 async def spent(redis, key):
@@ -586,3 +603,12 @@ async def test_every_path_of_the_api_is_behind_the_gate(settings, redis):
                 if answer.status_code != 401:
                     is_open.add(path)
     assert is_open == {"/api/health/live", "/mcp/health"}
+
+
+async def test_a_cookie_that_ended_keeps_no_good_one_out(charges, make):
+    fingerprint = await make.fingerprint()
+    for sessions, status in (((Ended(), Good(fingerprint)), 200), ((Ended(), Good(None)), 429)):
+        transport = httpx.ASGITransport(around(charges, sessions=sessions))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.get("/api/who")).status_code == status
+            assert (await client.get("/api/health")).status_code == 200
