@@ -160,5 +160,12 @@ class Chain:
                 timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
             ) as answer:
                 return orjson.loads(await answer.read())["result"]
-        except (aiohttp.ClientError, TimeoutError, OSError, LookupError, ValueError) as error:
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            LookupError,
+            TypeError,  # JSON that is no object
+            ValueError,
+        ) as error:
             raise NodeAway(f"{method}: {type(error).__name__}") from None
