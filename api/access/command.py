@@ -384,6 +384,8 @@ def import_keys(file: IO[bytes]) -> None:
         click.echo(f"{_count(outcomes['key new'])} of users added")
     if rest := outcomes["key room"]:
         _say(f"{_count(rest)} of users not added: they have as many as they may")
+    if rest := outcomes["key taken"]:
+        _say(f"{_count(rest)} of users not added: of somebody else here")
     for doubt in doubts:
         _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
 

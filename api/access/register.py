@@ -32,7 +32,7 @@ class NoSuchKey(Exception):
 
 
 class IdTaken(Exception):
-    """Two keys have the same short name, which is one chance in 2**48."""
+    """Two keys have the same short name, which is one chance in 2**48; or one is two things."""
 
 
 def connect(settings: Settings, *, answer_timeout_s: float = 2.0) -> Pipelined:
@@ -63,6 +63,10 @@ async def put(redis: Asks, record: Record) -> bool:
     What is there stays, a revoked key stays revoked, of times and credits the greater counts.
     Raises RedisError, IdTaken.
     """
+    tag = tag_of_key(record.fingerprint)
+    [theirs] = await redis.ask([("HMGET", API_KEY.make(tag=tag), "user", "issuer")])
+    if any(theirs):
+        raise IdTaken(f"{record.id} is a user, or a user's key, here")
     _, holder = await redis.ask(
         [
             ("HSETNX", _KEYS, record.id, record.fingerprint),
@@ -71,7 +75,6 @@ async def put(redis: Asks, record: Record) -> bool:
     )
     if holder.decode() != record.fingerprint:
         raise IdTaken(f"{record.id} is another key here")
-    tag = tag_of_key(record.fingerprint)
     arguments = [
         record.name,
         record.plan,

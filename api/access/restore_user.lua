@@ -2,7 +2,7 @@
 -- then. Of credits and times the greater counts. Of a user that is known for longer than it is told,
 -- all else stays as it is. It may be run twice.
 --
--- KEYS  record, credits by month
+-- KEYS  record, credits by month, sessions, which end with a suspension
 -- ARGV  name, plan, issuer, subject, created_ms, signed_in_ms, suspended_ms or '', plan of a new
 --       user; then month, credits spent in it, of each month
 -- Returns  1 if the user was not known here, else 0
@@ -15,9 +15,11 @@ end
 if is_new or tonumber(found[1]) > tonumber(ARGV[5]) then
   redis.call('HSET', KEYS[1], 'created_ms', ARGV[5])
   if is_new or found[2] == ARGV[8] then redis.call('HSET', KEYS[1], 'plan', ARGV[2]) end
-  if ARGV[7] ~= '' then redis.call('HSETNX', KEYS[1], 'suspended_ms', ARGV[7]) end
+  if ARGV[7] ~= '' and redis.call('HSETNX', KEYS[1], 'suspended_ms', ARGV[7]) == 1 then
+    redis.call('DEL', KEYS[3])
+  end
 end
-if tonumber(ARGV[6]) > tonumber(found[3] or '0') then
+if tonumber(ARGV[6]) > tonumber(found[3] or '-1') then
   redis.call('HSET', KEYS[1], 'signed_in_ms', ARGV[6])
 end
 for i = 9, #ARGV, 2 do

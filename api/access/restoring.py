@@ -2,7 +2,8 @@
 
 A user that is here since before the file was begun is newer than the file: of keys that are not
 known here any more it brings none back, they may have been revoked. One that began here later has
-lost what the file has, and gets it.
+lost what the file has, and gets it. What the file says is a user's and is another's here, or an
+operator's, stays that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from api.access import users
 from api.access.keys import Record
 from api.access.register import IdTaken
 from api.access.script import Asks, load
-from api.access.users import KEYS, REVOKED_KEPT_S, User
+from api.access.users import KEYS, REVOKED, REVOKED_KEPT_S, User
 from schemas.plans import FREE
 from schemas.redis_keys import (
     API_KEY,
@@ -24,6 +25,7 @@ from schemas.redis_keys import (
     USER_KEY,
     USER_KEYS,
     USER_KEYS_REVOKED,
+    USER_SESSIONS,
     USERS,
     tag_of_key,
 )
@@ -62,7 +64,7 @@ async def read_all(redis: Asks) -> list[Account]:
 
 
 async def put(redis: Asks, account: Account) -> Counter[str]:
-    """Put a user beside what is known here; return how many users and keys are new or have no room.
+    """Put a user beside what is known here; return how many users and keys had which outcome.
 
     It may be done again, also after it ended half-way. Raises RedisError, IdTaken.
     """
@@ -83,7 +85,9 @@ async def put(redis: Asks, account: Account) -> Counter[str]:
     for month, spent in user.credits.items():
         arguments += (month, spent)
     is_new = await _USER.run(
-        redis, [API_KEY.make(tag=tag), API_KEY_CREDITS.make(tag=tag)], arguments
+        redis,
+        [kind.make(tag=tag) for kind in (API_KEY, API_KEY_CREDITS, USER_SESSIONS)],
+        arguments,
     )
     outcomes["user new" if is_new else "user here"] += 1
     return outcomes
@@ -92,7 +96,10 @@ async def put(redis: Asks, account: Account) -> Counter[str]:
 async def _put_key(redis: Asks, user: str, key: Record, *, brings: bool) -> str:
     tag = tag_of_key(user)
     pointer = API_KEY.make(tag=tag_of_key(key.fingerprint))
-    outcome: bytes = await _KEY.run(
+    [(holder, name)] = await redis.ask([("HMGET", pointer, "user", "name")])
+    if name is not None or holder not in (None, user.encode()):
+        return "taken"
+    [outcome, *gone] = await _KEY.run(
         redis,
         [
             USER_KEY.make(tag=tag, fingerprint=key.fingerprint),
@@ -103,15 +110,16 @@ async def _put_key(redis: Asks, user: str, key: Record, *, brings: bool) -> str:
             *(key.fingerprint, key.name, key.last4, key.created_ms),
             "" if key.last_used_ms is None else key.last_used_ms,
             "" if key.revoked_ms is None else key.revoked_ms,
-            *(int(brings), REVOKED_KEPT_S, KEYS),
+            *(int(brings), REVOKED_KEPT_S, KEYS, REVOKED),
         ),
     )
     if outcome in (b"new", b"here"):
         commands: list[tuple[object, ...]] = [("HSETNX", pointer, "user", user)]
         if key.revoked_ms is not None:
             commands.append(("EXPIRE", pointer, REVOKED_KEPT_S))
+        commands += users.forgetting(user, gone)
         await redis.ask(commands)
-    return outcome.decode()
+    return str(outcome.decode())
 
 
 def _oldest_first(keys: Sequence[Record]) -> list[Record]:

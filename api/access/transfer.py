@@ -47,9 +47,16 @@ def _sold(plan: str) -> str:
     return plan
 
 
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has characters that cannot be shown")
+    return text
+
+
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Words = Annotated[str, AfterValidator(check_words)]
 Sold = Annotated[str, AfterValidator(_sold)]
+Said = Annotated[str, Field(max_length=_LONGEST), AfterValidator(_printable)]
 
 
 class _OfKey(BaseModel):
@@ -73,10 +80,10 @@ class _UserLine(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     user: Fingerprint
-    name: Annotated[str, Field(max_length=_LONGEST)]
+    name: Said
     plan: Sold
-    issuer: Annotated[str, Field(max_length=_LONGEST)]
-    subject: Annotated[str, Field(max_length=_LONGEST)]
+    issuer: Said
+    subject: Said
     created_ms: Time
     signed_in_ms: Time
     suspended_ms: Time | None

@@ -6,7 +6,7 @@ record like a key's: what charges a key charges a user. All of a user is under o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -227,18 +227,23 @@ async def revoke_key(redis: Asks, user: str, id_: str) -> bool:
             await redis.ask(
                 [
                     ("EXPIRE", pointer, REVOKED_KEPT_S),
-                    *(
-                        ("DEL", name)
-                        for each in (found.decode() for found in gone)
-                        for name in (
-                            USER_KEY.make(tag=tag, fingerprint=each),
-                            API_KEY.make(tag=tag_of_key(each)),
-                        )
-                    ),
+                    *forgetting(user, gone),
                 ]
             )
             return True
     return False
+
+
+def forgetting(user: str, gone: Sequence[bytes]) -> list[tuple[object, ...]]:
+    """Return what removes the records of a user's keys that were revoked."""
+    return [
+        ("DEL", name)
+        for each in (found.decode() for found in gone)
+        for name in (
+            USER_KEY.make(tag=tag_of_key(user), fingerprint=each),
+            API_KEY.make(tag=tag_of_key(each)),
+        )
+    ]
 
 
 async def _change(redis: Asks, fingerprint: str, name: str, value: str) -> None:

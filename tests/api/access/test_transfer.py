@@ -34,7 +34,7 @@ records = st.builds(
 )
 
 
-texts = st.text(st.characters(codec="utf-8"), max_size=40)
+texts = st.text(st.characters(codec="utf-8").filter(str.isprintable), max_size=40)
 user_keys = st.builds(
     Record,
     fingerprint=st.text("0123456789abcdef", min_size=64, max_size=64),
@@ -137,6 +137,7 @@ def test_a_user_is_a_line_with_their_keys():
         (orjson.dumps(USER | {"subject": "bob"}), "line 3: user is not what this issuer and"),
         (orjson.dumps(USER | {"plan": "gold"}), "line 3: plan: there is no plan 'gold'"),
         (orjson.dumps(USER | {"suspended_ms": "x"}), "line 3: suspended_ms"),
+        (orjson.dumps(USER | {"name": "a\x1b[2J"}), "line 3: name: it has characters that"),
         (orjson.dumps(USER | {"keys": [GOOD]}), "line 3: keys.0.plan"),
         (orjson.dumps(USER | {"keys": [OF_KEY] * 31}), "line 3: keys"),
         (orjson.dumps(USER | {"keys": [OF_KEY | {"fingerprint": "x"}]}), "line 3: keys.0.fing"),

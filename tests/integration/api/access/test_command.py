@@ -21,7 +21,7 @@ from infra.local import running
 from infra.local.process import free_port
 from infra.redis.embedded import valkey
 from infra.settings import Settings
-from schemas.redis_keys import API_KEY, USER_KEY, tag_of_key
+from schemas.redis_keys import API_KEY, USER_KEY, USER_SESSIONS, tag_of_key
 from stream_gateway.admission import Admission
 from tests.support.systems import bound
 from tests.support.waiting import without_error
@@ -353,6 +353,88 @@ def test_a_user_who_signed_in_before_the_import_gets_all_back(folder, keys_url):
     assert (granted.user, granted.plan.name, granted.credits_spent) == (user, "pro", 3)
     assert charge(later).credits_spent == 4
     assert at_redis(lambda redis: users.read(redis, user)).created_ms == created_ms
+
+
+def line_of(name, *texts, **changed):
+    """Return a line of a user with keys, as no export of ours wrote it."""
+    identity = Identity("https://issuer.example.com", name, name)
+    of_keys = [
+        {"fingerprint": parse(text), "name": "x", "last4": text[-4:], "created_ms": 5,
+         "last_used_ms": None, "revoked_ms": None}
+        for text in texts
+    ]  # fmt: skip
+    fields = {"user": identity.fingerprint, "name": name, "plan": "free",
+              "issuer": identity.issuer, "subject": name, "created_ms": 1, "signed_in_ms": 1,
+              "suspended_ms": None, "credits": {}, "keys": of_keys}  # fmt: skip
+    return orjson.dumps(fields | changed) + b"\n"
+
+
+def test_a_file_takes_no_key_from_an_operator_or_another_user(folder):
+    text = created("--plan", "enterprise")
+    user, (anns,) = signed_up("first")
+    result = keys("import", "-", stdin=line_of("bob", text, anns))
+    assert "1 user added" in result.stdout
+    assert result.stderr == "2 keys of users not added: of somebody else here\n"
+    granted = charge(text)
+    assert (granted.user, granted.plan.name) == (None, "enterprise")
+    assert charge(anns).user == user
+    bob = Identity("https://issuer.example.com", "bob", "bob").fingerprint
+    assert at_redis(lambda redis: users.read_keys(redis, bob)) == []
+
+
+def test_a_file_makes_no_operators_key_of_a_user_or_of_a_key_of_theirs(folder):
+    user, (anns,) = signed_up("first")
+    line = {"fingerprint": "", "name": "x", "plan": "enterprise", "owner": "", "last4": "abcd",
+            "created_ms": 1, "last_used_ms": None, "revoked_ms": 1, "credits": {}}  # fmt: skip
+    for fingerprint in (user, parse(anns)):
+        result = keys("import", "-", stdin=orjson.dumps(line | {"fingerprint": fingerprint}))
+        assert result.exit_code == 1
+        assert "is a user, or a user's key, here" in result.stderr
+    assert charge(anns).plan.name == "free"
+    assert at_redis(lambda redis: Charges(redis).look(user)) is None
+    assert listed() == []
+
+
+def test_a_user_with_revoked_keys_here_and_in_a_file_can_be_exported_again(folder, keys_url):
+    def revoked():
+        for _ in range(users.REVOKED):
+            user, (text,) = signed_up("gone")
+            user_revokes(user, text)
+        return text
+
+    revoked()
+    file = keys("export").stdout_bytes
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+    last = revoked()
+    assert keys("import", "-", stdin=file).exit_code == 0
+    [line] = keys("export").stdout_bytes.splitlines()
+    kept = {each["fingerprint"] for each in orjson.loads(line)["keys"]}
+    assert (len(kept), parse(last) in kept) == (users.REVOKED, True)
+    assert keys("import", "-", stdin=line).exit_code == 0
+    with sync_redis.Redis.from_url(keys_url) as client:
+        left = {*client.scan_iter(API_KEY.make(tag="{*}"), 1_000)}
+    assert len(left) == 1 + users.REVOKED  # the user's own, and one of each key
+
+
+def test_a_suspension_in_a_file_ends_sessions_that_began_since(folder, keys_url):
+    user, _ = signed_up()
+    at_redis(lambda redis: users.suspend(redis, user))
+    file = keys("export").stdout_bytes
+    with sync_redis.Redis.from_url(keys_url) as client:
+        client.flushdb()
+        signed_up()
+        name = USER_SESSIONS.make(tag=tag_of_key(user))
+        client.zadd(name, {"digest": 1 << 50})
+        assert keys("import", "-", stdin=file).exit_code == 0
+        assert not client.exists(name)
+    assert at_redis(lambda redis: Charges(redis).look(user)) == Refusal("suspended")
+
+
+def test_a_user_without_times_in_a_file_can_be_listed(folder):
+    keys("import", "-", stdin=line_of("bob", created_ms=0, signed_in_ms=0))
+    result = CliRunner().invoke(cli, ["users", "list"])
+    assert (result.exit_code, "bob" in result.stdout) == (0, True)
 
 
 def test_users_that_redis_lost_are_not_lost_from_a_file(folder, keys_url):
