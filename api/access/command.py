@@ -15,7 +15,7 @@ import orjson
 from redis.connection import parse_url
 from redis.exceptions import RedisError
 
-from api.access import demo, durability, passes, register, restoring, transfer
+from api.access import demo, durability, passes, register, restoring, transfer, users
 from api.access.keys import Record, check_words, new, parse
 from api.access.meant import MEANT
 from api.access.register import IdTaken, NoSuchKey
@@ -367,12 +367,18 @@ def import_keys(file: IO[bytes]) -> None:
         raise click.ClickException("nothing was imported")
     settings = load()
 
+    at_large: list[str] = []
+
     async def bring(redis: Pipelined) -> tuple[int, Counter[str], list[str]]:
         added, outcomes = 0, Counter[str]()
         for record in records:
             added += await register.put(redis, record)
         for account in accounts:
             outcomes += await restoring.put(redis, account)
+            if account.user.suspended_ms is not None:
+                user = await users.read(redis, account.user.fingerprint)
+                if user is not None and user.suspended_ms is None:
+                    at_large.append(user.id)
         return added, outcomes, await durability.doubts(redis)
 
     added, outcomes, doubts = run(settings, bring)
@@ -386,6 +392,11 @@ def import_keys(file: IO[bytes]) -> None:
         _say(f"{_count(rest)} of users not added: they have as many as they may")
     if rest := outcomes["key taken"]:
         _say(f"{_count(rest)} of users not added: of somebody else here")
+    if at_large:
+        _say(
+            "suspended in the file, and not here: " + ", ".join(at_large) + "; unless they were "
+            "resumed since, `soltape users suspend` them"
+        )
     for doubt in doubts:
         _say(click.style(f"Redis at {_place(settings)} may lose keys: {doubt}.", fg="yellow"))
 

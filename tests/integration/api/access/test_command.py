@@ -431,6 +431,17 @@ def test_a_suspension_in_a_file_ends_sessions_that_began_since(folder, keys_url)
     assert at_redis(lambda redis: Charges(redis).look(user)) == Refusal("suspended")
 
 
+def test_a_suspension_that_redis_lost_alone_is_named(folder):
+    """A backup of Redis may be older than the file: nobody knows if the user was resumed since."""
+    user, _ = signed_up()
+    at_redis(lambda redis: users.suspend(redis, user))
+    file = keys("export").stdout_bytes
+    assert keys("import", "-", stdin=file).stderr == ""
+    at_redis(lambda redis: users.resume(redis, user))
+    said = f"suspended in the file, and not here: {user[:12]}; unless"
+    assert said in keys("import", "-", stdin=file).stderr
+
+
 def test_a_user_without_times_in_a_file_can_be_listed(folder):
     keys("import", "-", stdin=line_of("bob", created_ms=0, signed_in_ms=0))
     result = CliRunner().invoke(cli, ["users", "list"])
