@@ -692,8 +692,8 @@ PAYMENT_SIZES: Final = Key(
     "hash",
     "api",
     2 * HOUR_S,
-    "payment -> bytes of the answer that is kept for it; empty: of all together, at most "
-    "PAY_ANSWERS_MIB",
+    "payment -> bytes of the answer that is kept for it, and who took them; of: and a taker -> all "
+    "of theirs; empty: of all together, at most PAY_ANSWERS_MIB",
 )
 PAYMENT_ENDS: Final = Key(
     "pay:{{answers}}:ends", "zset", "api", 2 * HOUR_S, "the same -> when the answer goes, ms"

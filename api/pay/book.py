@@ -109,13 +109,13 @@ class Claim:
             await self._step(LEASE_S, 0, sight=orjson.dumps(asdict(sight)))
             self.sight = sight
 
-    async def store(self, answer: Answer, path: str) -> None:
+    async def store(self, answer: Answer, path: str, caller: str = "") -> None:
         """Keep the answer, and what it is of; from here on the payment may be settled.
 
-        Raises NoRoom.
+        It takes room of the caller's share; raises NoRoom.
         """
         packed = await answer.pack()
-        await self._room.take(self._payment, len(packed), _STORED_S)
+        await self._room.take(self._payment, len(packed), _STORED_S, caller)
         await self._step(LEASE_S, _STORED_S, state="stored", answer=packed, path=path)
         self.state, self.answer = "stored", answer
 

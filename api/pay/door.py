@@ -300,7 +300,8 @@ class Door:
                 metrics.FAILURES.labels("answer").inc()
                 return _Whole(answer)
             await claim.see(sight)
-            await claim.store(answer, f"{inner['method']} {inner['path']}")
+            caller = network(_address(inner))
+            await claim.store(answer, f"{inner['method']} {inner['path']}", caller)
             is_stored = True
             return None
         except NoRoom:

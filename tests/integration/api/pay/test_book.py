@@ -11,7 +11,7 @@ from api.access import register
 from api.http.compression import compress
 from api.pay.book import KEPT_S, Answer, Book, Claim
 from api.pay.chain import Sight
-from api.pay.room import FULL_S, NoRoom, Room
+from api.pay.room import FULL_S, SHARE, NoRoom, Room
 from infra.redis.asks import Pipelined
 from infra.settings import Settings
 from schemas.redis_keys import PAYMENT, PAYMENT_ENDS, PAYMENT_SIZES
@@ -97,6 +97,28 @@ async def test_all_answers_together_are_bounded_and_none_is_given_up(redis: Pipe
         assert (await claimed(books[1], str(number))).answer == LARGE
     await (await claimed_after(books[0], redis, "0")).deliver()  # there is room again
     await (await claimed(books[0], "4")).store(LARGE, "GET /x")
+
+
+async def test_one_caller_has_a_share_of_the_room_and_shuts_nobody_out(redis: Pipelined) -> None:
+    size = len(await LARGE.pack()) + 512
+    book = Book(redis, SHARE * (2 * size) + size - 1)  # two answers of each
+    mine = [await claimed(book, str(number)) for number in range(3)]
+    for each in mine[:2]:
+        await each.store(LARGE, "GET /x", "203.0.113.9")
+    with pytest.raises(NoRoom):
+        await mine[2].store(LARGE, "GET /x", "203.0.113.9")
+    book.room.check()  # there is room for others
+    await (await claimed(book, "other")).store(LARGE, "GET /x", "203.0.113.10")
+    await mine[0].settle({})
+    await mine[0].deliver()
+    await mine[2].store(LARGE, "GET /x", "203.0.113.9")
+    for each in mine[1:]:
+        await each.drop()
+    fields = dict((await redis.ask([("HGETALL", PAYMENT_SIZES.make())]))[0])
+    assert (len(fields), int(fields[b""])) == (3, size)  # the other's, their sum, and of all
+    tiny = Book(redis, 2 * size + 1)
+    await mine[0].leave()
+    await (await claimed(tiny, "first")).store(LARGE, "GET /x", "203.0.113.9")  # whatever its size
 
 
 async def claimed_after(book: Book, redis: Pipelined, payment: str) -> Claim:
