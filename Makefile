@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 	@exec $(BIN)/soltape up
 
-# Three at a time: half of the time they wait for processes to die and to come back.
+# Two at a time: half of the time they wait for processes to die and to come back.
 test: $(READY)  ## set up, then run every test
 	$(BIN)/pytest -n 2 --dist loadfile
 

@@ -278,7 +278,7 @@ def test_the_operator_lists_plans_suspends_and_revokes(served, liar):
     assert ann.ask(key).status_code == 200
     assert served.run("users", "revoke", "-", stdin=f"{key}\n").returncode == 0
     assert ann.ask(key).json()["code"] == "key_revoked"
-    second = ann.new_key("second of ann6")
+    second = person(served, liar, "ann6").new_key("second of ann6")  # suspension ended the session
     by_id = ("users", "revoke", key_id(parse(second)))
     assert "--user" in served.run(*by_id).stderr
     assert served.run(*by_id, "--user", id_).returncode == 0
