@@ -116,8 +116,8 @@ def test_every_answer_to_a_key_costs_but_refusals_at_the_door(processes):
         assert client.get(PATH, headers={"x-api-key": "x"}).status_code == 401
         usage = client.get("/api/usage")
         assert usage.headers["x-credits-left"] == str(50_000 - left)
-    description = httpx.get(f"{process.url}/openapi.json").json()["info"]["description"]
-    assert "304, 400, 404, 405, 408 and 422 a credit" in " ".join(description.split())
+    guide = httpx.get(f"{process.url}/openapi.json").json()["info"]["description"]
+    assert "304, 400, 404, 405, 408 and 422 cost a credit" in " ".join(guide.split())
 
 
 def test_a_key_that_is_revoked_amid_its_requests_is_refused_by_every_process(processes):
