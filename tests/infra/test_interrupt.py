@@ -26,7 +26,8 @@ end_as_by_ctrl_c()
 
 def wait():
     print("begun", flush=True)
-    time.sleep(60)
+    for _ in range(600):  # one long sleep would not see a signal that comes just before it
+        time.sleep(0.1)
 
 async def wait_in_loop():
     print("begun", flush=True)
