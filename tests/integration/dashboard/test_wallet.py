@@ -246,7 +246,9 @@ def test_net_worth_over_time_leaves_hours_without_a_snapshot_empty(
         earlier = {name: value - 2 * hour for name, value in at.items()}
         part = {"net_worth_usd": None, "is_complete": False, "reasons": ["holdings_incomplete"]}
         body["points"] = [last | part | earlier, last | known | at]
-        route.fulfill(response=answer, json=body | {"since_ms": earlier["time_ms"]})
+        # Up to that snapshot: an hour that begins meanwhile would be one more without.
+        span = {"since_ms": earlier["time_ms"], "to_ms": last["start_ms"] + hour}
+        route.fulfill(response=answer, json=body | span)
 
     page.route("**/networth?*", with_a_gap)
     page.reload()
