@@ -298,8 +298,9 @@ def test_a_revoked_key_is_refused_and_no_other(simulated):
     gone, stays = simulated.new_key("gone"), simulated.new_key("stays")
     assert ask(simulated, "/api/tokens/trending", gone).status_code == 200
     subprocess.run(
-        [sys.executable, "-m", "infra.cli", "keys", "revoke", gone],
+        [sys.executable, "-m", "infra.cli", "keys", "revoke", "-"],
         env={**os.environ, "REDIS_URL": simulated.settings.redis_url},
+        input=gone.encode(),
         check=True,
         timeout=240,
     )
