@@ -289,10 +289,18 @@ def test_a_chain_that_ends_ends_the_tape_and_the_next_one_has_nothing_of_it(star
     assert "The tape is over: chain ended with SIGKILL" in up.said(), up.said()
     # Slots are those of the time of day, so a slot up to `last` would be of the tape that ended.
     up.until(lambda: (found := stored()) and found[0] > last)
-    address = addresses(up.folder / ".soltape")["API_PORT"]
-    request = Request(f"http://127.0.0.1:{address}/api/usage", headers={"x-api-key": key})
-    with urlopen(request, timeout=240) as answer:
-        assert json.load(answer)["key"]["name"] == "mine"
+
+    def named():
+        """Return the name of the key, None while the API starts again."""
+        address = addresses(up.folder / ".soltape").get("API_PORT")
+        request = Request(f"http://127.0.0.1:{address}/api/usage", headers={"x-api-key": key})
+        try:
+            with urlopen(request, timeout=240) as answer:
+                return json.load(answer)["key"]["name"]
+        except OSError:
+            return None
+
+    assert up.until(named) == "mine"
     assert stored()[0] > last
     up.stop()
     assert "Traceback" not in up.said()

@@ -79,6 +79,7 @@ READS = frozenset(
             b"ZREVRANGEBYSCORE",
             b"LRANGE",
         ),
+        *(b"SETBIT", b"EXPIRE"),  # of a minute that availability could not note in time
     }
 )
 

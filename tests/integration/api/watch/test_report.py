@@ -85,6 +85,7 @@ async def test_a_process_that_died_is_missed_and_nobody_else_reports(
     report = Report(now_ms - 90_000, 7, 1, 300, 2, 1)
     try:
         await died.acquire()
+        await chain.redis.persist(WATCH_LEASE.make())  # as if renewed: looks may be slow
         assert await write(redis, died, report)
         assert not await write(redis, other, report._replace(wallets=9))
         found = await until(lambda watch: watch["is_active"])
@@ -100,6 +101,7 @@ async def test_a_process_that_died_is_missed_and_nobody_else_reports(
         [reason] = [each for each in found["reasons"] if "watched" in each]
         assert "`soltape watch`" in reason
         await other.acquire()
+        await chain.redis.persist(WATCH_LEASE.make())
         found = await until(lambda watch: watch["is_active"])
         assert found["watch"]["wallets"] is None, "it has not said anything yet"
         assert not [each for each in found["reasons"] if "watched" in each]
