@@ -22,7 +22,6 @@ from infra.backoff import Backoff
 from infra.redis.client import RedisError
 from pipeline.agents import metrics
 from pipeline.agents.settled.changes import members
-from pipeline.agents.settled.pacing import Pacing
 from pipeline.agents.settled.partition_work import BACKOFF_S, PartitionWork, Taken
 from pipeline.sinks import redis as redis_sink
 from pipeline.sinks.clickhouse import ClickHouseSink
@@ -30,8 +29,10 @@ from pipeline.sinks.redis import Moved, transient
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S: Final = 0.01
+EVERY_S: Final = 0.3  # with all partitions
+LONGEST_S: Final = 1.2  # with few: three slots, so that the stores stay less than five behind
 NAMES_AT_ONCE: Final = 1_000  # of a command: a script may pass no more than some thousands
+ENOUGH_EVENTS: Final = 20_000  # then without waiting
 
 T = TypeVar("T")
 
@@ -54,17 +55,18 @@ class Flush:
         self._redis = redis
         self._clickhouse = clickhouse
         self._works = works
-        self._pacing = Pacing(partitions)
+        self._partitions = partitions
         # A token names one attempt's bytes: another process may cut the same slots otherwise.
         self._process = uuid.uuid4().hex
         self._number = 0
         self._held = 0
 
     async def run(self) -> None:
-        """Flush when `Pacing` says so. Raises RowsRefused, Refused."""
+        """Flush at our pace, or at once when enough waits. Raises RowsRefused, Refused."""
         while True:
-            while not self._pacing.is_due(time.monotonic(), [*self._works()]):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_EVERY_S)
+            began = time.monotonic()
+            while not self._is_due(began):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
             await self.once()
 
     async def once(self) -> None:
@@ -79,6 +81,14 @@ class Flush:
             await self._insert(taken)
             await asyncio.gather(*(self._commit(one) for one in taken))
             metrics.FLUSH_MS.labels(self._group).observe((time.monotonic() - began) * 1000)
+
+    def _is_due(self, last_s: float) -> bool:
+        pause = pause_s(len(list(self._works())), self._partitions)
+        return time.monotonic() >= last_s + pause or self._waiting_events >= ENOUGH_EVENTS
+
+    @property
+    def _waiting_events(self) -> int:
+        return sum(work.unwritten_events for work in self._works())
 
     async def _insert(self, taken: list[Taken]) -> None:
         rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -177,6 +187,11 @@ class Flush:
             log.warning("Redis does not answer: holding", group=self._group, reason=reason)
         elif not self._held:
             log.info("Redis answers again", group=self._group)
+
+
+def pause_s(held: int, partitions: int) -> float:
+    """Return the seconds between flushes of a process that holds some of the partitions."""
+    return min(EVERY_S * partitions / max(held, 1), LONGEST_S)
 
 
 def _tracked(

@@ -345,7 +345,7 @@ class PartitionWork:
 
     async def take(self) -> Taken | None:
         """Take what is due to be written, None where there is nothing."""
-        if not self.has_changes:
+        if not (self._unwritten or self._ticked):
             return None
         async with self.lock:
             if self._books is None or self.applied is None or self.reopen is not None:
@@ -389,21 +389,6 @@ class PartitionWork:
         for entry in taken.entries:
             entry.done()
         self.stir()
-
-    @property
-    def has_slots(self) -> bool:
-        """Whether slots are applied and not in the stores."""
-        return bool(self._unwritten)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether anything waits to be written."""
-        return bool(self._unwritten) or self._ticked
-
-    @property
-    def at_slot(self) -> int | None:
-        """The slot applied last; None where more of them wait."""
-        return None if self._waiting or self.applied is None else self.applied.slot
 
     @property
     def idle(self) -> bool:
