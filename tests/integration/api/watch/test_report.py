@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -51,7 +52,10 @@ def until(client: Any) -> Look:
                 return None
             assert [*check.iter_errors(answer)] == []
             seen[:] = [answer["watch"], answer["reasons"]]
-            return answer if is_so(answer["watch"]) else None
+            if is_so(answer["watch"]):
+                return answer
+            await asyncio.sleep(1.1)  # sooner it is the same look, and the key has a rate
+            return None
 
         return await eventually_async(found, lambda: seen)
 
