@@ -3,8 +3,8 @@
     soltape_ + 192 random bits in base62 (33 characters) + CRC-32 of those in base62 (6 characters)
 
 The fixed prefix and length are there for secret scanners: `soltape_[0-9A-Za-z]{39}`. The checksum
-separates a key that was mistyped or made up from one of ours without a lookup. Nothing keeps
-the text: a key is known by its fingerprint, the SHA-256 of the text in hex. With 192 random bits
+rejects a mistyped or made-up key without a lookup. The text is not
+stored: a key is known by its fingerprint, the SHA-256 of the text in hex. With 192 random bits
 nothing slower is needed.
 """
 

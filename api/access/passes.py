@@ -43,7 +43,7 @@ async def holder(redis: Asks, kind: Key, secret: str) -> str | None:
 
 
 def is_secret(text: str) -> bool:
-    """Return whether a text is written as a secret of ours."""
+    """Return whether a text has the form of a pass's secret."""
     return _SECRET.fullmatch(text) is not None
 
 

@@ -1,8 +1,8 @@
 """Sign-ins under way: begun here, finished once, by the same browser, within ten minutes.
 
 What a sign-in needs to go on is sealed in a cookie of the browser that began it: nothing is stored,
-so no number of others can push it out, and whoever knows only the state can neither go on with it
-nor end it. That it is finished once is noted with the session that it begins
+so other sign-ins cannot evict it, and a caller that knows only the state can neither continue it
+nor end it. Its single use is noted with the session that it begins
 (`api.access.user_sessions`), where the provider has said who it is.
 
 The seal is Fernet's: AES-CBC and HMAC-SHA256, with a time. Its secrets are in the Redis of the

@@ -31,7 +31,7 @@ async def keep_known(settings: Settings, redis: Redis) -> NoReturn:
     is_known = True
     while True:
         try:
-            # A client whose broker lacks the request raises NotImplementedError.
+            # aiokafka raises NotImplementedError where the broker lacks DescribeLogDirs.
             found = await broker_disk(settings)
         except (KafkaError, OSError, TimeoutError, NotImplementedError) as error:
             if is_known:

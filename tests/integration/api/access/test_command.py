@@ -356,7 +356,7 @@ def test_a_user_who_signed_in_before_the_import_gets_all_back(folder, keys_url):
 
 
 def line_of(name, *texts, **changed):
-    """Return a line of a user with keys, as no export of ours wrote it."""
+    """Return a line of a user with keys that no export would write."""
     identity = Identity("https://issuer.example.com", name, name)
     of_keys = [
         {"fingerprint": parse(text), "name": "x", "last4": text[-4:], "created_ms": 5,

@@ -1,4 +1,4 @@
-"""Paid answers in a real Valkey: small, bounded in total, and there for whoever paid."""
+"""Paid answers in a real Valkey: small, bounded in total, and there for their payer."""
 
 from __future__ import annotations
 
