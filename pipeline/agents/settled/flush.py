@@ -74,13 +74,24 @@ class Flush:
         async with self.lock:
             began = time.monotonic()
             taken = [found for work in self._works() if (found := await work.take()) is not None]
-            ours = await asyncio.gather(*(self._is_ours(one) for one in taken))
+            ours = await asyncio.gather(*(self.is_ours(one.work) for one in taken))
             taken = [one for one, is_ours in zip(taken, ours, strict=True) if is_ours]
             if not taken:
                 return
             await self._insert(taken)
             await asyncio.gather(*(self._commit(one) for one in taken))
             metrics.FLUSH_MS.labels(self._group).observe((time.monotonic() - began) * 1000)
+
+    async def is_ours(self, work: PartitionWork) -> bool:
+        """Say whether Redis still has what the books were read from; rows cannot be taken back.
+
+        With `lock` held. Where it has something else, the books are opened again.
+        """
+        found = await self._until_answered(lambda: redis_sink.read_watermark(self._redis, work.key))
+        if found != work.written:
+            work.open_again(f"it is {_said(found)} and not {_said(work.written)}")
+            return False
+        return True
 
     def _is_due(self, last_s: float) -> bool:
         pause = pause_s(len(list(self._works())), self._partitions)
@@ -103,15 +114,6 @@ class Flush:
                     inserts.create_task(self._clickhouse.insert(table, values, token))
         count = sum(len(values) for values in rows.values())
         metrics.FLUSHED.labels(self._group, "rows").inc(count)
-
-    async def _is_ours(self, one: Taken) -> bool:
-        """Say whether Redis still has what the books were read from; rows cannot be taken back."""
-        work = one.work
-        found = await self._until_answered(lambda: redis_sink.read_watermark(self._redis, work.key))
-        if found != work.written:
-            work.open_again(f"it is {_said(found)} and not {_said(work.written)}")
-            return False
-        return True
 
     async def _commit(self, one: Taken) -> None:
         """Write state and watermark of a partition."""

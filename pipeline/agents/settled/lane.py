@@ -9,10 +9,10 @@ watermark move together.
 A message that is no batch, or whose content the books cannot read, goes to tape-undecoded with
 the reason and its slot counts as applied without it: the lane does not stop for one
 message. Where a stored value cannot be read, the books go on without its wallet or mint
-(`quarantine`). Any other failure of the books is a bug, which no later message cures: the process
-ends with status 70 and its reason before anything of that slot is written, and does so again until
-it is mended. Applied wrongly it would be in the stores for ever; not applied it is still in the
-log.
+(`quarantine`). Any other failure over a state that Redis still has is a bug, which no later message
+cures: the process ends with status 70 and its reason before anything of that slot is written, and
+does so again until it is mended. Applied wrongly it would be in the stores for ever; not applied it
+is still in the log.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from pipeline.agents.settled.flush import Flush
 from pipeline.agents.settled.partition_work import (
     BACKOFF_S,
     BadSlot,
+    BooksFailed,
     Entry,
     PartitionWork,
     Reopen,
@@ -270,7 +271,7 @@ class Lane:
                 await work.go_back()
             self._works[tp.partition] = work
             try:
-                await work.run()
+                await self._run(work)
             except Reopen as why:
                 log.warning(
                     "books opened again",
@@ -286,6 +287,20 @@ class Lane:
                     del self._works[tp.partition]
                 progress.rewind(tp)
                 self._room.set()
+
+    async def _run(self, work: PartitionWork) -> None:
+        """Apply what comes, for ever. Raises Reopen; BooksFailed for a bug.
+
+        Books load what they need when they need it. Where Redis was put back or replaced since,
+        they know half of one state and half of another and may fail over it: that is no bug.
+        """
+        try:
+            await work.run()
+        except BooksFailed as failed:
+            async with self._flush.lock:
+                if await self._flush.is_ours(work):
+                    raise
+            raise Reopen(f"{work.reopen}; {failed}") from failed
 
     async def _open(self, work: PartitionWork) -> None:
         backoff = Backoff(*BACKOFF_S)

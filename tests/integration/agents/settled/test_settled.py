@@ -210,6 +210,26 @@ async def test_a_bug_ends_the_process_before_its_slot_is_written(lane, workers):
 
 
 @embedded
+async def test_books_that_fail_over_a_redis_put_back_are_opened_again(lane, workers):
+    child = workers.start()
+    lane.send(10)
+    await workers.until_applied(lane)
+    await workers.until_committed()
+    keys = [key async for key in workers.redis.scan_iter(f"*{workers.group}*")]
+    older = {key: await workers.redis.dump(key) for key in keys}
+    lane.send(5)
+    await workers.until_applied(lane)
+    lane.send(1, blockhash=f"moved {workers.group}")
+    async with workers.redis.pipeline() as put_back:
+        for key, value in older.items():
+            put_back.restore(key, 0, value, replace=True)
+        await put_back.execute()
+    await workers.until_applied(lane)
+    assert child.poll() is None
+    assert "half of another state" in workers.log
+
+
+@embedded
 @pytest.mark.slow
 async def test_while_clickhouse_is_away_rows_wait_and_no_watermark_passes_them(
     lane, workers, rows_server
