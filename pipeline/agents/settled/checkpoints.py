@@ -88,8 +88,10 @@ class Checkpoints:
     async def begin(self, work: PartitionWork) -> None:
         """Note that a partition without a watermark begins. Raises BooksLost, and as stores do."""
         partition = work.tp.partition
+        # ClickHouse first: another process may begin meanwhile, in Redis before in ClickHouse.
+        slot = await self._last_slot(partition)
         if not await _answer(self._redis.hexists(work.key, "begun")):
-            if (slot := await self._last_slot(partition)) is not None:
+            if slot is not None:
                 raise BooksLost(
                     f"Redis has no books of partition {partition}, but ClickHouse has rows of them"
                     f"{f' up to slot {slot} at least' if slot else ''}: run `soltape rebuild "

@@ -246,6 +246,32 @@ async def test_books_that_redis_lost_do_not_begin_anew_over_filled_tables(books)
     assert not await books.redis.exists(books.place.watermark)
 
 
+class Overtaken:
+    """A Redis that has answered when another process begins, before the answer arrives."""
+
+    def __init__(self, redis, begin):
+        self.redis, self.begin = redis, begin
+
+    def __getattr__(self, name):
+        return getattr(self.redis, name)
+
+    async def hexists(self, key, field):
+        answer = await self.redis.hexists(key, field)
+        await self.begin()
+        return answer
+
+
+@pytest.mark.parametrize("books", [6], indirect=True)
+async def test_of_two_processes_that_begin_at_once_none_finds_its_books_lost(books, stores):
+    other = Books(stores, books.partition)
+    overtaken = Overtaken(books.redis, lambda: other.checkpoints.begin(other.work))
+    lane = SETTLED_BY_WALLET
+    late = Checkpoints(GROUP, overtaken, books.sink, 3600, asyncio.Lock(), list, lane)
+    await late.begin(books.work)
+    assert await books.redis.hexists(books.place.watermark, "begun")
+    await other.close()
+
+
 @pytest.mark.parametrize("books", [4], indirect=True)
 async def test_more_values_than_a_page_come_back(books, monkeypatch):
     monkeypatch.setattr(restore, "ROWS_AT_ONCE", 7)
