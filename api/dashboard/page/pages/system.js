@@ -5,7 +5,14 @@ import { amount, count, dateTime, duration } from "../lib/format.js";
 import { createPanel } from "../lib/panel.js";
 import { createGateway } from "./system/gateway.js";
 import { createHour } from "./system/hour.js";
-import { createGaps, createLag, createRoom, createStores, createVerdict } from "./system/pipeline.js";
+import {
+  createGaps,
+  createLag,
+  createRoom,
+  createStores,
+  createVerdict,
+  createWatching,
+} from "./system/pipeline.js";
 import { createVenues } from "./system/venues.js";
 
 export const title = "System";
@@ -16,15 +23,16 @@ const TAPE_MS = 15_000; // costs a credit
 export function mount(root, { api, socket, announce }) {
   const gateway = createGateway({ socket, announce });
   const [verdict, stores, room] = [createVerdict(), createStores(), createRoom()];
-  const [lag, gaps] = [createLag(), createGaps()];
+  const [lag, watching, gaps] = [createLag(), createWatching(), createGaps()];
   const health = createPanel({
     title: "Health",
     load: (signal) => askHealth(api, signal),
     show: shown(
-      [verdict, stores, room, lag, gaps],
+      [verdict, stores, room, lag, watching, gaps],
       verdict.element,
       element("div", { class: "columns" }, part("Stores", stores), part("Lag in slots", lag)),
       part("Room", room),
+      part("Watching", watching),
       part("Gaps", gaps),
     ),
     periodMs: () => HEALTH_MS,

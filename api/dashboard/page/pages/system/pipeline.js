@@ -115,6 +115,53 @@ export function createLag() {
   };
 }
 
+const WATCHED = {
+  wallets: { label: "Tracked wallets", content: ({ wallets }) => count(wallets) },
+  left_out: { label: "Tracked and left out", content: ({ left_out: left }) => count(left) },
+  overdue: { label: "Next one is late by", content: (row) => duration(row.overdue_ms) },
+  waiting: {
+    label: "Snapshots that wait for ClickHouse",
+    content: (row) => count(row.snapshots_waiting),
+  },
+  books: {
+    label: "Keeps the books of payments",
+    content: (row) => (row.keeps_books ? "yes" : "no"),
+  },
+};
+
+/** Whether `soltape watch` reads the tracked wallets, and how late it is. */
+export function createWatching() {
+  const summary = element("p", { class: "inset" });
+  const places = Object.keys(WATCHED).map((fact) => element("dd", { "data-fact": fact }));
+  const facts = element(
+    "dl",
+    { class: "facts" },
+    Object.values(WATCHED).map(({ label }, at) =>
+      element("div", {}, element("dt", {}, label), places[at]),
+    ),
+  );
+  return {
+    element: element("div", {}, summary, facts),
+    show({ watch }) {
+      fill(summary, watchingInWords(watch));
+      const known = watch !== null && watch.since_ms !== null;
+      facts.hidden = !known;
+      for (const [at, { content }] of Object.values(WATCHED).entries()) {
+        fill(places[at], known ? content(watch) : "");
+      }
+    },
+  };
+}
+
+function watchingInWords(watch) {
+  if (watch === null) return "Redis does not answer, which knows whether a process watches";
+  const { is_active: active, since_ms: since, report_age_ms: age } = watch;
+  if (active && since === null) return "A process has just begun to watch tracked wallets";
+  if (active) return `Alerts and hourly net worth of tracked wallets, since ${dateTime(since)}`;
+  const nobody = "No process watches tracked wallets: no alerts, no hourly net worth";
+  return age === null ? nobody : `${nobody}. The last one reported ${duration(age)} ago`;
+}
+
 /** Slots that could not be had. */
 export function createGaps() {
   const summary = element("p", { class: "inset" });
