@@ -118,7 +118,10 @@ export function createLag() {
 const WATCHED = {
   wallets: { label: "Tracked wallets", content: ({ wallets }) => count(wallets) },
   left_out: { label: "Tracked and left out", content: ({ left_out: left }) => count(left) },
-  overdue: { label: "Next one is late by", content: (row) => duration(row.overdue_ms) },
+  overdue: {
+    label: "Next one is late by",
+    content: ({ overdue_ms: late }) => (late === 0 ? "on time" : duration(late)),
+  },
   waiting: {
     label: "Snapshots that wait for ClickHouse",
     content: (row) => count(row.snapshots_waiting),
