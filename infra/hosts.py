@@ -31,7 +31,7 @@ class Hosts:
         self._names = None if is_open else LOOPBACK | given | ({listens_on.lower()} - EVERYWHERE)
 
     def accepts(self, host: str) -> bool:
-        """Return whether a `Host` header, with or without its port, is one of ours."""
+        """Return whether a `Host` header, with or without its port, is allowed."""
         if self._names is None:
             return True
         try:

@@ -1,6 +1,6 @@
 """`soltape status`: how far every part of the pipeline has come, at a glance.
 
-What the parts have left in Kafka and Redis is compared, so it is true whoever runs them and where:
+What the parts have left in Kafka and Redis is compared, so it is true wherever they run:
 the last slot of each partition of the settled lanes, and the watermark of each group on it; of the
 live lane the end of each partition, and the fence of `live` on it. Two looks a second apart make
 the rates.

@@ -33,7 +33,7 @@ from schemas.topics import Topic
 
 
 class CodecError(ValueError):
-    """Bytes that are no event of ours; the text says which field is wrong and why."""
+    """Bytes that are no event; the text says which field is wrong and why."""
 
 
 _COMMITMENTS: Final[dict[int, Commitment]] = {int(c): c for c in Commitment}

@@ -51,7 +51,7 @@ _U64_MAX: Final = 2**64 - 1
 
 
 class PackedError(ValueError):
-    """Bytes that are no record of ours; the text says which and why."""
+    """Bytes that are no such record; the text says which and why."""
 
 
 class Lot(NamedTuple):

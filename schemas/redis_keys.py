@@ -1,4 +1,4 @@
-"""Every key of ours in Redis: its name, type, owner, how long it stays.
+"""Every key in Redis: its name, type, owner, how long it stays.
 
 `{m3}` and `{w3}` in a key are Redis Cluster hash tags: the place (`schemas.topics`) of the
 partition, by mint or by wallet, that the key's facts were computed from. All keys of one partition

@@ -42,7 +42,7 @@ class Request:
 
     @property
     def shown(self) -> str:
-        """The path as it may be logged and counted: one of ours, or a star."""
+        """The path as it may be logged and counted: a known one, or a star."""
         return self.path if self.path in ENDPOINTS or self.path == LIVE else "*"
 
     def one(self, name: str) -> str:

@@ -267,7 +267,7 @@ class Gate:
             if grant.user is not None and self._accounts is not None:
                 route = scope.get("route")
                 self._accounts.days.count(grant.user, getattr(route, "path", OTHER))
-        except BaseException as error:  # a fault of ours, or cut off: too slow, or we stop
+        except BaseException as error:  # our fault, or cut off: too slow, or we stop
             # An answer that the caller does not read ends here as well.
             if not is_answered and not _is_callers_fault(error, scope):
                 self._charges.give_back_soon(grant)

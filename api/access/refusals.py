@@ -1,4 +1,4 @@
-"""Why a key lets nobody in, in the words that every door of ours says it in.
+"""Why a key is refused, in the words that every door uses.
 
 `how` says where a key belongs at that door.
 """
@@ -48,7 +48,7 @@ def missing(how: str) -> Problem:
 
 
 def malformed(reason: str) -> Problem:
-    """Return the problem of a key that is written as none of ours; the reason never repeats it."""
+    """Return the problem of a malformed key; the reason never repeats it."""
     return Problem(KEY_MALFORMED, reason, headers=_CHALLENGE)
 
 

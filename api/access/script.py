@@ -1,4 +1,4 @@
-"""A Lua script of ours in Redis: what several processes must not do at once happens in one step."""
+"""A Lua script in Redis: what several processes must not do at once happens in one step."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Credits = Annotated[int, Field(ge=0, lt=_MOST)]
 
 
 class BadLine(Exception):
-    """A line is none of ours; the text names it and says why."""
+    """A line cannot be read; the text names it and says why."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"line {number}: {reason}")

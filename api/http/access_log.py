@@ -29,7 +29,7 @@ _MOST_SEGMENTS: Final = 8
 
 
 def shown(path: str) -> str:
-    """Return a path as it may be logged: what could be a key, or is no path of ours, is a star."""
+    """Return a path as it may be logged: what could be a key, or is an unknown path, is a star."""
     if _PLAIN.fullmatch(path):
         return path
     segments = path.split("/", _MOST_SEGMENTS + 1)[: _MOST_SEGMENTS + 1]

@@ -34,7 +34,7 @@ _NO_CONTENT: Final = (b"content-security-policy", b"default-src 'none'; frame-an
 _PACKED: Final = frozenset({b"image/gif", b"image/jpeg", b"image/png", b"image/webp"})
 _HOSTS_KEPT: Final = 100
 _VARY: Final = (b"vary", b"accept-encoding")
-# No underscore: a key of ours is no id, so it cannot get into the log as one.
+# No underscore: an API key is no valid id, so it cannot get into the log as one.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9.-]{8,64}")
 
 

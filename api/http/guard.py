@@ -71,7 +71,7 @@ class Guard:
         is_lasting = False
 
         def lasts() -> None:
-            """Have no bound of ours any more: the answer is a stream, whose route bounds it."""
+            """End this bound: the answer is a stream, whose route bounds it."""
             nonlocal is_lasting, is_late
             is_lasting = True
             self._running -= 1

@@ -1,4 +1,4 @@
-"""Why a sign-in did not work, in words for whoever tries it: none of them come from outside."""
+"""Why a sign-in did not work, in words for the user: none of them come from outside."""
 
 from __future__ import annotations
 

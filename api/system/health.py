@@ -1,4 +1,4 @@
-"""Whether we can answer, and how far the facts have come: one look a second, whoever asks."""
+"""Whether we can answer, and how far the facts have come: one look a second for all callers."""
 
 from __future__ import annotations
 

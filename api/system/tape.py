@@ -1,6 +1,6 @@
 """How fast the tape runs and what is understood of it: the newest hour, by its own clock.
 
-What is counted is what the settled lanes say of each slot, so it is the same whoever asks which
+What is counted is what the settled lanes say of each slot, so it is the same for all callers of any
 process, and a slot that was written twice counts once. An hour is some 9,000 slots.
 """
 

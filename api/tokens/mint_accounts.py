@@ -1,6 +1,6 @@
 """Tokens with what their mint accounts say: supply, decimals, authorities, extensions.
 
-A mint's account is the truth about its supply: burns and later mints show there, whoever made
+A mint's account is the truth about its supply: burns and later mints show there, no matter who made
 them. Where it is not covered, the creation's event or RPC said what the supply was then.
 """
 

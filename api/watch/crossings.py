@@ -4,7 +4,7 @@ Each client has a health threshold of its own. A trigger of one threshold goes o
 below it, and is armed again where health is above it by HYSTERESIS. One number, the level, is the
 state of the triggers of all thresholds: those above it have gone off. Health pulls it down to
 itself, and up to itself without the hysteresis; in between it stays. So a fall of the level from
-`since` to `to` is one alert for each threshold in between, whoever has it: nobody's threshold is
+`since` to `to` is one alert for each threshold in between, of any client: nobody's threshold is
 kept here, and each client is sent what crosses its own (`schemas.channels.Fall`).
 
 What is not known changes nothing: neither an unknown health nor a position that an incomplete

@@ -62,7 +62,7 @@ class Role:
 
 @contextmanager
 def role(name: str, folder: Path, command: Sequence[str], **env: str) -> Iterator[Role]:
-    """Run a command of ours, its log in the folder."""
+    """Run a `soltape` command, its log in the folder."""
     with _started(name, folder, [sys.executable, "-m", "infra.cli", *command], env) as running:
         yield running
 

@@ -26,7 +26,7 @@ from infra.kafka import client, quotas, rights, scram_users
 from infra.kafka.quotas import Quota
 from infra.settings import Settings
 
-ITERATIONS: Final = 4096  # passwords of ours are random: more would only cost the broker
+ITERATIONS: Final = 4096  # generated passwords are random: more would only cost the broker
 _SCRAM: Final = ScramMechanism.SCRAM_SHA_512
 
 

@@ -115,7 +115,7 @@ def checks(settings: Settings) -> list[Check]:
 
 
 async def _dotenv() -> str:
-    """Other programs may share .env, so only a name that looks like one of ours is a mistake."""
+    """Other programs may share .env, so only a name like a Soltape setting is a mistake."""
     path = Path(str(Settings.model_config["env_file"]))
     if not path.is_file():  # noqa: ASYNC240 - an instant
         return "no .env here: environment and defaults (.env.example explains each)"

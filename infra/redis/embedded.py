@@ -25,7 +25,7 @@ def address(host: str, port: int, database: int, password: str = "") -> str:
 def valkey(data: Path, host: str, port: int, password: str = "") -> Process:
     """Return the server as a process; it keeps an append-only file in `data`.
 
-    With a password it refuses whoever does not give it.
+    With a password it refuses clients that do not give it.
 
     Raises ModuleNotFoundError without `soltape[embedded]`.
     """

@@ -61,7 +61,7 @@ async def run(
     """Run groups until SIGINT or SIGTERM, then end the process: status 0.
 
     Where a group cannot go on the reason is logged, nothing unfinished is committed, and the
-    status is 70: whoever supervises us starts us again, at the last commit.
+    status is 70: the supervisor starts it again, at the last commit.
     """
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[str | None] = loop.create_future()  # why, None for a signal

@@ -72,7 +72,7 @@ class Moved(Exception):
 
 
 class Refused(Exception):
-    """Redis will not execute a command of ours; the text has the command's head and the error."""
+    """Redis refuses a command; the text has the command's head and the error."""
 
 
 def transient(error: RedisError) -> bool:

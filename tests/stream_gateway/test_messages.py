@@ -316,7 +316,7 @@ def test_bytes_at_random_are_refused(raw):
 
 
 def payload(frame):
-    """The JSON of a frame of ours."""
+    """The JSON of a frame."""
     size = frame[1]
     return frame[2:] if size < 126 else frame[4:] if size == 126 else frame[10:]
 

@@ -94,7 +94,7 @@ def split(line: str) -> Iterator[tuple[str, ...]]:
 
 
 def paths(document: Path) -> list[str]:
-    """Return what a document's text has in backticks and looks like a file or folder of ours."""
+    """Return what a document's text has in backticks and looks like a file or folder."""
     endings = "py|sql|lua|toml|md|proto|yaml|js|css|json|gz|cjs|png"
     wanted = re.compile(rf"[\w.-]+(/[\w.*-]+)*(\.({endings})|/)")
     return [text for text in _CODE.findall(prose(document)) if wanted.fullmatch(text)]

@@ -24,7 +24,7 @@ const SPEAK_AFTER_MS = 500;
 const byId = (id) => document.getElementById(id);
 const main = byId("main");
 
-/** `#/token/<mint>?range=1h` is `{page, params: {mint}, query}`; null for no page of ours. */
+/** `#/token/<mint>?range=1h` is `{page, params: {mint}, query}`; null for an unknown page. */
 function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const [name, ...rest] = path.split("/").map(decoded);

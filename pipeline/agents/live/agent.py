@@ -60,7 +60,7 @@ def parse(value: bytes | None) -> LiveBatch:
     """Return the batch; raises Poison.
 
     Protobuf reads many a wrong byte string as a message of fields it does not know, and the
-    publisher sends no empty batches: one without events is none of ours.
+    publisher sends no empty batches: one without events is not its message.
     """
     if value is None:
         raise Poison("no value")

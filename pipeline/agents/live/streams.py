@@ -111,7 +111,7 @@ class LiveStreams:
         self._fences: dict[int, Fence] = {}
         self._current = False  # fences and epoch are what Redis has
         self._ours: dict[int, Fence] = {}  # what Redis has acknowledged to us
-        self._entries: dict[str, bytes] = {}  # stream -> the last of ours that it has acknowledged
+        self._entries: dict[str, bytes] = {}  # stream -> the last entry that it has acknowledged
         self._epoch = ""
         self._writer = secrets.token_hex(4)
         self._prices = 0  # batches of them so far

@@ -54,7 +54,7 @@ class Need:
 
 
 def decode(batch: SlotBatch) -> Slot:
-    """Return a batch by mint; raises CodecError for a batch that is none of ours."""
+    """Return a batch by mint; raises CodecError for a malformed batch."""
     mints: dict[str, MintSlot] = {}
     if not 0 <= batch.block_time_ms <= MAX_TIME_MS:
         raise CodecError(f"SlotBatch of slot {batch.slot}: block_time_ms {batch.block_time_ms}")
@@ -92,7 +92,7 @@ def decode(batch: SlotBatch) -> Slot:
 
 
 def _check(event: Swap | Creation | Migration) -> None:
-    """Refuse what no chain can say and no record of ours can hold."""
+    """Refuse what is impossible on the chain and what no record can hold."""
     if not isinstance(event, Migration) and (event.decimals or 0) > MAX_DECIMALS:
         raise CodecError(f"{type(event).__name__}: {event.decimals} decimals")
     if len(event.dex.encode()) > MAX_SLUG:

@@ -27,7 +27,7 @@ class Books(Protocol):
     The frame calls one method at a time. Neither `take` nor `written` comes between a `load` and
     the last `apply` of what it loaded, so what `load` found in memory is there in `apply`.
 
-    `load` and `apply` raise CodecError for a batch whose content is none of ours: it is put
+    `load` and `apply` raise CodecError for a batch whose content is malformed: it is put
     aside, the books are opened again and the slot counts as applied without it. Whatever else
     `apply` raises is a bug, and ends the process before anything of the slot is written.
     `load` may raise RedisError or ClickHouseError: it is called again when the store is back.

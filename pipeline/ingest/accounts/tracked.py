@@ -49,7 +49,7 @@ class Asked:
 class Tracked:
     """The wallets and mints whose accounts are kept, and the token accounts let through.
 
-    A token account that was let through once is followed further, whoever owns it then: what the
+    A token account that was let through once is followed further under any later owner: what the
     lane has of it must not stay its last word.
     """
 

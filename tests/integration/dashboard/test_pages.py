@@ -127,7 +127,9 @@ def test_the_system_shows_lag_rates_gaps_and_outcomes(look: Any) -> None:
     expect(page.locator("[data-fact=confirmed]")).to_have_text(re.compile(r"^[\d,]{9,}$"))
     expect(page.get_by_text("hourly net worth of tracked wallets, since")).to_be_visible()
     expect(page.locator("[data-fact=wallets]")).to_have_text(re.compile(r"^[\d,]+$"))
-    expect(page.locator("[data-fact=overdue]")).to_have_text(re.compile(r"^on time$|\d (ms|s|min)$"))
+    expect(page.locator("[data-fact=overdue]")).to_have_text(
+        re.compile(r"^on time$|\d (ms|s|min)$")
+    )
     expect(page.get_by_text("None within the last day")).to_be_visible()
     venues = rows(page, "Outcomes by venue, the last hour")
     expect(venues.nth(3)).to_be_visible()

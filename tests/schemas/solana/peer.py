@@ -54,7 +54,7 @@ class Coders:
 
 
 def stake(read: StakeAccount) -> dict[str, Any]:
-    """Return a stake account of ours in the coder's form, without the rate that nobody uses."""
+    """Return our stake account in the coder's form, without the rate that nobody uses."""
     meta = {
         "rentExemptReserve": str(read.rent_lamports),
         "authorized": {"staker": text(read.staker), "withdrawer": text(read.withdrawer)},
@@ -82,7 +82,7 @@ def stake(read: StakeAccount) -> dict[str, Any]:
 
 
 def token(read: TokenAccountState, state: int) -> dict[str, Any]:
-    """Return a token account of ours in the coder's form, without extensions."""
+    """Return our token account in the coder's form, without extensions."""
     assert read.is_frozen == (state == 2)
     return {
         "mint": text(read.mint),
@@ -97,7 +97,7 @@ def token(read: TokenAccountState, state: int) -> dict[str, Any]:
 
 
 def mint(read: MintAccount) -> dict[str, Any]:
-    """Return a mint of ours in the coder's form, without extensions."""
+    """Return our mint in the coder's form, without extensions."""
     return {
         "mintAuthority": _address(read.mint_authority),
         "supply": str(read.supply_raw),
@@ -108,7 +108,7 @@ def mint(read: MintAccount) -> dict[str, Any]:
 
 
 def metadata(read: MetaplexMetadata) -> dict[str, Any]:
-    """Return Metaplex metadata of ours in the coder's form."""
+    """Return our Metaplex metadata in the coder's form."""
     return {
         "updateAuthority": text(read.update_authority),
         "mint": text(read.mint),
@@ -143,7 +143,7 @@ METADATA = (
 
 
 def mint_extensions(read: MintExtensions) -> dict[str, Any]:
-    """Return the extensions of ours by the coder's names, those that we read."""
+    """Return our extensions by the coder's names, those that we read."""
     found: dict[str, Any] = {}
     if fee := read.transfer_fee:
         found["TransferFeeConfig"] = {
