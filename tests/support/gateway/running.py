@@ -17,8 +17,6 @@ import redis as sync_redis
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from api.access import register
-from api.access.keys import Record, new, parse
 from infra.local.process import free_port
 from infra.redis.nodes import is_cluster, node_url
 from infra.settings import Settings
@@ -26,6 +24,7 @@ from schemas import channels
 from schemas.channels import Channel, LiveEvent
 from schemas.redis_keys import VOCABULARY
 from schemas.vocabulary import Slugs
+from tests.support.api.in_process import new_key
 from tests.support.systems import bound
 from tests.support.waiting import WITHIN_S, eventually
 
@@ -97,15 +96,7 @@ class Gateway:
 
     def key(self, plan: str = "enterprise") -> str:
         """The text of a new key."""
-        text = new()
-
-        async def put() -> None:
-            keys = register.connect(self.settings)
-            await register.put(keys, Record(parse(text), "test", plan, "", text[-4:], 1))
-            await keys.aclose()
-
-        asyncio.run(put())
-        return text
+        return asyncio.run(new_key(self.settings, plan))
 
     def publish(self, channel: Channel, *events: LiveEvent, epoch: str = "e1") -> str:
         """Write events as one entry, as the pipeline does; return its id."""

@@ -13,20 +13,17 @@ import pytest
 import redis as sync_redis
 from clickhouse_connect.driver.client import Client
 
-from api.access import register
-from api.access.keys import Record, new, parse
-from api.app import create_app
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
 from infra.settings import Settings
 from schemas.money import WSOL
-from schemas.plans import ENTERPRISE
 from schemas.proto.tape_pb2 import BUY, CONFIRMED, SELL, Swap
 from schemas.redis_keys import METADATA, WATERMARK, mint_tag, tag_of_mints
 from schemas.rows import SWAPS, TABLES, Row
 from schemas.solana.base58 import encode
 from schemas.tape_rows import swap_row
 from schemas.topics import SETTLED_BY_MINT
+from tests.support.api.in_process import asked, new_key
 
 DAY_MS = 86_400_000
 NOW_MS = 1_785_499_140_000
@@ -122,19 +119,7 @@ class Asking:
 @pytest.fixture
 async def ask(store: Store) -> AsyncIterator[Asking]:
     """The whole application over the stores."""
-    keys = register.connect(store.settings)
-    text = new()
-    await register.put(keys, Record(parse(text), "tests", ENTERPRISE.name, "", text[-4:], 1))
-    await keys.aclose()
-    app = create_app(store.settings)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers={"x-api-key": text},
-        ) as client,
-    ):
+    async with asked(store.settings, await new_key(store.settings)) as (client, _):
         yield Asking(client)
 
 

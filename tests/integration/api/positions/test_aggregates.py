@@ -12,12 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from api.access import register
-from api.access.keys import Record, new, parse
-from api.app import create_app
 from api.positions import by_mint
 from infra.redis.client import connect
 from infra.settings import Settings
+from schemas.plans import FREE
 from schemas.protocols import programs, registry
 from schemas.protocols.contract import (
     Asset,
@@ -39,6 +37,7 @@ from schemas.solana.addresses import TOKEN_PROGRAM, text
 from tests.integration.api.positions.test_native_stake import SINCE, Chain
 from tests.support.api.accounts_lane import token_data
 from tests.support.api.asking import validator
+from tests.support.api.in_process import asked, new_key
 
 LENDER, POOLS = b"l" * 32, b"o" * 32
 COIN, NFT = b"c" * 32, b"n" * 32
@@ -158,19 +157,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 async def client(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
-    keys = register.connect(settings)
-    secret = new()
-    assert await register.put(keys, Record(parse(secret), "test", "free", "", secret[-4:], 1))
-    await keys.aclose()
-    app = create_app(settings)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers={"x-api-key": secret},
-        ) as made,
-    ):
+    async with asked(settings, await new_key(settings, FREE.name)) as (made, app):
         yield made, app.openapi()
 
 

@@ -15,10 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from api.access import register
-from api.access.keys import Record, new, parse
 from api.analysis import service as analysis
-from api.app import create_app
 from api.positions import service
 from api.services import Services
 from infra.chain.demo_wallets import ADDRESSES
@@ -27,7 +24,6 @@ from infra.redis.client import connect
 from infra.settings import Settings
 from schemas.account_reading import TRACKED_PROGRAMS
 from schemas.accounts import StoredAccount, compress, followed_of, pack
-from schemas.plans import ENTERPRISE
 from schemas.protocols.contract import Held, Protocol, Reading, World
 from schemas.protocols.registry import KINDS, SLUGS, kind_of, mints_of
 from schemas.redis_keys import (
@@ -48,6 +44,7 @@ from schemas.solana.sysvars import read_clock
 from schemas.topics import SETTLED_BY_MINT
 from tests.infra.chain.market.test_still import chain as chain_accounts
 from tests.infra.chain.market.test_still import market, positions
+from tests.support.api.in_process import asked, new_key
 
 pytestmark = pytest.mark.slow
 
@@ -130,21 +127,8 @@ async def door(
     for some in (accounts(), coverage()):
         await send(redis, list(some))
     await redis.aclose()
-    keys = register.connect(settings)
-    secret = new()
-    record = Record(parse(secret), "test", ENTERPRISE.name, "", secret[-4:], 1)
-    assert await register.put(keys, record)
-    await keys.aclose()
-    app = create_app(settings)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers={"x-api-key": secret},
-        ) as made,
-    ):
-        yield made, app.state.services
+    async with asked(settings, await new_key(settings)) as (client, app):
+        yield client, app.state.services
 
 
 @pytest.fixture

@@ -11,9 +11,6 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from api.access import register
-from api.access.keys import Record, new, parse
-from api.app import create_app
 from api.positions.accounts_reader import MOST_ACCOUNTS
 from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
@@ -21,6 +18,7 @@ from infra.settings import Settings
 from schemas.accounts import MOST_OF_WALLET, StoredAccount, compress, pack
 from schemas.away import bit
 from schemas.money import WSOL
+from schemas.plans import FREE
 from schemas.redis_keys import (
     ACCOUNT,
     ACCOUNTS_AWAY,
@@ -41,6 +39,7 @@ from schemas.solana.addresses import text
 from schemas.stake_rewards import EpochReward, StakeRewards, pack_rewards
 from schemas.topics import SETTLED_BY_MINT
 from tests.support.api.asking import validator
+from tests.support.api.in_process import asked, new_key
 from tests.support.stake import RESERVE, VOTE, clock_data, history_data, stake_data
 
 SOL = 10**9
@@ -131,19 +130,7 @@ class Asking:
 
 @pytest.fixture
 async def ask(settings: Settings) -> AsyncIterator[Asking]:
-    keys = register.connect(settings)
-    secret = new()
-    assert await register.put(keys, Record(parse(secret), "test", "free", "", secret[-4:], 1))
-    await keys.aclose()
-    app = create_app(settings)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers={"x-api-key": secret},
-        ) as client,
-    ):
+    async with asked(settings, await new_key(settings, FREE.name)) as (client, app):
         yield Asking(client, app.openapi())
 
 

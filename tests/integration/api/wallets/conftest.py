@@ -12,9 +12,6 @@ import orjson
 import pytest
 from redis.asyncio import Redis
 
-from api.access import register
-from api.access.keys import Record, new, parse
-from api.app import create_app
 from api.stores.clients import Stores
 from infra.clickhouse.client import connect_async
 from infra.redis.client import connect
@@ -52,6 +49,7 @@ from schemas.rows import (
 )
 from schemas.solana.base58 import encode
 from schemas.topics import SETTLED_BY_WALLET
+from tests.support.api.in_process import asked, new_key
 from tests.support.systems import running_stores
 
 PARTITIONS = (2, 5)
@@ -275,15 +273,6 @@ class Asking:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
 
-    @staticmethod
-    async def key(settings: Settings, plan: str) -> str:
-        """Make a key."""
-        keys = register.connect(settings)
-        text = new()
-        assert await register.put(keys, Record(parse(text), "test", plan, "", text[-4:], 1))
-        await keys.aclose()
-        return text
-
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         answer = await self.client.get(path, params=query or None)
         assert answer.status_code == status, (path, answer.status_code, answer.text)
@@ -312,16 +301,7 @@ class Asking:
 @pytest.fixture
 async def ask(settings: Settings) -> AsyncIterator[Asking]:
     """The whole application, asked with an enterprise key."""
-    text = await Asking.key(settings, "enterprise")
-    app = create_app(settings)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers={"x-api-key": text},
-        ) as client,
-    ):
+    async with asked(settings, await new_key(settings)) as (client, _):
         yield Asking(client)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 
-from api.app import create_app
 from api.stores.gaps import GapReader
 from infra.local.process import free_port
 from schemas.redis_keys import QUARANTINE, WALLET_TOTALS, wallet_tag
@@ -13,6 +11,7 @@ from schemas.solana.base58 import decode
 from schemas.topics import SETTLED_BY_WALLET
 from tests.integration.api.wallets.conftest import PARTITIONS
 from tests.support.api.gaps import clear_gaps, insert_gaps, lost, missing, rolled_back
+from tests.support.api.in_process import asked
 from tests.support.waiting import eventually_async
 
 HERE, THERE = PARTITIONS
@@ -158,17 +157,8 @@ async def test_without_clickhouse_the_counts_are_unknown_and_the_answers_given(
     wallet = made.wallets[0]
     mint = (await ask.get(f"/api/wallets/{wallet}"))["positions"][0]["mint"]
     await insert_gaps(settings, missing(500, 500))
-    app = create_app(
-        settings.model_copy(update={"clickhouse_url": f"http://127.0.0.1:{free_port()}"})
-    )
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://localhost",
-            headers=ask.client.headers,
-        ) as client,
-    ):
+    without = settings.model_copy(update={"clickhouse_url": f"http://127.0.0.1:{free_port()}"})
+    async with asked(without, ask.client.headers["x-api-key"]) as (client, _):
         for path in ("", f"/{mint}", "/all-dex", "/pnl/summary", "/holdings", "/portfolio"):
             answer = await client.get(f"/api/wallets/{wallet}{path}")
             assert (answer.status_code, answer.json()["gaps"]) == (200, UNKNOWN), path

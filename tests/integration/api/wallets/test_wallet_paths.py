@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from schemas.money import USDC, WSOL
+from schemas.plans import FREE
 from schemas.positions import unpack_wallet_day
 from schemas.redis_keys import WALLET_DAYS, wallet_tag
 from schemas.solana.base58 import decode
 from tests.support.api.asking import CACHE_EXPIRES_S
+from tests.support.api.in_process import new_key
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -204,7 +206,7 @@ async def test_a_wrong_batch_is_refused(make_books, ask, body, code, says):
 
 async def test_a_batch_costs_one_credit(make_books, ask, settings, tape):
     await make_books()
-    key = await ask.key(settings, "free")
+    key = await new_key(settings, FREE.name)
     wallets = [*tape(1).wallets[:3], NOBODY, NOBODY]
 
     async def left(body, status=200):
