@@ -114,18 +114,10 @@ def write(records: Iterable[Record], accounts: Iterable[Account] = ()) -> Iterat
             }
         )
     for account in accounts:
-        user = account.user
         yield _line(
             {
-                "user": user.fingerprint,
-                "name": user.name,
-                "plan": user.plan,
-                "issuer": user.issuer,
-                "subject": user.subject,
-                "created_ms": user.created_ms,
-                "signed_in_ms": user.signed_in_ms,
-                "suspended_ms": user.suspended_ms,
-                "credits": dict(user.credits),
+                "user": account.user.fingerprint,
+                **account.user.facts(),
                 "keys": [_of_key(each) for each in account.keys],
             }
         )

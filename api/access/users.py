@@ -7,9 +7,9 @@ record like a key's: what charges a key charges a user. All of a user is under o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -92,6 +92,12 @@ class User:
     def id(self) -> str:
         """The short name of the user; it may be shown to anybody."""
         return key_id(self.fingerprint)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields as JSON has them, without what names the user."""
+        facts = asdict(self)
+        del facts["fingerprint"]
+        return facts
 
 
 async def enter(redis: Asks, identity: Identity, most_users: int) -> str:

@@ -53,7 +53,7 @@ def list_users(as_json: bool) -> None:
     found, month = run(load(), read)
     if as_json:
         for each in found:
-            click.echo(orjson.dumps(_about(each)))
+            click.echo(orjson.dumps({"id": each.id, **each.facts()}))
         return
     if not found:
         click.echo("nobody has signed in yet", err=True)
@@ -188,17 +188,3 @@ async def _follow(settings: Settings, redis: Pipelined, user: User, plan: str | 
     if revoked:
         click.echo(f"Kafka credentials revoked: {revoked}")
     return ""
-
-
-def _about(user: User) -> dict[str, Any]:
-    return {
-        "id": user.id,
-        "name": user.name,
-        "plan": user.plan,
-        "issuer": user.issuer,
-        "subject": user.subject,
-        "created_ms": user.created_ms,
-        "signed_in_ms": user.signed_in_ms,
-        "suspended_ms": user.suspended_ms,
-        "credits": dict(user.credits),
-    }
