@@ -188,7 +188,8 @@ class Settings(BaseSettings):
     geyser_x_token: OptionalSecret = Field(None, description="sent as metadata x-token")
     rpc_endpoint: Annotated[HttpUrl | None, BeforeValidator(_blank_is_none)] = Field(
         None,
-        description="JSON-RPC for backfill by getBlock; empty: gaps are recorded, not filled",
+        description="JSON-RPC of a node; empty: gaps are recorded, not filled, and no account can "
+        "be asked for",
     )
     geyser_ping_interval_s: float = Field(
         10.0, gt=0, le=60, description="client keepalive on the stream"

@@ -130,7 +130,7 @@ def restore(folder: Path) -> None:
     The whole of it, with everything ended:
       mv .soltape/clickhouse .soltape/clickhouse.lost
       soltape clickhouse restore /backups/2026-11-23
-      soltape clickhouse &                       ; or the whole stack without its agents
+      soltape up --stores                                  in another terminal, until it is done
       soltape rebuild --from-checkpoint
       soltape keys import /backups/2026-11-23-keys.jsonl   where Redis was lost too
     """

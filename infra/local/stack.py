@@ -83,6 +83,7 @@ class Wishes:
     rate: float | None = None
     seed: int | None = None
     broker: BrokerKind | None = None
+    stores_only: bool = False  # with what they keep, whatever chain it is of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Stack:
     logins: list[str] = field(default_factory=list)
     # Those that only commands beside them get.
     operators: list[str] = field(default_factory=list)
+    stores_only: bool = False  # no chain and no role
     demo_key: Path | None = None  # the file that a key to the API is in once it serves
     demo_wallets: Mapping[str, str] = field(default_factory=dict)  # address -> what it does
 
@@ -179,10 +181,12 @@ def plan(settings: Settings, wishes: Wishes) -> Stack:
     Raises PortInUse where the user chose the port, SettingsError where a setting contradicts,
     FolderInUse where another process works in a folder that would begin anew.
     """
-    stack = Stack(settings, frozenset(settings.model_fields_set))
+    stack = Stack(settings, frozenset(settings.model_fields_set), stores_only=wishes.stores_only)
     _kafka(stack, wishes)
     _clickhouse(stack, wishes)
     _redis(stack, wishes)
+    if wishes.stores_only:
+        return stack
     _chain(stack, wishes)
     _roles(stack, wishes)
     _facilitator(stack, wishes)
@@ -241,8 +245,8 @@ def _open_to_subscribers(stack: Stack) -> None:
 
 
 def _empty(stack: Stack, wishes: Wishes, name: str) -> None:
-    """Empty a data folder if the chain is local: a tape is of one chain, from its start on."""
-    if _chain_is_elsewhere(stack, wishes):
+    """Empty a data folder if a tape begins: one of a local chain has that chain alone."""
+    if not _begins_tape(stack, wishes):
         return
     folder = stack.settings.soltape_data / name
     if pid := folder_lock.holder(folder / "lock"):  # `soltape kafka`, say, on another port
@@ -293,13 +297,17 @@ def _redis(stack: Stack, wishes: Wishes) -> None:
 
     def anew() -> Process:
         server = redis.valkey(stack.settings.soltape_data / "redis", HOST, port, password)
-        return server if _chain_is_elsewhere(stack, wishes) else redis.with_new_tape(server, tape)
+        return redis.with_new_tape(server, tape) if _begins_tape(stack, wishes) else server
 
     stack.parts.append(Part(anew(), anew=anew))
 
 
 def _chain_is_elsewhere(stack: Stack, wishes: Wishes) -> bool:
     return wishes.chain is None and _is_set(stack, "geyser_endpoint")
+
+
+def _begins_tape(stack: Stack, wishes: Wishes) -> bool:
+    return not (wishes.stores_only or _chain_is_elsewhere(stack, wishes))
 
 
 def _is_simulated(stack: Stack, wishes: Wishes) -> bool:

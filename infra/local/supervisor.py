@@ -70,6 +70,12 @@ _LISTEN: Final = (
     "--seed", type=click.IntRange(0), help="Seed of the simulated market.  [default: random]"
 )
 @click.option("--loop", is_flag=True, help="Play a file of transactions in a loop.")
+@click.option(
+    "--stores",
+    is_flag=True,
+    help="Start Kafka, ClickHouse and Redis alone, with what they keep: for `soltape rebuild` or "
+    "`soltape keys` while nothing else runs.",
+)
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -79,6 +85,7 @@ def up(
     rate: float | None,
     seed: int | None,
     loop: bool,
+    stores: bool,
     file: Path | None,
 ) -> None:
     """Run the whole pipeline on this machine, until Ctrl-C.
@@ -100,6 +107,10 @@ def up(
     """
     os.umask(0o077)  # for all that the systems keep: what asks for a password is no open file
     wishes, given = _wishes(chain, file, broker, rate, seed, loop=loop)
+    if stores:
+        if chain is not None or rate is not None or seed is not None:
+            raise click.UsageError("--stores starts no chain: leave out --chain, --rate and --seed")
+        wishes = replace(wishes, stores_only=True)
     settings = load_own(**given)
     screen = Screen()
     configure_logging(settings, "up", screen)
@@ -233,7 +244,8 @@ async def _run_tape(
     tasks: list[asyncio.Task[object]] = [asyncio.create_task(stop.wait())]
     try:
         tasks += [asyncio.create_task(child.keep_running()) for child in children]
-        tasks += [asyncio.create_task(_report(stack, children, screen))]
+        report = _report_stores if stack.stores_only else _report
+        tasks += [asyncio.create_task(report(stack, children, screen))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in () if stop.is_set() else done:
             task.result()  # raises what went wrong
@@ -326,6 +338,13 @@ async def _link(stack: Stack) -> str:
     if process.returncode:
         log.warning("no link to the page", reason=said.decode().strip())
     return out.decode().strip()
+
+
+async def _report_stores(_: Stack, children: Sequence[Child], screen: Screen) -> None:
+    for child in children:
+        await child.served.wait()
+    screen.say("The stores serve; no chain and no role runs.\n")
+    await asyncio.get_running_loop().create_future()
 
 
 async def _report(stack: Stack, children: Sequence[Child], screen: Screen) -> None:

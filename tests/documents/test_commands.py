@@ -30,7 +30,7 @@ MENTIONED = list(dict.fromkeys(each for path in DOCUMENTS for each in documents.
 BLOCKS = [block for path in DOCUMENTS for block in documents.blocks(path)]
 # Programs of others, whose arguments are checked elsewhere or not ours.
 FOREIGN = {
-    *(".", "claude", "java", "javac", "mvn", "node", "npm", "pip", "protoc", "python"),
+    *(".", "claude", "java", "javac", "mv", "mvn", "node", "npm", "pip", "protoc", "python"),
     *("sed", "set", "source"),
 }
 HERE = {("soltape", "query"), ("soltape", "mcp", "config"), ("soltape", "--help")}
@@ -130,9 +130,12 @@ def compose(words: tuple[str, ...]) -> None:
         services |= yaml.safe_load((ROOT / file).read_text())["services"]
     assert words[0] == "compose"
     if "run" in words:
-        service, *arguments = words[words.index("--rm") + 1 :]
+        options_end = words.index("--rm") + 1 + ("-T" in words)
+        service, *arguments = words[options_end:]
         inner = [*services[service].get("entrypoint", ["soltape"])[1:], *arguments]
         check(tuple(each for each in inner if each != "..."), whole="..." not in inner)
+    elif verb := {"exec", "start", "stop"} & {*words}:
+        assert words[words.index(verb.pop()) + 1] in services
     else:
         assert "up" in words
 

@@ -334,6 +334,24 @@ def test_a_recording_that_ends_is_said_to_and_what_it_held_is_served_on(start, t
     up.stop()
 
 
+def test_stores_alone_serve_what_they_keep(start):
+    up = start("--stores")
+    up.until(lambda: "The stores serve" in up.said())
+    assert up.run("keys", "create", "--name", "mine").returncode == 0
+    rebuilt = up.run("rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    with Redis.from_url(addresses(up.folder / ".soltape")["REDIS_URL"]) as redis:
+        redis.set("kept", 1)
+    up.stop()
+    again = start("--stores")
+    again.until(lambda: "The stores serve" in again.said())
+    assert "mine" in again.run("keys", "list").stdout
+    with Redis.from_url(addresses(again.folder / ".soltape")["REDIS_URL"]) as redis:
+        assert redis.get("kept") == b"1"
+    again.stop()
+    assert "stopped after" in again.said()
+
+
 def test_nothing_outlives_a_supervisor_that_is_killed_and_the_folder_can_be_used_again(start):
     up = start()
     up.until(lambda: lines_with_swaps(up))

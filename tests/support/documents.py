@@ -85,7 +85,7 @@ def split(line: str) -> Iterator[tuple[str, ...]]:
                 words.append(word)
             continue
         for at, each in enumerate(words):
-            if each[:1] in "<>" and not each.endswith(">"):
+            if each == ">" or (each[:1] in "<>" and not each.endswith(">")):
                 words = words[:at]
                 break
         if words:

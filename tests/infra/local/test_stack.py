@@ -149,6 +149,18 @@ def test_a_broker_asked_for_listens_where_the_setting_says(monkeypatch):
     assert planned.environment()["KAFKA_BOOTSTRAP"] == f"127.0.0.1:{port}"
 
 
+def test_stores_alone_are_started_with_what_they_keep(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOLTAPE_DATA", str(tmp_path))
+    kept = tmp_path / "kafka" / "segment"
+    kept.parent.mkdir()
+    kept.touch()
+    planned = plan(load_own(), Wishes(stores_only=True))
+    assert names(planned) == ["kafka", "clickhouse", "redis"]
+    assert kept.exists()
+    plan(load_own(), Wishes())
+    assert not kept.exists()
+
+
 def test_a_chain_asked_for_replaces_an_endpoint_elsewhere_and_says_so(monkeypatch):
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
     planned = plan(load_own(), Wishes(chain="simulated"))
