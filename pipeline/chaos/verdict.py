@@ -47,9 +47,8 @@ class Verdict:
             for row in stored.rows["gaps"]
             if not row["reason"].startswith(NAMED_THOUGH_HAD)
         ]
-        torn = await torn_slots(
-            settings, {n for n in numbers if any(first <= n <= end for first, end in lost)}
-        )
+        # Whether `slots` has it or not: its row comes from one of the partitions.
+        torn = await torn_slots(settings, {n for first, end in lost for n in range(first, end + 1)})
         wanted = truth.without(chain, gaps, numbers - torn)
         rolled_back = [slot for slot in wanted if slot.rolled_back]
         # The chain ended before it could report the last ones.
