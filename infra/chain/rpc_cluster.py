@@ -49,7 +49,7 @@ class ClusterMethods:
             "epoch": epoch,
             "slotIndex": index,
             "slotsInEpoch": self._source.slots_per_epoch,
-            "transactionCount": None,  # not counted here
+            # No transactionCount: they are not counted here, and web3.js refuses a null.
         }
 
     async def get_epoch_schedule(self, _: Params) -> dict[str, Any]:

@@ -33,11 +33,13 @@ ENTRY: Final = Kind(
     "streamflow_entry",
     PROGRAM,
     bytes.fromhex("bb7f09239b445628"),
-    size=220,
     wallets=(_AUTHORITY_AT,),
 )
-POOL: Final = Kind("streamflow_pool", PROGRAM, bytes.fromhex("7922ce154f7fff1c"), size=291)
+POOL: Final = Kind("streamflow_pool", PROGRAM, bytes.fromhex("7922ce154f7fff1c"))
 
+# The program allocates a few bytes more: what its structs take in memory, aligned.
+_ENTRY_BYTES: Final = 220
+_POOL_BYTES: Final = 291
 _POOL_AT: Final = 12
 _LATEST_MS: Final = (1 << 53) - 1  # times are any u64 of seconds; JSON numbers are not
 _NO_POOL: Final = "assets: the pool, which says what is staked, is not known"
@@ -48,7 +50,7 @@ def read(held: Held, world: World) -> Reading:
     own = [
         each
         for each in held.of(ENTRY)
-        if len(each.data) == ENTRY.size
+        if len(each.data) >= _ENTRY_BYTES
         and raw_pubkey(each.data, _AUTHORITY_AT) == held.wallet
         and not u64(each.data, 148)  # when it was closed
         and u64(each.data, 108)
@@ -71,7 +73,7 @@ def _position(entry: Account, pool: Account | None, now_s: int) -> Position:
         position.missing.append(raw_pubkey(data, _POOL_AT))
         position.unsupported_fields.append(_NO_POOL)
         return position
-    if pool.kind is not POOL or len(pool.data) != POOL.size:
+    if pool.kind is not POOL or len(pool.data) < _POOL_BYTES:
         raise Unreadable(f"pool: {pool.kind.name} of {len(pool.data)} bytes", entry.address)
     position.reference_slot = pool.slot
     if period_s := u64(pool.data, 228):

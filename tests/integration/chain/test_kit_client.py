@@ -201,7 +201,6 @@ async def test_the_client_reads_what_is_there(serve: Serve, installed: Path) -> 
             "epoch": "12",
             "slotIndex": "2",
             "slotsInEpoch": "100",
-            "transactionCount": None,
         },
         "getEpochInfo",
         CONFIRMED,

@@ -270,7 +270,6 @@ async def test_epochs_and_validators(rpc: Rpc) -> None:
         "epoch": 12,
         "slotIndex": 1,
         "slotsInEpoch": 100,
-        "transactionCount": None,
     }
     processed = await rpc.call(
         responses.GetEpochInfoResp, "getEpochInfo", {"commitment": "processed"}

@@ -13,9 +13,11 @@ WALLET, AT, POOL, MINT, OTHER = (bytes([n]) * 32 for n in range(1, 6))
 NOW = 1_790_000_000
 
 
+BYTES = {streamflow.ENTRY: 224, streamflow.POOL: 296}  # of which 220 and 291 are fields
+
+
 def account(kind: Kind, address: bytes, fields: dict[int, bytes], slot: int = 50) -> Account:
-    assert kind.size is not None
-    data = bytearray(kind.size)
+    data = bytearray(BYTES[kind])
     for at, value in {0: kind.tag, **fields}.items():
         data[at : at + len(value)] = value
     return Account(address, kind, 1, bytes(data), slot)
@@ -72,6 +74,27 @@ def test_a_stake_is_free_after_its_term_and_its_notice(
         ends_ms = (noticed_s + period_s) * 1000 if noticed_s else None
         assert found.locks[1].ends_ms == ends_ms
     assert found.reference_slot == 40
+
+
+@pytest.mark.parametrize(("entry_bytes", "pool_bytes"), [(220, 291), (224, 296)])
+def test_accounts_are_known_with_and_without_the_bytes_that_align_them(
+    entry_bytes: int, pool_bytes: int
+) -> None:
+    mine, its = entry(7, 5), pool()
+    mine = mine._replace(data=mine.data[:entry_bytes])
+    its = its._replace(data=its.data[:pool_bytes])
+    for each in (mine, its):
+        assert each.kind.matches(each.address, streamflow.PROGRAM, each.data)
+    [found] = read(mine, its)
+    assert [each.amount_raw for each in found.assets] == [7]
+
+
+def test_accounts_that_end_before_their_fields_do_are_none() -> None:
+    mine, its = entry(7, 5), pool()
+    assert read(mine._replace(data=mine.data[:219]), its) == []
+    with pytest.raises(Unreadable) as error:
+        read(mine, its._replace(data=its.data[:290]))
+    assert error.value.account == AT
 
 
 def test_without_its_pool_a_stake_is_of_an_unknown_mint() -> None:
