@@ -35,6 +35,7 @@ _BUSY: Final = 503  # no answer, as when a store does not answer in time on a bu
 _TRIES: Final = 20
 _REQUEST_S: Final = 60.0
 _RESTS_AT: Final = 0.85  # of an epoch: its accounts are read in the middle of the next
+_NOT_YET: Final = "not known yet"  # of a field that will be known once it was asked for
 _OF_WALLET: Final = "/api/wallets/{wallet}/"
 _ANALYSIS: Final = "analyze"
 
@@ -111,7 +112,8 @@ async def compare(ask: Ask, chain: ChainAccounts, of_ledger: Figures, found: Dif
     except OtherEpoch as error:
         found.add(ANSWER, f"slot {of_ledger.slot}", "accounts of its epoch", error)
         return
-    others = await _aggregates(ask)
+    if not (others := await _aggregates(ask)):
+        found.add(ANSWER, "aggregates", "some", "none")
     by_name: dict[figures.Position, Row] = {}
     for wallet in WALLETS:
         rows = chain.rows(wallet, world)
@@ -192,8 +194,10 @@ def _lacks(status: int, answer: Any) -> Any:
     if answer["errors"]:
         return answer["errors"]
     # What an aggregate has pending is so for everybody; an analysis is about more than positions.
-    is_complete = "pending" in answer or answer["is_complete"]
-    return [] if is_complete else ["is_complete is false"]
+    if not ("pending" in answer or answer["is_complete"]):
+        return ["is_complete is false"]
+    fields = (text for each in answer["positions"] for text in each["unsupported_fields"])
+    return [text for text in fields if _NOT_YET in text]
 
 
 async def _aggregates(ask: Ask) -> list[str]:
@@ -201,7 +205,8 @@ async def _aggregates(ask: Ask) -> list[str]:
     return sorted(
         path.removeprefix(_OF_WALLET)
         for path, methods in described["paths"].items()
-        if path.startswith(f"{_OF_WALLET}all-") and "positions" in methods["get"]["tags"]
+        if path.startswith(f"{_OF_WALLET}all-")
+        and any("positions" in tag for tag in methods["get"]["tags"])
     )
 
 
