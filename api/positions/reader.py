@@ -220,7 +220,7 @@ class Positions:
 
         world = World(clock.slot, clock.time_s, clock.epoch)
         outcomes = await driver.run(asked, world, fetch)
-        unknown = _without_decimals(outcomes, followed)
+        unknown = _without_decimals(outcomes)
         if holder is not None:
             await self._follow(outcomes, followed, unknown, holder)
         for protocol, outcome in zip(served.values(), outcomes, strict=True):
@@ -373,15 +373,15 @@ def _unpriced(records: Iterable[PositionRecord]) -> int:
     return sum(asset["value_usd_micros"] is None for each in records for asset in each["assets"])
 
 
-def _without_decimals(outcomes: Iterable[Outcome], known: Collection[bytes]) -> set[bytes]:
+def _without_decimals(outcomes: Iterable[Outcome]) -> set[bytes]:
     """Return mints whose decimals the prices of ranges lack; each position says so."""
     found: set[bytes] = set()
     for outcome in outcomes:
         for position in outcome.positions:
             of = position.range
-            if of is None or of.current is not None or position.missing:
+            if of is None or of.current is not None:
                 continue
-            if lacking := {of.base, of.quote}.difference(known):
+            if lacking := {of.base, of.quote} & outcome.absent:
                 position.unsupported_fields.append(_NO_DECIMALS)
                 found |= lacking
     return found

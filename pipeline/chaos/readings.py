@@ -107,7 +107,7 @@ class ChainAccounts:
         raise AssertionError(f"{protocol.name} wants more than {_ROUNDS} rounds")
 
     def rows(self, wallet: str, world: World) -> dict[tuple[str, str], dict[str, Row]]:
-        """Return what is to be answered of a wallet: slug and route -> position -> fields."""
+        """Return what must be answered of a wallet: slug and route -> position -> fields."""
         found: dict[tuple[str, str], dict[str, Row]] = {route: {} for route in ROUTES}
         for slug, protocol in SLUGS.items():
             for position in self.positions(protocol, key(wallet), world)[0]:
@@ -190,7 +190,7 @@ def _account(answer: Mapping[str, Any]) -> tuple[bytes, int, bytes]:
 
 
 def expected(position: Position) -> Row:
-    """Return what is to be answered of a position, but for prices, worths and slots."""
+    """Return what must be answered of a position, but for prices, worths and slots."""
     row: Row = {"market": _shown("market", position.market)}
     row["assets"] = [
         [each.role.value, text(each.mint), _shown("amount_raw", each.amount_raw)]
