@@ -20,7 +20,7 @@ from pipeline.chaos import figures, readings
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.figures import Figures
 from pipeline.chaos.fleet import Plan
-from pipeline.chaos.readings import ROUTES, ChainAccounts, OtherEpoch, Row, answered
+from pipeline.chaos.readings import ROUTES, ChainAccounts, Row, answered
 from pipeline.chaos.watch import FINAL_SLOTS, SETTLE_S, Watch, last_settled
 from schemas.topics import SETTLED_ACCOUNTS
 
@@ -34,7 +34,6 @@ _AGAIN_S: Final = 1.0
 _BUSY: Final = 503  # no answer, as when a store does not answer in time on a busy machine
 _TRIES: Final = 20
 _REQUEST_S: Final = 60.0
-_RESTS_AT: Final = 0.85  # of an epoch: its accounts are read in the middle of the next
 _NOT_YET: Final = "not known yet"  # of a field that will be known once it was asked for
 _OF_WALLET: Final = "/api/wallets/{wallet}/"
 _ANALYSIS: Final = "analyze"
@@ -70,26 +69,18 @@ class DemoPositions:
     async def until_rest(self, rest: Callable[[], None], watch: Watch) -> None:
         """Let the market rest, wait until that is final, and read its accounts.
 
-        Raises TimeoutError, OtherEpoch, and what RPC does.
+        Raises TimeoutError, and what RPC does.
         """
         endpoint = self._plan.settings.rpc_endpoint or ""
+        rest()
         async with session() as http:
+            first: int = await call(http, endpoint, "getSlot", [{"commitment": "processed"}])
 
-            async def now() -> tuple[int, float]:
-                at = await call(http, endpoint, "getEpochInfo", [{"commitment": "confirmed"}])
-                return at["absoluteSlot"], at["slotIndex"] / at["slotsInEpoch"]
+        async def final() -> bool:
+            lanes = [await watch.progress(each) or 0 for each in ("ingest", "ingest-accounts")]
+            return min(lanes) > first + FINAL_SLOTS
 
-            async def near_its_end() -> bool:
-                return (await now())[1] >= _RESTS_AT
-
-            await watch.until(near_its_end, SETTLE_S, "the end of an epoch")
-            rest()
-            first, _ = await now()
-
-            async def final() -> bool:
-                return (await now())[0] > first + FINAL_SLOTS
-
-            await watch.until(final, SETTLE_S, "the market's rest")
+        await watch.until(final, SETTLE_S, "the market's rest on the settled lanes")
         self._chain = await readings.taken(endpoint, WALLETS)
 
     async def compare(self, found: Differences) -> None:
@@ -107,11 +98,7 @@ class DemoPositions:
 
 async def compare(ask: Ask, chain: ChainAccounts, of_ledger: Figures, found: Differences) -> None:
     """Note where answers about demo wallets differ from the chain's accounts and ledger."""
-    try:
-        world = chain.world(of_ledger.slot, of_ledger.time_s)
-    except OtherEpoch as error:
-        found.add(ANSWER, f"slot {of_ledger.slot}", "accounts of its epoch", error)
-        return
+    world = chain.world(of_ledger.slot, of_ledger.time_s)
     if not (others := await _aggregates(ask)):
         found.add(ANSWER, "aggregates", "some", "none")
     by_name: dict[figures.Position, Row] = {}

@@ -45,29 +45,28 @@ BLOCKS: Final = ("health", "range", "perp", "margin", "voting", "stake")
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 _AT_ONCE: Final = 100  # accounts of a call
 _ROUNDS: Final = 8
-_TRIES: Final = 5
 _MOST_INTEGER: Final = (1 << 53) - 1
 _FORM: Final = {"encoding": "base64", "commitment": "confirmed"}
 
 
-class OtherEpoch(Exception):
-    """The epoch ended while accounts were read, and what ends with it may have changed."""
-
-
 @dataclass(slots=True)
 class ChainAccounts:
-    """The accounts of a chain whose market rests: they stay so until its epoch ends."""
+    """The accounts of a chain whose market rests: the clock alone changes."""
 
     slots_in_epoch: int
-    epoch: int
     accounts: dict[bytes, Account | None] = field(default_factory=dict)  # None: there is none
     tokens: dict[bytes, Counter[bytes]] = field(default_factory=dict)  # wallet -> mint -> raw
 
     def world(self, slot: int, time_s: int) -> World:
-        """Return when a question is asked; raises OtherEpoch."""
-        if (epoch := slot // self.slots_in_epoch) != self.epoch:
-            raise OtherEpoch(f"accounts are of epoch {self.epoch}, slot {slot} is in {epoch}")
-        return World(slot, time_s, epoch)
+        """Return when a question is asked, and set the clock to it."""
+        world = World(slot, time_s, slot // self.slots_in_epoch)
+        clock = self.accounts[CLOCK]
+        assert clock is not None
+        data = bytearray(clock.data)
+        for at, value in ((0, world.slot), (16, world.epoch), (32, world.time_s)):
+            data[at : at + 8] = value.to_bytes(8, "little")
+        self.accounts[CLOCK] = clock._replace(data=bytes(data))
+        return world
 
     def add(self, address: bytes, owner: bytes, lamports: int, data: bytes, slot: int) -> None:
         """Add an account, where a protocol knows its kind."""
@@ -117,33 +116,20 @@ class ChainAccounts:
 
 
 async def taken(endpoint: str, wallets: Collection[str]) -> ChainAccounts:
-    """Return all accounts that wallets' positions need, all of one epoch.
-
-    Raises OtherEpoch, and what RPC does.
-    """
+    """Return all accounts that wallets' positions need; raises what RPC does."""
     async with session() as http:
-        for attempt in range(_TRIES):
-            try:
-                return await _taken(http, endpoint, wallets)
-            except OtherEpoch:
-                if attempt == _TRIES - 1:
-                    raise
-    raise AssertionError
+        return await _taken(http, endpoint, wallets)
 
 
 async def _taken(
     http: aiohttp.ClientSession, endpoint: str, wallets: Collection[str]
 ) -> ChainAccounts:
     now = await call(http, endpoint, "getEpochInfo", [{"commitment": "confirmed"}])
-    chain = ChainAccounts(now["slotsInEpoch"], now["epoch"])
-
-    def check(slot: int) -> None:
-        chain.world(slot, 0)
+    chain = ChainAccounts(now["slotsInEpoch"])
 
     async def keyed(method: str, *params: Any) -> None:
         answer = await call(http, endpoint, method, [*params, {**_FORM, "withContext": True}])
         slot = answer["context"]["slot"]
-        check(slot)
         for each in answer["value"]:
             chain.add(key(each["pubkey"]), *_account(each["account"]), slot)
             if method == "getTokenAccountsByOwner":
@@ -164,7 +150,6 @@ async def _taken(
             asked = [[*map(text, some)], _FORM]
             answer = await call(http, endpoint, "getMultipleAccounts", asked)
             slot = answer["context"]["slot"]
-            check(slot)
             for address, each in zip(some, answer["value"], strict=True):
                 chain.accounts[address] = None
                 if each is not None:

@@ -82,7 +82,8 @@ class Market:
     and none in the others: enough to watch the market, not to serve it. Without `accounts` nothing
     yields what transactions wrote, which takes less of a CPU.
 
-    A market that rests goes on with blocks that have votes alone, and leaves none of them. What
+    A market that rests goes on with blocks that have votes alone, leaves none of them, and pays
+    nothing for epochs: of its accounts the clock alone changes, and lamports that pay fees. What
     demo wallets have is noted then (`positions`), slot by slot.
     """
 
@@ -262,7 +263,7 @@ class Market:
             dies = on_branch and branch_left == 1 and not branch and random.random() < knobs.dead
             block = _Block(slot, self._block_hash(slot), parent.height + 1)
             yield due, SlotStarted(slot, parent.slot)
-            changes, rewards = self._bank.begin(slot, parent.slot)
+            changes, rewards = self._bank.begin(slot, slot if self._rests else parent.slot)
             journal: list[Changes] = [changes]
             intents: list[Intent] = []
             self.habits.signer.recent_blockhash = parent.hash

@@ -42,9 +42,7 @@ Door = tuple[httpx.AsyncClient, Services]
 
 @lru_cache(maxsize=1)
 def chain() -> ChainAccounts:
-    found = ChainAccounts(
-        EPOCH_SLOTS, NOW.epoch, tokens={at: Counter() for at in ADDRESSES.values()}
-    )
+    found = ChainAccounts(EPOCH_SLOTS, tokens={at: Counter() for at in ADDRESSES.values()})
     for write in market().genesis_accounts():
         found.add(write.address, write.owner, write.lamports, write.data, NOW.slot)
     for token in market().world.ledger.tokens.values():
