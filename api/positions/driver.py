@@ -70,6 +70,7 @@ class Outcome:
 
     positions: list[Position] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    absent: set[bytes] = field(default_factory=set)  # what the reading wanted, and is not known
 
 
 async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch) -> list[Outcome]:
@@ -148,6 +149,7 @@ class _Run:
             if each not in self._unusable and (found := known.get(each)) is not None
         }
         self._sent |= sent.keys()
+        self._outcome.absent.update(each for each in self.wanted if known.get(each) is None)
         self._advance(sent)
         if self._is_again:
             self.begin()

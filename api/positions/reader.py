@@ -41,6 +41,9 @@ from schemas.solana.addresses import CLOCK, key, text
 
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
+_NO_DECIMALS: Final = (
+    "range.lower, range.upper, range.current: the decimals of a token are not known yet"
+)
 _AFTER_A_WAIT: Final = frozenset({FollowState.COMPLETE, FollowState.PENDING, FollowState.WITHDRAWN})
 
 log = structlog.get_logger(__name__)
@@ -217,8 +220,9 @@ class Positions:
 
         world = World(clock.slot, clock.time_s, clock.epoch)
         outcomes = await driver.run(asked, world, fetch)
+        unknown = _without_decimals(outcomes)
         if holder is not None:
-            await self._follow(outcomes, followed, holder)
+            await self._follow(outcomes, followed, unknown, holder)
         for protocol, outcome in zip(served.values(), outcomes, strict=True):
             if protocol.reads_tokens:
                 outcome.failures += _of_tokens(key(wallet), held, found)
@@ -246,16 +250,24 @@ class Positions:
         return held, known
 
     async def _follow(
-        self, outcomes: Sequence[Outcome], used: Collection[bytes], holder: str
+        self,
+        outcomes: Sequence[Outcome],
+        used: Collection[bytes],
+        mints: Collection[bytes],
+        holder: str,
     ) -> None:
-        """Have the token accounts followed that readings used or lack; say so of the latter."""
+        """Have the token accounts and mints followed that readings used or lack.
+
+        Those that are errors say so then; `mints` lack only decimals.
+        """
         lacking = {
             each.account
             for outcome in outcomes
             for each in outcome.failures
             if each.code == "reference_missing" and each.account is not None
         }
-        refused = await self._following.ask_accounts([*sorted(lacking), *used], holder)
+        asked = [*sorted(lacking), *sorted(mints), *used]
+        refused = await self._following.ask_accounts(asked, holder)
         detail = (
             "the account is not known yet; it is asked for: ask again in a second"
             if refused is None
@@ -359,6 +371,20 @@ def _sum(records: Collection[PositionRecord]) -> int | None:
 
 def _unpriced(records: Iterable[PositionRecord]) -> int:
     return sum(asset["value_usd_micros"] is None for each in records for asset in each["assets"])
+
+
+def _without_decimals(outcomes: Iterable[Outcome]) -> set[bytes]:
+    """Return mints whose decimals the prices of ranges lack; each position says so."""
+    found: set[bytes] = set()
+    for outcome in outcomes:
+        for position in outcome.positions:
+            of = position.range
+            if of is None or of.current is not None:
+                continue
+            if lacking := {of.base, of.quote} & outcome.absent:
+                position.unsupported_fields.append(_NO_DECIMALS)
+                found |= lacking
+    return found
 
 
 def _of_tokens(wallet: bytes, held: WalletAccounts, found: Found) -> Iterator[Failure]:

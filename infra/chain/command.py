@@ -25,7 +25,7 @@ from infra.chain.account_filters import AccountLimits
 from infra.chain.account_truth import AccountTruth
 from infra.chain.faults import Faults
 from infra.chain.history import BrokenSource
-from infra.chain.market import Knobs, Market, Truth
+from infra.chain.market import Knobs, Market, PositionTruth, Truth
 from infra.chain.recorded import (
     RecordedTransactions,
     UnreadableFile,
@@ -96,6 +96,11 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     "--truth-accounts",
     type=click.Path(dir_okay=False, path_type=Path),
     help="simulated: write what each slot left of every account that it wrote",
+)
+@click.option(
+    "--truth-positions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="simulated: write what demo wallets have in programs, from when the market rests",
 )
 @click.option("--start-slot", type=click.IntRange(1), help="first slot  [about mainnet's now]")
 @click.option(
@@ -321,7 +326,8 @@ def chain(source: str, file: Path | None, **options: Any) -> None:
     SOURCE is `simulated`, a seeded market, or `recorded` with a FILE: JSON lines of
     getTransaction answers, which are laid onto new slots at --rate, or a recording of
     `soltape record`, which keeps its slots and its pace; its content says which of both.
-    A recording begins when somebody subscribes.
+    A recording begins when somebody subscribes. SIGUSR1 lets the simulated market rest: blocks go
+    on, without trades.
 
     It serves on loopback, at the ports of GEYSER_ENDPOINT and RPC_ENDPOINT if these are on this
     machine. If GEYSER_X_TOKEN is set, callers must send it. Nothing is kept on disk.
@@ -435,7 +441,10 @@ def _simulated(options: dict[str, Any], rpc_port: int, closing: ExitStack) -> So
     if options["truth"] is not None:
         sink = closing.enter_context(options["truth"].open("wb"))
         truth = Truth(sink, flows=options["truth_flows"])
-    return Market(knobs, truth, accounts=options["accounts"])
+    positions = None
+    if options["truth_positions"] is not None:
+        positions = PositionTruth(closing.enter_context(options["truth_positions"].open("wb")))
+    return Market(knobs, truth, accounts=options["accounts"], positions=positions)
 
 
 def _notes(options: dict[str, Any], closing: ExitStack) -> AccountTruth | None:
@@ -523,6 +532,8 @@ def _port_here(endpoint: str | None, default: int) -> int:
 async def _serve(source: Source, options: ServerOptions, notes: AccountTruth | None) -> None:
     gc.freeze()  # what was imported stays
     gc.set_threshold(*_GC_THRESHOLDS)
+    if isinstance(source, Market):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, source.rest)
     async with LocalChain(source, options, notes) as local:
         await local.run()
         # A source that ends leaves its last blocks to be asked for.

@@ -43,7 +43,7 @@ def watch(parent: int, command: list[str]) -> int:
     """Run the command and return its exit status; kill the group when the parent ends."""
     child = subprocess.Popen(command)
     # Signals go to the whole group: the command heeds them, and its end is ours.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda *_: None)
     while (status := child.poll()) is None:
         if os.getppid() != parent:

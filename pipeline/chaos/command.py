@@ -107,8 +107,10 @@ def chaos(
     Runs everything in a folder of its own: a simulated chain with forks, duplicates and broken
     streams; broker, ClickHouse, Redis, ingest and each agent group as processes, which are killed
     with SIGKILL and started again. At the end all that the stores hold is compared with what
-    follows from the market's own notes; then the log is read onto the finished stores again,
-    which must change nothing, and onto empty ones, which must give the same.
+    follows from the market's own notes, and what the API answers of the positions of demo wallets
+    with the ledger and the accounts of the chain, whose market rests by then; then the log is read
+    onto the finished stores again, which must change nothing, and onto empty ones, which must give
+    the same.
 
     Prints one JSON line. Status 1 if anything differs; the folder is kept then.
 

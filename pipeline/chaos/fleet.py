@@ -27,6 +27,7 @@ HOST: Final = "127.0.0.1"
 GROUPS: Final = ("live", "store", "pnl", "market")
 # The lane of accounts, from the chain to Redis.
 ACCOUNTS: Final = ("ingest-accounts", "accounts")
+API: Final = "api"
 NODES: Final = 2  # of the chain, that number their writes differently
 # Those that keep what they know on disk: killing them must lose nothing for good.
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
@@ -57,6 +58,8 @@ class Plan:
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
     workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
     ingests: tuple[str, ...] = ("ingest",)  # of which one publishes
+    positions: Path | None = None  # notes of what demo wallets have, beside those of accounts
+    api_key: Path | None = None  # file with the key that the API is asked with
 
 
 @dataclass(slots=True)
@@ -97,6 +100,7 @@ class Chain:
         command = [*_SOLTAPE, "chain", "simulated", "--truth", str(planned.truth), "--truth-flows"]
         if planned.accounts:
             options |= {"truth-accounts": planned.accounts, "nodes": len(planned.nodes)}
+            options |= {"truth-positions": planned.positions}
             options |= {"account-duplicates": 0.02, "account-late": 0.001}
             command.append("--account-reorder")
         else:
@@ -122,7 +126,8 @@ def plan(
 
     Raises ApacheUnavailable.
     """
-    ports = {name: free_port() for name in ("kafka", "clickhouse", "redis", "geyser", "rpc")}
+    systems = ("kafka", "clickhouse", "redis", "geyser", "rpc", "api")
+    ports = {name: free_port() for name in systems}
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]
         soltape_data=folder,
@@ -132,6 +137,7 @@ def plan(
         geyser_endpoint=f"http://{HOST}:{ports['geyser']}",
         rpc_endpoint=f"http://{HOST}:{ports['rpc']}",
         geyser_backoff_max_s=2.0,
+        api_port=ports["api"],
     )
     planned = Plan(
         settings,
@@ -139,6 +145,8 @@ def plan(
         folder / "accounts.truth" if accounts else None,
         free_ports(NODES) if accounts else (ports["geyser"],),
     )
+    if accounts:
+        planned.positions, planned.api_key = folder / "positions.truth", folder / "api-key"
     processes = planned.processes
     processes["kafka"] = _BROKERS[broker].process(settings)
     processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
@@ -156,12 +164,14 @@ def plan(
     if accounts:
         roles["ingest-accounts"] = (*_SOLTAPE, "ingest", "accounts")
         roles["accounts"] = (*_SOLTAPE, "agents", "accounts")
+        roles[API] = (*_SOLTAPE, "api", "--demo-key", str(planned.api_key))
     for name, command in roles.items():
         port = free_port()
         known = {
             "chain": "CHAIN",
             "live": "AGENTS",
             "ingest-accounts": "INGEST_ACCOUNTS",
+            API: "API",
             **dict.fromkeys(planned.ingests, "INGEST"),
         }
         variable = known.get(name, "BOOKS")
@@ -187,9 +197,27 @@ def plan(
     }
     for name, process in processes.items():
         processes[name] = replace(process, env={**shared, **process.env})
+    if accounts:
+        processes[API] = replace(
+            processes[API],
+            address=settings.api_url,
+            ready=lambda: listens(ports["api"]),
+            env={**processes[API].env, **_of_api(settings)},
+        )
     chain_at = {"GEYSER_ENDPOINT": f"http://{HOST}:{planned.nodes[0]}"}
     processes["chain"] = replace(processes["chain"], env={**processes["chain"].env, **chain_at})
     return planned
+
+
+def _of_api(settings: Settings) -> dict[str, str]:
+    """Return settings of the API: its keys are apart, as the stores are compared without them."""
+    return {
+        "API_PORT": str(settings.api_port),
+        "API_DASHBOARD": "false",
+        "API_NEW_ACCOUNTS_PER_KEY": str(settings.api_new_accounts),
+        "ACCESS_REDIS_URL": f"{settings.redis_url.removesuffix('/0')}/1",
+        "METADATA_FETCH": "false",
+    }
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -267,6 +295,13 @@ class Fleet:
             yield
         finally:
             os.killpg(pid, signal.SIGCONT)
+
+    def rest(self) -> None:
+        """Let the market of the chain rest: its blocks go on, without trades."""
+        pid = self._children["chain"].pid
+        if pid is None:
+            raise RoleFailed("chain does not run")
+        os.killpg(pid, signal.SIGUSR1)
 
     async def end(self, *names: str) -> None:
         """Ask processes to stop, and wait for that."""

@@ -25,6 +25,7 @@ class Report:
     differences: int = 0
     differences_by_kind: dict[str, int] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
+    positions: int = 0  # of demo wallets, compared as the API answers them
     recovery_s: dict[str, float] = field(default_factory=dict)
     replay_changed: int | None = None  # None: not tried
     rebuild_changed: int | None = None  # None: not tried

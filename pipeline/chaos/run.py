@@ -13,7 +13,8 @@ from infra.bench import progress
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.balancer import Balancer
 from pipeline.chaos.faults import Faults
-from pipeline.chaos.fleet import ACCOUNTS, Chain, Fleet, plan
+from pipeline.chaos.fleet import ACCOUNTS, API, Chain, Fleet, plan
+from pipeline.chaos.positions import DemoPositions
 from pipeline.chaos.report import Report
 from pipeline.chaos.verdict import Verdict
 from pipeline.chaos.watch import SETTLE_S, SETTLED_GROUPS, Watch, last_settled
@@ -72,7 +73,7 @@ class Run:
     async def _stages(self, fleet: Fleet, watch: Watch) -> None:
         report, planned = self._report, fleet.plan
         faults = Faults(fleet, watch, report, self._only, standby=self._standby)
-        asked = AskedAccounts(planned)
+        asked, positions = AskedAccounts(planned), DemoPositions(planned)
         verdict = Verdict(fleet, watch, report)
         try:
             progress(f"{self._folder}: starting")
@@ -87,8 +88,13 @@ class Run:
                 await faults.fill_redis()
             await asked.ask()
             await asked.until_covered(watch)
+            if planned.accounts:
+                progress("demo wallets are asked for, then the market comes to rest")
+                await fleet.start(API)
+                await positions.until_known(watch)
+                await positions.until_rest(fleet.rest, watch)
             last = await self._calm(fleet, watch)
-            await verdict.compare(asked, last, lost_slots=self._outage)
+            await verdict.compare(asked, positions, last, lost_slots=self._outage)
             if self._replay or self._rebuild:
                 await verdict.read_again(last, replay=self._replay, rebuild=self._rebuild)
         finally:

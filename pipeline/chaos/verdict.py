@@ -13,8 +13,9 @@ from pipeline.chaos import again, stores, truth
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.compare import Oracle, compare
 from pipeline.chaos.differences import Differences
-from pipeline.chaos.fleet import ACCOUNTS, Fleet
+from pipeline.chaos.fleet import ACCOUNTS, API, Fleet
 from pipeline.chaos.live import missing_live
+from pipeline.chaos.positions import ANSWER, KINDS, DemoPositions
 from pipeline.chaos.report import Report
 from pipeline.chaos.values import MONEY
 from pipeline.chaos.watch import FINAL_SLOTS, SETTLED_GROUPS, Watch, torn_slots
@@ -32,7 +33,9 @@ class Verdict:
         self._report = report
         self._settings = fleet.plan.settings
 
-    async def compare(self, asked: AskedAccounts, last: int, *, lost_slots: bool) -> None:
+    async def compare(
+        self, asked: AskedAccounts, positions: DemoPositions, last: int, *, lost_slots: bool
+    ) -> None:
         """Compare all stores up to a slot; with `lost_slots`, gaps must say which were lost."""
         report = self._report
         progress(f"comparing up to slot {last}")
@@ -64,6 +67,8 @@ class Verdict:
         await asyncio.to_thread(compare, oracle, stored, found)
         await missing_live(settings, wanted, found)
         await asked.compare(self._watch, whole, found)
+        await positions.compare(found)
+        report.positions = sum(found.compared[kind] for kind in KINDS)
         found.compared["rolled-back slot"] += len(final)
         for slot in truth.unnamed(final, named):
             found.add("rolled-back slot", slot, "a gap with its wallets", "none")
@@ -85,7 +90,7 @@ class Verdict:
         """Read the log onto the finished stores, and onto empty ones; both must change nothing."""
         report, settings, fleet, watch = self._report, self._settings, self._fleet, self._watch
         before = await stores.fingerprint(settings)
-        await fleet.end(*fleet.plan.ingests, *fleet.plan.workers, *ACCOUNTS)
+        await fleet.end(API, *fleet.plan.ingests, *fleet.plan.workers, *ACCOUNTS)
         if replay:
             progress("reading the log onto the finished stores")
             await again.rewind(settings, watch)
@@ -106,6 +111,8 @@ class Verdict:
             report.rebuild_changed = self._changed("rebuild", before, after)
 
     def _write(self, found: Differences) -> None:
+        differing = sum(found.counts[kind] for kind in (ANSWER, *KINDS))
+        progress(f"  {self._report.positions} positions of demo wallets: {differing} differences")
         for kind, count in found.counts.items():
             progress(f"  {kind}: {count} differences")
         for example in found.examples[:10]:

@@ -53,6 +53,7 @@ POOL: Final = Kind("fusion_pool", FUSION_PROGRAM, bytes.fromhex("fecccf6219b51d4
 _WHIRLPOOLS: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 _WHIRLPOOL_TAG: Final = bytes.fromhex("3f95d10ce1806309")
 _HUNDRED_PERCENT: Final = 1_000_000
+_NO_PRICES: Final = "range.lower, range.upper, range.current: the tokens' decimals are not read"
 _UNSET: Final = bytes(32)
 _NOTHING: Final = (0, 0)
 _U64: Final = 1 << 64
@@ -283,7 +284,7 @@ def _in_pool(
     position.range = price_range(
         of.mints, (None, None), ticks, pool.current_tick, (at_lower, at_upper, now)
     )
-    position.unsupported_fields.append("fees of the pool that are not collected")
+    position.unsupported_fields += [_NO_PRICES, "fees of the pool that are not collected"]
     amount_a, amount_b = token_amounts(of.liquidity, now, at_lower, at_upper)
     return of.kept_raw[0] + amount_a, of.kept_raw[1] + amount_b
 

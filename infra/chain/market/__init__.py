@@ -8,5 +8,6 @@
 from infra.chain.market.knobs import Knobs
 from infra.chain.market.market import Market
 from infra.chain.market.runtime.truth import Truth
+from infra.chain.market.world.figures import PositionTruth
 
-__all__ = ["Knobs", "Market", "Truth"]
+__all__ = ["Knobs", "Market", "PositionTruth", "Truth"]

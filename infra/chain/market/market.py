@@ -35,6 +35,7 @@ from infra.chain.market.traders.lending import LENDING
 from infra.chain.market.traders.providing import PROVIDING
 from infra.chain.market.traders.staking import STAKING
 from infra.chain.market.world import still
+from infra.chain.market.world.figures import PositionTruth
 from infra.chain.market.world.genesis import World
 from infra.chain.source import (
     Account,
@@ -80,6 +81,10 @@ class Market:
     With `bytes_every` above 1 a transaction has its bytes and accounts in one slot of so many,
     and none in the others: enough to watch the market, not to serve it. Without `accounts` nothing
     yields what transactions wrote, which takes less of a CPU.
+
+    A market that rests goes on with blocks that have votes alone, leaves none of them, and pays
+    nothing for epochs: of its accounts the clock alone changes, and lamports that pay fees. What
+    demo wallets have is noted then (`positions`), slot by slot.
     """
 
     genesis_hash: Final = SIMULATED
@@ -92,9 +97,12 @@ class Market:
         *,
         bytes_every: int = 1,
         accounts: bool = True,
+        positions: PositionTruth | None = None,
     ) -> None:
         self.knobs = knobs or Knobs()
         self._truth = truth
+        self._positions = positions
+        self._rests = False
         self._bytes_every = bytes_every
         self._random = Random(self.knobs.seed)  # noqa: S311 - reproducible, not secret
         self.world = World(
@@ -160,6 +168,10 @@ class Market:
         """Return a coin's name and symbol, None where there is none of that address."""
         found = self.world.ledger.mints.get(mint)
         return (found.name, found.symbol) if found and found.name else None
+
+    def rest(self) -> None:
+        """Let nobody trade any more; transactions from outside still land."""
+        self._rests = True
 
     # Transactions from outside. They land in blocks that no fork takes back.
 
@@ -242,7 +254,8 @@ class Market:
             due = (slot - knobs.start_slot) * float(knobs.slot_ms)
             if random.random() < knobs.skipped:
                 continue
-            if not branch_left and not branch and random.random() < knobs.forks:
+            forks = 0 if self._rests else knobs.forks
+            if not branch_left and not branch and random.random() < forks:
                 branch_left = random.randint(1, min(2, knobs.confirm_after))
                 is_confirmed = random.random() < knobs.rolled_back if knobs.rolled_back else False
             on_branch = branch_left > 0
@@ -250,7 +263,7 @@ class Market:
             dies = on_branch and branch_left == 1 and not branch and random.random() < knobs.dead
             block = _Block(slot, self._block_hash(slot), parent.height + 1)
             yield due, SlotStarted(slot, parent.slot)
-            changes, rewards = self._bank.begin(slot, parent.slot)
+            changes, rewards = self._bank.begin(slot, slot if self._rests else parent.slot)
             journal: list[Changes] = [changes]
             intents: list[Intent] = []
             self.habits.signer.recent_blockhash = parent.hash
@@ -268,7 +281,7 @@ class Market:
             if not on_branch:
                 self._grow(block)
                 ledger.endowed.clear()  # a branch leaves them, so they are written again
-                if slot % RETIRE_EVERY_SLOTS == 0:
+                if slot % RETIRE_EVERY_SLOTS == 0 and not self._rests:
                     by_bank |= self.habits.retire()
                     ledger.forget_encoded()
             if dies:
@@ -285,6 +298,8 @@ class Market:
                 is_rolled_back = on_branch and is_confirmed and not dies
                 header = self._header(block, parent)
                 self._truth.slot(header, not on_branch, count, is_rolled_back=is_rolled_back)
+            if self._positions and self._rests and not on_branch:
+                self._positions.slot(ledger, slot, self._time_ms(slot) // 1_000)
             if on_branch:
                 branch.append((block, journal, intents))
                 branch_left -= 1
@@ -316,15 +331,17 @@ class Market:
         Those of the desk come last; the next slots have so many fewer of others.
         """
         knobs, random = self.knobs, self._random
+        rests = self._rests
         mean = self._rate(slot) * knobs.slot_ms / 1_000
         drawn = max(round(random.gauss(mean, mean**0.5)), 0)
         count = max(drawn - self._ahead, 0)
         self._ahead -= drawn - count
+        count = 0 if rests else count
         index = 0
         for number in range(BATCHES_PER_SLOT):
             share = count * (number + 1) // BATCHES_PER_SLOT - count * number // BATCHES_PER_SLOT
             votes = knobs.votes if number == 0 else 0
-            alone = self.habits.beside_trade(slot) if number == 1 else iter(())
+            alone = self.habits.beside_trade(slot) if number == 1 and not rests else iter(())
             chosen: Iterator[Intent] = (
                 self._next_intent(canonical) if position < share else self.habits.vote()
                 for position in range(share + votes)
@@ -333,7 +350,7 @@ class Market:
             if canonical and self._submitted:
                 chosen = chain(chosen, self._landing())
             batch: list[ChainTransaction] = []
-            if number == BATCHES_PER_SLOT - 1 and knobs.rate:
+            if number == BATCHES_PER_SLOT - 1 and knobs.rate and not rests:
                 chosen = chain(chosen, self._desk_turn())
             for intent in chosen:
                 transaction, changes = self._execute(intent, slot, index, canonical)

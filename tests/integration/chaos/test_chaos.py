@@ -48,6 +48,9 @@ def test_a_short_run_loses_and_doubles_nothing(broker: str, seed: int, workers: 
         assert report["compared"]["account of a wallet"] > 20
         assert report["compared"]["stake account"] > 20
         assert report["compared"]["marginfi account"] > 3
+        # Of demo wallets, by the chain's accounts and by its ledger.
+        assert report["positions"] > 250
+        assert report["compared"]["position in the ledger"] > 12
     assert not report["folder"]
 
 

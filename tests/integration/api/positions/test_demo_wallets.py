@@ -28,6 +28,7 @@ from schemas.protocols.contract import Held, Protocol, Reading, World
 from schemas.protocols.registry import KINDS, SLUGS, kind_of, mints_of
 from schemas.redis_keys import (
     ACCOUNT,
+    ASKED_ACCOUNTS,
     COVERED,
     FOUND_BY,
     MARKETS,
@@ -228,3 +229,25 @@ def assert_without(slug: str, before: Any, after: Any) -> None:
 def still(answer: Any) -> Any:
     """An answer without what moves with time."""
     return {name: value for name, value in answer.items() if name not in {"as_of_ms"}}
+
+
+async def test_a_range_whose_decimals_are_not_known_says_so_and_asks_for_the_mints(
+    ask: Ask, settings: Settings
+) -> None:
+    wallet = ADDRESSES["lender-1"]
+    ranges = [each.range for each in positions("whirlpools", wallet, NOW)]
+    sides = {side for each in ranges if each for side in (each.base, each.quote)}
+    redis = connect(settings)
+    for mint in sides:
+        name = COVERED.make(tag=account_tag(text(mint)), address=text(followed_of(mint)))
+        await redis.delete(name)
+    answer = await ask(wallet, "p19/liquidity")
+    asked = await redis.xrange(ASKED_ACCOUNTS.make())
+    await redis.aclose()
+    assert answer["is_complete"]
+    assert found(answer) == expected(SLUGS["p19"], "liquidity", wallet)
+    for each in answer["positions"]:
+        assert each["range"]["current"] is each["range"]["lower"] is None
+        [field] = each["unsupported_fields"]
+        assert "decimals" in field
+    assert sides <= {each for _, entry in asked for each in entry.values()}
