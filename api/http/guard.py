@@ -88,17 +88,8 @@ class Guard:
             return
         except asyncio.CancelledError:  # too late; or the server stops, and waits no longer
             problem = _stopping()
-        except (PackedError, StructError) as error:
-            log.error("a stored value cannot be read", path=shown(scope["path"]), reason=str(error))
-            problem = Problem(
-                QUARANTINED,
-                "What is stored for this answer cannot be read; the agents leave it out as they "
-                "come across it, and /health names the command that mends it",
-            )
-        except Exception:
-            request_id = scope["state"]["request_id"]
-            log.exception("request failed", request_id=request_id, path=shown(scope["path"]))
-            problem = problems.internal(request_id)
+        except Exception as error:
+            problem = of_failure(error, scope["path"], scope["state"]["request_id"])
         finally:
             if not is_lasting:
                 self._running -= 1
@@ -154,6 +145,19 @@ class Body:
 
     def _too_large(self) -> Problem:
         return Problem(BODY_TOO_LARGE, f"A body must have at most {self._limit // _KIB} KiB")
+
+
+def of_failure(error: Exception, path: str, request_id: str) -> Problem:
+    """Return what a caller sees of an error that is no Problem; the log has the error itself."""
+    if isinstance(error, PackedError | StructError):
+        log.error("a stored value cannot be read", path=shown(path), reason=str(error))
+        return Problem(
+            QUARANTINED,
+            "What is stored for this answer cannot be read; the agents leave it out as they come "
+            "across it, and /health names the command that mends it",
+        )
+    log.error("request failed", request_id=request_id, path=shown(path), exc_info=error)
+    return problems.internal(request_id)
 
 
 def _busy() -> Problem:

@@ -8,6 +8,7 @@ here, before anything is charged: a browser that a page leads to this server by 
 
 from __future__ import annotations
 
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -18,7 +19,8 @@ from api.http.errors import INVALID_PARAMETER, Problem
 from api.mcp.problem_kinds import ORIGIN_REFUSED
 from api.mcp.sessions import Sessions
 
-CALL = "tools/call"
+CALL: Final = "tools/call"
+_MESSAGE: Final = "mcp_message"
 
 
 class Pricing:
@@ -35,7 +37,8 @@ class Pricing:
         if scope["method"] != "POST":
             return Priced(0, receive, answers_refusals=False)
         body = await _read(receive)
-        is_call = _method(body) == CALL
+        message = scope["state"][_MESSAGE] = _parsed(body)
+        is_call = message is not None and message.get("method") == CALL
         return Priced(int(is_call), _again(body, receive), answers_refusals=is_call)
 
     async def price_of_session(self, scope: Scope, receive: Receive, fingerprint: str) -> Priced:
@@ -76,8 +79,14 @@ def session_of(scope: Scope) -> str:
     return found[0]
 
 
-def _method(body: bytes) -> object:
-    """Return the method of a message, None where there is none to be read.
+def message_of(scope: Scope) -> dict[str, Any] | None:
+    """Return the message that was priced, None where it is no object of JSON."""
+    found: dict[str, Any] | None = scope["state"].get(_MESSAGE)
+    return found
+
+
+def _parsed(body: bytes) -> dict[str, Any] | None:
+    """Return a message, None where there is none to be read.
 
     The tools refuse a call that was read as anything else here, so a text that two parsers
     understand differently is no way around the price.
@@ -86,7 +95,7 @@ def _method(body: bytes) -> object:
         message = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    return message.get("method") if isinstance(message, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 async def _read(receive: Receive) -> bytes:

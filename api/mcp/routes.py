@@ -26,6 +26,8 @@ from api.http.encoding import encode
 from api.http.errors import BUSY, TIMED_OUT
 from api.http.replies import Answer, send_uncached
 from api.http.state import services as services_of
+from api.mcp.calls import Calls
+from api.mcp.direct import Direct
 from api.mcp.pricing import Pricing, session_of
 from api.mcp.server import make_server
 from api.mcp.sessions import Sessions
@@ -68,8 +70,10 @@ class Door:
         self._settings = settings
         self._sessions = Sessions(settings, services.stores.access)
         self._charges = charges
+        calls = Calls(services, charges)
+        self._direct = Direct(calls)
         self._manager = StreamableHTTPSessionManager(
-            make_server(services, charges)._lowlevel_server,
+            make_server(services, calls)._lowlevel_server,
             json_response=True,
             stateless=True,
             # `Host` is checked for all paths by the edge, `Origin` by `pricing`.
@@ -117,8 +121,9 @@ class Door:
         area = APIRouter(tags=["mcp"])
 
         @area.post(HTTP, include_in_schema=False)
-        async def streamable(_: Request) -> Response:
-            return _Handled(self._manager.handle_request)
+        async def streamable(request: Request) -> Response:
+            answer = await self._direct.answer(request.scope)
+            return answer or _Handled(self._manager.handle_request)
 
         @area.get(SSE, include_in_schema=False)
         async def sse(_: Request) -> Response:
@@ -207,7 +212,8 @@ class Door:
         answered = _Captured()
         headers = [each for each in scope["headers"] if each[0] != b"accept"]
         inner = {**scope, "path": HTTP, "query_string": b"", "headers": [*headers, _ACCEPT]}
-        await self._manager.handle_request(inner, receive, answered)
+        answer = await self._direct.answer(inner)
+        await (answer or self._manager.handle_request)(inner, receive, answered)
         if answered.status == 200:
             await self._sessions.answer(name, answered.body)
             answered = _Captured(202, b"Accepted")

@@ -1,7 +1,4 @@
-"""The MCP server: the tools and resources, as the package `mcp` serves them.
-
-A call finds in its request what the gate left there: the `Grant`, or why there is none.
-"""
+"""The MCP server: the tools and resources, as the package `mcp` serves them."""
 
 from __future__ import annotations
 
@@ -10,32 +7,23 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
-import orjson
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool as ServedTool
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
-from api.access.charge import Charges
-from api.access.grants import Grant
 from api.http.addresses import EXAMPLE_WALLET
-from api.http.encoding import Encoded
-from api.http.errors import INVALID_ADDRESS, NOT_IN_PLAN, STORE_UNAVAILABLE, Problem
-from api.mcp.asking import ask
-from api.mcp.cutting import cut
+from api.mcp.calls import Calls
 from api.mcp.tools import NULL_MEANS, TOOLS, Tool
 from api.mcp.words import COVERED_URI, GLOSSARY, GLOSSARY_URI, covered
 from api.services import Services
-from schemas.plans import MCP_TOOLS
-from schemas.solana.addresses import NoAddress, check
 
 INSTRUCTIONS: Final = (
     "Read-only facts about Solana wallets. Every tool takes one address, `wallet`. "
     f"{NULL_MEANS[0].upper()}{NULL_MEANS[1:]}. Read {GLOSSARY_URI} for the words of the answers, "
     f"and {COVERED_URI} for what is covered."
 )
-RESULTS: Final = 256  # of all tools; some 100 KB each as values
 _READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
@@ -44,7 +32,6 @@ Wallet = Annotated[
     str, Field(description="Address of the wallet, base58", examples=[EXAMPLE_WALLET])
 ]
 Handler = Callable[..., Awaitable[CallToolResult]]
-Results = dict[tuple[str, str], tuple[Encoded, CallToolResult]]  # by tool and wallet
 
 
 class Shortened(BaseModel):
@@ -55,16 +42,14 @@ class Shortened(BaseModel):
     of: int = Field(description="entries that it has")
 
 
-def make_server(services: Services, charges: Charges) -> MCPServer[Any]:
+def make_server(services: Services, calls: Calls) -> MCPServer[Any]:
     """Return the server of the ten tools and two resources."""
-    # While the services send the same object, its result is the same.
-    results: Results = {}
     server: MCPServer[Any] = MCPServer(
         "soltape",
         title="Soltape",
         version=version("soltape"),
         instructions=INSTRUCTIONS,
-        tools=[_served(tool, _handler(tool, services, charges, results)) for tool in TOOLS],
+        tools=[_served(tool, _handler(tool, calls)) for tool in TOOLS],
         log_level="ERROR",
         subscriptions=False,
     )
@@ -125,56 +110,9 @@ def _brief(schema: Any) -> Any:
     }
 
 
-def _handler(tool: Tool, services: Services, charges: Charges, results: Results) -> Handler:
+def _handler(tool: Tool, calls: Calls) -> Handler:
     async def call(wallet: Wallet, ctx: Context[Any, Any]) -> CallToolResult:
         state = ctx.request_context.request.scope["state"]  # type: ignore[union-attr]
-        path = f"/api/wallets/{{wallet}}/{tool.path}"
-        try:
-            grant = _granted(state, tool)
-            path = f"/api/wallets/{_checked(wallet)}/{tool.path}"
-            encoded = await ask(services, tool, wallet, grant.payer)
-        except Problem as problem:
-            if problem.kind.status >= 500 and (paid := state.get("grant")) is not None:
-                charges.give_back_soon(paid)
-            text = problem.body(state["request_id"], path).decode()
-            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
-        made = results.get((tool.name, wallet))
-        if made is None or made[0] is not encoded:
-            if len(results) >= RESULTS:
-                del results[next(iter(results))]
-            made = results[tool.name, wallet] = (encoded, _result(encoded, path))
-        return made[1]
+        return (await calls.answer(tool, wallet, state)).for_package()
 
     return call
-
-
-def _result(encoded: Encoded, path: str) -> CallToolResult:
-    answer, shortened = cut(encoded.body)
-    found = {"answer": answer, "cut": shortened, "rest": f"GET {path}"}
-    text = orjson.dumps(found).decode()
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
-
-
-def _granted(state: dict[str, Any], tool: Tool) -> Grant:
-    """Return what lets a call in, paid; raises Problem."""
-    if (refusal := state.get("refusal")) is not None:
-        raise refusal
-    grant: Grant | None = state.get("grant")
-    if grant is None or not grant.charged:  # the gate took the request for another method
-        raise Problem(STORE_UNAVAILABLE, "The call could not be charged; send it once more")
-    allowed = MCP_TOOLS[grant.plan.mcp]
-    if allowed is not None and tool.name not in allowed:
-        raise Problem(
-            NOT_IN_PLAN,
-            f"The plan {grant.plan.name} has the tools {', '.join(sorted(allowed))}; "
-            f"{tool.name} comes with Pro and above. Over REST every plan has it",
-        )
-    return grant
-
-
-def _checked(wallet: str) -> str:
-    try:
-        check(wallet)
-    except NoAddress as error:
-        raise Problem(INVALID_ADDRESS, f"`wallet` {error}") from None
-    return wallet

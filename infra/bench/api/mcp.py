@@ -37,8 +37,9 @@ def mcp(quick: bool) -> None:
 
     `soltape api` serves wallets of a data set made from a seed. The baseline is a tool of the same
     package, on the same server, that returns the same bytes and does nothing else: no key, no
-    credit, no service, no cut. Wallets are asked for over and over, so most answers are had without
-    Redis; each call is charged there. The load is wrk's, which must be installed.
+    credit, no service, no cut. It passes the package's transport, which the calls to `soltape api`
+    do not: they are plain (`api.mcp.direct`). Wallets are asked for over and over, so most answers
+    are had without Redis; each call is charged there. The load is wrk's, which must be installed.
     """
     load.require()
     runs, seconds = (1, 2.0) if quick else (5, 5.0)

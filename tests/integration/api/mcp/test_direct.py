@@ -1,0 +1,81 @@
+"""A plain call and one that is not are paid, refused and answered alike."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from schemas.redis_keys import WALLET_TOTALS, wallet_tag
+from schemas.solana.base58 import decode, encode
+from tests.integration.api.mcp.test_attacks import ACCEPT, WALLET, call
+from tests.integration.api.mcp.test_python_client import credits_left, without_time
+from tests.support.waiting import eventually_async
+
+# The package takes these headers as well; to us such a call is not plain.
+WAYS = (ACCEPT, {**ACCEPT, "content-type": "application/json; charset=utf-8"})
+
+
+async def results(url: str, key: str, name: str, wallet: str = WALLET) -> list[dict[str, Any]]:
+    """Return what a tool answers on both ways."""
+    found = []
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        for headers in WAYS:
+            answer = await http.post(
+                "/mcp", headers={**headers, "x-api-key": key}, json=call(name, wallet)
+            )
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "application/json"
+            found.append(answer.json()["result"])
+    return found
+
+
+def code_of(result: dict[str, Any]) -> str:
+    assert result["isError"]
+    assert "structuredContent" not in result
+    code: str = httpx.Response(200, text=result["content"][0]["text"]).json()["code"]
+    return code
+
+
+@pytest.mark.parametrize("name", ["get_holdings", "get_all_dex", "analyze_wallet"])
+async def test_both_ways_answer_the_same_and_cost_a_credit(four, make_key, name) -> None:
+    key = await asyncio.to_thread(make_key, "pro")
+    short, whole = [each["structuredContent"] for each in await results(four[0].url, key, name)]
+    assert without_time(short.pop("answer")) == without_time(whole.pop("answer"))
+    assert short == whole
+    assert await credits_left(four[0].url, key) == 1_000_000 - len(WAYS)
+
+
+async def test_both_ways_refuse_what_the_plan_has_not(four, make_key) -> None:
+    key = await asyncio.to_thread(make_key, "free")
+    for result in await results(four[0].url, key, "get_all_lp"):
+        assert code_of(result) == "not_in_plan"
+
+
+async def test_both_ways_refuse_calls_over_the_rate(four, make_key) -> None:
+    key = await asyncio.to_thread(make_key, "free")
+
+    async def refused() -> list[dict[str, Any]] | None:
+        found = await results(four[0].url, key, "get_holdings")
+        return found if all(each["isError"] for each in found) else None
+
+    assert {code_of(each) for each in await eventually_async(refused)} == {"rate_exceeded"}
+
+
+async def test_a_failure_of_ours_has_a_name_and_costs_nothing(four, make_key, stores) -> None:
+    key = await asyncio.to_thread(make_key, "pro")
+    wallet = encode(b"cut".rjust(32, b"\2"))
+    totals = WALLET_TOTALS.make(tag=wallet_tag(wallet))
+    with Redis.from_url(stores.redis_url) as redis:
+        redis.hset(totals, decode(wallet), b"cut")
+        found = await results(four[0].url, key, "get_holdings", wallet)
+        redis.hdel(totals, decode(wallet))
+    assert [code_of(each) for each in found] == ["quarantined"] * len(WAYS)
+
+    async def is_given_back() -> bool:  # behind the answer
+        return await credits_left(four[0].url, key) == 1_000_000
+
+    await eventually_async(is_given_back)
