@@ -25,19 +25,14 @@ def tethered(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
-def end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends (Linux)."""
+def become(parent: int, command: list[str]) -> None:
+    """Replace this process by the command; the kernel kills it when the parent ends (Linux)."""
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:  # it ended before the kernel knew the wish
         sys.exit(1)
-
-
-def become(parent: int, command: list[str]) -> None:
-    """Replace this process by the command; the kernel kills it when the parent ends (Linux)."""
-    end_with(parent)
     try:
         os.execvp(command[0], command)  # noqa: S606 - the command is the supervisor's
     except OSError as error:

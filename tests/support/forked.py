@@ -16,10 +16,9 @@ import sys
 from collections.abc import Mapping
 from multiprocessing import connection
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 
 from infra.cli import main
-from infra.local import tether
 
 COMMANDS = (
     *("api.command", "infra.local.stack", "pipeline.agents.command", "pipeline.ingest.command"),
@@ -91,8 +90,7 @@ class Forked:
 def _run(
     command: tuple[str, ...] | Path, environment: dict[str, str], log: Path, printed: Path
 ) -> None:
-    if sys.platform == "linux":
-        tether.end_with(os.getppid())
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(log.parent)
@@ -105,3 +103,11 @@ def _run(
     else:
         sys.argv = ["soltape", *command]
         main()
+
+
+def _end_with_parent() -> None:
+    """End this process when the test process has ended; the one that forked it lives on."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)
