@@ -18,8 +18,9 @@ run: $(READY)  ## set up, then run the whole pipeline on a simulated chain
 	@exec $(BIN)/soltape up
 
 # Two at a time: half of the time they wait for processes to die and to come back.
+# With compiled modules kept: each of hundreds of processes would compile them again.
 test: $(READY)  ## set up, then run every test
-	$(BIN)/pytest -n 2 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile
 
 test-fast: $(READY)  ## units only: tests that start no process, under a minute
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not slow and not processes' --hypothesis-profile fast --ignore tests/integration

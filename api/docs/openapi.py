@@ -14,11 +14,14 @@ from typing import Any, Final
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import ConfigDict
+from typing_extensions import is_typeddict
 
 from api.docs import examples, groups, links
 from api.http import errors
 from api.http.errors import MEDIA_TYPE, Kind, Problem
 
+_LATER: Final = ConfigDict(defer_build=True)
 KINDS: Final = tuple(kind for kind in vars(errors).values() if isinstance(kind, Kind))
 KEY_SCHEME: Final = "ApiKey"
 Responses = dict[int | str, dict[str, Any]]
@@ -61,7 +64,13 @@ def problems(*which: Kind | int) -> Responses:
 
 
 def answers_with(model: type, *which: Kind | int) -> dict[str, Any]:
-    """Return what a route's decorator says of its answers: the good one, and `problems`."""
+    """Return what a route's decorator says of its answers: the good one, and `problems`.
+
+    Only the document reads the model: its schema, half of the time that an application takes to
+    be made, is built when the document is asked for.
+    """
+    if is_typeddict(model):
+        model.__pydantic_config__ = _LATER  # type: ignore[attr-defined]
     return {"response_model": None, "responses": {200: {"model": model}, **problems(*which)}}
 
 

@@ -1,13 +1,22 @@
-"""Commands of Soltape as processes that begin at once: forked from one that has imported them."""
+"""Commands of Soltape as processes that begin at once: forked from one that has imported them.
+
+Importing a role takes a second of CPU time, the API two; a fork takes some milliseconds. What runs
+is the same: the command line, its settings from the environment, a process of its own. Tests of
+the command itself, of the memory it needs and of what is left of its family start Python anew.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping
-from multiprocessing.process import BaseProcess
+from multiprocessing import connection
 from pathlib import Path
+from threading import Lock, Thread
 
 from infra.cli import main
 
@@ -19,19 +28,86 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, *COMMANDS])
 
 
-def start(command: tuple[str, ...], environment: Mapping[str, str], said: Path) -> BaseProcess:
-    """Start a command; what it writes to stderr goes to the file `said`."""
-    said.touch()
-    child = _CONTEXT.Process(target=_run, args=(command, dict(environment), said), daemon=True)
-    child.start()
-    return child
+class Forked:
+    """A process of a command, or of a script; it has of `subprocess.Popen` what tests ask for.
+
+    `environment` is all that it has. Its folder is that of `log`, the file which what it says is
+    added to; what it prints is, too, unless another file is given for that. It ends with this test
+    process, even if no fixture can end it.
+    """
+
+    def __init__(
+        self,
+        command: tuple[str, ...] | Path,
+        environment: Mapping[str, str],
+        log: Path,
+        printed: Path | None = None,
+    ) -> None:
+        log.touch()
+        self._command = command
+        self._looks = Lock()  # of two that look at once, one would find nothing
+        given = (command, dict(environment), log, printed or log)
+        self._process = _CONTEXT.Process(target=_run, args=given, daemon=True)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; None while it runs, the negative signal where one ended it."""
+        with self._looks:
+            return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status once it has ended; raises TimeoutExpired."""
+        connection.wait([self._process.sentinel], timeout)
+        if (status := self.returncode) is None:
+            raise subprocess.TimeoutExpired(str(self._command), timeout or 0.0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self.send_signal(signal.SIGKILL)
 
 
-def _run(command: tuple[str, ...], environment: dict[str, str], said: Path) -> None:
+def _run(
+    command: tuple[str, ...] | Path, environment: dict[str, str], log: Path, printed: Path
+) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.clear()
     os.environ.update(environment)
-    os.chdir(said.parent)
-    with said.open("ab", buffering=0) as output, Path(os.devnull).open("wb") as nothing:
-        os.dup2(nothing.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    sys.argv = ["soltape", *command]
-    main()
+    os.chdir(log.parent)
+    for number, file in ((1, printed), (2, log)):
+        with file.open("ab", buffering=0) as output:
+            os.dup2(output.fileno(), number)
+    if isinstance(command, Path):
+        sys.argv = [str(command)]
+        runpy.run_path(str(command), run_name="__main__")
+    else:
+        sys.argv = ["soltape", *command]
+        main()
+
+
+def _end_with_parent() -> None:
+    """End this process when the test process has ended; the one that forked it lives on."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -31,7 +30,8 @@ from schemas import channels
 from schemas.events import Side, Swap
 from schemas.solana.base58 import encode
 from schemas.topics import CREATIONS, LIVE, PRICES, SLOT_STATUS, SWAPS, UNDECODED
-from tests.support.systems import Mortal, bound
+from tests.support.forked import Forked
+from tests.support.systems import Mortal
 from tests.support.waiting import WITHIN_S, eventually_async, without_error_async
 
 GROUP = "soltape-live"
@@ -170,7 +170,7 @@ class Agent:
     settings: Settings
     log_file: Path
     redis_url: str = NO_REDIS
-    process: subprocess.Popen[bytes] | None = None
+    process: Forked | None = None
 
     def start(self) -> None:
         self.port = free_port()
@@ -182,14 +182,7 @@ class Agent:
         }
         self.log_file.touch()
         self._began_at = len(self.log)
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                bound([sys.executable, "-m", "infra.cli", "agents", "live"]),
-                env=os.environ | environment,
-                stdout=log,
-                stderr=log,
-                cwd=self.log_file.parent,
-            )
+        self.process = Forked(("agents", "live"), os.environ | environment, self.log_file)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,7 +31,7 @@ from schemas.proto import geyser_pb2 as geyser
 from schemas.proto.geyser_pb2 import SubscribeUpdate, SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import TOKEN_PROGRAM, key, signature_text, text
 from schemas.solana.rpc_json import transaction_to_json
-from tests.support.systems import bound
+from tests.support.forked import Forked
 from tests.support.waiting import eventually
 
 SOLFI = key("SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF")  # a swap is its token transfers
@@ -310,20 +308,14 @@ class Role:
 
     environment: dict[str, str]
     log_file: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: Forked | None = None
 
     def start(self) -> None:
         self.log_file.touch()
         self._started_at = len(self.log)
         self.metrics_port = free_port()
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                bound([sys.executable, "-m", "infra.cli", "ingest"]),
-                env=os.environ | self.environment | {"METRICS_PORT_INGEST": str(self.metrics_port)},
-                stderr=log,
-                stdout=log,
-                cwd=self.log_file.parent,
-            )
+        given = self.environment | {"METRICS_PORT_INGEST": str(self.metrics_port)}
+        self.process = Forked(("ingest",), os.environ | given, self.log_file)
 
     def stop(self, number: int) -> int:
         assert self.process is not None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,7 +30,8 @@ from schemas.redis_keys import (
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_PROGRAM, text
 from schemas.topics import SETTLED_ACCOUNTS
 from tests.support.account_node import MINTS, WALLETS, AccountNode, Held
-from tests.support.systems import bound, running_valkey
+from tests.support.forked import Forked
+from tests.support.systems import running_valkey
 from tests.support.topics import values_of
 from tests.support.waiting import eventually_async
 
@@ -145,19 +144,12 @@ class Role:
 
     environment: dict[str, str]
     log_file: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: Forked | None = None
 
     def start(self) -> None:
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                bound([sys.executable, "-m", "infra.cli", "ingest", "accounts"]),
-                env=os.environ
-                | self.environment
-                | {"METRICS_PORT_INGEST_ACCOUNTS": str(free_port()), "LOG_FORMAT": "json"},
-                stderr=log,
-                stdout=log,
-                cwd=self.log_file.parent,
-            )
+        ours = {"METRICS_PORT_INGEST_ACCOUNTS": str(free_port()), "LOG_FORMAT": "json"}
+        environment = os.environ | self.environment | ours
+        self.process = Forked(("ingest", "accounts"), environment, self.log_file)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from schemas.topics import (
 )
 from tests.integration.chaos.conftest import settled
 from tests.integration.conftest import Broker
-from tests.support import forked
+from tests.support.forked import Forked
 from tests.support.systems import running_stores
 from tests.support.waiting import eventually_async
 
@@ -133,20 +133,21 @@ class Machine:
             **{name: str(free_port()) for name in ports},
         }
 
-    def started(self, *command: str, count: int = OLD) -> tuple[BaseProcess, Path]:
+    def started(self, *command: str, count: int = OLD) -> tuple[Forked, Path]:
         """Start a command; return it, and the file of what it says on stderr."""
         self._started += 1
         said = self._folder / f"{self._started}.log"
-        return forked.start(command, self.environment(count), said), said
+        environment = os.environ | self.environment(count)
+        return Forked(command, environment, said, Path(os.devnull)), said
 
     async def said(self, *command: str, count: int = OLD) -> tuple[int | None, str]:
         """Run a command to its end; return its status and what it said."""
         child, said = self.started(*command, count=count)
         try:
-            await eventually_async(lambda: not child.is_alive(), said.read_text, 240)
+            await eventually_async(lambda: child.poll() is not None, said.read_text, 240)
         finally:
             child.kill()
-        return child.exitcode, said.read_text()
+        return child.returncode, said.read_text()
 
     async def killed_at(self, line: str) -> None:
         """Begin a raise, and kill it with SIGKILL once it says a line."""
@@ -154,14 +155,14 @@ class Machine:
 
         async def is_said() -> bool:
             text = said.read_text()
-            assert line in text or child.is_alive() or line in said.read_text(), text
+            assert line in text or child.poll() is None or line in said.read_text(), text
             return line in text
 
         try:
             await eventually_async(is_said, said.read_text, 240)
         finally:
             child.kill()
-            await asyncio.to_thread(child.join)
+            await asyncio.to_thread(child.wait)
 
     async def publish(self, slots: list[Published]) -> None:
         """Write slots as ingest does: by one fenced producer, in a transaction."""
@@ -182,7 +183,7 @@ class Machine:
         async with opened(self.settings) as redis:
 
             async def applied() -> bool:
-                assert child.is_alive(), said.read_text()
+                assert child.poll() is None, said.read_text()
                 pipe = redis.pipeline(transaction=False)
                 for group, lane in RAISED.items():
                     for partition in range(count):
@@ -193,7 +194,7 @@ class Machine:
             try:
                 await eventually_async(applied, said.read_text, 240)
                 child.terminate()
-                await asyncio.to_thread(child.join, 60)
+                await asyncio.to_thread(child.wait, 60)
             finally:
                 child.kill()
 

@@ -21,7 +21,7 @@ from api.access.keys import Record, new, parse
 from infra.local.process import free_port
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
-from tests.support.systems import bound
+from tests.support.forked import Forked
 from tests.support.waiting import eventually
 
 
@@ -32,7 +32,7 @@ class Served:
     settings: Settings
     key: str  # of a plan without limits
     log: Path
-    process: subprocess.Popen[bytes]
+    process: Forked
 
     @property
     def host(self) -> str:
@@ -106,14 +106,8 @@ def served(settings: Settings, folder: Path, *options: str) -> Iterator[Served]:
     )
     key = asyncio.run(_new_key(settings))
     log = folder / "api.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            bound([sys.executable, "-m", "infra.cli", "api", *options]),
-            cwd=folder,
-            env=_environment(settings),
-            stdout=output,
-            stderr=output,
-        )
+    log.unlink(missing_ok=True)  # of one that ran in the folder before
+    process = Forked(("api", *options), _environment(settings), log)
     running = Served(settings, key, log, process)
     try:
         _wait_until_it_serves(running)

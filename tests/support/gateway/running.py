@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from schemas.channels import Channel, LiveEvent
 from schemas.redis_keys import VOCABULARY
 from schemas.vocabulary import Slugs
 from tests.support.api.in_process import new_key
-from tests.support.systems import bound
+from tests.support.forked import Forked
 from tests.support.waiting import WITHIN_S, eventually
 
 SLUGS = Slugs(("pump-fun", "pump-swap", "raydium-cpmm"), ("pump-fun", "bonk", "moonit"))
@@ -39,7 +37,7 @@ class Gateway:
         self.log = folder / "gateway.log"
         self.port = settings.gateway_port
         self._environment = environment
-        self.child: subprocess.Popen[bytes] | None = None
+        self.child: Forked | None = None
         make: Any = sync_redis.RedisCluster if is_cluster(settings.redis_url) else sync_redis.Redis
         self.redis: sync_redis.Redis = make.from_url(node_url(settings.redis_url))
 
@@ -48,14 +46,7 @@ class Gateway:
         return f"ws://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.child = subprocess.Popen(
-                bound([sys.executable, "-m", "infra.cli", "gateway"]),
-                env={**os.environ, **self._environment},
-                stdout=log,
-                stderr=log,
-            )
-        child = self.child
+        child = self.child = Forked(("gateway",), {**os.environ, **self._environment}, self.log)
         eventually(lambda: self._is_ready() or child.poll() is not None, self.said)
         assert child.poll() is None, self.said()
 

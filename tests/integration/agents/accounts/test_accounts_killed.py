@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from contextlib import closing
 from random import Random
 
@@ -26,7 +24,8 @@ from schemas.topics import SETTLED_ACCOUNTS
 from tests.integration.agents.accounts.conftest import read_key
 from tests.integration.agents.accounts.oracle import expected
 from tests.integration.agents.accounts.random_slots import random_batches
-from tests.support.systems import bound, running_stores
+from tests.support.forked import Forked
+from tests.support.systems import running_stores
 from tests.support.waiting import eventually_async
 
 PARTITIONS = range(SETTLED_ACCOUNTS.partitions)
@@ -63,23 +62,16 @@ class Killed:
 
     def start(self):
         settings = self.settings
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                bound([sys.executable, "-m", "infra.cli", "agents", "accounts"]),
-                env=os.environ
-                | {
-                    "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-                    "KAFKA_SESSION_TIMEOUT_S": str(settings.kafka_session_timeout_s),
-                    "REDIS_URL": settings.redis_url,
-                    "CLICKHOUSE_URL": settings.clickhouse_url,
-                    "METRICS_PORT_BOOKS": str(free_port()),
-                    "SOLTAPE_DATA": str(settings.soltape_data),
-                    "BOOKS_CHECKPOINT_S": "1",
-                },
-                stdout=log,
-                stderr=log,
-                cwd=self._log.parent,
-            )
+        given = {
+            "KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+            "KAFKA_SESSION_TIMEOUT_S": str(settings.kafka_session_timeout_s),
+            "REDIS_URL": settings.redis_url,
+            "CLICKHOUSE_URL": settings.clickhouse_url,
+            "METRICS_PORT_BOOKS": str(free_port()),
+            "SOLTAPE_DATA": str(settings.soltape_data),
+            "BOOKS_CHECKPOINT_S": "1",
+        }
+        return Forked(("agents", "accounts"), os.environ | given, self._log)
 
     async def slots(self):
         names = [

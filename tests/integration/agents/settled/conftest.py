@@ -5,8 +5,6 @@ import hashlib
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -31,7 +29,8 @@ from schemas.proto.tape_pb2 import SlotBatch
 from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
 from tests.support.agents.committing import until_committed
-from tests.support.systems import Mortal, bound, running_clickhouse
+from tests.support.forked import Forked
+from tests.support.systems import Mortal, running_clickhouse
 from tests.support.waiting import eventually_async
 
 COUNTING = Path(systems.__file__).parent / "agents/counting.py"
@@ -134,23 +133,16 @@ class Workers:
         self.redis = connect(settings)
 
     def start(self, **environment):
-        with self.log_file.open("ab") as log:
-            child = subprocess.Popen(
-                bound([sys.executable, str(COUNTING)]),
-                env=os.environ
-                | {
-                    "COUNTING_GROUP": self.group,
-                    "KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
-                    "KAFKA_SESSION_TIMEOUT_S": str(self.settings.kafka_session_timeout_s),
-                    "REDIS_URL": self.settings.redis_url,
-                    "CLICKHOUSE_URL": self.settings.clickhouse_url,
-                    **self.environment,
-                    **environment,
-                },
-                stdout=log,
-                stderr=log,
-                cwd=self.log_file.parent,
-            )
+        given = {
+            "COUNTING_GROUP": self.group,
+            "KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
+            "KAFKA_SESSION_TIMEOUT_S": str(self.settings.kafka_session_timeout_s),
+            "REDIS_URL": self.settings.redis_url,
+            "CLICKHOUSE_URL": self.settings.clickhouse_url,
+            **self.environment,
+            **environment,
+        }
+        child = Forked(COUNTING, os.environ | given, self.log_file)
         self.running.append(child)
         return child
 
