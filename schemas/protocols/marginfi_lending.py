@@ -163,8 +163,9 @@ def _positions(
         lending.assets += _lines(layout, lending, balance, bank.data, values)
         if layout.rewards:
             rewards.assets += _emissions(rewards, balance, bank.data)
-    for each in (lending, rewards):
-        each.reference_slot = min((bank.slot for bank in used), default=None)
+    lending.reference_slot = rewards.reference_slot = min(
+        [each.slot for each in used], default=None
+    )
     if layout.group is None:
         _name(lending, "health: the layout of banks beyond their share values is not confirmed")
     else:
