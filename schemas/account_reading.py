@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from schemas import redis_keys
@@ -18,6 +19,7 @@ from schemas.protocols.registry import KINDS, kind_of
 from schemas.solana.addresses import SYSTEM_PROGRAM, text
 
 GROUP: Final = "accounts"
+_CACHED_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route: 2 kB each
 TRACKED_PROGRAMS: Final = frozenset(
     {
         SYSTEM_PROGRAM,
@@ -32,6 +34,9 @@ class Coverage(NamedTuple):
 
     slot: int | None  # from which it has all of it
     reason: str = ""  # why it has not
+
+
+_NOT_COVERED: Final = Coverage(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +65,19 @@ def questions(tag: str, finder: bytes, programs: Sequence[bytes] = ()) -> list[t
         floor_question(tag),
         ("SMEMBERS", redis_keys.FOUND_BY.make(tag=tag, address=text(finder))),
         ("BITFIELD_RO", redis_keys.ACCOUNTS_AWAY.make(tag=tag), "GET", "u1", bit(finder)),
-        *(
-            (
-                "HMGET",
-                redis_keys.COVERED.make(tag=tag, address=text(address)),
-                *("slot", "given", "reason"),
-            )
-            for address in (finder, *programs)
-        ),
+        _coverage_question(tag, finder),
+        *_program_questions(tag, tuple(programs)),
     ]
+
+
+def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
+    name = redis_keys.COVERED.make(tag=tag, address=text(address))
+    return ("HMGET", name, "slot", "given", "reason")
+
+
+@lru_cache(_CACHED_QUESTIONS)
+def _program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(_coverage_question(tag, each) for each in programs)
 
 
 def partition_state(
@@ -98,8 +107,8 @@ def coverage(values: Sequence[bytes | None], floor: Sequence[bytes | None]) -> C
     lost, hole = floor
     if slot is None or given is None:
         return Coverage(None, reason.decode() if reason else "")
-    if int(given) < int(lost or 0):
-        return Coverage(None, f"slots before {int(lost or 0)} were lost")
+    if lost and int(given) < int(lost):
+        return Coverage(None, f"slots before {int(lost)} were lost")
     if hole is not None:
         return Coverage(None, f"what changed since slot {int(hole)} is being asked for")
     return Coverage(int(slot))
@@ -109,7 +118,7 @@ def covered_since(states: Iterable[PartitionState], address: bytes) -> Coverage:
     """Return the slot from which all partitions have all of it, or why one has not."""
     since = 0
     for state in states:
-        found = state.coverage.get(address, Coverage(None))
+        found = state.coverage.get(address, _NOT_COVERED)
         if found.slot is None:
             return found
         since = max(since, found.slot)
@@ -133,17 +142,28 @@ def living(finder: bytes, state: PartitionState, stored: Mapping[bytes, bytes | 
         if packed is None:
             continue
         try:
-            account = unpack(packed)
-            if account.closed or not is_alive(finder, state, account):
-                continue
-            data = account.data()
+            one = living_one(finder, state, address, packed)
         except BadAccount as error:
             found.unreadable[address] = str(error)
             continue
-        kind = kind_of(address, account.program, data)
-        if kind is not None and finder in kind.found_by(data):
-            found.accounts[address] = kind, account, data
+        if one is not None:
+            found.accounts[address] = one
     return found
+
+
+def living_one(
+    finder: bytes, state: PartitionState, address: bytes, packed: bytes
+) -> tuple[Kind, StoredAccount, bytes] | None:
+    """Return kind, header and data of a stored account, None where `living` leaves it out.
+
+    Raises BadAccount.
+    """
+    account = unpack(packed)
+    if account.closed or not is_alive(finder, state, account):
+        return None
+    data = account.data()
+    kind = kind_of(address, account.program, data)
+    return (kind, account, data) if kind is not None and kind.names(data, finder) else None
 
 
 def is_alive(finder: bytes, state: PartitionState, account: StoredAccount) -> bool:
@@ -153,5 +173,5 @@ def is_alive(finder: bytes, state: PartitionState, account: StoredAccount) -> bo
     account's program, which must have been asked for.
     """
     of = finder if account.program in TRACKED_PROGRAMS else account.program
-    since = state.coverage.get(of, Coverage(None)).slot
-    return since is None or account.slot >= since
+    covered = state.coverage.get(of)
+    return covered is None or covered.slot is None or account.slot >= covered.slot

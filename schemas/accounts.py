@@ -7,16 +7,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from struct import Struct, error
-from typing import Final
+from typing import Final, NamedTuple
 
 import zstandard
 
 from schemas.protocols import programs
 
 _HEADER: Final = Struct("<QQHBI")
+_HEADER_SIZE: Final = _HEADER.size
 _CLOSED: Final = 1
 MAX_SIZE: Final = 10 << 20
 """The largest account there can be, in bytes."""
@@ -33,8 +33,7 @@ class BadAccount(ValueError):
     """Stored bytes are no account; the text says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAccount:
+class StoredAccount(NamedTuple):
     """The last version of an account that is known."""
 
     slot: int
@@ -106,13 +105,7 @@ def unpack(stored: bytes) -> StoredAccount:
         slot, lamports, number, flags, size = _HEADER.unpack_from(stored)
     except error:
         raise BadAccount(f"{len(stored)} bytes, {_HEADER.size} are a header") from None
-    if number not in programs.ADDRESSES:
+    program = programs.ADDRESSES.get(number)
+    if program is None:
         raise BadAccount(f"program {number} has no address")
-    return StoredAccount(
-        slot,
-        lamports,
-        programs.ADDRESSES[number],
-        size,
-        stored[_HEADER.size :],
-        bool(flags & _CLOSED),
-    )
+    return StoredAccount(slot, lamports, program, size, stored[_HEADER_SIZE:], flags & _CLOSED != 0)

@@ -12,6 +12,8 @@ from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from api.positions.opened import OpenedAccounts
@@ -20,14 +22,15 @@ from api.stores.clients import Stores
 from infra.clickhouse.sql import load
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
-from schemas.accounts import MOST_OF_WALLET, StoredAccount, followed_of
+from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of
 from schemas.protocols.contract import Account
 from schemas.protocols.registry import kind_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
-_REMEMBERED: Final = 1 << 14
+_REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
+_ADDRESS: Final = attrgetter("address")
 _COLD: Final = load(__package__, "cold_accounts")
 
 
@@ -74,21 +77,24 @@ class AccountsReader:
             known += len(cold)
         accounts: list[Account] = []
         unreadable: dict[bytes, str] = {}
-        for tag, state in states.items():
-            of_tag = {address: stored[address] for at, address in read if at == tag}
-            living = account_reading.living(finder, state, of_tag)
-            unreadable |= living.unreadable
-            accounts += (
-                Account(address, kind, header.lamports, data, header.slot)
-                for address, (kind, header, data) in living.accounts.items()
-            )
+        for tag, address in read:
+            if (packed := stored[address]) is None:
+                continue
+            try:
+                living = account_reading.living_one(finder, states[tag], address, packed)
+            except BadAccount as error:
+                unreadable[address] = str(error)
+                continue
+            if living is not None:
+                of_kind, header, data = living
+                accounts.append(Account(address, of_kind, header.lamports, data, header.slot))
         for header, address, data in cold[: MOST_ACCOUNTS - len(read)]:
             state = states[account_tag(text(address))]
             if account_reading.is_alive(finder, state, header) and (
                 kind := kind_of(address, header.program, data)
             ):
                 accounts.append(Account(address, kind, header.lamports, data, header.slot))
-        accounts.sort(key=lambda account: account.address)
+        accounts.sort(key=_ADDRESS)
         values = states.values()
         return WalletAccounts(
             accounts,
@@ -109,10 +115,10 @@ class AccountsReader:
         """
         if not addresses:
             return {}
-        by_tag = _by_tag((account_tag(text(address)), address) for address in addresses)
+        by_tag = _by_tag((_place(address)[0], address) for address in addresses)
         # Coverage is read behind the account. Where it was withdrawn and given anew in between, its
         # slot is above that of a version from before.
-        followed = [each for each in addresses if self._opened.is_of_tokens(each)]
+        followed = self._opened.of_tokens(addresses)
         answers = await self._stores.ask([*_gets(by_tag), *_coverage_questions(followed)])
         found: dict[bytes, Account] = {}
         for address, packed in _stored(by_tag, answers).items():
@@ -205,6 +211,21 @@ class AccountsReader:
         return found
 
 
+@lru_cache(_REMEMBERED)
+def _place(address: bytes) -> tuple[str, str]:
+    """Return the tag of an account, and the key that it is stored under."""
+    name = text(address)
+    tag = account_tag(name)
+    return tag, ACCOUNT.make(tag=tag, address=name)
+
+
+@lru_cache(_REMEMBERED)
+def _coverage_question(address: bytes) -> tuple[Any, ...]:
+    """Return what to ask for the coverage of an account that is followed by its address."""
+    name = COVERED.make(tag=_place(address)[0], address=text(followed_of(address)))
+    return ("HMGET", name, "slot", "given", "reason")
+
+
 def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
     """Return addresses by their tags."""
     by_tag: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -216,8 +237,7 @@ def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
 def _gets(by_tag: Mapping[str, Sequence[bytes]]) -> list[tuple[Any, ...]]:
     """Return what to ask for what is stored at addresses: a question a tag."""
     return [
-        ("MGET", *(ACCOUNT.make(tag=tag, address=text(address)) for address in addresses))
-        for tag, addresses in by_tag.items()
+        ("MGET", *[_place(address)[1] for address in addresses]) for addresses in by_tag.values()
     ]
 
 
@@ -234,17 +254,13 @@ def _stored(
 
 def _coverage_questions(addresses: Sequence[bytes]) -> list[tuple[Any, ...]]:
     """Return what to ask for the coverage of accounts that are followed by their address."""
-    tags = [account_tag(text(each)) for each in addresses]
-    commands: list[tuple[Any, ...]] = [*map(account_reading.floor_question, dict.fromkeys(tags))]
-    for address, tag in zip(addresses, tags, strict=True):
-        name = COVERED.make(tag=tag, address=text(followed_of(address)))
-        commands.append(("HMGET", name, "slot", "given", "reason"))
-    return commands
+    tags = dict.fromkeys([_place(each)[0] for each in addresses])
+    return [*map(account_reading.floor_question, tags), *map(_coverage_question, addresses)]
 
 
 def _covered_since(addresses: Sequence[bytes], answers: Sequence[Any]) -> dict[bytes, int | None]:
     """Return from which slot accounts are covered, from the answers to `_coverage_questions`."""
-    tags = [account_tag(text(each)) for each in addresses]
+    tags = [_place(each)[0] for each in addresses]
     floors = dict(zip(dict.fromkeys(tags), answers, strict=False))
     records = answers[len(floors) :]
     return {

@@ -25,8 +25,9 @@ def number(ratio: Fraction | None) -> float | None:
     """Return a ratio as JSON has it; None while it is not known, or beyond what a number holds."""
     if ratio is None:
         return None
+    over, under = ratio.as_integer_ratio()
     try:
-        return float(ratio)
+        return over / under
     except OverflowError:
         return None
 

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.stores.clients import Stores
 from schemas import account_reading
+from schemas.accounts import BadAccount
 from schemas.money import MONEY
 from schemas.protocols.contract import Account, Kind
-from schemas.protocols.registry import mints_of
 from schemas.redis_keys import POOLS_OF, account_tag, account_tags
 from schemas.solana.addresses import text
 
 MOST_MINTS: Final = 500  # of a wallet that are looked up
 MOST_OF_MINT: Final = 16  # accounts of one partition
 MOST_FOUND: Final = 1_000  # accounts of all mints
+_ADDRESS: Final = attrgetter("address")
 _POOLS_OF: Final = tuple(POOLS_OF.make(tag=tag, mint="") for tag in account_tags())
 
 
@@ -70,21 +72,25 @@ class ByMint:
             detail = f"the wallet's tokens lead to {len(wanted)} accounts; {MOST_FOUND} were read"
             found.left_out.append(detail)
             wanted = dict(sorted(wanted.items())[:MOST_FOUND])
-        stored = await self._accounts.stored(
-            [(account_tag(text(address)), address) for address in wanted]
-        )
+        tags = {address: account_tag(text(address)) for address in wanted}
+        stored = await self._accounts.stored([(tag, address) for address, tag in tags.items()])
         for address, mint in wanted.items():
             if (packed := stored[address]) is None:
                 found.unreadable[address] = "the account was put away, and a token leads to it"
                 continue
-            state = held.states[account_tag(text(address))]
-            living = account_reading.living(mint, state, {address: packed})
-            found.unreadable |= living.unreadable
-            for kind, header, data in living.accounts.values():
-                if kind in kinds and mint in mints_of(kind, data):
+            try:
+                living = account_reading.living_one(
+                    mint, held.states[tags[address]], address, packed
+                )
+            except BadAccount as error:
+                found.unreadable[address] = str(error)
+                continue
+            if living is not None:
+                kind, header, data = living
+                if kind in kinds and kind.is_represented_by(data, mint):
                     account = Account(address, kind, header.lamports, data, header.slot)
                     found.accounts.append(account)
-        found.accounts.sort(key=lambda account: account.address)
+        found.accounts.sort(key=_ADDRESS)
         return found
 
     async def _look_up(self, mints: Collection[bytes], found: Found) -> dict[bytes, list[bytes]]:

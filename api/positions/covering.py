@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from api.positions.answers import PositionError
@@ -11,13 +12,19 @@ from schemas.protocols.contract import Protocol
 from schemas.solana.addresses import text
 
 MOST_NAMED: Final = 5  # of the programs that are not covered
+_PROTOCOLS: Final = 256
 _NO_REASON: Final = "not all accounts of {} are known yet"
 
 
 def programs_of(protocols: Iterable[Protocol]) -> tuple[bytes, ...]:
     """Return the programs that must be covered for the positions of protocols to be all."""
-    kinds = (kind for protocol in protocols for kind in protocol.kinds)
-    return tuple(dict.fromkeys(kind.program for kind in kinds if kind.wallets or kind.has_mints))
+    return tuple(dict.fromkeys(program for each in protocols for program in _own_programs(each)))
+
+
+@lru_cache(_PROTOCOLS)
+def _own_programs(protocol: Protocol) -> tuple[bytes, ...]:
+    kinds = (kind for kind in protocol.kinds if kind.wallets or kind.has_mints)
+    return tuple(dict.fromkeys(kind.program for kind in kinds))
 
 
 def covered_since(coverage: Mapping[bytes, Coverage], protocols: Iterable[Protocol]) -> int | None:
@@ -31,7 +38,7 @@ def not_covered(
     slug: str, protocol: Protocol, coverage: Mapping[bytes, Coverage]
 ) -> Iterator[PositionError]:
     """Yield what is wrong with the coverage of a protocol's programs: one error for all of them."""
-    programs = programs_of([protocol])
+    programs = _own_programs(protocol)
     missing = [program for program in programs if coverage[program].slot is None]
     if not missing:
         return

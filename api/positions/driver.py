@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from time import thread_time
 from typing import Final, Literal, NamedTuple
 
@@ -40,6 +41,7 @@ MOST_S: Final = 0.5  # of computing, of one reading
 MOST_OF_ALL_S: Final = 1.0  # of all readings of a request
 _PAUSE_AFTER_S: Final = 0.005  # of computing at a time; then other requests come in between
 _ADDRESS_BYTES: Final = 32
+_PROTOCOLS: Final = 256
 _MOST_DECIMALS: Final = 255  # a mint has a byte for them
 
 READINGS: Final = Counter(
@@ -161,9 +163,10 @@ class _Run:
             if address in self._unusable:  # it was said why
                 continue
             self._fail(address, "reference_missing", "the account is not known")
-        name = self._protocol.name
-        READING_MS.labels(name).observe(self._took_s * 1000)
-        READINGS.labels(name, "partial" if self._outcome.failures else "whole").inc()
+        outcome = "partial" if self._outcome.failures else "whole"
+        took_ms, count = _measured(self._protocol.name, outcome)
+        took_ms.observe(self._took_s * 1000)
+        count.inc()
         return self._outcome
 
     def _advance(self, sent: Mapping[bytes, Account] | None) -> None:
@@ -210,7 +213,7 @@ class _Run:
         self._wanted_count += len(wanted)
         if self._wanted_count > MOST_WANTED:
             raise Unreadable(f"its reading wanted more than {MOST_WANTED} accounts")
-        if not all(isinstance(each, bytes) and len(each) == _ADDRESS_BYTES for each in wanted):
+        if {*map(type, wanted)} - {bytes} or {*map(len, wanted)} - {_ADDRESS_BYTES}:
             raise TypeError("what it wants is no address")
         return wanted
 
@@ -245,14 +248,23 @@ class _Run:
 
 
 def _is_sound(position: object) -> bool:
-    return (
-        isinstance(position, Position)
-        and len(position.id or position.account.address) == _ADDRESS_BYTES
-        and all(
-            isinstance(asset, Asset)
-            and len(asset.mint) == _ADDRESS_BYTES
-            and (asset.amount_raw is None or asset.amount_raw >= 0)
-            and (asset.decimals is None or 0 <= asset.decimals <= _MOST_DECIMALS)
-            for asset in position.assets
-        )
-    )
+    if (
+        not isinstance(position, Position)
+        or len(position.id or position.account.address) != _ADDRESS_BYTES
+    ):
+        return False
+    for asset in position.assets:
+        if not isinstance(asset, Asset) or len(asset.mint) != _ADDRESS_BYTES:
+            return False
+        raw, decimals = asset.amount_raw, asset.decimals
+        if raw is not None and raw < 0:
+            return False
+        if decimals is not None and not 0 <= decimals <= _MOST_DECIMALS:
+            return False
+    return True
+
+
+@lru_cache(_PROTOCOLS)
+def _measured(protocol: str, outcome: str) -> tuple[Histogram, Counter]:
+    """Return the metrics of a protocol's readings that ended in a way."""
+    return READING_MS.labels(protocol), READINGS.labels(protocol, outcome)

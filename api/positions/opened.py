@@ -6,6 +6,7 @@ same account, and neither unpacked nor recognized again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from api.stores.caches import BoundedCache
@@ -24,10 +25,16 @@ class OpenedAccounts:
     def __init__(self) -> None:
         self._cache: BoundedCache[bytes, tuple[bytes, Account | None]] = BoundedCache(KEPT)
 
-    def is_of_tokens(self, address: bytes) -> bool:
-        """Return whether a token account or mint was at an address when it was last opened."""
-        kept = self._cache.kept.get(address)
-        return kept is not None and kept[1] is not None and kept[1].kind.group == "tokens"
+    def of_tokens(self, addresses: Iterable[bytes]) -> list[bytes]:
+        """Return those at which a token account or mint was when they were last opened."""
+        kept = self._cache.kept
+        return [
+            address
+            for address in addresses
+            if (one := kept.get(address)) is not None
+            and one[1] is not None
+            and one[1].kind.group == "tokens"
+        ]
 
     def get(self, address: bytes, packed: bytes) -> Account | None:
         """Return the account that is stored at an address.

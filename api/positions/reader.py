@@ -198,17 +198,12 @@ class Positions:
         kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.has_mints}
         found = await self._by_mint.find(held, tokens, kinds) if kinds else Found()
         everything = [*held.accounts, *found.accounts]
-        asked = [
-            (
-                protocol,
-                Held(
-                    key(wallet),
-                    [account for account in everything if account.kind in protocol.kinds],
-                    tokens,
-                ),
-            )
-            for protocol in served.values()
-        ]
+        there = {account.kind for account in everything}
+        asked = []
+        for protocol in served.values():
+            own = there.intersection(protocol.kinds)
+            accounts = [account for account in everything if account.kind in own] if own else []
+            asked.append((protocol, Held(key(wallet), accounts, tokens)))
 
         followed: set[bytes] = set()
 

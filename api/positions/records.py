@@ -25,7 +25,7 @@ from api.positions.blocks import (
 )
 from api.positions.rewards import Rewards
 from api.tokens.reader import Token, Tokens
-from api.wallets.figures import worth
+from api.wallets.figures import worth_micros
 from schemas.amounts import MICROS, sol, text, usd
 from schemas.protocols.contract import Asset, Position, Role, Stake
 from schemas.solana.addresses import text as address_text
@@ -33,6 +33,11 @@ from schemas.solana.addresses import text as address_text
 _MOST_MICROS = 1 << 256  # a worth above it is the price's mistake, and no number in JSON
 
 _PARTIAL: Final = "sums: an account that the position needs is not known, and what it has there"
+
+# To look a member of an enumeration up, or its `value`, takes as long as to make an asset.
+_BORROW: Final = Role.BORROW
+_REWARD: Final = Role.REWARD
+_SUPPLY: Final = Role.SUPPLY
 
 _PriceSource = Literal["market", "protocol"]
 
@@ -47,21 +52,29 @@ def record(
 ) -> PositionRecord:
     """Return a position as it is answered; `paid` are the rewards of a stake account."""
     assets: list[AssetAnswer] = []
-    supplies, borrows, earned = _Sum(), _Sum(), _Sum()
+    supplied: int | None = None
+    borrowed: int | None = None
+    rewards: int | None = None
+    unknown = set[Role]()  # of which an amount, or a debt's price, is not known
     for asset in position.assets:
         answer, micros = _asset(asset, tokens)
         assets.append(answer)
-        if asset.role is Role.BORROW:
-            borrows.add(micros, is_unknown=micros is None and asset.amount_raw != 0)
+        role = asset.role
+        if micros is None:
+            if asset.amount_raw is None or (role is _BORROW and asset.amount_raw != 0):
+                unknown.add(role if role in (_BORROW, _REWARD) else _SUPPLY)
+        elif role is _BORROW:
+            borrowed = micros if borrowed is None else borrowed + micros
+        elif role is _REWARD:
+            rewards = micros if rewards is None else rewards + micros
         else:
-            of_role = earned if asset.role is Role.REWARD else supplies
-            of_role.add(micros, is_unknown=asset.amount_raw is None)
-    supplied, borrowed, rewards = supplies.value, borrows.value, earned.value
-    if position.missing:
-        supplied = borrowed = rewards = None
+            supplied = micros if supplied is None else supplied + micros
+    if unknown or position.missing:
+        supplied = None if _SUPPLY in unknown or position.missing else supplied
+        borrowed = None if _BORROW in unknown or position.missing else borrowed
+        rewards = None if _REWARD in unknown or position.missing else rewards
     value = None
-    is_known = not (supplies.is_unknown or borrows.is_unknown or earned.is_unknown)
-    if is_known and any(each is not None for each in (supplied, borrowed, rewards)):
+    if not unknown and not (supplied is None and borrowed is None and rewards is None):
         value = (supplied or 0) + (rewards or 0) - (borrowed or 0)
     return {
         "position_id": address_text(position.id or position.account.address),
@@ -96,36 +109,13 @@ def record(
 
 def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
     """Return whether what assets are worth together cannot be known."""
-    return any(
-        each["amount_raw"] is None
-        or (
-            each["role"] == Role.BORROW.value
-            and each["value_usd_micros"] is None
-            and each["amount_raw"] != "0"
-        )
-        for each in assets
-    )
-
-
-class _Sum:
-    """What assets are worth together, in millionths of a dollar."""
-
-    __slots__ = ("_micros", "is_unknown")
-
-    def __init__(self) -> None:
-        self._micros: int | None = None
-        self.is_unknown = False
-
-    def add(self, micros: int | None, *, is_unknown: bool) -> None:
-        """Add an asset; one that is unknown makes the sum unknown, one without a price does not."""
-        self.is_unknown = self.is_unknown or is_unknown
-        if micros is not None:
-            self._micros = (self._micros or 0) + micros
-
-    @property
-    def value(self) -> int | None:
-        """Return the sum; None where none has a price, or a part is not known."""
-        return None if self.is_unknown else self._micros
+    for each in assets:
+        raw = each["amount_raw"]
+        if raw is None:
+            return True
+        if each["value_usd_micros"] is None and each["role"] == "borrow" and raw != "0":
+            return True
+    return False
 
 
 def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
@@ -137,7 +127,7 @@ def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
         decimals = token.decimals
     price_usd, source, micros = _priced(asset, token, decimals)
     answer: AssetAnswer = {
-        "role": asset.role.value,
+        "role": asset.role._value_,
         "mint": mint,
         "symbol": None if token is None else token.about["symbol"],
         "amount_raw": text(asset.amount_raw),
@@ -163,11 +153,10 @@ def _priced(
     asset: Asset, token: Token | None, decimals: int | None
 ) -> tuple[float | None, _PriceSource | None, int | None]:
     """Return the price, where it comes from, and the worth in millionths of a dollar."""
-    if token is not None and token.price is not None and token.price.price_usd:
-        if asset.amount_raw is None:
-            return token.price.price_usd, "market", None
-        micros = worth(asset.amount_raw, decimals, token.price)[1]
-        return token.price.price_usd, "market", _bounded(micros)
+    if token is not None and token.price is not None and (ours_usd := token.price.price_usd):
+        if asset.amount_raw is None or decimals is None:
+            return ours_usd, "market", None
+        return ours_usd, "market", _bounded(worth_micros(asset.amount_raw, 10**decimals, ours_usd))
     if asset.oracle_usd is None:
         return None, None, None
     price = number(asset.oracle_usd)

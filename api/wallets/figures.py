@@ -55,9 +55,14 @@ def worth(amount_raw: int, decimals: int | None, price: LastPrice | None) -> Wor
         over, under = price.price_sol.as_integer_ratio()
         lamports = amount_raw * LAMPORTS * over // (under * unit)
     if price.price_usd:
-        over, under = price.price_usd.as_integer_ratio()
-        usd_micros = amount_raw * MICROS * over // (under * unit)
+        usd_micros = worth_micros(amount_raw, unit, price.price_usd)
     return lamports, usd_micros
+
+
+def worth_micros(amount_raw: int, unit: int, price_usd: float) -> int:
+    """Return what an amount is worth in millionths of a dollar; `unit` is a whole token."""
+    over, under = price_usd.as_integer_ratio()
+    return amount_raw * MICROS * over // (under * unit)
 
 
 def valued(position: Position, token: Token | None) -> Valued:

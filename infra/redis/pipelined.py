@@ -250,13 +250,15 @@ class _Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reader, asks = self._reader, self._asks
         reader.feed(data)
+        gets = reader.gets
         try:
-            while (answer := reader.gets()) is not _MISSING:
-                if isinstance(answer, PushNotification):
+            while (answer := gets()) is not _MISSING:
+                if type(answer) is PushNotification:
                     continue  # pushed unasked, such as that a node is about to move
                 ask = asks[0]
-                ask.answers.append(answer)
-                if len(ask.answers) == ask.count:
+                answers = ask.answers
+                answers.append(answer)
+                if len(answers) == ask.count:
                     asks.popleft()
                     self._answered(ask)
         except (InvalidResponse, IndexError):

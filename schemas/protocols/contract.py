@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 Group = Literal["positions", "arrays", "tokens"]
+_NOBODY: Final = bytes(32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,14 @@ class Kind:
         """Return the wallets and mints that an account's data names, ascending, each once."""
         return _addresses(data, (*self.wallets, *self._mint_offsets(data)))
 
+    def names(self, data: bytes, address: bytes) -> bool:
+        """Return whether `found_by` has an address; none has the zero address."""
+        return _names(data, self.wallets, address) or self.is_represented_by(data, address)
+
+    def is_represented_by(self, data: bytes, mint: bytes) -> bool:
+        """Return whether `represented_by` has a mint; none has the zero address."""
+        return _names(data, self._mint_offsets(data), mint)
+
     def represented_by(self, data: bytes) -> list[bytes]:
         """Return the mints that represent an account, by its data, ascending, each once."""
         return _addresses(data, self._mint_offsets(data))
@@ -65,7 +74,14 @@ class Kind:
 
 
 def _addresses(data: bytes, offsets: Iterable[int]) -> list[bytes]:
-    return sorted({data[at : at + 32] for at in offsets if len(data) >= at + 32} - {bytes(32)})
+    return sorted({data[at : at + 32] for at in offsets if len(data) >= at + 32} - {_NOBODY})
+
+
+def _names(data: bytes, offsets: Iterable[int], address: bytes) -> bool:
+    for at in offsets:
+        if data[at : at + 32] == address:
+            return address != _NOBODY
+    return False
 
 
 class Account(NamedTuple):
@@ -296,9 +312,12 @@ class Route:
     unsupported: str | None = None  # why no answer can be computed; None: it is supported
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Protocol:
-    """A protocol: everything that ingest and the API derive from."""
+    """A protocol: everything that ingest and the API derive from.
+
+    A protocol is equal to itself alone, as a kind is: it is looked up several times a request.
+    """
 
     name: str
     kinds: tuple[Kind, ...]

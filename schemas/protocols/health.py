@@ -10,6 +10,9 @@ from schemas.protocols.contract import Asset, Health, Role
 
 UNKNOWN = Health(None, None, None)
 
+_SUPPLY: Final = Role.SUPPLY
+_BORROW: Final = Role.BORROW
+
 _Ratio = tuple[int, int]  # numerator and positive denominator
 _NOTHING: Final[_Ratio] = (0, 1)
 
@@ -23,24 +26,23 @@ def health_of(assets: Iterable[Asset]) -> Health:
     # Sums of quotients that are not reduced: to reduce each takes longer than all the rest.
     collateral = secured = owed = _NOTHING
     for asset in assets:
-        if asset.role not in (Role.SUPPLY, Role.BORROW):
+        is_borrow = asset.role is _BORROW
+        if not is_borrow and asset.role is not _SUPPLY:
             continue
+        raw, decimals, weight = asset.amount_raw, asset.decimals, asset.weight
         price = asset.oracle_usd if asset.health_usd is None else asset.health_usd
-        if asset.amount_raw == 0:
+        if raw == 0:
             continue
-        if (
-            asset.amount_raw is None
-            or asset.decimals is None
-            or asset.weight is None
-            or price is None
-        ):
+        if raw is None or decimals is None or weight is None or price is None:
             return UNKNOWN
-        worth = asset.amount_raw * price.numerator, 10**asset.decimals * price.denominator
-        weighted = worth[0] * asset.weight.numerator, worth[1] * asset.weight.denominator
-        if asset.role is Role.BORROW:
+        over, under = price.as_integer_ratio()
+        weighs, by = weight.as_integer_ratio()
+        over, under = raw * over, 10**decimals * under
+        weighted = over * weighs, under * by
+        if is_borrow:
             owed = _sum(owed, weighted)
         else:
-            collateral = _sum(collateral, worth)
+            collateral = _sum(collateral, (over, under))
             secured = _sum(secured, weighted)
     return Health(
         health_factor=_quotient(secured, owed),

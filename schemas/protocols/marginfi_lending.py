@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from struct import error
+from struct import Struct, error
 from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
@@ -43,12 +43,16 @@ BANK_SIZE: Final = 1864
 BANK_TAG: Final = bytes.fromhex("8e31a6f2324261bc")  # sha256("account:Bank")
 AUTHORITY_AT: Final = 40
 _BALANCES: Final = range(72, 72 + 16 * 104, 104)
+_BALANCE: Final = Struct("<x32s7xQqQqQq")  # is_active, bank; shares and emissions, each two words
 _ASSET_TAG_AT: Final = 785
 _STAKED: Final = 2
 _LENDS_ON_FROM: Final = 3  # asset tags of banks whose deposits are shares of another protocol
 _EMODE_TAG_AT: Final = 920
 _EMODE_FLAGS_AT: Final = 936
 _EMODE_ON: Final = 1
+_SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an asset
+_BORROW: Final = Role.BORROW
+_REWARD: Final = Role.REWARD
 _EMISSIONS: Final = 3  # flags: of borrows, of deposits
 _CACHED_BANKS: Final = 1 << 10  # banks, of which there are hundreds; some 3 kB each
 
@@ -72,6 +76,11 @@ class _Terms(NamedTuple):
     borrow_usd: Fraction | None = None  # likewise, at the upper end
     supply_weight: Fraction | None = None
     borrow_weight: Fraction | None = None
+    has_emode_tag: bool = False
+    is_emode_on: bool = False
+
+
+_NO_TERMS: Final = _Terms(lends_on=False)
 
 
 class _Balance(NamedTuple):
@@ -115,11 +124,12 @@ def _balances(account: Account) -> list[_Balance]:
     found = []
     for at in _BALANCES:
         if data[at]:
-            amounts = (i80f48(data, at + offset) for offset in (40, 56, 72))
-            balance = _Balance(raw_pubkey(data, at + 1), *amounts)
-            if min(balance[1:]) < 0:
+            bank, a, supplied, b, borrowed, c, emissions = _BALANCE.unpack_from(data, at)
+            if supplied < 0 or borrowed < 0 or emissions < 0:  # the high words
                 raise Unreadable(f"negative shares or emissions at {at}", account.address)
-            found.append(balance)
+            found.append(
+                _Balance(bank, a | supplied << 64, b | borrowed << 64, c | emissions << 64)
+            )
     return found
 
 
@@ -153,8 +163,9 @@ def _positions(
         lending.assets += _lines(layout, lending, balance, bank.data, values)
         if layout.rewards:
             rewards.assets += _emissions(rewards, balance, bank.data)
-    for each in (lending, rewards):
-        each.reference_slot = min((bank.slot for bank in used), default=None)
+    lending.reference_slot = rewards.reference_slot = min(
+        [each.slot for each in used], default=None
+    )
     if layout.group is None:
         _name(lending, "health: the layout of banks beyond their share values is not confirmed")
     else:
@@ -169,15 +180,14 @@ def _values(
     layout: Layout, position: Position, bank: Account, group: Account | None, world: World
 ) -> ShareValues | None:
     """Return what shares are worth now, or at the last update where the position says so."""
-    stored = stored_values(bank.data)
     if layout.group is None:
         _name(position, "interest since the banks' last updates")
-        return stored
+        return stored_values(bank.data)
     if is_idle(bank.data, world.time_s):
-        return stored
+        return stored_values(bank.data)
     if not has_known_curve(bank.data):
         _name(position, "interest since the last update of banks with a curve of three points")
-        return stored
+        return stored_values(bank.data)
     if group is None:
         position.missing.append(_group_of(bank))
         return None
@@ -195,10 +205,10 @@ def _lines(
     values: ShareValues | None,
 ) -> Iterator[Asset]:
     """Yield what was supplied, rounded down, and borrowed, rounded up."""
-    terms = _Terms(lends_on=False) if layout.group is None else _terms(bank)
+    terms = _NO_TERMS if layout.group is None else _terms(bank)
     for role, shares, health_usd, weight in (
-        (Role.SUPPLY, balance.supplied, terms.supply_usd, terms.supply_weight),
-        (Role.BORROW, balance.borrowed, terms.borrow_usd, terms.borrow_weight),
+        (_SUPPLY, balance.supplied, terms.supply_usd, terms.supply_weight),
+        (_BORROW, balance.borrowed, terms.borrow_usd, terms.borrow_weight),
     ):
         if not shares:
             continue
@@ -206,11 +216,11 @@ def _lines(
         if terms.lends_on:
             _name(position, "amount: the bank's deposits are shares of another protocol")
         elif values is not None:
-            value = values.asset if role is Role.SUPPLY else values.liability
+            value = values.asset if role is _SUPPLY else values.liability
             exact = shares * value
             if exact < 0:
                 raise Unreadable("a bank's share value is negative", position.account.address)
-            raw = exact >> 2 * BITS if role is Role.SUPPLY else -(-exact >> 2 * BITS)
+            raw = exact >> 2 * BITS if role is _SUPPLY else -(-exact >> 2 * BITS)
             if not raw:
                 continue
         mint = raw_pubkey(bank, 8)
@@ -221,46 +231,50 @@ def _lines(
 def _terms(bank: bytes) -> _Terms:
     """Return how a bank of marginfi itself counts; raises `struct.error`, or IndexError."""
     weights = Fraction(i80f48(bank, 312), ONE), Fraction(i80f48(bank, 344), ONE)
+    emode = u16(bank, _EMODE_TAG_AT) != 0, u64(bank, _EMODE_FLAGS_AT) & _EMODE_ON != 0
     lends_on = bank[_ASSET_TAG_AT] >= _LENDS_ON_FROM
     price = i80f48(bank, 1408)
     if bank[_ASSET_TAG_AT] >= _STAKED or price <= 0:
-        return _Terms(lends_on, None, None, None, *weights)
+        return _Terms(lends_on, None, None, None, *weights, *emode)
     low = high = None
     if band := i80f48(bank, 1432):  # 0: of a version that did not note it
         low, high = Fraction(price - band, ONE), Fraction(price + band, ONE)
-    return _Terms(lends_on, Fraction(price, ONE), low, high, *weights)
+    return _Terms(lends_on, Fraction(price, ONE), low, high, *weights, *emode)
 
 
 def _emissions(position: Position, balance: _Balance, bank: bytes) -> Iterator[Asset]:
     if owed_raw := balance.emissions >> BITS:
         if u64(bank, 840) & _EMISSIONS and u64(bank, 848):
             _name(position, "emissions since the balance's last update")
-        yield Asset(Role.REWARD, raw_pubkey(bank, 872), owed_raw)
+        yield Asset(_REWARD, raw_pubkey(bank, 872), owed_raw)
 
 
 def _health(position: Position, banks: Sequence[Account | None]) -> Health:
-    if position.missing or any(bank is None for bank in banks):
+    known = [bank.data for bank in banks if bank is not None]
+    if position.missing or len(known) < len(banks):
         return UNKNOWN
-    if _may_have_emode(position, [bank.data for bank in banks if bank is not None]):
+    if _may_have_emode(position, known):
         _name(position, "health: e-mode may raise weights")
         return UNKNOWN
-    if any(each.health_usd is None for each in position.assets if each.amount_raw != 0):
-        health = UNKNOWN
-    else:
+    health = UNKNOWN
+    if all(each.health_usd is not None or each.amount_raw == 0 for each in position.assets):
         health = health_of(position.assets)
-    if health == UNKNOWN and position.assets:
+    if position.assets and health == UNKNOWN:
         _name(position, "health: an amount, or a price or its confidence, is not known")
     return health
 
 
 def _may_have_emode(position: Position, banks: Sequence[bytes]) -> bool:
     """Return whether a bank borrowed from has e-mode on for a tag, or lends what is collateral."""
-    borrowed = {each.mint for each in position.assets if each.role is Role.BORROW}
-    supplied = {each.mint for each in position.assets if each.role is Role.SUPPLY}
-    if borrowed & supplied:
+    borrowed = {each.mint for each in position.assets if each.role is _BORROW}
+    supplied = {each.mint for each in position.assets if each.role is _SUPPLY}
+    if not borrowed.isdisjoint(supplied):
         return True
-    has_tag = any(u16(bank, _EMODE_TAG_AT) for bank in banks if bank[8:40] in supplied)
-    is_on = any(u64(bank, _EMODE_FLAGS_AT) & _EMODE_ON for bank in banks if bank[8:40] in borrowed)
+    has_tag = is_on = False
+    for bank in banks:
+        terms = _terms(bank)
+        has_tag = has_tag or (terms.has_emode_tag and bank[8:40] in supplied)
+        is_on = is_on or (terms.is_emode_on and bank[8:40] in borrowed)
     return has_tag and is_on
 
 

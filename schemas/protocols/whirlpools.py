@@ -69,7 +69,15 @@ _REWARDS: Final = 3
 _REWARD_SIZE: Final = 128
 _U64: Final = (1 << 64) - 1
 _OUTSIDE: Final = struct.Struct("<10Q")  # five growths, each of two words
-_CACHED_ARRAYS: Final = 1 << 13  # addresses, some 300 bytes each
+_CHECKPOINTS: Final = struct.Struct("<15Q")  # five growths and what is owed of each
+_HEAD: Final = struct.Struct("<8x32s32s2Qii")  # a position's pool, mint, liquidity and ticks
+_NO_MINT: Final = bytes(32)
+_NO_GROWTH: Final = (0,) * 5
+_SUPPLY: Final = Role.SUPPLY  # to look a member up takes as long as to make an asset
+_REWARD: Final = Role.REWARD
+_LOCKED: Final = Role.LOCKED
+_CACHED_ADDRESSES: Final = 1 << 15  # two for each position; some 300 bytes each
+_CACHED_POOLS: Final = 1 << 11  # some 2 kB each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -85,10 +93,20 @@ class _Placed(NamedTuple):
     is_first: bool  # of those with its mint
 
 
-class _Tick(NamedTuple):
-    """Growths on the far side of a tick: fees of a and b, then rewards."""
+class _Pool(NamedTuple):
+    """What a pool's bytes say."""
 
-    outside: tuple[int, ...]
+    mints: tuple[bytes, bytes]
+    spacing: int
+    liquidity: int
+    sqrt_price_x64: int
+    tick: int
+    updated_s: int
+    growing: tuple[tuple[bytes, int, int], ...]
+    """Of fees, then of rewards: mint, growth of a unit of liquidity, emissions in a second."""
+
+
+_Growths = tuple[int, ...]  # fees of a and b, then rewards
 
 
 def read(held: Held, world: World) -> Reading:
@@ -99,13 +117,18 @@ def read(held: Held, world: World) -> Reading:
     locks = {each.account.address: _lock_address(each.account.address) for each in positions}
     found = dict((yield [*{each.pool for each in positions}, *locks.values()]))
     wanted: set[bytes] = set()
+    arrays: list[tuple[bytes, ...]] = []
     for each in positions:
-        if pool := _of(found, each.pool, WHIRLPOOL):
-            wanted |= set(_mints(pool, each.account))
-            wanted |= set(_arrays(each, pool))
+        pool = _of(found, each.pool, WHIRLPOOL)
+        arrays.append(() if pool is None else _arrays(each, pool))
+        if pool is not None:
+            wanted.update(_pool(pool, each.account).mints, arrays[-1])
     if wanted:
         found |= yield [*wanted]
-    return [_position(each, found, locks[each.account.address], world) for each in positions]
+    return [
+        _position(each, found, of, locks[each.account.address], world)
+        for each, of in zip(positions, arrays, strict=True)
+    ]
 
 
 def _positions(held: Held) -> Iterator[_Placed]:
@@ -113,17 +136,16 @@ def _positions(held: Held) -> Iterator[_Placed]:
     for account in held.of(POSITION):
         data = account.data
         try:
-            pool, mint = raw_pubkey(data, 8), raw_pubkey(data, 40)
+            pool, mint, low, high, lower, upper = _HEAD.unpack_from(data)
             if not held.tokens.get(mint):
                 continue
-            lower, upper = struct.unpack_from("<ii", data, 88)
             placed = _Placed(
                 account,
                 pool,
                 mint,
-                u128(data, 72),
+                low | high << 64,
                 (lower, upper),
-                (orca_sqrt_price_x64(lower), orca_sqrt_price_x64(upper)),
+                (_sqrt_price_x64(lower), _sqrt_price_x64(upper)),
                 is_first=mint not in seen,
             )
             u64(data, 208)  # the last of its fields
@@ -142,6 +164,10 @@ def _of(found: Mapping[bytes, Account], address: bytes, kind: Kind) -> Account |
     return account if account is not None and account.kind is kind else None
 
 
+_sqrt_price_x64: Final = lru_cache(_CACHED_ADDRESSES)(orca_sqrt_price_x64)
+
+
+@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
 def _derived(*seeds: bytes) -> bytes:
     return bytes(Pubkey.find_program_address(list(seeds), Pubkey(_PROGRAM))[0])
 
@@ -150,31 +176,56 @@ def _lock_address(position: bytes) -> bytes:
     return _derived(b"lock_config", position)
 
 
-def _mints(pool: Account, position: Account) -> tuple[bytes, bytes]:
+def _pool(pool: Account, position: Account) -> _Pool:
     if len(pool.data) != WHIRLPOOL.size:
         raise Unreadable(f"whirlpool of {len(pool.data)} bytes", position.address)
-    return raw_pubkey(pool.data, 101), raw_pubkey(pool.data, 181)
+    return _decoded(pool.data)
+
+
+@lru_cache(_CACHED_POOLS)  # one pool is in many positions
+def _decoded(data: bytes) -> _Pool:
+    fees = ((raw_pubkey(data, at), u128(data, at + 64), 0) for at in (101, 181))
+    rewards = (
+        (raw_pubkey(data, at), u128(data, at + 112), u128(data, at + 96))
+        for at in range(269, 269 + _REWARDS * _REWARD_SIZE, _REWARD_SIZE)
+    )
+    [tick] = struct.unpack_from("<i", data, 81)
+    return _Pool(
+        (raw_pubkey(data, 101), raw_pubkey(data, 181)),
+        u16(data, 41),
+        u128(data, 49),
+        u128(data, 65),
+        tick,
+        u64(data, 261),
+        (*fees, *rewards),
+    )
 
 
 def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     """Return the addresses of the arrays that a position's ticks are in; none without liquidity."""
     if not placed.liquidity:
         return ()
-    spacing = u16(pool.data, 41)
+    spacing = _pool(pool, placed.account).spacing
     if not spacing:
         raise Unreadable("whirlpool: tick_spacing is 0", placed.account.address)
-    return tuple(
-        _array_address(placed.pool, array_start(tick, spacing, _TICKS)) for tick in placed.ticks
+    lower, upper = placed.ticks
+    return (
+        _array_address(placed.pool, array_start(lower, spacing, _TICKS)),
+        _array_address(placed.pool, array_start(upper, spacing, _TICKS)),
     )
 
 
-@lru_cache(_CACHED_ARRAYS)  # many positions are in few arrays, and it is searched for by hashing
+@lru_cache(_CACHED_ADDRESSES)
 def _array_address(pool: bytes, start: int) -> bytes:
     return _derived(b"tick_array", pool, str(start).encode())
 
 
 def _position(
-    placed: _Placed, found: Mapping[bytes, Account], lock_at: bytes, world: World
+    placed: _Placed,
+    found: Mapping[bytes, Account],
+    addresses: tuple[bytes, ...],
+    lock_at: bytes,
+    world: World,
 ) -> Position:
     account = placed.account
     position = Position("liquidity", account, market=placed.pool)
@@ -190,67 +241,61 @@ def _position(
     if lock := _of(found, lock_at, LOCK):
         used.append(lock)
         position.locks.append(Lock("permanent", locked_raw=placed.liquidity, claimable_raw=0))
-    data = pool.data
-    mints = _mints(pool, account)
-    decimals = [_decimals(found.get(mint)) for mint in mints]
-    sqrt_price_x64 = u128(data, 65)
-    [current_tick] = struct.unpack_from("<i", data, 81)
+    now = _pool(pool, account)
+    mints = now.mints
+    decimals = _decimals(found.get(mints[0])), _decimals(found.get(mints[1]))
+    current_tick = now.tick
     lower_x64, upper_x64 = placed.sqrt_prices_x64
     position.range = price_range(
-        mints,
-        (decimals[0], decimals[1]),
-        placed.ticks,
-        current_tick,
-        (lower_x64, upper_x64, sqrt_price_x64),
+        mints, decimals, placed.ticks, current_tick, (lower_x64, upper_x64, now.sqrt_price_x64)
     )
-    amounts = token_amounts(placed.liquidity, sqrt_price_x64, lower_x64, upper_x64)
+    amounts = token_amounts(placed.liquidity, now.sqrt_price_x64, lower_x64, upper_x64)
     if max(amounts) > _U64:
         raise Unreadable("position: its liquidity is more than u64 of a token", account.address)
-    role = Role.LOCKED if position.locks else Role.SUPPLY
+    role = _LOCKED if position.locks else _SUPPLY
     for mint, raw, of in zip(mints, amounts, decimals, strict=True):
         if raw:
             position.assets.append(Asset(role, mint, raw, of))
-    addresses = _arrays(placed, pool)
     arrays = [found[each] for each in addresses if _is_array(found.get(each))]
     position.missing += [each for each in dict.fromkeys(addresses) if each not in found]
     used += arrays
     position.reference_slot = min(each.slot for each in used)
-    growths = [*_growths(pool, world.time_s)]
-    ticks: list[_Tick] | None = None
+    growths = _growths(pool.data, world.time_s)
+    ticks: tuple[_Growths, _Growths] | None = None
     if len(arrays) == len(addresses):
-        ticks = [
-            _tick(array, tick, u16(data, 41), account)
-            or _Tick(tuple(whole if current_tick >= tick else 0 for _, whole in growths))
-            for array, tick in zip(arrays, placed.ticks, strict=False)
-        ]
+        ticks = _outside(placed, now, arrays, growths)
     else:
         position.unsupported_fields.append(_UNKNOWN)
-    for number, (mint, whole) in enumerate(growths):
-        if mint == bytes(32):
+    counted = _CHECKPOINTS.unpack_from(account.data, 96)
+    for number, (mint, *_) in enumerate(now.growing):
+        if mint == _NO_MINT:
             continue
-        at = 96 + 24 * number
-        owed = _owed(placed, current_tick, number, whole, ticks, at)
+        owed: int | None = None
+        if ticks is not None:
+            low, high, owed_then = counted[3 * number : 3 * number + 3]
+            growth = Growth(
+                growths[number], ticks[0][number], ticks[1][number], low | high << 64, owed_then
+            )
+            owed = owed_raw(placed.liquidity, current_tick, placed.ticks, growth) & _U64
         if owed is None or owed:
             of = decimals[number] if number < 2 else None
-            position.assets.append(Asset(Role.REWARD, mint, owed, of))
+            position.assets.append(Asset(_REWARD, mint, owed, of))
     return position
 
 
-def _owed(
-    placed: _Placed,
-    current_tick: int,
-    number: int,
-    whole: int,
-    ticks: list[_Tick] | None,
-    at: int,
-) -> int | None:
-    """Return what is owed of fee a, fee b or a reward; None: its ticks are missing."""
-    if ticks is None:
-        return None
-    checkpoint, owed = u128(placed.account.data, at), u64(placed.account.data, at + 16)
-    lower, upper = (each.outside[number] for each in ticks) if ticks else (0, 0)
-    growth = Growth(whole, lower, upper, checkpoint, owed)
-    return owed_raw(placed.liquidity, current_tick, placed.ticks, growth) & _U64
+def _outside(
+    placed: _Placed, pool: _Pool, arrays: list[Account], growths: _Growths
+) -> tuple[_Growths, _Growths]:
+    """Return what has grown on the far sides of a position's ticks; 0 without its arrays."""
+    if not arrays:
+        return _NO_GROWTH, _NO_GROWTH
+    outside = []
+    for array, tick in zip(arrays, placed.ticks, strict=True):
+        of_tick = _tick(array, tick, pool.spacing, placed.account)
+        if of_tick is None:
+            of_tick = growths if pool.tick >= tick else _NO_GROWTH
+        outside.append(of_tick)
+    return outside[0], outside[1]
 
 
 def _decimals(mint: Account | None) -> int | None:
@@ -263,19 +308,19 @@ def _is_array(account: Account | None) -> bool:
     return account is not None and account.kind in (TICK_ARRAY, DYNAMIC_TICK_ARRAY)
 
 
-def _growths(pool: Account, time_s: int) -> Iterator[tuple[bytes, int]]:
-    """Yield (mint, growth of a unit of liquidity): of fees, then of rewards until now."""
-    data = pool.data
-    for mint_at, growth_at in ((101, 165), (181, 245)):
-        yield raw_pubkey(data, mint_at), u128(data, growth_at)
-    past_s = max(time_s - u64(data, 261), 0)
-    for at in range(269, 269 + _REWARDS * _REWARD_SIZE, _REWARD_SIZE):
-        whole = grown(u128(data, at + 112), u128(data, at + 96), past_s, u128(data, 49))
-        yield raw_pubkey(data, at), whole
+@lru_cache(_CACHED_POOLS)
+def _growths(pool: bytes, time_s: int) -> _Growths:
+    """Return the growths of a unit of liquidity: of fees, then of rewards until now."""
+    now = _decoded(pool)
+    past_s = max(time_s - now.updated_s, 0)
+    return tuple(
+        grown(growth, per_second_x64, past_s, now.liquidity)
+        for _, growth, per_second_x64 in now.growing
+    )
 
 
-def _tick(array: Account, tick: int, spacing: int, position: Account) -> _Tick | None:
-    """Return a tick of an array; None: it has no liquidity."""
+def _tick(array: Account, tick: int, spacing: int, position: Account) -> _Growths | None:
+    """Return the growths on the far side of an array's tick; None: it has no liquidity."""
     index = tick // spacing % _TICKS
     try:
         if array.kind is TICK_ARRAY:
@@ -283,15 +328,11 @@ def _tick(array: Account, tick: int, spacing: int, position: Account) -> _Tick |
         else:
             at, is_initialized = _dynamic(array.data, index)
         if is_initialized:  # its net and gross liquidity first
-            words = _OUTSIDE.unpack_from(array.data, at + 32)
-            return _Tick(tuple(map(_whole, words[::2], words[1::2])))
+            a, a1, b, b1, c, c1, d, d1, e, e1 = _OUTSIDE.unpack_from(array.data, at + 32)
+            return a | a1 << 64, b | b1 << 64, c | c1 << 64, d | d1 << 64, e | e1 << 64
     except (struct.error, IndexError):
         raise Unreadable(f"tick array of {len(array.data)} bytes", position.address) from None
     return None
-
-
-def _whole(low: int, high: int) -> int:
-    return low | high << 64
 
 
 def _dynamic(data: bytes, index: int) -> tuple[int, bool]:

@@ -1,6 +1,8 @@
 """What a reader makes of the answers of all partitions, and of stored accounts."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas import redis_keys
 from schemas.account_reading import (
@@ -13,7 +15,9 @@ from schemas.account_reading import (
     questions,
 )
 from schemas.accounts import StoredAccount, compress, pack
+from schemas.protocols.contract import Kind
 from schemas.solana.addresses import STAKE_PROGRAM, TOKEN_PROGRAM, text
+from tests.support.exploring import examples
 
 ALICE, BOB = bytes([2] * 32), bytes([3] * 32)
 NOT_COVERED = (None, None, None)
@@ -118,3 +122,17 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown():
     assert {*found.unreadable} == {b"a" * 32, b"b" * 32}
     assert "7 bytes" in found.unreadable[b"a" * 32]
     assert [*found.accounts] == [b"c" * 32]
+
+
+OFFSETS = st.lists(st.integers(0, 80), max_size=3).map(tuple)
+
+
+@given(OFFSETS, OFFSETS, OFFSETS, st.lists(st.sampled_from([ALICE, BOB, bytes(32)]), max_size=4))
+@examples(200)
+def test_a_kind_names_what_finds_its_accounts(wallets, mints, more, parts):
+    data = b"".join(parts)
+    kind = Kind("thing", STAKE_PROGRAM, wallets=wallets, mints=mints, mints_at=lambda _: more)
+    for address in (ALICE, BOB, bytes(32), b"\2" * 31):
+        assert kind.names(data, address) == (address in kind.found_by(data))
+        represents = address in kind.represented_by(data)
+        assert kind.is_represented_by(data, address) == represents

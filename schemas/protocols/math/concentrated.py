@@ -9,10 +9,12 @@ Sources: Orca whirlpools `token_math.rs`, `tick_manager.rs`, `position_manager.r
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from schemas.protocols.contract import Range
 
+_CACHED_PRICES: Final = 1 << 13  # of ticks and pools; some 300 bytes each
 _U64: Final = (1 << 64) - 1
 _U128: Final = (1 << 128) - 1
 
@@ -77,6 +79,7 @@ def owed_raw(liquidity: int, current_tick: int, ticks: tuple[int, int], growth: 
     return growth.owed_raw + earned_raw(liquidity, inside, growth.checkpoint)
 
 
+@lru_cache(_CACHED_PRICES)
 def price(sqrt_price_x64: int, decimals_a: int | None, decimals_b: int | None) -> Fraction | None:
     """Return the price of a whole a in whole b; None without both tokens' decimals."""
     if decimals_a is None or decimals_b is None:

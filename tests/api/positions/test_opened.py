@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +25,7 @@ VERSIONS = st.sampled_from(
         pack(stored(slot=6)),
         pack(stored(b"\1" + MINT[1:])),
         pack(stored(b"no protocol knows it", program=STAKE_PROGRAM)),
-        pack(replace(stored(b""), closed=True)),
+        pack(stored(b"")._replace(closed=True)),
         pack(stored())[:-1],
         b"",
     ]

@@ -238,3 +238,44 @@ def test_no_end_of_a_lock_is_too_late_or_early_to_be_answered() -> None:
     assert [each["ends_slot"] for each in answer["locks"]] == [most, None, most]
     assert answer["locks"][1]["ends_ms"] == -most
     assert [answer["stake"][f"locked_until_{each}"] for each in ("ms", "epoch")] == [most, most]
+
+
+GROUPS = {
+    "supplied": (Role.SUPPLY, Role.LOCKED, Role.PENDING),
+    "borrowed": (Role.BORROW,),
+    "rewards": (Role.REWARD,),
+}
+LINES = st.builds(
+    Asset,
+    st.sampled_from(Role),
+    st.sampled_from([COIN, DUST, UNKNOWN]),
+    st.none() | st.integers(0, 10**12),
+    st.sampled_from([None, 0, 6]),
+    st.none() | st.fractions(-10, 10, max_denominator=1000),
+)
+
+
+@given(st.lists(LINES, max_size=5))
+@examples(300)
+def test_sums_are_those_of_the_lines(assets: list[Asset]) -> None:
+    found = answered(*assets)
+    sums: dict[str, int | None] = {}
+    is_known = True
+    for name, roles in GROUPS.items():
+        of_role = [
+            (asset, line["value_usd_micros"])
+            for asset, line in zip(assets, found["assets"], strict=True)
+            if asset.role in roles
+        ]
+        unknown = any(
+            asset.amount_raw is None or (name == "borrowed" and not worth and asset.amount_raw)
+            for asset, worth in of_role
+        )
+        worths = [int(worth) for _, worth in of_role if worth is not None]
+        sums[name] = sum(worths) if worths and not unknown else None
+        is_known = is_known and not unknown
+    value = None
+    if is_known and any(each is not None for each in sums.values()):
+        value = (sums["supplied"] or 0) + (sums["rewards"] or 0) - (sums["borrowed"] or 0)
+    for name, expected in {**sums, "value": value}.items():
+        assert found[f"{name}_usd_micros"] == (None if expected is None else str(expected))

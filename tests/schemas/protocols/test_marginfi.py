@@ -22,12 +22,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.protocols import carrot, marginfi
+from schemas.protocols import carrot, marginfi, marginfi_lending
 from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unreadable, World
 from schemas.protocols.marginfi_interest import rates_of, values_at
+from schemas.protocols.math.i80f48 import i80f48
 from schemas.protocols.mint import MINT
 from schemas.solana.addresses import key
 from tests.support import npm
+from tests.support.exploring import examples
 
 HERE = Path(__file__).parent / "marginfi_sdk"
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p02-marginfi"
@@ -244,3 +246,29 @@ def test_real_accounts_are_read() -> None:
     assert {each.route for each in positions} == {"lending"}
     amounts = {line.amount_raw for each in positions for line in each.assets}
     assert {738280152, 679254161} <= amounts
+
+
+WORDS = st.integers(-(2**127), 2**127 - 1)
+
+
+@given(st.lists(st.tuples(st.booleans(), WORDS, WORDS, WORDS), min_size=16, max_size=16))
+@examples(100)
+def test_balances_are_what_their_fields_say_one_by_one(
+    slots: list[tuple[bool, int, int, int]],
+) -> None:
+    data = bytearray(marginfi_lending.ACCOUNT_SIZE)
+    expected: list[tuple[bytes, int, int, int]] = []
+    for number, (is_active, *amounts) in enumerate(slots):
+        at, bank_at = 72 + 104 * number, bytes([number + 1]) * 32
+        data[at : at + 33] = bytes([is_active]) + bank_at
+        for offset, amount in zip((40, 56, 72), amounts, strict=True):
+            data[at + offset : at + offset + 16] = amount.to_bytes(16, "little", signed=True)
+        if is_active:
+            a, b, c = (i80f48(bytes(data), at + offset) for offset in (40, 56, 72))
+            expected.append((bank_at, a, b, c))
+    of = account(marginfi.ACCOUNT, bytes(data))
+    if any(min(each[1:]) < 0 for each in expected):
+        with pytest.raises(Unreadable, match="negative shares or emissions"):
+            marginfi_lending._balances(of)
+    else:
+        assert marginfi_lending._balances(of) == expected

@@ -315,3 +315,78 @@ def test_any_bytes_are_read_or_unreadable(own: bytes, pool: bytes) -> None:
     except Unreadable:
         return
     assert all(each.amount_raw is not None and each.amount_raw < 2**64 for each in found.assets)
+
+
+U128 = st.integers(0, 2**128 - 1)
+U64 = st.integers(0, 2**64 - 1)
+
+
+def clear_owed(data: bytes, pool: bytes, outside: tuple[list[int], list[int]]) -> list[int]:
+    """Return what a position is owed, read field by field: fees of a and b, then rewards."""
+
+    def u128(of: bytes, at: int) -> int:
+        return int.from_bytes(of[at : at + 16], "little")
+
+    liquidity, [current] = u128(data, 72), struct.unpack_from("<i", pool, 81)
+    lower, upper = struct.unpack_from("<ii", data, 88)
+    past_s = max(NOW_S - int.from_bytes(pool[261:269], "little"), 0)
+    found = []
+    for number, at in enumerate((165, 245, 381, 509, 637)):
+        whole = u128(pool, at)
+        if number >= 2 and u128(pool, 49):
+            emitted = u128(pool, at - 16) * past_s
+            whole += emitted // u128(pool, 49) if emitted < 2**128 else 0
+        whole %= 2**128
+        below = outside[0][number] if current >= lower else whole - outside[0][number]
+        above = outside[1][number] if current < upper else whole - outside[1][number]
+        grown = (whole - below - above - u128(data, 96 + 24 * number)) % 2**128
+        earned = liquidity * grown >> 64
+        owed = int.from_bytes(data[112 + 24 * number : 120 + 24 * number], "little")
+        found.append((owed + (earned if earned < 2**64 else 0)) % 2**64)
+    return found
+
+
+@given(
+    st.lists(U128, min_size=5, max_size=5),
+    st.lists(U128, min_size=5, max_size=5),
+    st.lists(st.tuples(U128, U64), min_size=5, max_size=5),
+    st.lists(U128, min_size=8, max_size=8),
+    st.integers(1, 2**40),
+    st.integers(-9000, 9000),
+)
+@examples(100)
+def test_what_is_owed_is_what_the_fields_say_one_by_one(
+    lower: list[int],
+    upper: list[int],
+    counted: list[tuple[int, int]],
+    growths: list[int],
+    liquidity: int,
+    current: int,
+) -> None:
+    own, pool = bytearray(position_bytes(liquidity)), bytearray(pool_bytes(current))
+    for number, (checkpoint, owed) in enumerate(counted):
+        at = 96 + 24 * number
+        own[at : at + 24] = checkpoint.to_bytes(16, "little") + owed.to_bytes(8, "little")
+    for at, growth in zip((165, 245, 365, 381, 493, 509, 621, 637), growths, strict=True):
+        pool[at : at + 16] = growth.to_bytes(16, "little")
+    mints = [A, B, R, bytes([7] * 32), bytes([8] * 32)]
+    for at, mint in zip((101, 181, 269, 397, 525), mints, strict=True):
+        pool[at : at + 32] = mint
+    arrays = [
+        account(array_at(tick), ticks_bytes(tick, tuple(outside)))
+        for tick, outside in ((-4000, lower), (4000, upper))
+    ]
+    [found] = read([account(OWN, bytes(own))], [account(POOL, bytes(pool)), *arrays], [NFT])
+    rewards = [each for each in found.assets if each.role is Role.REWARD]
+    owed_raw = clear_owed(bytes(own), bytes(pool), (lower, upper))
+    expected = [(mint, owed) for mint, owed in zip(mints, owed_raw, strict=True) if owed]
+    assert [(each.mint, each.amount_raw) for each in rewards] == expected
+
+
+def test_a_pool_that_changed_is_read_anew() -> None:
+    own = account(OWN, position_bytes())
+    for fee, owed in ((5, 5), (6, 6), (5, 5)):  # the last as after a fork that came to nothing
+        pool = bytearray(pool_bytes())
+        pool[165:181] = (fee << 64).to_bytes(16, "little")
+        [found] = read([own], [account(POOL, bytes(pool)), *ARRAYS, *MINTS], [NFT])
+        assert found.assets[2].amount_raw == 7 + owed * 2**19

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from random import Random
 from threading import Event, Thread
 from typing import Final
@@ -51,7 +50,7 @@ def _move(url: str, names: list[str], ends: Event) -> None:
             changed = random.sample(names, len(names) // _CHANGE)
             write = store.pipeline(transaction=False)
             for name, packed in zip(changed, store.mget(changed), strict=True):
-                write.set(name, pack(replace(unpack(packed), slot=slot)))
+                write.set(name, pack(unpack(packed)._replace(slot=slot)))
             clock = clock_data(slot, time_ms)
             stored = StoredAccount(slot, 1, SYSVAR_PROGRAM, len(clock), compress(clock))
             write.set(_name(CLOCK), pack(stored))

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from infra.bench.api import load, measures
-from infra.bench.api.command import api
+from infra.bench.api.command import api, headline
 from infra.bench.api.data import stores
 from infra.bench.api.endpoints import (
     CLICKHOUSE,
@@ -22,7 +22,7 @@ from infra.bench.api.endpoints import (
     wallet_batch,
 )
 from infra.bench.api.load import LoadFailed, Request
-from infra.bench.api.positions import measure
+from infra.bench.api.positions import data, measure
 from infra.bench.api.positions.measure import ASKED
 from infra.bench.api.serving import fetch, serve_api
 from infra.bench.api.world import LAST_MS, LAST_SLOT, World
@@ -138,6 +138,59 @@ def test_the_command_prints_one_line(monkeypatch):
     assert line["batch"].keys() == {"tokens", "top_traders", "wallets"}
     assert line["positions"].keys() == {"whirlpools"}
     assert line["growth"].keys() == {"price", "daily_pnl"}
+
+
+@pytest.mark.slow
+def test_a_part_is_measured_alone(monkeypatch):
+    monkeypatch.setattr(measure, "ASKED", ASKED[:1])
+    monkeypatch.setattr(data, "WALLETS", 40)
+    monkeypatch.setattr(measure, "RATE", 20.0)
+    ended = CliRunner().invoke(api, ["--quick", "--only", "positions"])
+    assert ended.exit_code == 0, ended.output
+    line = orjson.loads(ended.stdout)
+    assert (line["bench"], line["unit"]) == ("api", "ms")
+    assert line["value"] == line["p99_ms"] == line["positions"]["whirlpools"]["p99_ms"]
+    assert line["ratio"] == line["positions"]["whirlpools"]["p99_ratio"]
+    assert not line.keys() & {"hot", "clickhouse", "batch", "growth", "data", "baseline"}
+
+
+SLOW = {"p50_ms": 4.0, "p99_ms": 9.0}
+POSITIONS = {"a": {"p50_ms": 2.0, "p99_ms": 7.0, "p99_ratio": 3.0}, "b": SLOW | {"p99_ratio": 2.0}}
+BATCH = {"tokens": {"p50_ms": 3.0, "ratio": 1.7}, "wallets": {"p50_ms": 30.0, "ratio": 9.1}}
+GROWTH = {"price": {"p50_ms": 2.0, "p50_ms_grown": 2.5, "ratio": 1.2}}
+HOT_ONE = {"rate": 9.0, "bare_rate": 10.0, "ratio": 0.9, "at_half": {"p99_ms": 5.0}}
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ({"positions": POSITIONS}, (9.0, "ms", {"p99_ms": 9.0, "ratio": 3.0})),
+        ({"clickhouse": {"daily_pnl": SLOW}}, (9.0, "ms", {"p99_ms": 9.0})),
+        ({"batch": BATCH}, (30.0, "ms", {"ratio": 9.1})),
+        ({"growth": GROWTH, "data": {}}, (2.5, "ms", {"ratio": 1.2})),
+        ({"batch": BATCH, "clickhouse": {"daily_pnl": SLOW}}, (9.0, "ms", {"p99_ms": 9.0})),
+        (
+            {"hot": {"price": HOT_ONE}, "positions": POSITIONS},
+            (9, "requests/s", {"baseline": 10, "ratio": 0.9, "p99_ms": 5.0}),
+        ),
+    ],
+)
+def test_the_headline_is_of_what_was_measured(figures, expected):
+    assert headline(figures) == expected
+
+
+def test_growth_alone_needs_a_larger_data_set():
+    ended = CliRunner().invoke(api, ["--quick", "--only", "growth", "--scale", "1"])
+    assert ended.exit_code == 2
+    assert "--scale must be above 1" in ended.output
+
+
+def test_a_part_that_is_none_is_refused():
+    ended = CliRunner().invoke(api, ["--only", "hot", "--only", "cold"])
+    assert ended.exit_code == 2
+    assert "'cold' is not one of 'hot', 'clickhouse', 'batch', 'positions', 'growth'" in (
+        ended.output
+    )
 
 
 class Stalling:
