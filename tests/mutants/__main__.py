@@ -87,12 +87,14 @@ def _run(name: str, session: Session, mutants: Sequence[Mutant], asked: argparse
     session.add(mutants)
     results = session.results()
     equal = listed()
-    left = [
-        mutant
-        for mutant in mutants
-        if mutant.key not in results
-        or (asked.again and not results[mutant.key].is_killed and _entry(mutant) not in equal)
-    ]
+    left = [mutant for mutant in mutants if mutant.key not in results]
+    if asked.again:
+        survived = (each for each in mutants if each.key in results)
+        left += [
+            mutant
+            for mutant in survived
+            if not results[mutant.key].is_killed and _entry(mutant) not in equal
+        ]
     if not left:
         return
     reach = session.reach()

@@ -239,3 +239,9 @@ def test_recorded_curves_are_left_where_the_next_trade_finds_them(corpus: Any):
             token_before = token + sign * event.amount_raw
             assert abs(quote * token - quote_before * token_before) <= 2 * (quote + token)
     assert seen.keys() == {"pump-fun", "pump-fun-mayhem", "raydium-launchlab"}
+
+
+@pytest.mark.parametrize("given", ["virtual_reserve_raw", "virtual_quote_reserve_raw"])
+def test_virtual_reserves_of_one_side_alone_are_no_price(given: str) -> None:
+    trade = trade_of(swap(5, 7, **{given: 9}))
+    assert (trade.lamports, trade.spot) == (7, None)

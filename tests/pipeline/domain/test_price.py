@@ -503,3 +503,22 @@ def test_time_and_slot_never_go_back(trades):
         mint.apply(trade)
         seen.append((mint.slot, mint.time_ms))
     assert all(a <= c and b <= d for (a, b), (c, d) in pairwise(seen))
+
+
+@pytest.mark.parametrize("pause_ms", [60_001, 3_600_000])
+def test_a_pause_fades_volume_as_a_minute_does(pause_ms: int) -> None:
+    packed = []
+    for after_ms in (60_000, pause_ms):
+        market = Market()
+        market.trade("pool", 0.01, sol=1, depth=10)
+        market.trade("pool", 0.01, sol=1, depth=10, after_ms=after_ms)
+        packed.append(market.mint.pack()[:9])  # the version, and the trading time
+    assert packed[0] == packed[1]
+
+
+def test_a_pool_of_the_version_before_is_packed_as_one_without_reserves() -> None:
+    market = Market()
+    market.trade("pool", 0.01, sol=1)
+    whole = market.mint.pack()
+    read = MintPrice.unpack(b"\x01" + whole[1 : len(whole) - 3 * 8])
+    assert read.pack() == whole
