@@ -156,3 +156,20 @@ def test_the_smallest_of_a_ranking_that_left_some_out_may_leave_and_return() -> 
     assert ranking.owners(ranked)[-1] == smallest
     ranking.move(owner_of(1), 0, amount - 2)
     assert len(ranking) == ranked
+
+
+def test_a_balance_that_a_float_holds_again_is_written_exactly() -> None:
+    holders = Holders()
+    holders.owners = dict.fromkeys((b"far", b"at", b"below", b"above"), 0)
+    for number, (owner, before, after) in enumerate(
+        [
+            (b"far", 2 * EXACT_BELOW, 5),
+            (b"at", EXACT_BELOW, EXACT_BELOW - 1),
+            (b"below", EXACT_BELOW - 1, 5),
+            (b"above", 2 * EXACT_BELOW, EXACT_BELOW),
+        ]
+    ):
+        holders.accounts[owner_of(number)] = None
+        holders.set(owner_of(number), owner, before, is_vault=False)
+        holders.set(owner_of(number), owner, after, is_vault=False)
+    assert holders.shrunk == {b"far", b"at"}

@@ -298,7 +298,7 @@ def test_only_chunks_that_a_disposal_reaches_are_read() -> None:
     holding, _ = play([Op("buy", 10, (1, 1))] * (3 * CHUNK_LOTS))
     stored, _ = holding.changed_chunks()
     per_chunk = 10 * CHUNK_LOTS
-    for quantity, wanted in ((1, [0]), (per_chunk, [0]), (per_chunk + 1, [0, 1])):
+    for quantity, wanted in ((1, [0]), (per_chunk, [0]), (2 * per_chunk, [0, 1])):
         assert reading(Holding.unpack(holding.pack()), quantity, stored) == wanted
     part = Holding.unpack(holding.pack())
     reading(part, 15, stored)

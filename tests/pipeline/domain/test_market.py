@@ -10,7 +10,7 @@ import pytest
 from pipeline.domain.curve import PUMP_FUN, PUMP_FUN_FOR_SALE_RAW
 from pipeline.domain.market import MintMarket, Token, scaled
 from schemas.events import Creation, Migration, Side, Swap
-from schemas.markets import MAX_PRICE, MAX_VOLUME, PRICE_SCALE
+from schemas.markets import MAX_PRICE, MAX_VOLUME, PRICE_SCALE, window
 from schemas.money import WSOL
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, text
 from schemas.solana.addresses import key as raw
@@ -186,6 +186,7 @@ def test_a_migration_empties_the_curve_and_says_where_to(
     assert (token.migrated_slot, token.migrated_ms) == (3, T0_MS + 9)
     assert (token.migrated_dex, token.migrated_pool) == ("pump-swap", POOL)
     assert (market.traded, market.changed_pools) == (True, {CURVE})
+    assert market.token_changed
     assert market.head.liquidity_lamports == 0
     market.swap(bought(reserve_raw=1))
     assert market.head.curve_left_raw == 10**14  # it is left
@@ -215,6 +216,8 @@ def test_prices_of_a_market_and_of_its_pool(
     for figures in (market.head, facts):
         assert (figures.price_sol, figures.price_usd) == (each, 150 * each)
         assert (figures.first_sol, figures.first_usd) == (each, 150 * each)
+    day = window(market.pools[CURVE].quarters.data, MINUTE_0, 24 * 60)
+    assert (day.buys, day.buy_lamports, day.buy_usd_micros) == (1, SOL, 150 * 10**6)
     market.end_slot()
     market.begin_slot(2, T0_MS, None)
     market.swap(bought(quote_amount_raw=2 * SOL, sol_value_lamports=2 * SOL, slot=2))

@@ -522,3 +522,24 @@ def test_a_pool_of_the_version_before_is_packed_as_one_without_reserves() -> Non
     whole = market.mint.pack()
     read = MintPrice.unpack(b"\x01" + whole[1 : len(whole) - 3 * 8])
     assert read.pack() == whole
+
+
+def test_volume_fades_by_a_quarter_in_a_quarter_of_an_hour() -> None:
+    """Half is gone after half an hour, and a straight line leads there."""
+    for sol, price in ((6, 0.01), (8, 0.02)):  # against 10, of which 7.5 are left
+        market = Market()
+        for pool, pool_price in (("first", 0.01), ("second", 0.02)):
+            market.trade(pool, pool_price, sol=0.0001, depth=10_000)
+        market.trade("first", 0.01, sol=10, depth=10_000, after_ms=MINUTE_MS)
+        for _ in range(15):
+            market.trade("second", 0.02, sol=0.0001, depth=10_000, after_ms=MINUTE_MS)
+        market.trade("second", 0.02, sol=sol, depth=10_000, after_ms=0)
+        assert market.price == pytest.approx(price)
+
+
+@pytest.mark.parametrize(
+    ("sol", "verdict"),
+    [(999_999_999, Verdict.ACCEPTED), (10**9, Verdict.IMPOSSIBLE), (10**10, Verdict.IMPOSSIBLE)],
+)
+def test_a_trade_of_all_sol_that_exists_is_impossible(sol: int, verdict: Verdict) -> None:
+    assert Market().trade("pool", 1.0, sol) is verdict

@@ -84,3 +84,7 @@ def test_weight_grows_with_the_logarithm_up_to_the_cap(one: int, other: int) -> 
 @given(st.integers(10**6, 10**8))
 def test_what_expired_is_in_no_window(minute: int) -> None:
     assert expiry(minute) <= minute - 1440
+
+
+def test_of_a_new_market_no_trader_was_trimmed() -> None:
+    assert (Traders().trimmed, Traders().known, Traders().changed) == (0, {}, {})
