@@ -52,10 +52,10 @@ class Count(NamedTuple):
         )
 
 
-def listed() -> set[tuple[str, str, str]]:
-    """Return the equal mutants: module, lines before, lines after."""
+def listed() -> set[tuple[str, str, str, str]]:
+    """Return the equal mutants: module, function, lines before, lines after."""
     entries = tomllib.loads(EQUAL.read_text(encoding="utf-8")).get("equal", [])
-    return {(each["module"], each["old"], each["new"]) for each in entries if each["why"]}
+    return {(each["module"], each["function"], each["old"], each["new"]) for each in entries}
 
 
 def main() -> int:
@@ -132,8 +132,8 @@ def _report(name: str, mutants: Sequence[Mutant], results: dict[str, WorkResult]
     return count.passed
 
 
-def _entry(mutant: Mutant) -> tuple[str, str, str]:
-    return (mutant.module, *changed_lines(mutant))
+def _entry(mutant: Mutant) -> tuple[str, str, str, str]:
+    return (mutant.module, mutant.spec.definition_name or "", *changed_lines(mutant))
 
 
 def _place(mutant: Mutant) -> str:

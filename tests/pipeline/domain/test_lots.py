@@ -384,3 +384,25 @@ def test_what_a_position_counts() -> None:
     assert position.changed_slot == 13
     do(holding, Op("burn", 1), 14)
     assert (position.changed_slot, position.last_trade_slot) == (14, 11)
+
+
+@pytest.mark.parametrize(("lamports", "usd_micros"), [(10, None), (None, 10)])
+def test_a_value_known_in_one_currency_alone_is_unknown(
+    lamports: int | None, usd_micros: int | None
+) -> None:
+    holding = Holding.empty()
+    holding.buy(5, lamports, usd_micros, 1, 7, 400)
+    holding.buy(5, 50, 60, 2, 7, 800)
+    matches: list[Match] = []
+    holding.sell(7, lamports, usd_micros, 3, 1200, matches)
+    position = holding.position
+    assert (position.bought_raw, position.bought_lamports, position.bought_usd_micros) == (
+        10,
+        50,
+        60,
+    )
+    assert (position.sold_lamports, position.sold_usd_micros, position.unmatched_raw) == (0, 0, 7)
+    assert [(match.cost_lamports, match.proceeds_lamports) for match in matches] == [
+        (None, None),
+        (20, None),
+    ]

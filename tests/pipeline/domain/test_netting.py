@@ -180,3 +180,14 @@ def test_a_fee_without_a_trade_has_the_place_of_the_first_leg() -> None:
     leg(batch, BUY, 100, 1000, event_index=3)
     leg(batch, SELL, 100, 1100, event_index=5)
     assert [(flow.mint, flow.event_index) for flow in flows(batch)] == [(NO_TOKEN, 3)]
+
+
+@pytest.mark.parametrize("dear", ["sol_value_lamports", "usd_value_micros"])
+def test_a_sum_that_no_lot_can_hold_in_one_currency_has_no_value(dear: str) -> None:
+    batch = slot()
+    for _ in range(2):
+        leg(batch, BUY, 1, 10, **{dear: 2**63})
+    assert trades(batch) == [("w", "A", BUY, 2, None, None)]
+    single = slot()
+    leg(single, BUY, 1, 10, **{dear: 2**63}, wallet_quote_amount_raw=20)
+    assert trades(single) == [("w", "A", BUY, 1, None, None)]

@@ -245,3 +245,9 @@ def test_recorded_curves_are_left_where_the_next_trade_finds_them(corpus: Any):
 def test_virtual_reserves_of_one_side_alone_are_no_price(given: str) -> None:
     trade = trade_of(swap(5, 7, **{given: 9}))
     assert (trade.lamports, trade.spot) == (7, None)
+
+
+def test_a_pool_that_does_not_state_its_liquidity_has_its_reserves_as_depth() -> None:
+    trade = trade_of(swap(SOL, SOL, sqrt_price_x64=1 << 64, quote_reserve_raw=5 * SOL))
+    assert trade.spot is not None
+    assert (trade.depth_lamports, trade.virtual_lamports) == (5 * SOL, None)

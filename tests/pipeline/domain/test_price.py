@@ -537,6 +537,11 @@ def test_volume_fades_by_a_quarter_in_a_quarter_of_an_hour() -> None:
         assert market.price == pytest.approx(price)
 
 
+def test_the_least_that_is_no_dust() -> None:
+    trade = Trade("pool", "a-dex", 1, 1, 10_000, 100)
+    assert MintPrice().apply(trade) is Verdict.ACCEPTED
+
+
 @pytest.mark.parametrize(
     ("sol", "verdict"),
     [(999_999_999, Verdict.ACCEPTED), (10**9, Verdict.IMPOSSIBLE), (10**10, Verdict.IMPOSSIBLE)],
