@@ -179,7 +179,7 @@ def test_a_migration_empties_the_curve_and_says_where_to(
     market.traded = False
     assert not market.is_migrated
     market.begin_slot(3, T0_MS + 9, (150, 1))
-    market.migrated(migration())
+    market.migrated(migration(platform=""))
     market.end_slot()
     token = market.token
     assert market.is_migrated

@@ -548,3 +548,15 @@ def test_the_least_that_is_no_dust() -> None:
 )
 def test_a_trade_of_all_sol_that_exists_is_impossible(sol: int, verdict: Verdict) -> None:
     assert Market().trade("pool", 1.0, sol) is verdict
+
+
+def test_a_migration_of_a_pool_to_itself_and_a_second_one_change_nothing() -> None:
+    market = Market()
+    market.trade("curve", 0.01, sol=1, depth=10)
+    market.mint.migrated("curve", "curve")
+    assert market.trade("curve", 0.02, sol=1, depth=10) is Verdict.ACCEPTED
+    market.mint.migrated("curve", "pool")
+    assert market.trade("curve", 0.03, sol=1, depth=10) is Verdict.LATE
+    market.mint.migrated("pool", "another")
+    assert market.trade("pool", 0.04, sol=1, depth=10) is Verdict.ACCEPTED
+    assert market.mint.pool == "pool"
