@@ -155,7 +155,9 @@ def test_the_smallest_of_a_ranking_that_left_some_out_may_leave_and_return() -> 
     ranking.move(smallest, 0, amount)
     assert ranking.owners(ranked)[-1] == smallest
     ranking.move(owner_of(1), 0, amount - 2)
+    ranking.move(owner_of(1), amount - 2, 0)
     assert len(ranking) == ranked
+    assert ranking.owners(ranked)[-1] == smallest
 
 
 def test_a_balance_that_a_float_holds_again_is_written_exactly() -> None:

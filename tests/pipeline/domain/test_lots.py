@@ -230,6 +230,8 @@ def test_what_is_sent_takes_its_cost_along_and_gains_nothing() -> None:
         (Kind.TRANSFER, 10, 100, None),
         (Kind.TRANSFER, 5, 150, None),
     ]
+    lots = [(m.lot_number, m.lot_slot, m.lot_tx_index, m.lot_time_ms) for m in matches]
+    assert lots == [(0, 1, 7, 400), (1, 2, 7, 800)]
     position = holding.position
     assert (position.held_raw, position.held_cost_lamports, position.held_cost_usd_micros) == (
         5,

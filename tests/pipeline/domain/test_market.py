@@ -305,6 +305,7 @@ def test_a_record_without_a_creation_is_completed_by_the_chains_own_facts(
     market.swap(bought())
     hold(market, address("a"), WALLET, 10**13)
     market.end_slot()
+    assert market.head.creator_raw == 0
     bare = market.record(MINUTE_0, (150, 1))
     assert (bare["name"], bare["supply"], bare["market_cap"]) == ("", None, None)
     assert (bare["top10_holders_pct"], bare["dev_holding_pct"]) == (None, None)
