@@ -61,6 +61,7 @@ def test_one_leg_is_a_trade_at_what_the_wallet_paid() -> None:
         priority_fee_lamports=100,
         tip_lamports=7,
     )
+    assert (flow.received_raw, flow.sent_raw, flow.burned_raw) == (0, 0, 0)
 
 
 def test_a_route_over_a_token_is_a_sale_of_its_first_and_a_purchase_of_its_last() -> None:
