@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-fast fuzz lint types contracts proto bench clean help
+.PHONY: run test test-fast fuzz mutants lint types contracts proto bench clean help
 
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,11 @@ test-fast: $(READY)  ## units only: tests that start no process, under a minute
 
 fuzz: $(READY)  ## explore every property with a hundred times the examples, slow ones with less: forty minutes
 	$(BIN)/pytest -q -n auto -m hypothesis --hypothesis-profile fuzz --timeout 0 --ignore tests/integration
+
+# Not of the gate. It goes on where it was stopped: tests/README.md.
+mutants: $(READY)  ## mutation testing; ROOM=, SAMPLE=, SEED=, MINUTES=, AGAIN=1, REPORT=1
+	@nice -n 19 $(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) --sample $(or $(SAMPLE),300) \
+		--seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(AGAIN),--again) $(if $(REPORT),--report)
 
 lint: $(READY)  ## style, and no retired word in the rooms that are free of them
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tests.rules.words

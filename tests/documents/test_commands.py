@@ -117,9 +117,12 @@ def check(words: tuple[str, ...], *, whole: bool) -> None:
 
 
 def make(words: tuple[str, ...]) -> None:
-    """Hold targets to the Makefile."""
-    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
-    assert {*words} <= targets
+    """Hold targets and variables to the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = {*re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)}
+    for word in words:
+        variable, is_set, _ = word.partition("=")
+        assert f"$({variable})" in makefile if is_set else word in targets, word
 
 
 def compose(words: tuple[str, ...]) -> None:

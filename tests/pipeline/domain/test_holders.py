@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain.holders import MOST_IN_MEMORY, TOP, Holders
+from pipeline.domain.holders import MAX_POOLS, MOST_IN_MEMORY, TOP, Holders, Ranking
 from schemas.markets import BURNED, EXACT_BELOW
 
 CHANGES = st.lists(
@@ -132,3 +132,46 @@ def test_a_rounded_score_is_marked_to_be_read_exactly() -> None:
     holders.loaded(b"small", EXACT_BELOW - 1)
     holders.loaded(b"large", EXACT_BELOW)
     assert holders.rounded == {b"large"}
+
+
+def test_more_pools_than_are_followed_stay_as_they_were_read() -> None:
+    holders = Holders()
+    holders.pools = dict.fromkeys(owner_of(number) for number in range(MAX_POOLS + 1))
+    holders.owners[b"new"] = 5
+    holders.exclude(b"new")
+    assert (len(holders.pools), holders.owners[b"new"]) == (MAX_POOLS + 1, 5)
+
+
+def test_the_smallest_of_a_ranking_that_left_some_out_may_leave_and_return() -> None:
+    ranking = Ranking()
+    for number in range(MOST_IN_MEMORY + 1):
+        ranking.move(owner_of(number), 0, number + 1)
+    ranked = len(ranking)
+    assert ranked == MOST_IN_MEMORY + 1 - MOST_IN_MEMORY // 3
+    smallest = ranking.owners(ranked)[-1]
+    amount = int.from_bytes(smallest, "big") + 1
+    ranking.move(smallest, amount, 0)
+    assert len(ranking) == ranked - 1
+    ranking.move(smallest, 0, amount)
+    assert ranking.owners(ranked)[-1] == smallest
+    ranking.move(owner_of(1), 0, amount - 2)
+    ranking.move(owner_of(1), amount - 2, 0)
+    assert len(ranking) == ranked
+    assert ranking.owners(ranked)[-1] == smallest
+
+
+def test_a_balance_that_a_float_holds_again_is_written_exactly() -> None:
+    holders = Holders()
+    holders.owners = dict.fromkeys((b"far", b"at", b"below", b"above"), 0)
+    for number, (owner, before, after) in enumerate(
+        [
+            (b"far", 2 * EXACT_BELOW, 5),
+            (b"at", EXACT_BELOW, EXACT_BELOW - 1),
+            (b"below", EXACT_BELOW - 1, 5),
+            (b"above", 2 * EXACT_BELOW, EXACT_BELOW),
+        ]
+    ):
+        holders.accounts[owner_of(number)] = None
+        holders.set(owner_of(number), owner, before, is_vault=False)
+        holders.set(owner_of(number), owner, after, is_vault=False)
+    assert holders.shrunk == {b"far", b"at"}

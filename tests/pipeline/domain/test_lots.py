@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain.lots import Holding, Kind, LotsMissing, Match
-from schemas.positions import CHUNK_LOTS, full_chunks
+from schemas.positions import CHUNK_LOTS, Lot, full_chunks, unpack_lots, unpack_position
 from tests.support.exploring import SLOW, examples
 
 U64 = 2**64 - 1
@@ -230,6 +230,8 @@ def test_what_is_sent_takes_its_cost_along_and_gains_nothing() -> None:
         (Kind.TRANSFER, 10, 100, None),
         (Kind.TRANSFER, 5, 150, None),
     ]
+    lots = [(m.lot_number, m.lot_slot, m.lot_tx_index, m.lot_time_ms) for m in matches]
+    assert lots == [(0, 1, 7, 400), (1, 2, 7, 800)]
     position = holding.position
     assert (position.held_raw, position.held_cost_lamports, position.held_cost_usd_micros) == (
         5,
@@ -266,3 +268,143 @@ def test_of_a_hundred_thousand_lots_a_sale_reads_one_chunk() -> None:
         holding.add(number, chunks[number])
     assert read == [0]
     assert [match.cost_lamports for match in do(holding, Op("sell", 5, (9, 9)), 1)] == [3, 3, 1]
+
+
+def reading(holding: Holding, quantity: int, stored: dict[int, bytes]) -> list[int]:
+    """Read what a disposal needs, as the agent does; return the chunks."""
+    read = []
+    while (number := holding.missing_chunk(quantity)) is not None:
+        holding.add(number, stored[number])
+        read.append(number)
+    return read
+
+
+def test_lots_of_many_chunks_are_taken_in_their_order_and_emptied_chunks_are_named() -> None:
+    lots = 4 * CHUNK_LOTS + 3
+    holding, _ = play([Op("buy", 2, (number + 1, 2 * number)) for number in range(lots)])
+    stored, emptied = holding.changed_chunks()
+    assert ([*stored], emptied) == ([0, 1, 2, 3], [])
+    assert holding.changed_chunks() == ({}, [])
+    for number in range(lots):
+        holding = Holding.unpack(holding.pack())
+        chunk = number // CHUNK_LOTS
+        assert reading(holding, 2, stored) == ([chunk] if chunk in stored else [])
+        [match] = do(holding, Op("sell", 2, (9, 9)), 500)
+        assert (match.lot_number, match.lot_slot) == (number, number + 1)
+        assert (match.cost_lamports, match.cost_usd_micros) == (number + 1, 2 * number)
+        is_last = chunk < 4 and number % CHUNK_LOTS == CHUNK_LOTS - 1
+        assert holding.changed_chunks() == ({}, [chunk] if is_last else [])
+
+
+def test_only_chunks_that_a_disposal_reaches_are_read() -> None:
+    holding, _ = play([Op("buy", 10, (1, 1))] * (3 * CHUNK_LOTS))
+    stored, _ = holding.changed_chunks()
+    per_chunk = 10 * CHUNK_LOTS
+    for quantity, wanted in ((1, [0]), (per_chunk, [0]), (2 * per_chunk, [0, 1])):
+        assert reading(Holding.unpack(holding.pack()), quantity, stored) == wanted
+    part = Holding.unpack(holding.pack())
+    reading(part, 15, stored)
+    do(part, Op("sell", 15, (9, 9)), 99)  # a lot and a half
+    part = Holding.unpack(part.pack())
+    assert reading(part, per_chunk - 15, stored) == [0]
+    part = Holding.unpack(part.pack())
+    assert reading(part, per_chunk - 14, stored) == [0, 1]
+
+
+def test_a_chunk_holds_the_lots_that_were_open_when_it_was_full() -> None:
+    """The first two are sold before: the last lot ends the chunk, the oldest begins it."""
+    holding, _ = play([Op("buy", 2, (3, 3)), Op("buy", 2, (4, 4)), Op("sell", 4, (9, 9))])
+    for number in range(2, 2 * CHUNK_LOTS):
+        do(holding, Op("buy", 2, (number, number)), 10 + number)
+    stored, _ = holding.changed_chunks()
+    holding = Holding.unpack(holding.pack())
+    in_the_first = 2 * (CHUNK_LOTS - 2)
+    assert reading(holding, in_the_first, stored) == [0]
+    assert reading(holding, in_the_first + 1, stored) == [1]
+    matches = do(holding, Op("sell", in_the_first + 1, (9, 9)), 99)
+    assert [match.lot_number for match in matches] == [*range(2, CHUNK_LOTS + 1)]
+
+
+def test_chunks_that_are_not_written_yet_are_not_forgotten() -> None:
+    holding, _ = play([Op("buy", 1, (1, 1))] * (5 * CHUNK_LOTS))
+    holding.forget_chunks(1)
+    assert [*holding.chunks] == [0, 1, 2, 3, 4]
+    holding.changed_chunks()
+    holding.forget_chunks(2)
+    assert [*holding.chunks] == [0, 1]
+    do(holding, Op("sell", CHUNK_LOTS, (1, 1)), 9)  # the first open lot is in chunk 1 now
+    holding.add(2, b"")
+    holding.add(3, b"")
+    holding.forget_chunks(2)
+    assert [*holding.chunks] == [1, 2]
+
+
+def test_a_lot_without_a_cost_holds_none() -> None:
+    holding, _ = play([Op("receive", 5), Op("buy", 6, None), Op("buy", 7, (8, 9))])
+    _, tail = unpack_position(holding.pack())
+    assert [*unpack_lots(tail)] == [
+        Lot(5, 0, 0, 1, 400, 7, 0),
+        Lot(6, 0, 0, 2, 800, 7, 0),
+        Lot(7, 8, 9, 3, 1200, 7, 1),
+    ]
+
+
+def test_what_a_position_counts() -> None:
+    ops = [
+        Op("receive", 5),  # slot 1
+        Op("buy", 10, (100, 1000)),
+        Op("buy", 10, None),
+        Op("sell", 10, (80, 900)),  # of it 5 without a cost: 450 for 500
+        Op("sell", 5, (60, 501)),  # 501 for 500
+        Op("sell", 4, (8, 8)),  # of unknown cost
+        Op("burn", 1),
+        Op("send", 2),
+        Op("sell", 9, None),
+        Op("buy", 1, (7, 50)),
+        Op("sell", 1, (7, 50)),  # slot 11: neither gain nor loss
+    ]
+    holding, _ = play(ops)
+    holding.pay(1, 2, 3)
+    holding.pay(10, 20, 30)
+    position = holding.position
+    assert (position.buys, position.sells, position.wins, position.losses) == (3, 5, 1, 1)
+    assert (position.bought_raw, position.received_raw) == (21, 5)
+    assert (position.sold_raw, position.burned_raw, position.sent_raw) == (29, 1, 2)
+    assert (position.bought_lamports, position.bought_usd_micros) == (107, 1050)
+    assert (position.sold_lamports, position.sold_usd_micros) == (155, 1459)
+    assert position.unmatched_raw == 5 + 4 + 1 + 9
+    assert (position.matched_proceeds_usd_micros, position.matched_cost_usd_micros) == (1001, 1050)
+    assert (position.matched_proceeds_lamports, position.matched_cost_lamports) == (107, 107)
+    assert position.held_raw == position.held_known_raw == position.held_cost_lamports == 0
+    assert (position.first_trade_slot, position.first_trade_ms) == (2, 800)
+    assert (position.last_trade_slot, position.last_trade_ms) == (11, 4400)
+    assert (position.fee_lamports, position.priority_fee_lamports) == (11, 22)
+    assert (position.tip_lamports, position.changed_slot) == (33, 11)
+    do(holding, Op("receive", 1), 12)
+    assert position.changed_slot == 12
+    do(holding, Op("send", 1), 13)
+    assert position.changed_slot == 13
+    do(holding, Op("burn", 1), 14)
+    assert (position.changed_slot, position.last_trade_slot) == (14, 11)
+
+
+@pytest.mark.parametrize(("lamports", "usd_micros"), [(10, None), (None, 10)])
+def test_a_value_known_in_one_currency_alone_is_unknown(
+    lamports: int | None, usd_micros: int | None
+) -> None:
+    holding = Holding.empty()
+    holding.buy(5, lamports, usd_micros, 1, 7, 400)
+    holding.buy(5, 50, 60, 2, 7, 800)
+    matches: list[Match] = []
+    holding.sell(7, lamports, usd_micros, 3, 1200, matches)
+    position = holding.position
+    assert (position.bought_raw, position.bought_lamports, position.bought_usd_micros) == (
+        10,
+        50,
+        60,
+    )
+    assert (position.sold_lamports, position.sold_usd_micros, position.unmatched_raw) == (0, 0, 7)
+    assert [(match.cost_lamports, match.proceeds_lamports) for match in matches] == [
+        (None, None),
+        (20, None),
+    ]

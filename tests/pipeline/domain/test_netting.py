@@ -61,6 +61,7 @@ def test_one_leg_is_a_trade_at_what_the_wallet_paid() -> None:
         priority_fee_lamports=100,
         tip_lamports=7,
     )
+    assert (flow.received_raw, flow.sent_raw, flow.burned_raw) == (0, 0, 0)
 
 
 def test_a_route_over_a_token_is_a_sale_of_its_first_and_a_purchase_of_its_last() -> None:
@@ -162,3 +163,32 @@ def test_what_no_supply_can_be_is_no_trade_and_what_no_lot_can_hold_has_no_value
     dear = slot()
     leg(dear, BUY, 1, 2**62, quote_amount_raw=1, wallet_quote_amount_raw=4)
     assert trades(dear) == [("w", "A", BUY, 1, None, None)]
+
+
+def test_the_most_that_a_lot_can_hold_is_a_trade_with_a_value() -> None:
+    most = 2**64 - 1
+    batch = slot()
+    leg(batch, BUY, most - 1, 10)
+    leg(batch, BUY, 1, 10)
+    assert trades(batch) == [("w", "A", BUY, most, 20, 40)]
+    dear = slot()
+    leg(dear, BUY, 1, 2**62, quote_amount_raw=2, wallet_quote_amount_raw=3, usd_value_micros=1)
+    assert trades(dear) == [("w", "A", BUY, 1, 3 * 2**61, 1)]
+
+
+def test_a_fee_without_a_trade_has_the_place_of_the_first_leg() -> None:
+    batch = slot()
+    leg(batch, BUY, 100, 1000, event_index=3)
+    leg(batch, SELL, 100, 1100, event_index=5)
+    assert [(flow.mint, flow.event_index) for flow in flows(batch)] == [(NO_TOKEN, 3)]
+
+
+@pytest.mark.parametrize("dear", ["sol_value_lamports", "usd_value_micros"])
+def test_a_sum_that_no_lot_can_hold_in_one_currency_has_no_value(dear: str) -> None:
+    batch = slot()
+    for _ in range(2):
+        leg(batch, BUY, 1, 10, **{dear: 2**63})
+    assert trades(batch) == [("w", "A", BUY, 2, None, None)]
+    single = slot()
+    leg(single, BUY, 1, 10, **{dear: 2**63}, wallet_quote_amount_raw=20)
+    assert trades(single) == [("w", "A", BUY, 1, None, None)]

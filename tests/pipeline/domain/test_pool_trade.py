@@ -239,3 +239,23 @@ def test_recorded_curves_are_left_where_the_next_trade_finds_them(corpus: Any):
             token_before = token + sign * event.amount_raw
             assert abs(quote * token - quote_before * token_before) <= 2 * (quote + token)
     assert seen.keys() == {"pump-fun", "pump-fun-mayhem", "raydium-launchlab"}
+
+
+@pytest.mark.parametrize("given", ["virtual_reserve_raw", "virtual_quote_reserve_raw"])
+def test_virtual_reserves_of_one_side_alone_are_no_price(given: str) -> None:
+    trade = trade_of(swap(5, 7, **{given: 9}))
+    assert (trade.lamports, trade.spot) == (7, None)
+
+
+def test_a_pool_that_does_not_state_its_liquidity_has_its_reserves_as_depth() -> None:
+    trade = trade_of(swap(SOL, SOL, sqrt_price_x64=1 << 64, quote_reserve_raw=5 * SOL))
+    assert trade.spot is not None
+    assert (trade.depth_lamports, trade.virtual_lamports) == (5 * SOL, None)
+
+
+@pytest.mark.parametrize(("quote", "token"), [(1 << 63, 1), (1, 1 << 63)])
+def test_a_price_beyond_63_bits_is_none(quote: int, token: int) -> None:
+    stated = {"virtual_quote_reserve_raw": quote, "virtual_reserve_raw": token}
+    assert trade_of(swap(1, 1, **stated)).spot is None
+    stated = {name: max(each >> 1, 1) for name, each in stated.items()}
+    assert trade_of(swap(1, 1, **stated)).spot == tuple(stated.values())

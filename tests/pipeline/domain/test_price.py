@@ -503,3 +503,60 @@ def test_time_and_slot_never_go_back(trades):
         mint.apply(trade)
         seen.append((mint.slot, mint.time_ms))
     assert all(a <= c and b <= d for (a, b), (c, d) in pairwise(seen))
+
+
+@pytest.mark.parametrize("pause_ms", [60_001, 3_600_000])
+def test_a_pause_fades_volume_as_a_minute_does(pause_ms: int) -> None:
+    packed = []
+    for after_ms in (60_000, pause_ms):
+        market = Market()
+        market.trade("pool", 0.01, sol=1, depth=10)
+        market.trade("pool", 0.01, sol=1, depth=10, after_ms=after_ms)
+        packed.append(market.mint.pack()[:9])  # the version, and the trading time
+    assert packed[0] == packed[1]
+
+
+def test_a_pool_of_the_version_before_is_packed_as_one_without_reserves() -> None:
+    market = Market()
+    market.trade("pool", 0.01, sol=1)
+    whole = market.mint.pack()
+    read = MintPrice.unpack(b"\x01" + whole[1 : len(whole) - 3 * 8])
+    assert read.pack() == whole
+
+
+def test_volume_fades_by_a_quarter_in_a_quarter_of_an_hour() -> None:
+    """Half is gone after half an hour, and a straight line leads there."""
+    for sol, price in ((6, 0.01), (8, 0.02)):  # against 10, of which 7.5 are left
+        market = Market()
+        for pool, pool_price in (("first", 0.01), ("second", 0.02)):
+            market.trade(pool, pool_price, sol=0.0001, depth=10_000)
+        market.trade("first", 0.01, sol=10, depth=10_000, after_ms=MINUTE_MS)
+        for _ in range(15):
+            market.trade("second", 0.02, sol=0.0001, depth=10_000, after_ms=MINUTE_MS)
+        market.trade("second", 0.02, sol=sol, depth=10_000, after_ms=0)
+        assert market.price == pytest.approx(price)
+
+
+def test_the_least_that_is_no_dust() -> None:
+    trade = Trade("pool", "a-dex", 1, 1, 10_000, 100)
+    assert MintPrice().apply(trade) is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("sol", "verdict"),
+    [(999_999_999, Verdict.ACCEPTED), (10**9, Verdict.IMPOSSIBLE), (10**10, Verdict.IMPOSSIBLE)],
+)
+def test_a_trade_of_all_sol_that_exists_is_impossible(sol: int, verdict: Verdict) -> None:
+    assert Market().trade("pool", 1.0, sol) is verdict
+
+
+def test_a_migration_of_a_pool_to_itself_and_a_second_one_change_nothing() -> None:
+    market = Market()
+    market.trade("curve", 0.01, sol=1, depth=10)
+    market.mint.migrated("curve", "curve")
+    assert market.trade("curve", 0.02, sol=1, depth=10) is Verdict.ACCEPTED
+    market.mint.migrated("curve", "pool")
+    assert market.trade("curve", 0.03, sol=1, depth=10) is Verdict.LATE
+    market.mint.migrated("pool", "another")
+    assert market.trade("pool", 0.04, sol=1, depth=10) is Verdict.ACCEPTED
+    assert market.mint.pool == "pool"

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain.rolling import CAP_CENTS, Series, Traders, expiry, weight
+from pipeline.domain.rolling import (
+    CAP_CENTS,
+    SIZE,
+    Series,
+    Traders,
+    expiry,
+    oldest_score,
+    weight,
+)
 from schemas.markets import MINUTES_KEPT, QUARTERS_KEPT, window
 
 trades = st.lists(
@@ -84,3 +92,27 @@ def test_weight_grows_with_the_logarithm_up_to_the_cap(one: int, other: int) -> 
 @given(st.integers(10**6, 10**8))
 def test_what_expired_is_in_no_window(minute: int) -> None:
     assert expiry(minute) <= minute - 1440
+
+
+def test_of_a_new_market_no_trader_was_trimmed() -> None:
+    assert (Traders().trimmed, Traders().known, Traders().changed) == (0, {}, {})
+
+
+def test_a_score_is_the_minute_and_the_cents_as_stores_have_it() -> None:
+    quarters, traders = Series(15, QUARTERS_KEPT), Traders()
+    traders.known = {b"a": None}
+    quarters.add(30_000, is_buy=True, lamports=1, usd_micros=1, close_sol=1, close_usd=1)
+    traders.traded(b"a", 30_000, 123_450_000, (quarters,))
+    assert traders.changed == traders.known == {b"a": 30_000 << 27 | 12_345}
+    assert oldest_score(30_000) == expiry(30_000) << 27
+
+
+def test_of_buckets_before_a_pause_the_last_stays_for_its_price() -> None:
+    minutes = Series(1, MINUTES_KEPT)
+    for minute, price in ((0, 5), (1, 6), (2, 7), (2, 0), (1000, 0)):
+        minutes.add(
+            minute, is_buy=True, lamports=1, usd_micros=1, close_sol=price, close_usd=2 * price
+        )
+    assert len(minutes.data) == 2 * SIZE
+    then = window(minutes.data, 1000, 60)
+    assert (then.then_sol, then.then_usd, then.buys) == (7, 14, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipeline.domain.rolling import Series, Traders
+from pipeline.domain.rolling import Series, Traders, weight
 from pipeline.domain.trending import score
 from schemas.markets import MINUTES_KEPT, QUARTERS_KEPT
 
@@ -77,3 +77,12 @@ def test_a_newcomer_overtakes_yesterdays_favourite_which_fades_without_trades() 
     scores = [favourite.score(NOON + hours * 60) for hours in range(24)]
     assert scores == sorted(scores, reverse=True)
     assert scores[-1] == 0
+
+
+def test_a_trade_counts_for_five_minutes_an_hour_and_a_day() -> None:
+    """16 times, 4 times and once its weight; a quarter hour counts while it begins in the day."""
+    coin = Coin()
+    coin.trade(NOON, 1, 20)
+    one = weight(2000)
+    for passed, times in ((0, 21), (4, 21), (5, 5), (59, 5), (60, 1), (1439, 1), (1440, 0)):
+        assert coin.score(NOON + passed) == times * one

@@ -168,3 +168,9 @@ def worth(
                 found[at] = value
     spread({})
     return [found.get(at) for at in range(len(swaps))]
+
+
+def test_the_book_gives_lamports_where_the_route_gives_dollars_alone(swap: MakeSwap) -> None:
+    swaps = [swap(A, USDC, 10, 80), swap(A, B, 10, 3)]
+    value_swaps(swaps, None, {B: (7, 3)})
+    assert values(swaps) == [(None, 80), (7, 80)]
