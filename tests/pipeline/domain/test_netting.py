@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.domain.netting import BUY, NO_TOKEN, SELL, Flow, flows
+from schemas.proto import tape_pb2
 from schemas.proto.tape_pb2 import SlotBatch
 
 SOL = "So11111111111111111111111111111111111111112"
@@ -192,3 +193,7 @@ def test_a_sum_that_no_lot_can_hold_in_one_currency_has_no_value(dear: str) -> N
     single = slot()
     leg(single, BUY, 1, 10, **{dear: 2**63}, wallet_quote_amount_raw=20)
     assert trades(single) == [("w", "A", BUY, 1, None, None)]
+
+
+def test_sides_are_those_of_the_tape() -> None:
+    assert (BUY, SELL) == (tape_pb2.BUY, tape_pb2.SELL) == (1, 2)
