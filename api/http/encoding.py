@@ -19,7 +19,7 @@ _AS_OF_PAIR: Final = re.compile(_AS_OF + rb'(?:\d+|null),"as_of_ms":(?:\d+|null)
 class Encoded:
     """An answer as JSON; one object may be sent to many callers."""
 
-    __slots__ = ("_etag", "body")
+    __slots__ = ("__weakref__", "_etag", "body")
 
     def __init__(self, body: bytes) -> None:
         self.body = body

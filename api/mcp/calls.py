@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from weakref import ref
 
 import orjson
 from mcp_types import CallToolResult, TextContent
 
-from api.access.charge import Charges
+from api.access.gate import FAILED
 from api.access.grants import Grant
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, NOT_IN_PLAN, STORE_UNAVAILABLE, Problem
@@ -21,10 +22,11 @@ from api.mcp.asking import ask
 from api.mcp.cutting import MOST_BYTES, cut
 from api.mcp.tools import Tool
 from api.services import Services
+from api.stores.caches import BoundedCache
 from schemas.plans import MCP_TOOLS
 from schemas.solana.addresses import NoAddress, check
 
-RESULTS: Final = 256  # of all tools; some 50 KB each
+RESULTS: Final = 256  # of all tools; some 80 KB each
 
 
 class Result:
@@ -55,13 +57,15 @@ class Result:
 class Calls:
     """Answers calls of the tools."""
 
-    def __init__(self, services: Services, charges: Charges) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
-        self._charges = charges
-        # By tool and wallet: while the services send the same object, its result is the same.
-        self._results: dict[tuple[str, str], tuple[Encoded, Result]] = {}
+        # By tool and wallet: while the services send the same object, its result is the same. What
+        # they keep is theirs to bound: an answer may have some MB, its result has not.
+        self._results: BoundedCache[tuple[str, str], tuple[ref[Encoded], Result]] = BoundedCache(
+            RESULTS
+        )
 
-    async def answer(self, tool: Tool, wallet: str, state: Mapping[str, Any]) -> Result:
+    async def answer(self, tool: Tool, wallet: str, state: dict[str, Any]) -> Result:
         """Return what a tool says of a wallet, whatever goes wrong."""
         path = f"/api/wallets/{{wallet}}/{tool.path}"
         try:
@@ -69,21 +73,21 @@ class Calls:
             path = f"/api/wallets/{_checked(wallet)}/{tool.path}"
             encoded = await ask(self._services, tool, wallet, grant.payer)
         except Problem as problem:
-            return self._refused(problem, path, state)
+            return _refused(problem, path, state)
         except Exception as error:
-            return self._refused(of_failure(error, path, state["request_id"]), path, state)
+            return _refused(of_failure(error, path, state["request_id"]), path, state)
         key = (tool.name, wallet)
-        made = self._results.get(key)
-        if made is None or made[0] is not encoded:
-            if len(self._results) >= RESULTS:
-                del self._results[next(iter(self._results))]
-            made = self._results[key] = (encoded, _result(encoded, path))
+        made = self._results.kept.get(key)
+        if made is None or made[0]() is not encoded:
+            made = ref(encoded), _result(encoded, path)
+            self._results.put(key, made)
         return made[1]
 
-    def _refused(self, problem: Problem, path: str, state: Mapping[str, Any]) -> Result:
-        if problem.kind.status >= 500 and (paid := state.get("grant")) is not None:
-            self._charges.give_back_soon(paid)
-        return Result(problem.body(state["request_id"], path), is_error=True)
+
+def _refused(problem: Problem, path: str, state: dict[str, Any]) -> Result:
+    if problem.kind.status >= 500:
+        state[FAILED] = True  # the gate gives the credit back
+    return Result(problem.body(state["request_id"], path), is_error=True)
 
 
 def _result(encoded: Encoded, path: str) -> Result:

@@ -42,6 +42,7 @@ _PARAMS_AND_META: Final = _PARAMS | {"_meta"}
 _ARGUMENTS: Final = frozenset({"wallet"})
 _PROGRESS: Final = "progressToken"
 _RESERVED: Final = "io.modelcontextprotocol/"
+_FLAT: Final = (str, int, float, bool, type(None))  # parsers differ in how deep they read
 _SAFE_INTEGERS: Final = range(-(2**53) + 1, 2**53)  # all parsers read these alike
 _JSON: Final = (b"content-type", b"application/json")
 
@@ -88,6 +89,7 @@ def _is_plain_meta(meta: Any) -> bool:
         type(meta) is dict
         and type(meta.get(_PROGRESS, "")) in (str, int)
         and not any(name.startswith(_RESERVED) for name in meta)
+        and all(type(value) in _FLAT for value in meta.values())
     )
 
 

@@ -80,8 +80,8 @@ def session_of(scope: Scope) -> str:
 
 
 def message_of(scope: Scope) -> dict[str, Any] | None:
-    """Return the message that was priced, None where it is no object of JSON."""
-    found: dict[str, Any] | None = scope["state"].get(_MESSAGE)
+    """Take the message that was priced out of the state, None where it is no object of JSON."""
+    found: dict[str, Any] | None = scope["state"].pop(_MESSAGE, None)
     return found
 
 

@@ -70,7 +70,7 @@ class Door:
         self._settings = settings
         self._sessions = Sessions(settings, services.stores.access)
         self._charges = charges
-        calls = Calls(services, charges)
+        calls = Calls(services)
         self._direct = Direct(calls)
         self._manager = StreamableHTTPSessionManager(
             make_server(services, calls)._lowlevel_server,

@@ -74,6 +74,7 @@ async def both(
     await Pricing(cast(Any, None), frozenset()).price(priced, receive, "")
     sent.append([])
     response = await Direct(calls).answer(priced)
+    assert not priced["state"]  # the message is not kept while it is answered
     if response is not None:
         await response(priced, receive, send)
     given_to.append([*calls.asked])
@@ -117,7 +118,7 @@ def with_meta(meta: Any) -> dict[str, Any]:
         {**PLAIN, "params": {"name": "analyze_wallet", "arguments": {"wallet": 'no\\"é\u2028'}}},
         with_id(0), with_id(-1), with_id(2**53 - 1), with_id(""), with_id('7"\\\u0000é'),
         with_meta({}), with_meta({"progressToken": 1}), with_meta({"progressToken": "a"}),
-        with_meta({"of-a-client/id": [1, None], "traceparent": "00-zz"}),
+        with_meta({"of-a-client/id": None, "is": True, "at": 1.5, "traceparent": "00-zz"}),
     ],
 )  # fmt: skip
 def test_messages_as_clients_send_them_take_the_short_way(message, is_error) -> None:
@@ -125,6 +126,15 @@ def test_messages_as_clients_send_them_take_the_short_way(message, is_error) -> 
     short, whole = asyncio.run(both(json.dumps(message).encode(), HEADERS, calls))
     assert short == whole
     assert whole[0] == 200
+
+
+@pytest.mark.parametrize(("levels", "status"), [(1, 200), (150, 200), (300, 400), (1_000, 400)])
+def test_what_parsers_may_not_read_to_the_end_is_left_to_the_package(levels, status) -> None:
+    message = json.dumps(with_meta({"deep": 0})).encode()
+    deep = message.replace(b'"deep": 0', b'"deep": %b' % (b"[" * levels + b"]" * levels))
+    short, whole = asyncio.run(both(deep, HEADERS, Says()))
+    assert short is None
+    assert whole[0] == status
 
 
 ODD = st.sampled_from(

@@ -9,10 +9,21 @@ import httpx
 import pytest
 from redis import Redis
 
-from schemas.redis_keys import WALLET_TOTALS, wallet_tag
+from api.access.keys import parse
+from api.mcp.sessions import PROCESS_DIGITS, SECRET_DIGITS
+from schemas.redis_keys import (
+    API_KEY_CREDITS,
+    API_KEY_GIVEN_BACK,
+    MCP_ANSWERS,
+    MCP_SESSIONS,
+    WALLET_TOTALS,
+    tag_of_key,
+    wallet_tag,
+)
 from schemas.solana.base58 import decode, encode
 from tests.integration.api.mcp.test_attacks import ACCEPT, WALLET, call
 from tests.integration.api.mcp.test_python_client import credits_left, without_time
+from tests.support.api.in_process import asked, new_key
 from tests.support.waiting import eventually_async
 
 # The package takes these headers as well; to us such a call is not plain.
@@ -79,3 +90,32 @@ async def test_a_failure_of_ours_has_a_name_and_costs_nothing(four, make_key, st
         return await credits_left(four[0].url, key) == 1_000_000
 
     await eventually_async(is_given_back)
+
+
+async def test_a_failed_call_gives_its_credit_back_once(stores) -> None:
+    """Also where its answer cannot be sent on to the session."""
+    process, wallet = "0" * PROCESS_DIGITS, encode(b"cut twice".rjust(32, b"\2"))
+    session = process + "1" * SECRET_DIGITS
+    key = await new_key(stores, "pro")
+    tag = tag_of_key(parse(key))
+    totals = WALLET_TOTALS.make(tag=wallet_tag(wallet))
+    answers = MCP_ANSWERS.make(tag=f"{{{process}}}")
+    assert stores.access_redis_url is not None
+    with Redis.from_url(stores.redis_url) as redis, Redis.from_url(stores.access_redis_url) as keys:
+        redis.hset(totals, decode(wallet), b"cut")
+        keys.hset(MCP_SESSIONS.make(tag=f"{{{process}}}"), session, parse(key))
+        keys.set(answers, "no list")
+        async with asked(stores, key) as (http, _):  # it ends when all is given back
+            for name, left in ((WALLET, 999_999), (WALLET, 999_998), (wallet, 999_998)):
+                answer = await http.post("/mcp", headers=ACCEPT, json=call(wallet=name))
+                assert answer.headers["x-credits-left"] == str(left)
+            for headers in WAYS:
+                answer = await http.post(
+                    f"/mcp/messages?session_id={session}", headers=headers, json=call(wallet=wallet)
+                )
+                assert answer.status_code == 503
+        given_back = keys.get(API_KEY_GIVEN_BACK.make(tag=tag))
+        spent = [int(each) for each in keys.hvals(API_KEY_CREDITS.make(tag=tag))]
+        redis.hdel(totals, decode(wallet))
+        keys.delete(answers)
+    assert (int(given_back or 0), spent) == (3, [2])
