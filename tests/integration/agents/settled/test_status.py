@@ -100,7 +100,8 @@ async def test_live_is_reported_by_partition_in_batches(lane, workers, tmp_path,
     assert said.stderr == ""
     live = json.loads(said.stdout)["groups"]["live"]
     assert live["lag_batches"] == 2
-    assert live["age_s"] == pytest.approx(90, abs=30), "6 is quiet, 5 is behind"
+    passed_s = time.time() - now_ms / 1000
+    assert 90 <= live["age_s"] <= 90 + passed_s, "6 is quiet, 5 is behind"
     assert live["batches_per_s"] == 0
     assert [one["lag_batches"] for one in live["partitions"]] == [0, 0, 0, 0, 0, 2, 0, 0]
     assert [one["batch"] for one in live["partitions"]] == [
