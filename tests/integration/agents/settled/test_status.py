@@ -6,8 +6,6 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 from infra.kafka import topics
 from infra.local.process import free_port
 from infra.settings import Settings
