@@ -11,7 +11,6 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -136,7 +135,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
         sign_in.address if sign_in else None,
     )
     app.state.services = services
-    app.state.document = cache(partial(docs.document_of, app))  # of the routes, added below
+    app.state.document = docs.Document(app)  # of the routes, added below
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     areas = [
         *ROUTERS[:-1],

@@ -6,6 +6,7 @@ whose policy allows no script within it cannot be made to run a stranger's.
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -86,17 +87,33 @@ for _name in (*_BUNDLED, *_OURS):
 @router.get("/openapi.json")
 async def document(request: Request) -> Response:
     """Answer with the OpenAPI document."""
-    document: Asset = request.app.state.document()
-    return document.respond(request)
+    document: Document = request.app.state.document
+    return (await document.asset()).respond(request)
 
 
 OPEN: Final = frozenset(route.path for route in router.routes if isinstance(route, APIRoute))
 """Paths that need no grant: all of these."""
 
 
-def document_of(app: FastAPI) -> Asset:
-    """Return the OpenAPI document as it is sent."""
-    return Asset(orjson.dumps(openapi.document(app)), "application/json")
+class Document:
+    """The OpenAPI document as it is sent.
+
+    It is made when it is first asked for, in a thread: a second of computing, during which other
+    requests are answered.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._made: asyncio.Task[Asset] | None = None
+
+    async def asset(self) -> Asset:
+        """Return it; all who ask meanwhile wait for the same."""
+        if self._made is None:
+            self._made = asyncio.create_task(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._made)
+
+    def _make(self) -> Asset:
+        return Asset(orjson.dumps(openapi.document(self._app)), "application/json")
 
 
 @cache
