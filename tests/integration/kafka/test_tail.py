@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from infra.kafka import client, topics
 from infra.local.process import free_port
@@ -41,6 +41,14 @@ def tape(broker) -> dict[str, str]:
     """The environment of a `soltape` whose topics hold 100 swaps, a batch and a broken record."""
     import asyncio
 
+    # Others use the broker, too.
+    admin = client.admin(broker.settings)  # it cancels what is under way when it goes
+    for deletion in admin.delete_topics([SWAPS.name, LIVE.name, CREATIONS.name]).values():
+        try:
+            deletion.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
     asyncio.run(topics.create(broker.settings))
     producer = Producer(client.confluent_producer(broker.settings) | {"on_delivery": delivered})
     for number in range(100):
