@@ -136,7 +136,8 @@ async def test_records_of_revoked_keys_are_bounded_and_what_they_spent_stays(red
         assert await users.revoke_key(redis, user, key_id(made[-1]))
     working = parse(await users.create_key(redis, user, "works"))
     outcomes = [(await charges.request(each, 1)).outcome for each in made]
-    assert outcomes == ["unknown"] * 5 + ["revoked"] * users.REVOKED
+    assert sorted(outcomes) == ["revoked"] * users.REVOKED + ["unknown"] * 5
+    assert "unknown" not in outcomes[10:]  # of those revoked in one millisecond any may be older
     assert isinstance(await charges.request(working, 1), Grant)
     [records] = await redis.ask([("KEYS", f"access:{tag}:key:*")])
     assert len(records) == users.REVOKED + 1
