@@ -61,7 +61,8 @@ def test_windows_are_what_a_recount_says(
         assert figures.buy_usd_micros == sum(t[3] for t in within if t[2])
         assert figures.sell_lamports == sum(7 * t[3] for t in within if not t[2])
         assert figures.traders == len({t[1] for t in within})
-        assert figures.then_sol == next((t[4] for t in reversed(before) if t[4]), 0)
+        then = next((t[4] for t in reversed(before) if t[4]), 0)
+        assert (figures.then_sol, figures.then_usd) == (then, 2 * then)
         assert (figures.weight > 0) >= any(t[3] >= 10**7 for t in within)
     assert len(minutes.data) <= 62 * 88
     assert len(quarters.data) <= 98 * 88
