@@ -94,8 +94,10 @@ def test_an_order_that_may_rest_on_the_book_is_not_read() -> None:
     assert decode_update(tx.info(), 1, 2).events == []
 
 
-def test_another_accounts_order_is_not_settled() -> None:
+@pytest.mark.parametrize("listed_first", ["orders", "others"])
+def test_another_accounts_order_is_not_settled(listed_first: str) -> None:
     tx = market()
+    tx.call("another program", f"market {listed_first}", b"")
     order(tx, "pc wallet", "pc vault", 500, IMMEDIATE_OR_CANCEL, None, orders="others")
     settle(tx, 70, 0, None)
     assert decode_update(tx.info(), 1, 2).events == []

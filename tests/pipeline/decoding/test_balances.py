@@ -14,14 +14,13 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
+from pipeline.decoders import virtuals
 from pipeline.decoding.decode import Decoded, Reason, decode_update
 from schemas.events import Movement, Side, Swap
 from schemas.money import MONEY, USDC, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import key, text
 from tests.support.decoding import builder
-
-pytestmark = pytest.mark.slow  # runs a market
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
@@ -207,6 +206,21 @@ def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
     }  # fmt: skip
 
 
+def test_what_the_curve_of_a_migration_owns_is_a_vault() -> None:
+    tx = builder.TransactionBuilder("anyone")
+    tx.token("curve's", "coin", "curve", 9)
+    tx.token("pool's", "coin", "new pool")
+    names = [*(f"x{place}" for place in range(16)), "pool's"]
+    names[0], names[8], names[11], names[12] = "curve", "new pool", USDC, "coin"
+    call = tx.call(virtuals.PROGRAM, names, virtuals.CREATE_METEORA_POOL)
+    tx.transfer(tx.call("vault", "x", b"deposit", under=call), "curve's", "pool's", "curve", 9)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert decoded.movements == []
+    assert {text(each.account) for each in decoded.balances if each.is_vault} == {
+        builder.address("curve's"), builder.address("pool's"),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["create", "assign", "wallet"])
 def test_a_cosigner_is_a_wallet_or_not(how: str) -> None:
     tx = builder.TransactionBuilder("trader", "cosigner")
@@ -339,6 +353,7 @@ def holdings(market: Market) -> dict[bytes, tuple[str, str, int]]:
     }
 
 
+@pytest.mark.slow  # runs the market
 def test_balances_are_the_markets_after_each_slot(market: Any) -> None:
     slots, state, _ = market
     state = dict(state)
@@ -354,6 +369,7 @@ def test_balances_are_the_markets_after_each_slot(market: Any) -> None:
     assert compared > 10_000
 
 
+@pytest.mark.slow
 def test_swaps_and_movements_add_up_to_what_wallets_hold(market: Any) -> None:
     slots, begin, _ = market
     balances = [each for _, slot in slots for decoded in slot for each in decoded.balances]
@@ -385,6 +401,7 @@ def total(
     return held
 
 
+@pytest.mark.slow
 def test_a_payers_sol_is_what_the_market_says(market: Any) -> None:
     slots, _, truth = market
     wanted = {

@@ -54,6 +54,15 @@ def test_a_swap_explains_its_trader_and_its_pool() -> None:
     assert explained(tx) == Exchange()
 
 
+def test_a_sale_explains_them_too() -> None:
+    tx = market()
+    names = ["trader", "auth", "x", "pool", "coins", "dollars", "vault out", "vault in"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(call, "coins", "vault out", "trader", 70)
+    tx.transfer(call, "vault in", "dollars", "auth", 500)
+    assert explained(tx) == Exchange()
+
+
 def test_plain_transfers_and_fees_explain_the_rest() -> None:
     tx = market()
     buy(tx)
