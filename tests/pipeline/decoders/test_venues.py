@@ -12,7 +12,7 @@ import pytest
 
 from pipeline import decoders
 from pipeline.decoding.conservation import differences
-from pipeline.decoding.decode import Decoded, decode_update, read
+from pipeline.decoding.decode import Decoded, Reason, decode_update, read
 from pipeline.decoding.registry import PROGRAMS, VENUES
 from pipeline.solana.transaction import Transaction
 from schemas.events import Side, Swap
@@ -299,7 +299,10 @@ def test_every_numbered_instruction_is_known(
 ) -> None:
     """The administrator's begin at 100; OpenBook's numbers follow the version, a zero."""
     for venue in (venue for venue in VENUES if venue.dex in dexes):
-        assert not venue.handlers.keys() & venue.ignored
-        tags = [*venue.handlers, *venue.ignored]
-        numbers = [int.from_bytes(tag[-4:], "little") for tag in tags]
-        assert sorted(numbers) == [*range(count), *range(100, 100 + of_the_admin)], venue.dex
+        known = {*range(count), *range(100, 100 + of_the_admin)}
+        for number in range(256):
+            tag = number.to_bytes(1 if venue.tag_size == 1 else 4, "little")
+            tx = builder.TransactionBuilder("anyone")
+            tx.call(venue.programs[0], "x", tag.rjust(venue.tag_size, b"\0") + bytes(40))
+            reasons = {item.reason for item in decode(tx.info()).undecoded}
+            assert (Reason.UNKNOWN not in reasons) == (number in known), (venue.dex, number)

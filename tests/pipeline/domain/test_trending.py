@@ -94,3 +94,4 @@ def test_a_partition_lists_the_two_hundred_best() -> None:
     for number in range(1, 202):
         assert ranked.rank(f"mint {number}", number)
     assert set(ranked.scores.values()) == set(range(2, 202))
+    assert not ranked.rank("never traded", Coin().score(NOON))
