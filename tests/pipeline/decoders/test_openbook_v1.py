@@ -86,6 +86,15 @@ def test_an_order_that_met_no_other() -> None:
     assert (decoded.events, decoded.undecoded) == ([], [])
 
 
+def test_the_least_trade_is_one_unit_for_one() -> None:
+    tx = market()
+    order(tx, "pc wallet", "pc vault", 500, IMMEDIATE_OR_CANCEL, None)
+    settle(tx, 1, 499, None)
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (1, 1)
+
+
 def test_an_order_that_may_rest_on_the_book_is_not_read() -> None:
     """What of it was filled cannot be had."""
     tx = market()

@@ -100,6 +100,30 @@ def test_a_burn_is_no_transfer(tx: Any, checked: bool) -> None:
     assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 70)}
 
 
+def test_a_burn_is_found_among_what_looks_like_one(tx: Any) -> None:
+    """Another program's data, a burn of money, and one of a vault come first."""
+    burn = pack("<BQ", 8, 7)
+    buy(tx)
+    tx.call("another program", "coins coin trader", burn)
+    for account, mint, owner in (
+        ("dollars", USDC, "trader"),
+        ("vault out", "coin", "auth"),
+        ("coins", "coin", "trader"),
+    ):
+        tx.call(builder.TOKEN, [account, mint, owner], burn)
+        tx.tokens[builder.address(account)].post_raw -= 7
+    decoded = decode_update(tx.info(), 1, 2)
+    assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 7)}
+
+
+def test_the_most_that_an_account_can_hold(tx: Any) -> None:
+    tx.token("whale's", "coin", "whale", 2**64 - 3)
+    tx.transfer(None, "coins", "whale's", "trader", 2)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.undecoded
+    assert 2**64 - 1 in {each.amount_raw for each in decoded.balances}
+
+
 def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
     """A curve that burns what it buys back; burning more beside it is no sale."""
     tx = builder.TransactionBuilder("trader")
@@ -180,8 +204,10 @@ def test_accounts_opened_and_closed_begin_and_end_with_nothing(tx: Any) -> None:
     assert decoded.movements == []
 
 
-def test_an_account_that_changes_hands(tx: Any) -> None:
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_an_account_that_changes_hands(tx: Any, decimals: int) -> None:
     """SetAuthority moves no token, and yet the holder is another one."""
+    tx.mint("coin", decimals=decimals)
     tx.token("given", "coin", "trader", 77)
     info = tx.info()
     for balance in info.meta.post_token_balances:
@@ -190,8 +216,9 @@ def test_an_account_that_changes_hands(tx: Any) -> None:
     decoded = decode_update(info, 1, 2)
     coin, trader, friend = map(builder.address, ("coin", "trader", "friend"))
     assert moved(decoded) == {(trader, coin): (0, 77, 0), (friend, coin): (77, 0, 0)}
-    amounts = [(each.owner, each.amount_raw) for each in decoded.balances if each.mint == coin]
-    assert amounts == [(trader, 0), (friend, 77)]
+    held = [each for each in decoded.balances if each.mint == coin]
+    assert [(each.owner, each.amount_raw) for each in held] == [(trader, 0), (friend, 77)]
+    assert {each.decimals for each in held} == {decimals}
 
 
 def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
@@ -221,23 +248,38 @@ def test_what_the_curve_of_a_migration_owns_is_a_vault() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["create", "assign", "wallet"])
-def test_a_cosigner_is_a_wallet_or_not(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "is_wallet"),
+    [
+        ("create", False),
+        ("assign", False),
+        ("hold", False),
+        ("wallet", True),
+        ("create wallet", True),
+        ("other program", True),
+    ],
+)
+def test_a_cosigner_is_a_wallet_or_not(how: str, is_wallet: bool) -> None:
     tx = builder.TransactionBuilder("trader", "cosigner")
-    info = tx.info()
     program = key(builder.TOKEN)
     data = {
         "create": pack("<IQQ", 0, 1_461_600, 82) + program,
         "assign": pack("<I", 1) + program,
+        "hold": pack("<IQ", 2, 1_461_600),
         "wallet": pack("<IQ", 2, 1_461_600),
+        "create wallet": pack("<IQQ", 0, 1_461_600, 0) + key(builder.SYSTEM),
+        "other program": pack("<IQQ", 0, 1_461_600, 82) + program,
     }[how]
-    tx.call(builder.SYSTEM, "cosigner" if how == "assign" else "trader cosigner", data)
+    if how == "hold":
+        tx.token("cosigner", "coin", "trader")
+    called = "another program" if how == "other program" else builder.SYSTEM
+    tx.call(called, "cosigner" if how == "assign" else "trader cosigner", data)
     tx.gain("cosigner", 1_461_600 - 10**12)
     info = tx.info()
     info.meta.pre_balances[1] = 0
     info.meta.post_balances[1] = 1_461_600
     owners = [each.owner for each in decode_update(info, 1, 2).balances]
-    assert owners == [builder.address("cosigner")] * (how == "wallet")
+    assert owners == [builder.address("cosigner")] * is_wallet
 
 
 def test_a_failed_transaction_changed_nothing(tx: Any) -> None:
