@@ -279,9 +279,9 @@ def in_63_bits(lamports: int, amount_raw: int, otherwise: Fraction) -> Fraction:
     return Fraction(lamports, amount_raw) if lamports and amount_raw else otherwise
 
 
-def far(one: Fraction, other: Fraction) -> int:
-    """Return by what factor two prices differ, in 2^-32."""
-    return floor(max(one / other, other / one) * 2**32)
+def far(one: Fraction, other: Fraction) -> Fraction:
+    """Return by what factor two prices differ."""
+    return max(one / other, other / one)
 
 
 def near(one: Fraction, other: Fraction) -> bool:

@@ -96,8 +96,7 @@ def _constant_product(swap: Swap) -> bool:
         quote_before, token_before = quote - paid, token + amount
     else:
         quote_before, token_before = quote + paid, token - amount
-    if quote_before <= 0 or token_before <= 0:
-        return False
+    # Less than nothing before fits nothing: one of the two is then not above zero, the other is.
     squared = paid * paid * token * token_before
     product = amount * amount * quote * quote_before
     return abs(squared - product) * FEE_AND_ROUNDING <= product
@@ -110,7 +109,8 @@ def _concentrated(
     square = sqrt_price_x64 * sqrt_price_x64
     first = paid * _Q128, amount * square  # swap's price to the pool's, the mint being token 0
     second = paid * square, amount * _Q128  # ... being token 1
-    if _distance(first) <= _distance(second):
+    # The terms of both have one product, so the nearer to one has the lesser greater term.
+    if max(first) <= max(second):
         off, price = first, (square, _Q128)
         virtual = liquidity * sqrt_price_x64 // _Q64
     else:
@@ -119,12 +119,6 @@ def _concentrated(
     if off[0] > NEAR * off[1] or off[1] > NEAR * off[0]:
         return None
     return price, virtual
-
-
-def _distance(ratio: Ratio) -> int:
-    """Return how far a ratio is from one, the same for its inverse; in 1 / 2**32."""
-    low, high = sorted(ratio)
-    return (high << 32) // low
 
 
 def _narrow(lamports: int, amount_raw: int) -> Ratio | None:

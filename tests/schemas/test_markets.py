@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given
@@ -26,6 +26,10 @@ from schemas.markets import (
 from schemas.money import USDC, WSOL
 
 HASHES = st.dictionaries(st.binary(max_size=70), st.binary(max_size=200), max_size=6)
+
+
+def test_a_mint_of_which_nothing_is_known_has_no_figures() -> None:
+    assert not any(astuple(Head()))
 
 
 @pytest.mark.parametrize("liquidity_lamports", [None, 0, 7, MAX_VOLUME])

@@ -101,3 +101,27 @@ def test_migration_to_raydium(sol_first: bool) -> None:
     assert (migration.dex, migration.pool) == ("raydium-cpmm", builder.address("pool"))
     assert (migration.amount_raw, migration.quote_amount_raw) == (TOKEN_RAW, SOL_RAW)
     assert migration.from_pool == builder.address("curve")
+
+
+@pytest.mark.parametrize("sol_first", [True, False])
+def test_migration_to_meteora(sol_first: bool) -> None:
+    tx = builder.TransactionBuilder("operator")
+    tx.token("curve_tokens", "mint", "authority", TOKEN_RAW)
+    tx.token("curve_sol", WSOL, "authority", SOL_RAW)
+    tx.token("pool_tokens", "mint", "meteora")
+    tx.token("pool_sol", WSOL, "meteora")
+    mints, vaults = [WSOL, "mint"], ["pool_sol", "pool_tokens"]
+    if not sol_first:
+        mints.reverse()
+        vaults.reverse()
+    accounts = [*"01234", "pool", *"678", *mints, *vaults, "curve"]
+    call = tx.call(boop.PROGRAM, accounts, boop.CREATE_METEORA_POOL)
+    inner = tx.call("meteora", "x", b"initialize", under=call)
+    tx.transfer(inner, "curve_tokens", "pool_tokens", "authority", TOKEN_RAW)
+    tx.transfer(inner, "curve_sol", "pool_sol", "authority", SOL_RAW)
+    (migration,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(migration, Migration)
+    assert (migration.mint, migration.quote_mint) == (builder.address("mint"), WSOL)
+    assert (migration.dex, migration.pool) == ("meteora-damm-v2", builder.address("pool"))
+    assert (migration.amount_raw, migration.quote_amount_raw) == (TOKEN_RAW, SOL_RAW)
+    assert migration.from_pool == builder.address("curve")

@@ -138,6 +138,21 @@ def test_a_limit_order_filled_out_of_the_keepers_own_tokens() -> None:
     assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.BUY, OUT, IN)
 
 
+@pytest.mark.parametrize("gives_first", [True, False])
+def test_a_fill_gives_its_maker_what_left_the_keeper_however_much_came_to_it(
+    gives_first: bool,
+) -> None:
+    tx = market(WSOL)
+    call = tx.call(TRIGGER, "keeper maker order reserve", FILL + bytes(16))
+    tx.transfer(call, "reserve", "keeper in", "order", 2 * OUT)
+    tx.transfer(call, "keeper out", "maker out", "keeper", OUT)
+    if gives_first:
+        call.calls.reverse()
+    (swap,) = swaps_of(decode_update(tx.info(), 1, 2))
+    assert (swap.wallet, swap.mint, swap.quote_mint) == (address("maker"), USDC, WSOL)
+    assert (swap.side, swap.amount_raw, swap.quote_amount_raw) == (Side.SELL, 2 * OUT, OUT)
+
+
 def test_a_fill_that_moved_nothing_is_malformed() -> None:
     tx = market()
     tx.call(TRIGGER, "keeper maker order reserve", FILL + bytes(16))
@@ -146,27 +161,28 @@ def test_a_fill_that_moved_nothing_is_malformed() -> None:
     assert [miss.reason for miss in decoded.undecoded] == [Reason.MALFORMED]
 
 
-def dca(tx: builder.TransactionBuilder, *, event: bool = True) -> None:
+def dca(tx: builder.TransactionBuilder, *, event: bool = True, fee: int = FEE) -> None:
     begin = tx.call(DCA, "keeper order", INITIATE)
     tx.transfer(begin, "reserve", "keeper in", "order", IN)
     swap_in_pool(tx)
     call = tx.call(DCA, "keeper order", FULFILL + bytes(8))
-    tx.transfer(call, "keeper out", "maker out", "keeper", OUT - FEE)
-    tx.transfer(call, "keeper out", "fees", "keeper", FEE)
+    tx.transfer(call, "keeper out", "maker out", "keeper", OUT - fee)
+    tx.transfer(call, "keeper out", "fees", "keeper", fee)
     if event:
         keys = b"".join(key(address(name)) for name in ("maker", "order", USDC, "coin"))
-        body = bytes.fromhex("8604113fdd2db1ad") + keys + pack("<QQ", IN, OUT - FEE)
-        tx.cpi_event(call, body + key(address("coin")) + pack("<Q", FEE))
+        body = bytes.fromhex("8604113fdd2db1ad") + keys + pack("<QQ", IN, OUT - fee)
+        tx.cpi_event(call, body + key(address("coin")) + pack("<Q", fee))
 
 
-def test_dca_is_its_owners_trade() -> None:
+@pytest.mark.parametrize("fee", [0, 1, FEE])
+def test_dca_is_its_owners_trade(fee: int) -> None:
     tx = market()
-    dca(tx)
+    dca(tx, fee=fee)
     decoded = decode_update(tx.info(), 1, 2)
     (swap,) = swaps_of(decoded)
     assert (swap.wallet, swap.keeper) == (address("maker"), address("keeper"))
-    assert (swap.amount_raw, swap.wallet_amount_raw) == (OUT, OUT - FEE)
-    assert movements_of(decoded) == {(address("program fees"), FEE, 0)}
+    assert (swap.amount_raw, swap.wallet_amount_raw) == (OUT, OUT - fee)
+    assert movements_of(decoded) == ({(address("program fees"), fee, 0)} if fee else set())
 
 
 def test_dca_without_its_event_is_reported() -> None:
@@ -200,3 +216,20 @@ def test_a_keepers_route_over_two_pools_ends_with_what_the_owner_received(build:
     assert len(swaps) == 2
     assert all(swap.wallet_amount_raw >= 0 for swap in swaps)
     assert sum(swap.wallet_amount_raw for swap in swaps) in (OUT - FEE, OUT - FEE - KEPT)
+
+
+def test_only_what_gave_the_output_is_cut_to_what_the_owner_received() -> None:
+    tx = market()
+    dca(tx)
+    swap_in_pool(tx)
+    for name, owner in (("keeper third", "keeper"), ("vault third", "auth")):
+        tx.token(name, "third", owner, 10**6)
+    names = ["keeper", "auth", "x", "other pool", "keeper third", "keeper in"]
+    sale = tx.call(CPMM, [*names, "vault third", "vault in", *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(sale, "keeper third", "vault third", "keeper", 8)
+    tx.transfer(sale, "vault in", "keeper in", "auth", IN)
+    begin, first, fill, again, sale = tx.calls
+    tx.calls = [begin, first, sale, again, fill]
+    swaps = swaps_of(decode_update(tx.info(), 1, 2))
+    received = [(swap.wallet_amount_raw, swap.wallet_quote_amount_raw) for swap in swaps]
+    assert received == [(OUT - FEE, IN), (8, IN), (0, IN)]

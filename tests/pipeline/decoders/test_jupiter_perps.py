@@ -165,6 +165,13 @@ def test_a_liquidation_before_events_had_the_parts_of_the_fee(lacking: int) -> N
     ]
 
 
+@pytest.mark.parametrize(("side", "is_long"), [(1, True), (2, False)])
+def test_side_one_is_long_and_side_two_short(side: int, is_long: bool) -> None:
+    (change,) = emitted(liquidated(side=side)).perps
+    assert isinstance(change, PerpChange)
+    assert change.is_long is is_long
+
+
 def test_an_event_is_read_whichever_instruction_emits_it() -> None:
     (change,) = emitted(liquidated(), by="an_instruction_of_tomorrow").perps
     assert isinstance(change, PerpChange)

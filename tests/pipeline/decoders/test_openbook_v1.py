@@ -86,6 +86,15 @@ def test_an_order_that_met_no_other() -> None:
     assert (decoded.events, decoded.undecoded) == ([], [])
 
 
+def test_the_least_trade_is_one_unit_for_one() -> None:
+    tx = market()
+    order(tx, "pc wallet", "pc vault", 500, IMMEDIATE_OR_CANCEL, None)
+    settle(tx, 1, 499, None)
+    (swap,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(swap, Swap)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (1, 1)
+
+
 def test_an_order_that_may_rest_on_the_book_is_not_read() -> None:
     """What of it was filled cannot be had."""
     tx = market()
@@ -94,8 +103,10 @@ def test_an_order_that_may_rest_on_the_book_is_not_read() -> None:
     assert decode_update(tx.info(), 1, 2).events == []
 
 
-def test_another_accounts_order_is_not_settled() -> None:
+@pytest.mark.parametrize("listed_first", ["orders", "others"])
+def test_another_accounts_order_is_not_settled(listed_first: str) -> None:
     tx = market()
+    tx.call("another program", f"market {listed_first}", b"")
     order(tx, "pc wallet", "pc vault", 500, IMMEDIATE_OR_CANCEL, None, orders="others")
     settle(tx, 70, 0, None)
     assert decode_update(tx.info(), 1, 2).events == []

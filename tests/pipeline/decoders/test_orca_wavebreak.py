@@ -23,6 +23,7 @@ def test_trade(is_buy: bool) -> None:
     tx.token("user_tokens", "mint", "trader", TOKEN_RAW)
     tx.token("user_quote", USDC, "trader", QUOTE_RAW)
     tx.token("vault", USDC, "curve", QUOTE_RAW)
+    tx.token("thanks", "mint", "somebody")
     tag = wavebreak.BUY_EXACT_IN if is_buy else wavebreak.SELL_EXACT_IN
     accounts = ["trader", "curve", "mint", "user_tokens", USDC, "vault", "user_quote"]
     call = tx.call(wavebreak.PROGRAM, accounts, tag + bytes(10))
@@ -33,9 +34,11 @@ def test_trade(is_buy: bool) -> None:
         data = b"\x08" + TOKEN_RAW.to_bytes(8, "little")
         tx.call(builder.TOKEN, "user_tokens mint trader", data, under=call)
         tx.transfer(call, "vault", "user_quote", "curve", QUOTE_RAW)
+        tx.transfer(call, "user_tokens", "thanks", "trader", 5)  # is none of the sale
     (swap,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(swap, Swap)
     assert swap.side is (Side.BUY if is_buy else Side.SELL)
+    assert (swap.mint, swap.quote_mint) == (builder.address("mint"), USDC)
     assert (swap.amount_raw, swap.quote_amount_raw) == (TOKEN_RAW, QUOTE_RAW)
     assert (swap.pool, swap.platform) == (builder.address("curve"), "orca-wavebreak")
     assert swap.wallet == builder.address("trader")
@@ -50,6 +53,8 @@ def test_creation() -> None:
     assert isinstance(created, Creation)
     assert (created.name, created.pool) == ("Name", builder.address("curve"))
     assert (created.quote_mint, created.platform) == (USDC, "orca-wavebreak")
+    assert (created.mint, created.creator) == (builder.address("mint"), builder.address("creator"))
+    assert created.token_program == builder.TOKEN_2022
 
 
 def test_graduation() -> None:
@@ -65,3 +70,4 @@ def test_graduation() -> None:
     assert isinstance(migration, Migration)
     assert (migration.dex, migration.pool) == ("orca-whirlpool", builder.address("whirlpool"))
     assert (migration.mint, migration.quote_amount_raw) == (builder.address("mint"), QUOTE_RAW)
+    assert (migration.from_pool, migration.quote_mint) == (builder.address("curve"), USDC)

@@ -70,6 +70,32 @@ def test_a_receipt_token_in_a_route() -> None:
     assert swap.side is Side.BUY
 
 
+def test_a_fee_out_of_what_was_bought_is_not_what_was_paid() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    tx.token("fees", "coin", "app")
+    route = tx.call(JUPITER, "x trader", ROUTE)
+    hop = tx.call("a new amm", "x", b"swap", under=route)
+    tx.transfer(hop, "dollars", "vault in", "trader", 500)
+    tx.transfer(hop, "vault out", "coins", "amm", 7_000)
+    tx.transfer(hop, "vault out", "fees", "amm", 600)
+    (swap,) = swaps_of(tx)
+    assert (swap.pool, swap.side) == (address("amm"), Side.BUY)
+    assert (swap.amount_raw, swap.wallet_amount_raw) == (7_600, 7_000)
+    assert (swap.quote_amount_raw, swap.wallet_quote_amount_raw) == (500, 500)
+
+
+def test_a_transfer_of_sol_that_is_cut_short_moved_nothing() -> None:
+    tx = builder.TransactionBuilder("trader")
+    accounts(tx)
+    hop = tx.call("a new amm", "x", b"swap", under=tx.call(JUPITER, "x trader", ROUTE))
+    tx.transfer(hop, "dollars", "vault in", "trader", 500)
+    tx.call(builder.SYSTEM, "trader amm", b"\2\0\0\0" + bytes(7), under=hop)
+    tx.transfer(hop, "vault out", "coins", "amm", 70)
+    (swap,) = swaps_of(tx)
+    assert (swap.amount_raw, swap.quote_amount_raw) == (70, 500)
+
+
 def test_what_is_no_exchange_is_no_hop() -> None:
     """A fee, a program that moved nothing, two mints for one, and a call outside a route."""
     tx = builder.TransactionBuilder("trader")

@@ -50,7 +50,7 @@ def test_platform_fee(is_buy: bool) -> None:
 def test_launch() -> None:
     tx = builder.TransactionBuilder("creator")
     tx.token("creator_virtual", "virtual", "creator", 100)
-    names = ["creator", "creator_virtual", "mint", "3", "4", "pool", "6", "7", builder.TOKEN]
+    names = ["creator", "creator_virtual", "mint", "3", "4", "pool", "6", "7", builder.TOKEN_2022]
     data = virtuals.LAUNCH + text("NM") + text("Name") + text("https://uri")
     tx.call(virtuals.PROGRAM, names, data)
     (created,) = decode_update(tx.info(), 1, 2).events
@@ -58,6 +58,8 @@ def test_launch() -> None:
     assert (created.symbol, created.name) == ("NM", "Name")
     assert created.quote_mint == builder.address("virtual")
     assert (created.platform, created.pool) == ("virtuals", builder.address("pool"))
+    assert (created.mint, created.creator) == (builder.address("mint"), builder.address("creator"))
+    assert created.token_program == builder.TOKEN_2022
 
 
 def test_migration() -> None:
@@ -71,4 +73,7 @@ def test_migration() -> None:
     (migration,) = decode_update(tx.info(), 1, 2).events
     assert isinstance(migration, Migration)
     assert (migration.dex, migration.pool) == ("meteora-damm-v1", builder.address("pool"))
+    assert migration.from_pool == builder.address("curve")
+    assert migration.mint == builder.address("mint")
+    assert migration.quote_mint == builder.address("virtual")
     assert (migration.amount_raw, migration.quote_amount_raw) == (TOKEN_RAW, 0)

@@ -14,14 +14,13 @@ import pytest
 from infra.chain.market import Knobs, Market, Truth
 from infra.chain.source import SlotCompleted, SlotTransactions
 from pipeline.decoders import orca_wavebreak as wavebreak
+from pipeline.decoders import virtuals
 from pipeline.decoding.decode import Decoded, Reason, decode_update
 from schemas.events import Movement, Side, Swap
 from schemas.money import MONEY, USDC, WSOL
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
 from schemas.solana.addresses import key, text
 from tests.support.decoding import builder
-
-pytestmark = pytest.mark.slow  # runs a market
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 SWAP = bytes.fromhex("8fbe5adac41e33de")
@@ -99,6 +98,30 @@ def test_a_burn_is_no_transfer(tx: Any, checked: bool) -> None:
     tx.transfer(None, "other", "coins", "trader", 9)  # within the wallet: nothing
     decoded = decode_update(tx.info(), 1, 2)
     assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 70)}
+
+
+def test_a_burn_is_found_among_what_looks_like_one(tx: Any) -> None:
+    """Another program's data, a burn of money, and one of a vault come first."""
+    burn = pack("<BQ", 8, 7)
+    buy(tx)
+    tx.call("another program", "coins coin trader", burn)
+    for account, mint, owner in (
+        ("dollars", USDC, "trader"),
+        ("vault out", "coin", "auth"),
+        ("coins", "coin", "trader"),
+    ):
+        tx.call(builder.TOKEN, [account, mint, owner], burn)
+        tx.tokens[builder.address(account)].post_raw -= 7
+    decoded = decode_update(tx.info(), 1, 2)
+    assert moved(decoded) == {(builder.address("trader"), builder.address("coin")): (0, 0, 7)}
+
+
+def test_the_most_that_an_account_can_hold(tx: Any) -> None:
+    tx.token("whale's", "coin", "whale", 2**64 - 3)
+    tx.transfer(None, "coins", "whale's", "trader", 2)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert not decoded.undecoded
+    assert 2**64 - 1 in {each.amount_raw for each in decoded.balances}
 
 
 def test_what_a_venue_burns_of_the_seller_is_sold() -> None:
@@ -181,8 +204,10 @@ def test_accounts_opened_and_closed_begin_and_end_with_nothing(tx: Any) -> None:
     assert decoded.movements == []
 
 
-def test_an_account_that_changes_hands(tx: Any) -> None:
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_an_account_that_changes_hands(tx: Any, decimals: int) -> None:
     """SetAuthority moves no token, and yet the holder is another one."""
+    tx.mint("coin", decimals=decimals)
     tx.token("given", "coin", "trader", 77)
     info = tx.info()
     for balance in info.meta.post_token_balances:
@@ -191,8 +216,9 @@ def test_an_account_that_changes_hands(tx: Any) -> None:
     decoded = decode_update(info, 1, 2)
     coin, trader, friend = map(builder.address, ("coin", "trader", "friend"))
     assert moved(decoded) == {(trader, coin): (0, 77, 0), (friend, coin): (77, 0, 0)}
-    amounts = [(each.owner, each.amount_raw) for each in decoded.balances if each.mint == coin]
-    assert amounts == [(trader, 0), (friend, 77)]
+    held = [each for each in decoded.balances if each.mint == coin]
+    assert [(each.owner, each.amount_raw) for each in held] == [(trader, 0), (friend, 77)]
+    assert {each.decimals for each in held} == {decimals}
 
 
 def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
@@ -207,23 +233,53 @@ def test_what_a_pool_itself_owns_is_a_vault(tx: Any) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["create", "assign", "wallet"])
-def test_a_cosigner_is_a_wallet_or_not(how: str) -> None:
+def test_what_the_curve_of_a_migration_owns_is_a_vault() -> None:
+    tx = builder.TransactionBuilder("anyone")
+    tx.token("curve's", "coin", "curve", 9)
+    tx.token("pool's", "coin", "new pool")
+    names = [*(f"x{place}" for place in range(16)), "pool's"]
+    names[0], names[8], names[11], names[12] = "curve", "new pool", USDC, "coin"
+    call = tx.call(virtuals.PROGRAM, names, virtuals.CREATE_METEORA_POOL)
+    tx.transfer(tx.call("vault", "x", b"deposit", under=call), "curve's", "pool's", "curve", 9)
+    decoded = decode_update(tx.info(), 1, 2)
+    assert decoded.movements == []
+    assert {text(each.account) for each in decoded.balances if each.is_vault} == {
+        builder.address("curve's"), builder.address("pool's"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("how", "is_wallet"),
+    [
+        ("create", False),
+        ("assign", False),
+        ("hold", False),
+        ("wallet", True),
+        ("create wallet", True),
+        ("other program", True),
+    ],
+)
+def test_a_cosigner_is_a_wallet_or_not(how: str, is_wallet: bool) -> None:
     tx = builder.TransactionBuilder("trader", "cosigner")
-    info = tx.info()
     program = key(builder.TOKEN)
     data = {
         "create": pack("<IQQ", 0, 1_461_600, 82) + program,
         "assign": pack("<I", 1) + program,
+        "hold": pack("<IQ", 2, 1_461_600),
         "wallet": pack("<IQ", 2, 1_461_600),
+        "create wallet": pack("<IQQ", 0, 1_461_600, 0) + key(builder.SYSTEM),
+        "other program": pack("<IQQ", 0, 1_461_600, 82) + program,
     }[how]
-    tx.call(builder.SYSTEM, "cosigner" if how == "assign" else "trader cosigner", data)
+    if how == "hold":
+        tx.token("cosigner", "coin", "trader")
+    called = "another program" if how == "other program" else builder.SYSTEM
+    tx.call(called, "cosigner" if how == "assign" else "trader cosigner", data)
     tx.gain("cosigner", 1_461_600 - 10**12)
     info = tx.info()
     info.meta.pre_balances[1] = 0
     info.meta.post_balances[1] = 1_461_600
     owners = [each.owner for each in decode_update(info, 1, 2).balances]
-    assert owners == [builder.address("cosigner")] * (how == "wallet")
+    assert owners == [builder.address("cosigner")] * is_wallet
 
 
 def test_a_failed_transaction_changed_nothing(tx: Any) -> None:
@@ -339,6 +395,7 @@ def holdings(market: Market) -> dict[bytes, tuple[str, str, int]]:
     }
 
 
+@pytest.mark.slow  # runs the market
 def test_balances_are_the_markets_after_each_slot(market: Any) -> None:
     slots, state, _ = market
     state = dict(state)
@@ -354,6 +411,7 @@ def test_balances_are_the_markets_after_each_slot(market: Any) -> None:
     assert compared > 10_000
 
 
+@pytest.mark.slow
 def test_swaps_and_movements_add_up_to_what_wallets_hold(market: Any) -> None:
     slots, begin, _ = market
     balances = [each for _, slot in slots for decoded in slot for each in decoded.balances]
@@ -385,6 +443,7 @@ def total(
     return held
 
 
+@pytest.mark.slow
 def test_a_payers_sol_is_what_the_market_says(market: Any) -> None:
     slots, _, truth = market
     wanted = {

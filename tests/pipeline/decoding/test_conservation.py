@@ -6,6 +6,7 @@ from struct import pack
 
 import pytest
 
+from pipeline.decoders import boop
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.decode import read
 from pipeline.decoding.registry import PROGRAMS
@@ -50,3 +51,21 @@ def test_sol_wrapped_as_the_account_is_opened(missing: int, seed: str | None) ->
     assert [(item.expected_raw, item.actual_raw) for item in found] == [
         (WRAPPED - SPENT, WRAPPED - SPENT - missing)
     ] * missing
+
+
+@pytest.mark.parametrize("missing", ["pre_balances", "post_balances"])
+def test_an_account_without_recorded_lamports_is_not_compared(missing: str) -> None:
+    tx = builder.TransactionBuilder("trader")
+    tx.token("vault", "token", "authority", 100)
+    tx.token("user", "token", "trader")
+    call = tx.call(boop.PROGRAM, "token curve fees vault sol user trader x x", boop.BUY_TOKEN)
+    tx.transfer(call, "vault", "user", "authority", 70)
+    tx.send(call, "trader", "sol", SPENT)
+    tx.gain("sol", 1)  # a difference that nothing explains
+    info = tx.info()
+    transaction = Transaction(info, 1, 2, PROGRAMS)
+    (found,) = differences(transaction, list(read(transaction, [])))
+    assert (found.mint, found.expected_raw, found.actual_raw) == (WSOL, SPENT, SPENT + 1)
+    info.meta.ClearField(missing)
+    transaction = Transaction(info, 1, 2, PROGRAMS)
+    assert differences(transaction, list(read(transaction, []))) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def test_a_swap_explains_its_trader_and_its_pool() -> None:
     assert explained(tx) == Exchange()
 
 
+def test_a_sale_explains_them_too() -> None:
+    tx = market()
+    names = ["trader", "auth", "x", "pool", "coins", "dollars", "vault out", "vault in"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(call, "coins", "vault out", "trader", 70)
+    tx.transfer(call, "vault in", "dollars", "auth", 500)
+    assert explained(tx) == Exchange()
+
+
 def test_plain_transfers_and_fees_explain_the_rest() -> None:
     tx = market()
     buy(tx)
@@ -79,6 +89,28 @@ def test_a_second_hop_that_nothing_decodes_is_unexplained() -> None:
     assert exchange is not None
     assert exchange.unexplained == {
         address("trader"): {address("coin"): -70, address("receipt"): 9, WSOL: 5_000},
+        address("amm"): {address("coin"): 70, address("receipt"): -9},
+    }
+
+
+@pytest.mark.parametrize("seed", [None, b"", b"a seed"])
+def test_sol_for_an_account_that_is_opened_is_explained(seed: bytes | None) -> None:
+    """CreateAccount, or CreateAccountWithSeed, beside a swap that nothing decodes."""
+    tx = market()
+    call = tx.call("a new amm", "x", b"swap")
+    tx.transfer(call, "coins", "other in", "trader", 70)
+    tx.transfer(call, "other out", "receipts", "amm", 9)
+    if seed is None:
+        head = pack("<I", 0)
+    else:
+        head = pack("<I", 3) + bytes(32) + pack("<Q", len(seed)) + seed
+    tx.call(builder.SYSTEM, "trader opened", head + pack("<QQ", 7_000_000, 165) + bytes(32))
+    tx.gain("trader", -7_000_000 - 5_000)
+    tx.gain("opened", 7_000_000)
+    exchange = explained(tx)
+    assert exchange is not None
+    assert exchange.unexplained == {
+        address("trader"): {address("coin"): -70, address("receipt"): 9},
         address("amm"): {address("coin"): 70, address("receipt"): -9},
     }
 

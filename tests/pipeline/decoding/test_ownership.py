@@ -46,10 +46,13 @@ def owners(tx: Any) -> set[tuple[str, str]]:
     return {(each.wallet, each.keeper) for each in decoded.events if isinstance(each, Swap)}
 
 
+@pytest.mark.parametrize("signers", [("owner",), ("owner", "witness"), ("witness", "owner")])
 @pytest.mark.parametrize("routed", [True, False])
 @pytest.mark.parametrize(("first", "second"), [(USDC, "coin"), ("coin", USDC), ("coin", "other")])
-def test_an_owner_who_signs_beside_a_sponsor_traded(first: str, second: str, routed: bool) -> None:
-    tx = market(first, second, "owner")
+def test_an_owner_who_signs_beside_a_sponsor_traded(
+    first: str, second: str, routed: bool, signers: tuple[str, ...]
+) -> None:
+    tx = market(first, second, *signers)
     vault = tx.call("a vault program", "signer order owner", b"fill")
     tx.transfer(vault, "owner in", "signer in", "order", PAID)
     swap(tx, tx.call(JUPITER, "x signer", ROUTE, under=vault) if routed else vault)

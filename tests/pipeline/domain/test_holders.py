@@ -175,3 +175,15 @@ def test_a_balance_that_a_float_holds_again_is_written_exactly() -> None:
         holders.set(owner_of(number), owner, before, is_vault=False)
         holders.set(owner_of(number), owner, after, is_vault=False)
     assert holders.shrunk == {b"far", b"at"}
+
+
+def test_a_ranking_may_run_short_only_where_it_left_some_out_and_few_are_left() -> None:
+    ranking = Ranking()
+    assert not ranking.may_run_short(1)  # all that there are
+    floor = (0.5, b"")
+    keys = [(float(number), owner_of(number)) for number in range(1, TOP + 2)]
+    ranking.fill(keys, floor)
+    assert not ranking.may_run_short(1)
+    assert ranking.may_run_short(2)
+    ranking.fill(keys, None)
+    assert not ranking.may_run_short(2)

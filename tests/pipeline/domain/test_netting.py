@@ -197,3 +197,7 @@ def test_a_sum_that_no_lot_can_hold_in_one_currency_has_no_value(dear: str) -> N
 
 def test_sides_are_those_of_the_tape() -> None:
     assert (BUY, SELL) == (tape_pb2.BUY, tape_pb2.SELL) == (1, 2)
+    for side in (1, 2):
+        batch = slot()
+        leg(batch, side, 100, 1000)
+        assert [flow.side for flow in flows(batch)] == [side]

@@ -171,6 +171,33 @@ def test_a_price_that_is_far_from_the_trade_is_not_believed():
     assert trade_of(swap(10**9, 10**9, sqrt_price_x64=root)).spot is None
 
 
+@pytest.mark.parametrize(("root", "further"), [(2 << 64, 1), (1 << 63, -1)])
+def test_a_price_is_believed_up_to_four_times_off_the_trade(root: int, further: int) -> None:
+    assert trade_of(swap(10**9, 10**9, sqrt_price_x64=root)).spot is not None
+    assert trade_of(swap(10**9, 10**9, sqrt_price_x64=root + further)).spot is None
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**12), st.integers(1 << 48, 1 << 80))
+def test_of_both_readings_of_a_root_the_nearer_to_the_trade_counts(
+    amount_raw: int, paid: int, root: int
+) -> None:
+    traded, read = Fraction(paid, amount_raw), Fraction(root**2, 1 << 128)
+    nearest = min((read, 1 / read), key=lambda price: max(price / traded, traded / price))
+    is_believed = max(nearest / traded, traded / nearest) <= 4
+    spot = trade_of(swap(amount_raw, paid, sqrt_price_x64=root)).spot
+    assert (spot is not None) is is_believed
+    if spot is not None:
+        assert abs(Fraction(*spot) / nearest - 1) < Fraction(1, 1 << 20)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_reserves_that_the_trade_alone_explains_are_no_price(side: Side) -> None:
+    """More was paid in, or given out, than is there: there were less than none before."""
+    for quote, token in ((1, 10**9), (10**9, 1), (SOL, SOL)):
+        made = swap(SOL, SOL, side=side, reserve_raw=token, quote_reserve_raw=quote)
+        assert trade_of(made).spot is None
+
+
 def test_other_quotes_are_valued_like_the_quote_side():
     """USDC at 150 dollars a SOL: 300 dollars are 2 SOL, the reserves of 30,000 dollars 200."""
     made = swap(

@@ -271,6 +271,14 @@ def test_weight_earned_at_the_right_price_is_lost_on_walking_off():
     assert moved(0.01, market.price) < 0.01
 
 
+def test_a_pool_that_walked_off_does_not_break_the_tie_of_two_that_stay():
+    """Half of the weight is reached at the cheaper of the two, if the third weighs nothing."""
+    market = Market()
+    for pool, price in (("cheap", 0.0100), ("dear", 0.0105), ("third", 0.0102), ("third", 0.0200)):
+        market.trade(pool, price, sol=5, after_ms=0)
+    assert market.mint.pool == "cheap"
+
+
 def test_estimates_together_never_outweigh_a_pool_of_more_than_their_bound():
     market = Market()
     depth = ESTIMATES_LAMPORTS / SOL + 1

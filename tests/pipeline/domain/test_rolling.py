@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,7 +62,8 @@ def test_windows_are_what_a_recount_says(
         assert figures.buy_usd_micros == sum(t[3] for t in within if t[2])
         assert figures.sell_lamports == sum(7 * t[3] for t in within if not t[2])
         assert figures.traders == len({t[1] for t in within})
-        assert figures.then_sol == next((t[4] for t in reversed(before) if t[4]), 0)
+        then = next((t[4] for t in reversed(before) if t[4]), 0)
+        assert (figures.then_sol, figures.then_usd) == (then, 2 * then)
         assert (figures.weight > 0) >= any(t[3] >= 10**7 for t in within)
     assert len(minutes.data) <= 62 * 88
     assert len(quarters.data) <= 98 * 88
@@ -107,12 +109,19 @@ def test_a_score_is_the_minute_and_the_cents_as_stores_have_it() -> None:
     assert oldest_score(30_000) == expiry(30_000) << 27
 
 
-def test_of_buckets_before_a_pause_the_last_stays_for_its_price() -> None:
+@pytest.mark.parametrize("unit", [1, 1 << 63, 1 << 64])
+def test_of_buckets_before_a_pause_the_last_stays_for_its_price(unit: int) -> None:
+    """A price may take more than 64 bits."""
     minutes = Series(1, MINUTES_KEPT)
     for minute, price in ((0, 5), (1, 6), (2, 7), (2, 0), (1000, 0)):
         minutes.add(
-            minute, is_buy=True, lamports=1, usd_micros=1, close_sol=price, close_usd=2 * price
+            minute,
+            is_buy=True,
+            lamports=1,
+            usd_micros=1,
+            close_sol=price * unit,
+            close_usd=2 * price * unit,
         )
     assert len(minutes.data) == 2 * SIZE
     then = window(minutes.data, 1000, 60)
-    assert (then.then_sol, then.then_usd, then.buys) == (7, 14, 1)
+    assert (then.then_sol, then.then_usd, then.buys) == (7 * unit, 14 * unit, 1)

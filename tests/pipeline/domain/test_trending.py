@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from pipeline.agents.market.trending_list import TrendingList
 from pipeline.domain.rolling import Series, Traders, weight
 from pipeline.domain.trending import score
 from schemas.markets import MINUTES_KEPT, QUARTERS_KEPT
@@ -86,3 +87,11 @@ def test_a_trade_counts_for_five_minutes_an_hour_and_a_day() -> None:
     one = weight(2000)
     for passed, times in ((0, 21), (4, 21), (5, 5), (59, 5), (60, 1), (1439, 1), (1440, 0)):
         assert coin.score(NOON + passed) == times * one
+
+
+def test_a_partition_lists_the_two_hundred_best() -> None:
+    ranked = TrendingList("{m1}")
+    for number in range(1, 202):
+        assert ranked.rank(f"mint {number}", number)
+    assert set(ranked.scores.values()) == set(range(2, 202))
+    assert not ranked.rank("never traded", Coin().score(NOON))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from time import perf_counter
 
 import pytest
@@ -171,6 +171,45 @@ def test_hostile_bytes_are_read_or_unreadable_and_the_same_each_time(protocol: P
             if unknown and not position.missing:
                 named_at = (*position.unsupported_fields, *protocol.unsupported_fields)
                 assert named_at, "an amount that is not known is named"
+
+
+class Asked(dict[bytes, int]):
+    """A wallet's tokens, which notice that somebody looks."""
+
+    is_asked = False
+
+    def __bool__(self) -> bool:
+        self.is_asked = True
+        return bool(len(self))
+
+    def __contains__(self, mint: object) -> bool:
+        self.is_asked = True
+        return super().__contains__(mint)
+
+    def __getitem__(self, mint: bytes) -> int:
+        self.is_asked = True
+        return super().__getitem__(mint)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.is_asked = True
+        return super().__iter__()
+
+    def get(self, mint: bytes, default: int | None = None) -> int | None:  # type: ignore[override]
+        self.is_asked = True
+        return super().get(mint, default)
+
+    def items(self) -> ItemsView[bytes, int]:  # type: ignore[override]
+        self.is_asked = True
+        return super().items()
+
+
+@pytest.mark.parametrize("protocol", READ, ids=named)
+def test_only_who_says_so_looks_at_the_wallets_tokens(protocol: Protocol) -> None:
+    tokens = Asked({WALLET: 1})
+    for seed in range(WORLDS // 6):
+        held = held_of(protocol, seed)
+        read_all(protocol, Held(WALLET, held.accounts, tokens), seed)
+    assert tokens.is_asked == protocol.reads_tokens
 
 
 @pytest.mark.parametrize("protocol", READ, ids=named)

@@ -62,8 +62,9 @@ def test_before_the_cliff_nothing_has_vested() -> None:
     assert lines(position) == [(Role.LOCKED, MINT, 200)]
 
 
-def test_without_periods_the_cliff_is_all_of_it() -> None:
-    [position] = read(escrow(100, 0, 0, frequency_s=0, cliff_s=NOW_S))
+@pytest.mark.parametrize(("period_raw", "periods"), [(0, 0), (10, 0), (0, 10)])
+def test_without_periods_the_cliff_is_all_of_it(period_raw: int, periods: int) -> None:
+    [position] = read(escrow(100, period_raw, periods, frequency_s=0, cliff_s=NOW_S))
     assert lines(position) == [(Role.SUPPLY, MINT, 100)]
     assert position.locks[0].ends_ms == NOW_S * 1000
 

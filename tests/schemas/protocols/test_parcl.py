@@ -117,6 +117,13 @@ def test_a_margin_account_and_each_of_its_positions() -> None:
     assert {each.reference_slot for each in (deposit, long, short)} == {40}
 
 
+@pytest.mark.parametrize(("size_raw", "side"), [(1, "long"), (-1, "short")])
+def test_the_least_position_has_a_side(size_raw: int, side: str) -> None:
+    [_, found] = read([margin(1, bet(size_raw, 1, 4))], exchange())
+    assert found.perp is not None
+    assert found.perp.side == side
+
+
 def test_positions_of_two_accounts_in_one_market_are_two() -> None:
     one, other = margin(1, bet(1, 1, 4)), margin(1, bet(1, 1, 4))._replace(address=OTHER)
     found = read([one, other], exchange())

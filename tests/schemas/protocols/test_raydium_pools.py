@@ -170,6 +170,16 @@ def test_a_stake_in_a_farm_is_counted_in_lp_tokens_of_its_owner_alone():
         assert (position.missing, position.assets) == ([lacking], [])
 
 
+@pytest.mark.parametrize("ledger", farms.LEDGERS, ids=lambda kind: kind.name)
+def test_a_ledger_of_each_age_has_farm_owner_and_stake_in_a_row(ledger):
+    at = 16 if ledger.size == 296 else 8
+    data = (bytes(at) + POOL + WALLET + pack("<Q", 77)).ljust(ledger.size, b"\0")
+    assert ledger.matches(LOCK, ledger.program, data)
+    assert [data[place : place + 32] for place in ledger.wallets] == [WALLET]
+    [position] = answered(amm.PROTOCOL, [account(LOCK, ledger, data)], {})
+    assert position.missing == [POOL]
+
+
 def test_a_cpmm_share_is_of_the_vaults_less_all_fees():
     data = cpmm_pool((1, 2, 10, 20, 100, 200))
     known = vault(COIN_VAULT, COIN, 1_111), vault(PC_VAULT, PC, 2_222, slot=5)

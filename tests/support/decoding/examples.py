@@ -255,15 +255,15 @@ EXAMPLES = {
 
 
 def swap(
-    example: Example, *, buys: bool = True, routed: bool = False
+    example: Example, *, buys: bool = True, routed: bool = False, quote: str = USDC
 ) -> tuple[TransactionBuilder, Call]:
-    """Build a swap of a token and USDC: (the transaction's builder, the instruction's call).
+    """Build a swap of a token: (the transaction's builder, the instruction's call).
 
     A routed swap is called by an aggregator that takes a cut and passes the rest of the output on
     to another account of the trader's.
     """
     tx = TransactionBuilder("trader")
-    for side, mint in (("1", "token"), ("2", USDC)):
+    for side, mint in (("1", "token"), ("2", quote)):
         tx.token(f"vault {side}", mint, "auth", 50_000_000)
         tx.token(f"user {side}", mint, "trader", 10_000_000)
     paying, getting = ("2", "1") if buys else ("1", "2")
@@ -288,6 +288,6 @@ def swap(
     tx.transfer(out_of, vault_out, f"user {getting}", authority, received)
     if router is not None:
         for name, owner, amount in (("cut", "app", 1), ("savings", "trader", received - 1)):
-            tx.token(name, USDC if getting == "2" else "token", owner)
+            tx.token(name, quote if getting == "2" else "token", owner)
             tx.transfer(router, f"user {getting}", name, "trader", amount)
     return tx, call
