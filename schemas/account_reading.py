@@ -66,13 +66,22 @@ def questions(tag: str, finder: bytes, programs: Sequence[bytes] = ()) -> list[t
 
 def finder_questions(tag: str, finder: bytes) -> list[tuple[Any, ...]]:
     """Return those of `questions` that are about the wallet or mint."""
+    slot, found_by, away = _of_tag(tag)
     return [
-        ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot"),
+        slot,
         floor_question(tag),
-        ("SMEMBERS", redis_keys.FOUND_BY.make(tag=tag, address=text(finder))),
-        ("BITFIELD_RO", redis_keys.ACCOUNTS_AWAY.make(tag=tag), "GET", "u1", bit(finder)),
+        ("SMEMBERS", found_by + text(finder)),
+        ("BITFIELD_RO", away, "GET", "u1", bit(finder)),
         _coverage_question(tag, finder),
     ]
+
+
+@lru_cache(_CACHED_QUESTIONS)
+def _of_tag(tag: str) -> tuple[tuple[Any, ...], str, str]:
+    """Return the question for a partition's slot, and two of its keys: one lacks the address."""
+    slot = ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot")
+    found_by = redis_keys.FOUND_BY.make(tag=tag, address="")
+    return slot, found_by, redis_keys.ACCOUNTS_AWAY.make(tag=tag)
 
 
 def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
