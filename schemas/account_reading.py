@@ -20,6 +20,7 @@ from schemas.solana.addresses import SYSTEM_PROGRAM, text
 
 GROUP: Final = "accounts"
 _CACHED_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route: 2 kB each
+_CACHED_ANSWERS: Final = 1 << 8  # likewise: 20 kB each for all programs there are
 TRACKED_PROGRAMS: Final = frozenset(
     {
         SYSTEM_PROGRAM,
@@ -60,14 +61,27 @@ class Living:
 
 def questions(tag: str, finder: bytes, programs: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
     """Return what to ask the partition of a tag about a wallet or mint, in one pipeline."""
+    return [*finder_questions(tag, finder), *program_questions(tag, tuple(programs))]
+
+
+def finder_questions(tag: str, finder: bytes) -> list[tuple[Any, ...]]:
+    """Return those of `questions` that are about the wallet or mint."""
+    slot, found_by, away = _of_tag(tag)
     return [
-        ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot"),
+        slot,
         floor_question(tag),
-        ("SMEMBERS", redis_keys.FOUND_BY.make(tag=tag, address=text(finder))),
-        ("BITFIELD_RO", redis_keys.ACCOUNTS_AWAY.make(tag=tag), "GET", "u1", bit(finder)),
+        ("SMEMBERS", found_by + text(finder)),
+        ("BITFIELD_RO", away, "GET", "u1", bit(finder)),
         _coverage_question(tag, finder),
-        *_program_questions(tag, tuple(programs)),
     ]
+
+
+@lru_cache(_CACHED_QUESTIONS)
+def _of_tag(tag: str) -> tuple[tuple[Any, ...], str, str]:
+    """Return the question for a partition's slot, and two of its keys: one lacks the address."""
+    slot = ("HGET", redis_keys.WATERMARK.make(tag=tag, group=GROUP), "slot")
+    found_by = redis_keys.FOUND_BY.make(tag=tag, address="")
+    return slot, found_by, redis_keys.ACCOUNTS_AWAY.make(tag=tag)
 
 
 def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
@@ -76,7 +90,8 @@ def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
 
 
 @lru_cache(_CACHED_QUESTIONS)
-def _program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[tuple[Any, ...], ...]:
+def program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[tuple[Any, ...], ...]:
+    """Return those of `questions` that are about programs."""
     return tuple(_coverage_question(tag, each) for each in programs)
 
 
@@ -84,18 +99,26 @@ def partition_state(
     finder: bytes, programs: Sequence[bytes], answers: Sequence[Any]
 ) -> PartitionState:
     """Return what the answers to `questions` say."""
-    slot, floor, found, away, *covered = answers
+    slot, floor, found, away, own, *of_programs = answers
     return PartitionState(
         None if slot is None else int(slot),
         {
-            address: coverage(values, floor)
-            for address, values in zip((finder, *programs), covered, strict=True)
+            finder: coverage(own, floor),
+            **_coverages(tuple(programs), tuple(floor), *map(tuple, of_programs)),
         },
         frozenset(found),
         bool(away[0]),
     )
 
 
+@lru_cache(_CACHED_ANSWERS)  # few programs change their coverage, and a request asks of all
+def _coverages(
+    programs: tuple[bytes, ...], floor: tuple[bytes | None, ...], *values: tuple[bytes | None, ...]
+) -> Mapping[bytes, Coverage]:
+    return {program: coverage(said, floor) for program, said in zip(programs, values, strict=True)}
+
+
+@lru_cache(_CACHED_QUESTIONS)
 def floor_question(tag: str) -> tuple[Any, ...]:
     """Return what to ask for the `floor` of `coverage`."""
     return "HMGET", redis_keys.COVERAGE_FLOOR.make(tag=tag), "slot", "hole"

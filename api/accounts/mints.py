@@ -26,7 +26,7 @@ from schemas.solana.token_accounts import (
 
 NO_LANE_FOR_S: Final = 1.0  # after it was seen that there is none
 _REMEMBERED: Final = 1 << 14
-_ANSWERS: Final = 5  # of Redis, to what is asked of a mint
+_TAGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +68,23 @@ class MintReader:
         wanted = list(dict.fromkeys(mints))
         if now_s() < self._no_lane_until:
             return dict.fromkeys(wanted, NoMint(FollowState.NOT_INGESTED))
-        commands: list[tuple[Any, ...]] = []
-        for mint in wanted:
-            tag = account_tag(mint)
-            watermark = WATERMARK.make(tag=tag, group=account_reading.GROUP)
-            covered = COVERED.make(tag=tag, address=mint)
+        tags = {mint: account_tag(mint) for mint in wanted}
+        # A partition's slot and floor are read before its mints, which are so never older.
+        partitions = [*dict.fromkeys(tags.values())]
+        commands: list[tuple[Any, ...]] = [each for tag in partitions for each in _of_tag(tag)]
+        for mint, tag in tags.items():
             commands += (
-                ("HMGET", watermark, "slot", "time_ms"),
-                account_reading.floor_question(tag),
-                ("HMGET", covered, "slot", "given", "reason"),
+                ("HMGET", COVERED.make(tag=tag, address=mint), "slot", "given", "reason"),
                 ("GET", ACCOUNT.make(tag=tag, address=mint)),
                 ("GET", _metaplex_key(mint)),
             )
-        answers = await self._stores.ask(commands) if commands else []
-        if wanted and all(slot is None for slot, _ in answers[::_ANSWERS]):
+        answers = iter(await self._stores.ask(commands) if commands else ())
+        said = {tag: (next(answers), next(answers)) for tag in partitions}
+        if wanted and all(slot is None for (slot, _), _ in said.values()):
             self._no_lane_until = now_s() + NO_LANE_FOR_S
         return {
-            mint: self._mint(mint, *answers[_ANSWERS * at : _ANSWERS * (at + 1)])
-            for at, mint in enumerate(wanted)
+            mint: self._mint(mint, *said[tag], next(answers), next(answers), next(answers))
+            for mint, tag in tags.items()
         }
 
     def _mint(
@@ -137,6 +136,13 @@ class MintReader:
                 return None
             self._texts.put(packed, kept)
         return kept
+
+
+@lru_cache(maxsize=_TAGS)
+def _of_tag(tag: str) -> tuple[tuple[Any, ...], ...]:
+    """Return what to ask a partition for: how far it is, and the floor of its coverage."""
+    watermark = WATERMARK.make(tag=tag, group=account_reading.GROUP)
+    return ("HMGET", watermark, "slot", "time_ms"), account_reading.floor_question(tag)
 
 
 @lru_cache(maxsize=_REMEMBERED)

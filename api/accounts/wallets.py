@@ -18,14 +18,16 @@ from schemas import account_reading
 from schemas.account_reading import PartitionState
 from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, unpack
 from schemas.accounts import BadAccount as BadStored
+from schemas.protocols.token import state_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
-from schemas.solana.token_accounts import BadAccount, TokenAccountState, read_token_account
+from schemas.solana.token_accounts import BadAccount, TokenAccountState
 
 MOST_AT_ONCE: Final = 5_000  # accounts, of all wallets of a batch
 ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.02
 _TAGS: Final = tuple(account_tags())
+_ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in _TAGS}
 _PROGRAMS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
 
 Command = tuple[Any, ...]
@@ -140,7 +142,7 @@ class WalletAccountsReader:
                     return NotCovered(FollowState.UNREADABLE), True
                 for address, (_, account, data) in living.accounts.items():
                     if account.program in _PROGRAMS:
-                        held = read_token_account(account.program, data)
+                        held = state_of(account.program, data)
                         tokens.append((address, account.program, held))
             except (BadStored, BadAccount):
                 return NotCovered(FollowState.UNREADABLE), True
@@ -171,7 +173,7 @@ class WalletAccountsReader:
 
 
 def _account(tag: str, address: bytes) -> str:
-    return ACCOUNT.make(tag=tag, address=text(address))
+    return _ACCOUNTS[tag] + text(address)
 
 
 def _watermark(tag: str) -> Command:

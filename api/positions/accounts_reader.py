@@ -20,6 +20,7 @@ from api.positions.opened import OpenedAccounts
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
+from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
 from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of
@@ -30,6 +31,7 @@ from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
+_PROGRAM_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route: 30 kB at most
 _ADDRESS: Final = attrgetter("address")
 _COLD: Final = load(__package__, "cold_accounts")
 
@@ -172,8 +174,9 @@ class AccountsReader:
         tags = account_tags()
         for tag in tags:
             commands.append(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
-            questions = account_reading.questions(tag, finder, programs)
+            questions = account_reading.finder_questions(tag, finder)
             commands += map(_for_a_part, questions) if is_large else questions
+            commands += _program_questions(tag, tuple(programs))
         answers = await self._stores.ask(commands)
         size = len(answers) // len(tags)
         states: dict[str, PartitionState] = {}
@@ -224,6 +227,11 @@ def _coverage_question(address: bytes) -> tuple[Any, ...]:
     """Return what to ask for the coverage of an account that is followed by its address."""
     name = COVERED.make(tag=_place(address)[0], address=text(followed_of(address)))
     return ("HMGET", name, "slot", "given", "reason")
+
+
+@lru_cache(_PROGRAM_QUESTIONS)
+def _program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[Repeated, ...]:
+    return tuple(map(Repeated, account_reading.program_questions(tag, programs)))
 
 
 def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:

@@ -306,8 +306,16 @@ def _aggregate(
     read: _Read,
     records: Sequence[PositionRecord],
 ) -> AggregatePositions:
-    own = [each for each in records if (each["protocol"], each["route"]) in aggregate.routes]
-    slugs = [*dict.fromkeys(slug for slug, _ in aggregate.routes)]
+    routes: dict[str, list[str]] = {}
+    for slug, route in aggregate.routes:
+        routes.setdefault(slug, []).append(route)
+    slugs = [*routes]
+    own: list[PositionRecord] = []
+    by_slug: dict[str, list[PositionRecord]] = {slug: [] for slug in slugs}
+    for each in records:
+        if each["route"] in routes.get(each["protocol"], ()):
+            own.append(each)
+            by_slug[each["protocol"]].append(each)
     unowned = [*_of_nobody(read.held)]
     of_protocol = {slug: [*_errors(slug, served[slug], read)] for slug in slugs}
     errors = [*unowned, *once(each for slug in slugs for each in of_protocol[slug])]
@@ -316,13 +324,13 @@ def _aggregate(
     sums: list[ProtocolSum] = []
     for slug in slugs:
         protocol = served[slug]
-        of_slug = [each for each in own if each["protocol"] == slug]
+        of_slug = by_slug[slug]
         is_complete = read.held.is_whole and not unowned and not of_protocol[slug]
         worth = _sum(of_slug) if is_complete else None
         sums.append(
             {
                 "protocol": slug,
-                "routes": [route for of, route in aggregate.routes if of == slug],
+                "routes": routes[slug],
                 "name": protocol.name,
                 "identified": protocol.identified,
                 "value_usd": usd(worth),

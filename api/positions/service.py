@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from api.http.encoding import Encoded
@@ -16,6 +17,12 @@ from schemas.protocols.contract import Protocol, Shape
 KEPT_BYTES: Final = 32 << 20
 FRESH_FOR_S: Final = 1.0
 AT_ONCE: Final = 4  # wallets of a batch
+_ROUTES: Final = 1 << 10
+
+
+@lru_cache(_ROUTES)
+def _shape_of(protocol: Protocol, route: str) -> Shape:
+    return next(each.shape for each in protocol.routes if each.path == route)
 
 
 class PositionService:
@@ -63,7 +70,7 @@ class PositionService:
 
     def shape_of(self, slug: str, route: str) -> Shape:
         """Return the shape of a route that is served."""
-        return next(each.shape for each in self.slugs[slug].routes if each.path == route)
+        return _shape_of(self.slugs[slug], route)
 
     async def of_many(
         self, wallets: Sequence[str], names: Sequence[str]

@@ -15,6 +15,7 @@ from typing import Final
 
 _LEAST_S: Final = 0.001  # 0 would switch the timer off
 _AGAIN_S: Final = 0.02
+_handles = False
 _inside = False
 
 
@@ -30,11 +31,12 @@ class within:  # noqa: N801 - it reads as a statement
 
     def __enter__(self) -> None:
         """Start the timer."""
-        global _inside
+        global _handles, _inside
         if threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGVTALRM) is not _over:
+        if not _handles:  # to ask for the handler takes longer than most blocks
             signal.signal(signal.SIGVTALRM, _over)
+            _handles = True
         _inside = True
         signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, _AGAIN_S)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from api.stores.clients import Stores
 from api.tokens.facts import facts
 from api.tokens.pool_price import PoolPrice
 from api.tokens.reader import Token, Tokens
+from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.accounts import BadAccount, unpack
 from schemas.money import MONEY
@@ -23,7 +25,6 @@ from schemas.protocols.contract import Account
 from schemas.protocols.registry import SHARE_PROGRAMS, kind_of, pool_share
 from schemas.redis_keys import (
     ACCOUNT,
-    COVERED,
     POOLS_OF,
     WATERMARK,
     account_tag,
@@ -99,13 +100,7 @@ class PoolPrices:
     async def _read(self, found: Mapping[str, Sequence[bytes]]) -> dict[str, PoolPrice]:
         commands: list[tuple[Any, ...]] = []
         for tag in _TAGS:
-            name = WATERMARK.make(tag=tag, group=account_reading.GROUP)
-            commands.append(("HMGET", name, "slot", "time_ms"))
-            commands.append(account_reading.floor_question(tag))
-            commands += (
-                ("HMGET", COVERED.make(tag=tag, address=text(program)), "slot", "given", "reason")
-                for program in SHARE_PROGRAMS
-            )
+            commands += _of_partition(tag)
         addresses = [(mint, address) for mint, each in found.items() for address in each]
         for _, address in addresses:
             name = text(address)
@@ -125,6 +120,22 @@ class PoolPrices:
                     doubtful.add(mint)  # two pools: neither is taken for the token's
                 prices[mint] = price
         return {mint: price for mint, price in prices.items() if mint not in doubtful}
+
+
+@lru_cache(len(_TAGS))
+def _of_partition(tag: str) -> tuple[Repeated, ...]:
+    """Return what a `_Partition` is made of."""
+    name = WATERMARK.make(tag=tag, group=account_reading.GROUP)
+    return tuple(
+        map(
+            Repeated,
+            (
+                ("HMGET", name, "slot", "time_ms"),
+                account_reading.floor_question(tag),
+                *account_reading.program_questions(tag, SHARE_PROGRAMS),
+            ),
+        )
+    )
 
 
 class _Partition:

@@ -20,6 +20,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, cast
 
 import structlog
@@ -49,6 +50,15 @@ _MISSING: Final = object()  # the rest of an answer is still to come
 log = structlog.get_logger(__name__)
 
 Command = tuple[Any, ...]
+
+
+class Repeated(tuple[Any, ...]):
+    """A command that is sent over and over; it is packed once."""
+
+    @cached_property
+    def packed(self) -> bytes:
+        """Return its bytes."""
+        return cast(bytes, pack_command(self))
 
 
 class PipelinedNode:
@@ -214,7 +224,14 @@ class _Link(asyncio.Protocol):
                 ConnectionError(f"{self._in_flight} commands wait for their answers already")
             )
         else:
-            self._unsent.append(b"".join([pack_command(each) for each in commands]))
+            self._unsent.append(
+                b"".join(
+                    [
+                        each.packed if type(each) is Repeated else pack_command(each)
+                        for each in commands
+                    ]
+                )
+            )
             self._in_flight += count
             now = loop.time()
             self._asks.append(_Ask(future, count, now, with_refusals))

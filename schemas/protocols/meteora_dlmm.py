@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -71,6 +72,7 @@ _BINS_AT: Final = 56
 _BIN_SIZE: Final = 144
 _COUNTERS: Final = ("fee_x", "fee_y", "reward_0", "reward_1")
 _COUNTERS_AT: Final = (10, 12, 6, 8)  # in words of 8 bytes
+_CACHED_ADDRESSES: Final = 1 << 15  # one or two for each position; some 300 bytes each
 _NOBODY: Final = bytes(32)
 _JSON_MAX: Final = (1 << 53) - 1
 _LIMIT_ORDERS: Final = 2  # FunctionType; 0 is undetermined, 1 liquidity mining
@@ -123,6 +125,7 @@ class _Pair:
     rewards: tuple[_Reward, ...]  # none where bins have limit orders in their place
 
 
+@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
 def array_address(pair: bytes, index: int) -> bytes:
     """Return the address of a pair's array of bins."""
     seeds = [b"bin_array", pair, struct.pack("<q", index)]

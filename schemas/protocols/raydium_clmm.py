@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -57,6 +58,7 @@ _TICKS: Final = 60
 _TICK_SIZE: Final = 168
 _REWARDS_AT: Final = range(397, 397 + 3 * 169, 169)
 _U64: Final = (1 << 64) - 1
+_CACHED_ADDRESSES: Final = 1 << 15  # two for each position; some 300 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
 
@@ -152,10 +154,16 @@ def _arrays(placed: _Placed, pool: Account) -> tuple[bytes, ...]:
     if not spacing:
         raise Unreadable("pool: tick_spacing is 0", placed.holder.address)
     starts = (array_start(tick, spacing, _TICKS) for tick in placed.ticks)
-    return tuple(
-        bytes(Pubkey.find_program_address(seeds, Pubkey(_PROGRAM))[0])
-        for seeds in ([b"tick_array", placed.pool, struct.pack(">i", start)] for start in starts)
-    )
+    return tuple(_array_address(placed.pool, start) for start in starts)
+
+
+_sqrt_price_x64: Final = lru_cache(_CACHED_ADDRESSES)(raydium_sqrt_price_x64)
+
+
+@lru_cache(_CACHED_ADDRESSES)  # it is searched for by hashing
+def _array_address(pool: bytes, start: int) -> bytes:
+    seeds = [b"tick_array", pool, struct.pack(">i", start)]
+    return bytes(Pubkey.find_program_address(seeds, Pubkey(_PROGRAM))[0])
 
 
 def _position(
@@ -180,7 +188,7 @@ def _position(
     decimals = (data[233], data[234])
     sqrt_price_x64 = u128(data, 253)
     [current_tick] = struct.unpack_from("<i", data, 269)
-    lower_x64, upper_x64 = (raydium_sqrt_price_x64(tick) for tick in placed.ticks)
+    lower_x64, upper_x64 = map(_sqrt_price_x64, placed.ticks)
     position.range = price_range(
         mints, decimals, placed.ticks, current_tick, (lower_x64, upper_x64, sqrt_price_x64)
     )

@@ -9,6 +9,7 @@ from schemas.account_reading import (
     Coverage,
     PartitionState,
     as_of_slot,
+    coverage,
     covered_since,
     living,
     partition_state,
@@ -80,6 +81,24 @@ def test_the_questions_are_all_of_one_partition():
 def test_coverage_counts_from_the_first_slot_after_a_loss(floor, covered, expected):
     found = partition_state(ALICE, [], answers(b"100", floor, (), 0, covered))
     assert found.coverage[ALICE] == expected
+
+
+RECORDS = st.tuples(
+    st.sampled_from([None, b"7", b"8"]),
+    st.sampled_from([None, b"50", b"60"]),
+    st.sampled_from([None, b"why"]),
+)
+FLOORS = st.tuples(st.sampled_from([None, b"50", b"55"]), st.sampled_from([None, b"90"]))
+
+
+@examples(300)
+@given(FLOORS, st.lists(RECORDS, min_size=3, max_size=3))
+def test_what_is_covered_follows_from_each_answer_alone(floor, records):
+    programs = [STAKE_PROGRAM, TOKEN_PROGRAM]
+    said = [*map(list, records)]
+    found = partition_state(ALICE, programs, answers(b"100", list(floor), (), 0, *said))
+    for address, record in zip([ALICE, *programs], records, strict=True):
+        assert found.coverage[address] == coverage(record, floor)
 
 
 def test_all_partitions_have_to_be_covered_and_the_last_of_them_says_since_when():

@@ -61,7 +61,8 @@ def api(quick: bool, swaps: int | None, scale: int, parts: tuple[str, ...]) -> N
     clickhouse  answers from ClickHouse: latency at ten requests a second
     batch       a whole batch against a batch of one, asked one at a time
     positions   latency at 200 requests a second, every answer computed, while slots go on: wallets
-                with 20 positions in a protocol, and aggregates of wallets with 20 in each of two
+                with 20 positions in a protocol, and aggregates of wallets with 20 in each of two;
+                at 50 a second analyses of wallets with 60 positions in 12 protocols
     growth      p50 over the larger data set against that over the smaller, both at a modest rate
 
     The line's value is the rate of `hot`; where that is not measured, the longest latency: p99, or

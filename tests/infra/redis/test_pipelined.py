@@ -20,7 +20,7 @@ from infra.local.process import NotReady, free_port
 from infra.redis import client as redis_client
 from infra.redis import pipelined
 from infra.redis.embedded import valkey
-from infra.redis.pipelined import PipelinedNode
+from infra.redis.pipelined import PipelinedNode, Repeated
 from infra.settings import Settings
 from tests.support.exploring import SLOW, examples
 from tests.support.systems import Mortal
@@ -108,6 +108,15 @@ async def test_what_is_asked_at_once_leaves_in_one_write(shared):
         answers = await asyncio.gather(*(connection.ask([("ECHO", n)]) for n in range(100)))
     assert answers == [[b"%d" % n] for n in range(100)]
     assert len(writes) == 1
+
+
+async def test_a_repeated_command_is_answered_among_others_each_time(shared):
+    again = Repeated(("ECHO", "again\r\n\x00"))
+    async with connected(shared.process.address) as connection:
+        for n in range(3):
+            commands = [("ECHO", n), again, Repeated(("HMGET", "none", "a", 1)), again]
+            answers = await connection.ask(commands)
+            assert answers == [b"%d" % n, b"again\r\n\x00", [None, None], b"again\r\n\x00"]
 
 
 async def test_a_hundred_thousand_asks_by_a_thousand_at_once(shared):

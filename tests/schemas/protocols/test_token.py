@@ -1,11 +1,14 @@
-"""Which accounts of the token programs are a wallet's."""
+"""Which accounts of the token programs are a wallet's, and what they hold."""
 
 from __future__ import annotations
 
+import pytest
+
 from schemas.protocols.mint import MINT_2022_EXTENDED
 from schemas.protocols.registry import kind_of
-from schemas.protocols.token import TOKEN_2022_EXTENDED
-from schemas.solana.addresses import TOKEN_2022_PROGRAM
+from schemas.protocols.token import TOKEN_2022_EXTENDED, state_of
+from schemas.solana.addresses import SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from schemas.solana.token_accounts import BadAccount, read_token_account
 
 WALLET = bytes([1]) * 32
 
@@ -17,3 +20,25 @@ def test_a_multisig_is_no_token_account_whatever_its_signers_are() -> None:
         multisig[165] = type_byte
         assert kind_of(bytes(32), TOKEN_2022_PROGRAM, bytes(multisig)) is None
         assert kind_of(bytes(32), TOKEN_2022_PROGRAM, bytes(multisig) + b"\0") is kind
+
+
+def test_a_token_account_is_what_its_bytes_say_also_when_it_is_read_again() -> None:
+    extended = b"\x02" + bytes.fromhex("07000000")  # its owner cannot change
+    for amount_raw in (1, 2, 1):
+        plain = bytes(32) + WALLET + amount_raw.to_bytes(8, "little") + bytes(36) + b"\x01"
+        plain += bytes(56)
+        for program, data in (
+            (TOKEN_PROGRAM, plain),
+            (TOKEN_2022_PROGRAM, plain),
+            (TOKEN_2022_PROGRAM, plain + extended),
+        ):
+            found = state_of(program, data)
+            assert found == read_token_account(program, data)
+            assert (found.owner, found.amount_raw) == (WALLET, amount_raw)
+
+
+def test_what_is_no_token_account_is_none_each_time() -> None:
+    for program, data in ((SYSTEM_PROGRAM, bytes(165)), (TOKEN_PROGRAM, bytes(165))):
+        for _ in range(2):
+            with pytest.raises(BadAccount):
+                state_of(program, data)

@@ -60,8 +60,7 @@ class AccountsWriter:
         """Write a mint that the lane follows by its address."""
         data = packed("<I32sQBBI32s", 0, bytes(32), supply_raw, decimals, 1, 0, bytes(32))
         await self.put(mint, TOKEN_PROGRAM, data, 1_461_600)
-        await self._track(TRACKED_ACCOUNTS.make(), mint)
-        await self.cover(followed_of(mint))
+        await self.follow_account(mint)
 
     async def put_token(self, address: bytes, wallet: bytes, mint: bytes, raw: int) -> None:
         """Write a wallet's token account."""
@@ -73,6 +72,11 @@ class AccountsWriter:
         for wallet in wallets:
             await self._track(TRACKED_WALLETS.make(), wallet)
             await self.cover(wallet)
+
+    async def follow_account(self, address: bytes) -> None:
+        """Have an account followed by its address, and known."""
+        await self._track(TRACKED_ACCOUNTS.make(), address)
+        await self.cover(followed_of(address))
 
     async def cover(self, address: bytes) -> None:
         """Say that all of a program, a wallet or an account is known."""

@@ -1,4 +1,4 @@
-"""The wallets of the bench and what they have: positions of a lender, of pools, or of both."""
+"""The wallets of the bench and what they have: of a lender, of pools, of both, of many."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from infra.bench.api.positions import lending, liquidity, whirlpool
 from infra.bench.api.positions.accounts import AccountsWriter
+from infra.bench.api.positions.copied import Chain
 from infra.bench.api.positions.lending import Lender, Made
 from infra.bench.api.positions.liquidity import Pools
 from infra.bench.api.redis_writer import RedisWriter
@@ -17,22 +18,27 @@ from schemas.solana.addresses import key, text
 
 POSITIONS: Final = 20
 """Of a wallet, in each of its protocols."""
+LOANS_OF_ALL: Final = 3
+"""Of a wallet in many protocols: each is a position, and rewards of it are another."""
+RANGES_OF_ALL: Final = 5
+"""Positions in pools of such a wallet."""
 WALLETS: Final = 400
 """Of each group: asked in turn at 200 a second, each comes again when its answer is too old."""
 
 
 @dataclass(slots=True)
 class Wallets:
-    """Addresses of wallets, by what they have: POSITIONS of each."""
+    """Addresses of wallets, by what they have: POSITIONS of each, or 60 in 12 protocols."""
 
     lenders: list[str] = field(default_factory=list)
     providers: list[str] = field(default_factory=list)
     both: list[str] = field(default_factory=list)
+    many: list[str] = field(default_factory=list)
 
 
 def wallets(world: World) -> Wallets:
-    """Return the wallets of a world; nobody of them trades in it."""
-    found = Wallets()
+    """Return the wallets of a world; only those with positions in many protocols trade in it."""
+    found = Wallets(many=[world.wallet(world.wallets - 1 - each) for each in range(WALLETS)])
     for name in ("lenders", "providers", "both"):
         of_group = getattr(found, name)
         of_group += (text(world.raw(name, number)) for number in range(WALLETS))
@@ -44,15 +50,17 @@ async def write_positions(write: RedisWriter, world: World) -> None:
     accounts = AccountsWriter(write)
     lender, pools = _venues(world)
     of = wallets(world)
-    for wallet in map(key, (*of.lenders, *of.both)):
-        for _ in range(POSITIONS):
+    loans = [(POSITIONS, (*of.lenders, *of.both)), (LOANS_OF_ALL, of.many)]
+    for count, wallet in ((count, key(each)) for count, own in loans for each in own):
+        for _ in range(count):
             await _put(accounts, lending.PROGRAM, lender.account(wallet))
-    for wallet in map(key, (*of.providers, *of.both)):
-        for position in pools.positions(POSITIONS):
+    ranges = [(POSITIONS, (*of.providers, *of.both)), (RANGES_OF_ALL, of.many)]
+    for count, wallet in ((count, key(each)) for count, own in ranges for each in own):
+        for position in pools.positions(count):
             made = position.address, position.data(), whirlpool.POSITION_LAMPORTS
             await _put(accounts, whirlpool.PROGRAM, made)
-            nft = whirlpool.derived(wallet, position.mint)
-            await accounts.put_token(nft, wallet, position.mint, 1)
+            await _put_nft(accounts, wallet, position.mint)
+    await _write_copied(accounts, Chain(world.seed), of.many)
     for made in lender.references():
         await _put(accounts, lending.PROGRAM, made)
     for made in pools.references():
@@ -63,14 +71,31 @@ async def write_positions(write: RedisWriter, world: World) -> None:
     kinds = {kind for protocol in SLUGS.values() for kind in protocol.kinds}
     for program in sorted({kind.program for kind in kinds}):
         await accounts.cover(program)
-    await accounts.follow(map(key, (*of.lenders, *of.providers, *of.both)))
+    await accounts.follow(map(key, (*of.lenders, *of.providers, *of.both, *of.many)))
     await accounts.write_progress()
 
 
 def references(world: World) -> list[bytes]:
-    """Return the addresses of a world's banks and pools."""
+    """Return the addresses of a world's banks, pools and markets."""
     lender, pools = _venues(world)
-    return [*lender.banks, *pools.addresses]
+    return [*lender.banks, *pools.addresses, *Chain(world.seed).changing]
+
+
+async def _write_copied(accounts: AccountsWriter, chain: Chain, owners: list[str]) -> None:
+    """Write what wallets have of a chain's protocols, and what that refers to."""
+    for each in chain.references:
+        await accounts.put(each.address, each.kind.program, each.data, each.lamports)
+        if each.kind.group == "tokens":
+            await accounts.follow_account(each.address)
+    for wallet in map(key, owners):
+        for each in chain.accounts(wallet):
+            await accounts.put(each.address, each.kind.program, each.data, each.lamports)
+            if each.nft is not None:
+                await _put_nft(accounts, wallet, each.nft)
+
+
+async def _put_nft(accounts: AccountsWriter, wallet: bytes, mint: bytes) -> None:
+    await accounts.put_token(whirlpool.derived(wallet, mint), wallet, mint, 1)
 
 
 def _venues(world: World) -> tuple[Lender, Pools]:

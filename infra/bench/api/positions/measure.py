@@ -22,6 +22,7 @@ from infra.bench.api.serving import Served, fetch, serve_bare
 from infra.bench.roles import scrape, value
 
 RATE: Final = 200.0  # requests a second
+ANALYSES: Final = 50.0  # likewise: each has what several of the other routes answer
 _READINGS: Final = "soltape_api_readings_total"
 _FEWEST_S: Final = 3.0
 
@@ -34,6 +35,9 @@ class Asked:
     path: str
     group: str  # of `Wallets`
     protocol: str  # that all of these wallets have positions in
+    positions: int = POSITIONS
+    protocols: int = 1  # that the answer has positions of
+    rate: float = RATE
 
 
 ASKED: Final = (
@@ -42,6 +46,7 @@ ASKED: Final = (
     Asked("all-lp", "all-lp", "both", "whirlpools"),
     Asked("all-lending", "all-lending", "both", "marginfi"),
     Asked("all-rewards", "all-rewards", "both", "marginfi"),
+    Asked("analyze", "analyze", "many", "kamino", 60, 12, ANALYSES),
 )
 
 
@@ -60,7 +65,7 @@ def _measured(
 ) -> dict[str, Any]:
     requests = requests_of(asked, of)
     answers = fetch(served, requests)
-    check(answers)
+    check(asked, answers)
     seconds = max(_FEWEST_S, 3 * effort.seconds)
     with serve_bare(answers, folder) as bare:
         runs = [  # in turn, so that a busy moment of the machine hits both
@@ -90,13 +95,16 @@ def _measured(
     return figures
 
 
-def check(answers: dict[str, str]) -> None:
+def check(asked: Asked, answers: dict[str, str]) -> None:
     """Raise LoadFailed unless every answer has all positions of its wallet, and no error."""
     for path, answer in answers.items():
         found = orjson.loads(answer)
-        if len(found["positions"]) != POSITIONS or found["errors"]:
+        positions = found["positions"]
+        protocols = {each["protocol"] for each in positions}
+        counts = len(positions), len(protocols)
+        if counts != (asked.positions, asked.protocols) or found["errors"]:
             raise LoadFailed(
-                f"{path} has {len(found['positions'])} positions: {found['errors'][:3]}"
+                f"{path} has {counts[0]} positions in {counts[1]} protocols: {found['errors'][:3]}"
             )
 
 
@@ -111,7 +119,7 @@ def _at_rate(
     served: Served, asked: Asked, requests: list[Request], folder: Path, seconds: float
 ) -> _Run:
     read, used_s = _readings(served, asked), served.role.cpu_seconds()
-    outcome = load.run(served.url, requests, served.key, folder, seconds=seconds, rate=RATE)
+    outcome = load.run(served.url, requests, served.key, folder, seconds=seconds, rate=asked.rate)
     used_s = served.role.cpu_seconds() - used_s
     read = _readings(served, asked) - read
     return _Run(outcome, used_s / outcome.requests * 1e6, read / outcome.requests)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from infra.bench.api.load import Request
 from infra.bench.api.measures import Effort
 from infra.bench.api.positions import data, measure
 from infra.bench.api.positions.chain import moving
-from infra.bench.api.positions.data import POSITIONS, Wallets, wallets
-from infra.bench.api.positions.measure import ASKED, requests_of
+from infra.bench.api.positions.data import Wallets, wallets
+from infra.bench.api.positions.measure import ASKED, Asked, requests_of
 from infra.bench.api.serving import Served, fetch, serve_api
 from infra.bench.api.world import LAST_SLOT, World
 from infra.settings import Settings
@@ -47,22 +49,45 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
             yield running, wallets(WORLD), folder, filled.settings
 
 
+def asked_by(name: str) -> Asked:
+    [asked] = [each for each in ASKED if each.name == name]
+    return asked
+
+
 def answers(served: Bench, name: str) -> list[Any]:
     running, of, *_ = served
-    [asked] = [each for each in ASKED if each.name == name]
-    return [orjson.loads(text) for text in fetch(running, requests_of(asked, of)).values()]
+    return [orjson.loads(text) for text in fetch(running, requests_of(asked_by(name), of)).values()]
 
 
-@pytest.mark.parametrize("name", [each.name for each in ASKED])
+@pytest.mark.parametrize("name", [each.name for each in ASKED if each.name != "analyze"])
 def test_every_wallet_has_all_of_its_positions(served: Bench, name: str) -> None:
     found = answers(served, name)
     assert len(found) == FEW
     for each in found:
         assert each["as_of_slot"] >= LAST_SLOT
         assert each["errors"] == []
-        assert len({position["position_id"] for position in each["positions"]}) == POSITIONS
+        ids = {position["position_id"] for position in each["positions"]}
+        assert len(ids) == asked_by(name).positions
         assert each["value_usd"] > 0
         assert all(position["assets"] for position in each["positions"])
+
+
+def test_an_analysis_has_sixty_positions_in_twelve_protocols(served: Bench) -> None:
+    found = answers(served, "analyze")
+    assert len(found) == FEW
+    for each in found:
+        assert each["as_of_slot"] >= LAST_SLOT
+        assert each["errors"] == []
+        ids = {(one["position_id"], one["route"]) for one in each["positions"]}
+        assert len(ids) == 60
+        counted = Counter(one["protocol"] for one in each["positions"])
+        assert len(counted) == 12
+        assert min(counted.values()) >= 4
+        assert each["coverage"]["known_accounts"] == each["coverage"]["read_accounts"]
+        assert each["holdings"]["coverage"]["is_complete"]
+        assert each["dex"]["positions"]["position_count"] > 0
+        assert each["net_worth"]["reasons"] == []
+        assert each["net_worth"]["value_usd"] > 0
 
 
 def test_liquidity_is_within_its_range_and_has_earned(
@@ -89,8 +114,8 @@ def test_the_report_has_each_route_and_what_was_computed(
     served: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, of, folder, settings = served
-    monkeypatch.setattr(measure, "ASKED", ASKED[:1])
-    monkeypatch.setattr(measure, "RATE", FEW / 2)  # a wallet comes again after two seconds
+    slow = FEW / 2  # a wallet comes again after two seconds
+    monkeypatch.setattr(measure, "ASKED", (replace(ASKED[0], rate=slow),))
     with moving(settings, WORLD):
         found = measure.positions(running, of, folder, Effort(1, 1))
     assert found.keys() == {"whirlpools"}
@@ -103,8 +128,8 @@ def test_the_report_has_each_route_and_what_was_computed(
 
 def test_an_answer_without_its_positions_is_no_measurement() -> None:
     lacking = orjson.dumps({"positions": [], "errors": []}).decode()
-    with pytest.raises(measure.LoadFailed, match="has 0 positions"):
-        measure.check({"/p19": lacking})
+    with pytest.raises(measure.LoadFailed, match="has 0 positions in 0 protocols"):
+        measure.check(ASKED[0], {"/p19": lacking})
 
 
 def test_the_chain_goes_on_while_it_is_measured(served: Bench) -> None:
