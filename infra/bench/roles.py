@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from infra.local.process import NotReady, Process
 from infra.local.running import addresses
 
-READY_S: Final = 30.0
+READY_S: Final = 120.0  # on a busy machine
 
 
 class BenchFailed(click.ClickException):
