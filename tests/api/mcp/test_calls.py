@@ -58,6 +58,7 @@ async def test_an_answer_that_the_services_gave_up_is_not_kept() -> None:
     assert given_up() is None
     # Quotes are what takes most room: a backslash in the answer, three in the text.
     assert len(result.json) + len(result.wire) < 4.5 * MOST_BYTES
+    # private `_results`: no answer shows how many results are kept.
     kept = calls._results.kept
     for number in range(RESULTS + 2):
         await calls.answer(HOLDINGS, wallet(number), STATE)

@@ -82,6 +82,7 @@ async def both(
 
     CALLS.result, CALLS.asked = calls.result, []
     sent.append([])
+    # private `_lowlevel_server`: the package's manager of sessions takes nothing else.
     manager = StreamableHTTPSessionManager(
         SERVER._lowlevel_server, json_response=True, stateless=True
     )

@@ -267,6 +267,7 @@ def test_balances_are_what_their_fields_say_one_by_one(
             a, b, c = (i80f48(bytes(data), at + offset) for offset in (40, 56, 72))
             expected.append((bank_at, a, b, c))
     of = account(marginfi.ACCOUNT, bytes(data))
+    # private `_balances`: a reading shows products of shares with prices, which hide a wrong half.
     if any(min(each[1:]) < 0 for each in expected):
         with pytest.raises(Unreadable, match="negative shares or emissions"):
             marginfi_lending._balances(of)
