@@ -122,25 +122,44 @@ class PipelinedNode:
         return self._link
 
     async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._link = link = None
+        self._link = None
         try:
-            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, self._answer_timeout_s)):
-                link = await self._open(loop)
-                await link.ask(self._greeting())
+            link = await self._greeted(loop)
         except (RedisError, OSError) as error:  # a timeout of asyncio is an OSError
-            if link is not None:
-                link.give_up(ConnectionError("the greeting failed"))
-            self._reason = f"Redis cannot be reached: {error or 'no answer in time'}"
+            self._reason = f"Redis cannot be reached: {str(error) or 'no answer in time'}"
             self._again_at = loop.time() + self._backoff.next_s()
         except asyncio.CancelledError:  # closed meanwhile; those who wait get that error
-            if link is not None:
-                link.give_up(ConnectionError(_CLOSED))
             self._reason = _CLOSED
         else:
             self._backoff.reset()
             self._link = link
         finally:
             self._connecting = None
+
+    async def _greeted(self, loop: asyncio.AbstractEventLoop) -> _Link:
+        """Return a connection that may be used; raises RedisError, OSError.
+
+        What ran out of time while the loop was held up is tried again: Redis was not asked.
+        """
+        while True:
+            due = loop.time() + min(CONNECT_TIMEOUT_S, self._answer_timeout_s)
+            link = None
+            try:
+                async with asyncio.timeout_at(due):
+                    link = await self._open(loop)
+                    await link.ask(self._greeting())
+            except asyncio.CancelledError:
+                if link is not None:
+                    link.give_up(ConnectionError(_CLOSED))
+                raise
+            except (RedisError, OSError) as error:
+                if link is not None:
+                    link.give_up(ConnectionError("the greeting failed"))
+                is_late = loop.time() >= due + _STALL_S
+                if not (is_late and isinstance(error, asyncio.TimeoutError)):
+                    raise
+            else:
+                return link
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> _Link:
         address = self._address

@@ -294,6 +294,17 @@ async def test_a_loop_that_is_held_up_is_no_silence_of_redis(shared):
     await node.aclose()
 
 
+async def test_a_loop_that_is_held_up_while_connecting_is_no_silence(shared):
+    for turns in range(1, 8):
+        node = PipelinedNode(shared.process.address, answer_timeout_s=0.3)
+        asking = asyncio.ensure_future(node.ask([("ECHO", "x")]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.6)  # noqa: ASYNC251 - what a request that computes does to all others
+        assert await asking == [b"x"]
+        await node.aclose()
+
+
 async def test_slow_asks_of_a_busy_connection_are_not_given_up(shared):
     async with connected(shared.process.address, answer_timeout_s=0.3) as connection:
         ends = time.monotonic() + 1.0  # several times the limit of one answer
