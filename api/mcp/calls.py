@@ -72,10 +72,13 @@ class Calls:
             grant = _granted(state, tool)
             path = f"/api/wallets/{_checked(wallet)}/{tool.path}"
             encoded = await ask(self._services, tool, wallet, grant.payer)
+            return self._made(tool, wallet, encoded, path)
         except Problem as problem:
             return _refused(problem, path, state)
         except Exception as error:
             return _refused(of_failure(error, path, state["request_id"]), path, state)
+
+    def _made(self, tool: Tool, wallet: str, encoded: Encoded, path: str) -> Result:
         key = (tool.name, wallet)
         made = self._results.kept.get(key)
         if made is None or made[0]() is not encoded:

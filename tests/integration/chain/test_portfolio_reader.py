@@ -1,6 +1,6 @@
 """The demo wallets as @sonarwatch/portfolio-plugins 0.16.15 reads them over the local chain's RPC.
 
-It is a reader of positions that knows nothing of ours: its jobs and fetchers ask the chain, prices
+This package reads positions without Soltape's code: its jobs and fetchers ask the chain, prices
 are given to it. For what both know, positions and amounts must be the same but for the rounding of
 its doubles. It silently drops what it has no market or price of, so each of its fetchers must
 have found something.

@@ -79,17 +79,25 @@ def test_creation(deployed: bool) -> None:
     assert created.supply_raw == (10**18 if deployed else None)
 
 
-@pytest.mark.parametrize("sol_first", [True, False])
-def test_migration_to_raydium(sol_first: bool) -> None:
+def migration_to(
+    venue: str, sol_first: bool
+) -> tuple[builder.TransactionBuilder, list[str], list[str]]:
+    """Return a transaction with the accounts of curve and pool; mints and vaults in their order."""
     tx = builder.TransactionBuilder("operator")
     tx.token("curve_tokens", "mint", "authority", TOKEN_RAW)
     tx.token("curve_sol", WSOL, "authority", SOL_RAW)
-    tx.token("pool_tokens", "mint", "raydium")
-    tx.token("pool_sol", WSOL, "raydium")
+    tx.token("pool_tokens", "mint", venue)
+    tx.token("pool_sol", WSOL, venue)
     mints, vaults = [WSOL, "mint"], ["pool_sol", "pool_tokens"]
     if not sol_first:
         mints.reverse()
         vaults.reverse()
+    return tx, mints, vaults
+
+
+@pytest.mark.parametrize("sol_first", [True, False])
+def test_migration_to_raydium(sol_first: bool) -> None:
+    tx, mints, vaults = migration_to("raydium", sol_first)
     accounts = ["0", "1", "2", "pool", *mints, "6", "7", "curve", "9", "10", "11", *vaults]
     call = tx.call(boop.PROGRAM, accounts, boop.CREATE_RAYDIUM_POOL)
     inner = tx.call("raydium", "x", b"initialize", under=call)
@@ -105,15 +113,7 @@ def test_migration_to_raydium(sol_first: bool) -> None:
 
 @pytest.mark.parametrize("sol_first", [True, False])
 def test_migration_to_meteora(sol_first: bool) -> None:
-    tx = builder.TransactionBuilder("operator")
-    tx.token("curve_tokens", "mint", "authority", TOKEN_RAW)
-    tx.token("curve_sol", WSOL, "authority", SOL_RAW)
-    tx.token("pool_tokens", "mint", "meteora")
-    tx.token("pool_sol", WSOL, "meteora")
-    mints, vaults = [WSOL, "mint"], ["pool_sol", "pool_tokens"]
-    if not sol_first:
-        mints.reverse()
-        vaults.reverse()
+    tx, mints, vaults = migration_to("meteora", sol_first)
     accounts = [*"01234", "pool", *"678", *mints, *vaults, "curve"]
     call = tx.call(boop.PROGRAM, accounts, boop.CREATE_METEORA_POOL)
     inner = tx.call("meteora", "x", b"initialize", under=call)
