@@ -22,6 +22,7 @@ from infra.local.process import NotReady, Process
 from infra.local.running import addresses
 
 READY_S: Final = 120.0  # on a busy machine
+WITHOUT_ACCOUNTS: Final = "--no-accounts"  # of `soltape up`
 
 
 class BenchFailed(click.ClickException):
@@ -106,6 +107,11 @@ def stack(folder: Path, *options: str, **env: str) -> Iterator[Role]:
             up.stop()
 
 
+def order_of(pairs: int) -> list[bool]:
+    """Return in which order runs with (True) and without something alternate."""
+    return [first == bool(number % 2) for number in range(pairs) for first in (False, True)]
+
+
 def environment_of(folder: Path) -> dict[str, str]:
     """Return the environment of a command that belongs to the stack of a folder."""
     environment = {**os.environ, "SOLTAPE_DATA": str(folder)}
@@ -145,6 +151,29 @@ def wait_until(done: Callable[[], bool], roles: Sequence[Role], within_s: float 
 def cpu_seconds(roles: Sequence[Role]) -> dict[str, float]:
     """Return the CPU time that each has used."""
     return {each.name: each.cpu_seconds() for each in roles}
+
+
+def cpu_by_part(up: Role) -> dict[str, float]:
+    """Return the CPU seconds that each part of a running stack has used."""
+    import psutil  # `soltape --help` needs no extra
+
+    spent: dict[str, float] = {}
+    for child in psutil.Process(up.child.pid).children(recursive=True):
+        try:
+            words = child.cmdline()
+            times = child.cpu_times()
+        except psutil.Error:
+            continue
+        part = part_of(words)
+        spent[part] = spent.get(part, 0.0) + times.user + times.system
+    return spent
+
+
+def cores(
+    before: Mapping[str, float], after: Mapping[str, float], took_s: float
+) -> dict[str, float]:
+    """Return how many cores each part used between two readings of `cpu_by_part`."""
+    return {part: (spent - before.get(part, 0.0)) / took_s for part, spent in after.items()}
 
 
 def part_of(words: Sequence[str]) -> str:

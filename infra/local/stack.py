@@ -84,6 +84,7 @@ class Wishes:
     seed: int | None = None
     broker: BrokerKind | None = None
     stores_only: bool = False  # with what they keep, whatever chain it is of
+    accounts: bool = True  # their lane, where the chain has accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +371,7 @@ _OF_ACCOUNTS: Final = frozenset({"ingest_accounts", "watch"})
 def _roles(stack: Stack, wishes: Wishes) -> None:
     here = {part.process.name for part in stack.parts}
     for name, command, needs in _ROLES:
-        if name in _OF_ACCOUNTS and not _is_simulated(stack, wishes):
+        if name in _OF_ACCOUNTS and not (wishes.accounts and _is_simulated(stack, wishes)):
             continue
         setting = f"metrics_port_{name}"
         port = _listen(stack, name, setting)

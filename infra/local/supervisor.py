@@ -76,6 +76,11 @@ _LISTEN: Final = (
     help="Start Kafka, ClickHouse and Redis alone, with what they keep: for `soltape rebuild` or "
     "`soltape keys` while nothing else runs.",
 )
+@click.option(
+    "--no-accounts",
+    is_flag=True,
+    help="Follow trades alone: no lane of accounts, so no holdings and positions.",
+)
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -86,6 +91,7 @@ def up(
     seed: int | None,
     loop: bool,
     stores: bool,
+    no_accounts: bool,
     file: Path | None,
 ) -> None:
     """Run the whole pipeline on this machine, until Ctrl-C.
@@ -111,6 +117,8 @@ def up(
         if chain is not None or rate is not None or seed is not None:
             raise click.UsageError("--stores starts no chain: leave out --chain, --rate and --seed")
         wishes = replace(wishes, stores_only=True)
+    if no_accounts:
+        wishes = replace(wishes, accounts=False)
     settings = load_own(**given)
     screen = Screen()
     configure_logging(settings, "up", screen)

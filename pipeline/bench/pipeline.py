@@ -8,6 +8,7 @@ rise until the stores fall behind.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -15,11 +16,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import psutil
 import redis
 
-from infra.bench import progress, report
-from infra.bench.roles import BenchFailed, Role, part_of, scrape, stack, value, wait_until
+from infra.bench import median, progress, report
+from infra.bench.roles import (
+    WITHOUT_ACCOUNTS,
+    BenchFailed,
+    cores,
+    cpu_by_part,
+    order_of,
+    scrape,
+    stack,
+    value,
+    wait_until,
+)
 from infra.local import running
 from infra.redis.client import RedisError
 from schemas.redis_keys import WATERMARK, mint_tags, wallet_tags
@@ -68,22 +78,22 @@ class Outcome:
             "lag_slots_p50": quantile(self.lags_slots, 0.5),
             "lag_slots_p99": quantile(self.lags_slots, 0.99),
             "lag_slots_max": max(self.lags_slots),
-            "cores": {name: round(cores, 2) for name, cores in self.cores.items()},
+            "cores": {name: round(used, 2) for name, used in self.cores.items()},
             "redis_bytes": self.redis_bytes,
         }
 
 
-def hold(rate: float, seconds: float, folder: Path) -> Outcome:
-    """Run the whole pipeline at a rate of swaps a second."""
+def hold(rate: float, seconds: float, folder: Path, *options: str) -> Outcome:
+    """Run the whole pipeline at a rate of swaps a second; `options` are those of `soltape up`."""
     transactions = str(rate / SWAPS_PER_TRANSACTION)
-    with stack(folder, "--rate", transactions, "--seed", "1") as up:
+    with stack(folder, "--rate", transactions, "--seed", "1", *options) as up:
         addresses = running.addresses(folder)
         url = f"http://127.0.0.1:{addresses['METRICS_PORT_INGEST']}/metrics"
         store = redis.Redis.from_url(addresses["REDIS_URL"])
         wait_until(lambda: lag_slots(store, url) is not None, (up,))
         time.sleep(WARM_UP_S)
         outcome = Outcome(rate, 0.0, [])
-        swaps, cpu, began = _swaps(url), _cpu(up), time.monotonic()
+        swaps, cpu, began = _swaps(url), cpu_by_part(up), time.monotonic()
         reported = began
         while (now := time.monotonic()) - began < seconds:
             up.check()
@@ -98,9 +108,7 @@ def hold(rate: float, seconds: float, folder: Path) -> Outcome:
             time.sleep(LOOK_EVERY_S)
         took = time.monotonic() - began
         outcome.swaps_per_second = (_swaps(url) - swaps) / took
-        outcome.cores = {
-            name: (spent - cpu.get(name, 0.0)) / took for name, spent in _cpu(up).items()
-        }
+        outcome.cores = cores(cpu, cpu_by_part(up), took)
         outcome.redis_bytes = int(store.info("memory")["used_memory"])
     return outcome
 
@@ -125,20 +133,6 @@ def _swaps(url: str) -> float:
     return value(scrape(url), "soltape_ingest_events_total", kind="swap")
 
 
-def _cpu(up: Role) -> dict[str, float]:
-    """Return the CPU seconds of each part of a running stack."""
-    spent: dict[str, float] = {}
-    for child in psutil.Process(up.child.pid).children(recursive=True):
-        try:
-            words = child.cmdline()
-            times = child.cpu_times()
-        except psutil.Error:
-            continue
-        part = part_of(words)
-        spent[part] = spent.get(part, 0.0) + times.user + times.system
-    return spent
-
-
 def quantile(values: list[int], share: float) -> int:
     """Return the value that a share of all does not exceed."""
     ordered = sorted(values)
@@ -154,12 +148,22 @@ def quantile(values: list[int], share: float) -> int:
 @click.option(
     "--step-seconds", type=float, default=40.0, show_default=True, help="Of higher rates."
 )
-def pipeline(quick: bool, rate: float, seconds: float, step_seconds: float) -> None:
+@click.option(
+    "--pairs", type=click.IntRange(1), help="Alternate runs with and without the lane of accounts."
+)
+def pipeline(
+    quick: bool, rate: float, seconds: float, step_seconds: float, pairs: int | None
+) -> None:
     """Measure the whole pipeline: 1,000 swaps/s for ten minutes, then more until it falls behind.
 
     It falls behind when lag is five slots or more in one look of a hundred, of two a second, or
     less than 95 % of a rate arrives. Lag is that of the slowest partition of the stores.
+
+    --pairs holds the one rate that many times with the lane of accounts and as often without.
     """
+    if pairs is not None:
+        _paired(rate, 15.0 if quick else seconds, pairs)
+        return
     with tempfile.TemporaryDirectory(prefix="soltape-bench-") as folder:
         held = hold(rate, 15.0 if quick else seconds, Path(folder))
     steps: list[Outcome] = []
@@ -186,3 +190,28 @@ def pipeline(quick: bool, rate: float, seconds: float, step_seconds: float) -> N
             f"behind at {rate:.0f} swaps/s: {held.swaps_per_second:.0f} arrived, "
             f"lag p99 {quantile(held.lags_slots, 0.99)} slots"
         )
+
+
+def _paired(rate: float, seconds: float, pairs: int) -> None:
+    """Report the lag of the stores with the lane of accounts and without."""
+    found: dict[bool, list[Outcome]] = {True: [], False: []}
+    for has_accounts in order_of(pairs):
+        with tempfile.TemporaryDirectory(prefix="soltape-bench-") as folder:
+            options = () if has_accounts else (WITHOUT_ACCOUNTS,)
+            found[has_accounts].append(hold(rate, seconds, Path(folder), *options))
+    lags = {
+        has_accounts: median([quantile(each.lags_slots, 0.99) for each in outcomes])
+        for has_accounts, outcomes in found.items()
+    }
+    report(
+        "pipeline with and without the lane of accounts",
+        lags[True] - lags[False],
+        "slots",
+        seconds=seconds,
+        rate=rate,
+        cpus=os.cpu_count(),
+        with_accounts=[each.figures() for each in found[True]],
+        without_accounts=[each.figures() for each in found[False]],
+        lag_slots_p99={"with_accounts": lags[True], "without_accounts": lags[False]},
+        runs=pairs,
+    )

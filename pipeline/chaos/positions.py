@@ -52,7 +52,8 @@ class DemoPositions:
     async def until_known(self, watch: Watch) -> None:
         """Ask for all until the API knows all that it needs; what it never does is compared so."""
         async with _Door(self._plan) as ask:
-            waiting = [_path(wallet, each) for wallet in WALLETS for each in await _all(ask)]
+            asked = await _all(ask)
+            waiting = [_path(wallet, each) for wallet in WALLETS for each in asked]
 
             async def known() -> bool:
                 nonlocal waiting
@@ -122,11 +123,7 @@ async def compare(ask: Ask, chain: ChainAccounts, of_ledger: Figures, found: Dif
 
 async def _answer(ask: Ask, wallet: str, what: str, slot: int, found: Differences) -> Any:
     """Return an answer, None where it is none; note what it lacks, and of when it is."""
-    for _ in range(_TRIES):
-        status, answer = await ask(_path(wallet, what))
-        if status != _BUSY:
-            break
-        await asyncio.sleep(_AGAIN_S)
+    status, answer = await _patiently(ask, _path(wallet, what))
     found.compared[ANSWER] += 1
     if status != 200:
         found.add(ANSWER, (wallet, what), 200, (status, answer))
@@ -136,6 +133,16 @@ async def _answer(ask: Ask, wallet: str, what: str, slot: int, found: Difference
     if what != _ANALYSIS and answer["as_of_slot"] != slot:  # that is of several lanes
         found.add(ANSWER, (wallet, what, "as_of_slot"), slot, answer["as_of_slot"])
     return answer
+
+
+async def _patiently(ask: Ask, path: str) -> tuple[int, Any]:
+    """Return status and answer of a path; ask again while the API is too busy."""
+    for _ in range(_TRIES):
+        status, answer = await ask(path)
+        if status != _BUSY:
+            break
+        await asyncio.sleep(_AGAIN_S)
+    return status, answer
 
 
 def _compare_all(
@@ -188,7 +195,9 @@ def _lacks(status: int, answer: Any) -> Any:
 
 
 async def _aggregates(ask: Ask) -> list[str]:
-    _, described = await ask("/openapi.json")
+    status, described = await _patiently(ask, "/openapi.json")
+    if status != 200:
+        raise TimeoutError(f"the API's own description: {status} {described}")
     return sorted(
         path.removeprefix(_OF_WALLET)
         for path, methods in described["paths"].items()

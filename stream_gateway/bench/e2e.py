@@ -8,6 +8,7 @@ clocks are this machine's, in whole milliseconds: a stage can be a millisecond o
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,8 +19,19 @@ import click
 import orjson
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from infra.bench import progress, report
-from infra.bench.roles import BenchFailed, Metrics, quantile, scrape, stack, wait_until
+from infra.bench import median, progress, report
+from infra.bench.roles import (
+    WITHOUT_ACCOUNTS,
+    BenchFailed,
+    Metrics,
+    cores,
+    cpu_by_part,
+    order_of,
+    quantile,
+    scrape,
+    stack,
+    wait_until,
+)
 from infra.local import running
 from stream_gateway.bench.mix import swaps
 
@@ -94,52 +106,103 @@ async def listen(url: str, seconds: float) -> list[tuple[float, bytes]]:
         transport.disconnect()
 
 
-@click.command("e2e")
-@click.option("--quick", is_flag=True, help="8 s instead of 60.")
-@click.option("--rate", type=float, default=500.0, show_default=True, help="Swaps a second.")
-@click.option("--seconds", type=float, help="How long it is measured.  [default: 60]")
-def e2e(quick: bool, rate: float, seconds: float | None) -> None:
-    """Measure the way of a swap from the chain's server to a WebSocket client.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run showed."""
 
-    `soltape up` runs with its embedded systems on a simulated chain, every part a process of its
-    own; one client listens to all swaps. The stages: to Kafka (the live lane, acknowledged), to the
-    entry in the live stream, to the client.
-    """
-    length = seconds or (8.0 if quick else 60.0)
+    swaps_per_s: float
+    stages: Stages
+    to_kafka_ms: dict[str, float]
+    cores: dict[str, float]  # by part of the stack
+
+    def figures(self) -> dict[str, Any]:
+        """Return it for the JSON line."""
+        whole = self.stages.whole
+        return {
+            **_figures(whole),
+            "max_ms": quantile_of(whole, 1.0),
+            "swaps_per_s": round(self.swaps_per_s),
+            "stages": {
+                "chain_to_kafka": self.to_kafka_ms,
+                "chain_to_stream": _figures(self.stages.to_stream),
+                "stream_to_client": _figures(self.stages.to_client),
+            },
+            "cores": {part: round(used, 2) for part, used in self.cores.items()},
+        }
+
+
+def run(rate: float, seconds: float, *options: str) -> Run:
+    """Run all of `soltape up` at a rate of swaps a second; `options` are further ones of its."""
+    transactions = str(rate / SWAPS_PER_TRANSACTION)
     with tempfile.TemporaryDirectory(prefix="soltape-bench-") as name:
         folder = Path(name)
-        with stack(folder, "--rate", str(rate / SWAPS_PER_TRANSACTION), "--seed", "1") as up:
+        with stack(folder, "--rate", transactions, "--seed", "1", *options) as up:
             key_file = folder / running.DEMO_KEY
             wait_until(lambda: _has_moved(folder) and key_file.exists(), (up,))
             addresses = running.addresses(folder)
             url = (
                 f"ws://{HOST}:{addresses['GATEWAY_PORT']}/ws?api_key={key_file.read_text().strip()}"
             )
-            progress(f"{rate:.0f} swaps/s: {WARM_UP_S:.0f} s to warm up, then {length:.0f} s")
-            before = _ingest(folder)
-            received = asyncio.run(listen(url, length))
-            after = _ingest(folder)
+            progress(f"{rate:.0f} swaps/s: {WARM_UP_S:.0f} s to warm up, then {seconds:.0f} s")
+            before, cpu, began = _ingest(folder), cpu_by_part(up), time.monotonic()
+            received = asyncio.run(listen(url, seconds))
+            after, took_s = _ingest(folder), time.monotonic() - began
+            used = cores(cpu, cpu_by_part(up), took_s)
             up.check()
-    measured = stages(received)
+    to_kafka = {
+        f"p{share}_ms": round(quantile(before, after, TO_KAFKA, share / 100), 1)
+        for share in (50, 99)
+    }
+    return Run(len(received) / seconds, stages(received), to_kafka, used)
+
+
+@click.command("e2e")
+@click.option("--quick", is_flag=True, help="8 s instead of 60.")
+@click.option("--rate", type=float, default=500.0, show_default=True, help="Swaps a second.")
+@click.option("--seconds", type=float, help="How long it is measured.  [default: 60]")
+@click.option(
+    "--pairs", type=click.IntRange(1), help="Alternate runs with and without the lane of accounts."
+)
+def e2e(quick: bool, rate: float, seconds: float | None, pairs: int | None) -> None:
+    """Measure the way of a swap from the chain's server to a WebSocket client.
+
+    `soltape up` runs with its embedded systems on a simulated chain, every part a process of its
+    own; one client listens to all swaps. The stages: to Kafka (the live lane, acknowledged), to the
+    entry in the live stream, to the client.
+
+    --pairs runs that many times with the lane of accounts and as often without, and reports by how
+    much more time p99 takes with it.
+    """
+    length = seconds or (8.0 if quick else 60.0)
+    if pairs is not None:
+        _paired(rate, length, pairs)
+        return
+    measured = run(rate, length)
+    p50_ms = quantile_of(measured.stages.whole, 0.5)
+    report("e2e", p50_ms, "ms", rate=rate, seconds=length, **measured.figures(), runs=1)
+
+
+def _paired(rate: float, seconds: float, pairs: int) -> None:
+    found: dict[bool, list[Run]] = {True: [], False: []}
+    for has_accounts in order_of(pairs):
+        options = () if has_accounts else (WITHOUT_ACCOUNTS,)
+        found[has_accounts].append(run(rate, seconds, *options))
+    p99_ms = {
+        has_accounts: median([quantile_of(each.stages.whole, 0.99) for each in runs])
+        for has_accounts, runs in found.items()
+    }
     report(
-        "e2e",
-        quantile_of(measured.whole, 0.5),
+        "e2e with and without the lane of accounts",
+        round(p99_ms[True] - p99_ms[False], 1),
         "ms",
-        p50_ms=quantile_of(measured.whole, 0.5),
-        p99_ms=quantile_of(measured.whole, 0.99),
-        max_ms=quantile_of(measured.whole, 1.0),
-        swaps_per_s=round(len(received) / length),
+        p99_ms={"with_accounts": p99_ms[True], "without_accounts": p99_ms[False]},
+        ratio=round(p99_ms[True] / p99_ms[False], 3),
         rate=rate,
-        seconds=length,
-        stages={
-            "chain_to_kafka": {
-                "p50_ms": round(quantile(before, after, TO_KAFKA, 0.5), 1),
-                "p99_ms": round(quantile(before, after, TO_KAFKA, 0.99), 1),
-            },
-            "chain_to_stream": _figures(measured.to_stream),
-            "stream_to_client": _figures(measured.to_client),
-        },
-        runs=1,
+        seconds=seconds,
+        cpus=os.cpu_count(),
+        with_accounts=[each.figures() for each in found[True]],
+        without_accounts=[each.figures() for each in found[False]],
+        runs=pairs,
     )
 
 

@@ -161,6 +161,11 @@ def test_stores_alone_are_started_with_what_they_keep(monkeypatch, tmp_path):
     assert not kept.exists()
 
 
+def test_trades_alone_need_no_lane_of_accounts():
+    whole, trades = (plan(load_own(), Wishes(accounts=each)) for each in (True, False))
+    assert {*names(whole)} - {*names(trades)} == {"ingest_accounts", "watch"}
+
+
 def test_a_chain_asked_for_replaces_an_endpoint_elsewhere_and_says_so(monkeypatch):
     monkeypatch.setenv("GEYSER_ENDPOINT", "https://yellowstone.example.com")
     planned = plan(load_own(), Wishes(chain="simulated"))
