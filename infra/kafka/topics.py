@@ -77,7 +77,10 @@ async def settled_partitions(settings: Settings) -> int | None:
 
 
 async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
-    """Return the offset after the last record of each partition."""
+    """Return the offset after the last record of each partition.
+
+    Raises TopicsWrong, KafkaUnreachable, and aiokafka's KafkaError where no answer comes in time.
+    """
     places = await partitions(settings, topic)
     async with reader(settings) as consumer:
         ends = await consumer.end_offsets(places)
@@ -87,7 +90,8 @@ async def end_offsets(settings: Settings, topic: Topic) -> dict[int, int]:
 async def last_records(settings: Settings, topic: Topic) -> dict[int, ConsumerRecord]:
     """Return the last record of each partition that has one.
 
-    Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does not answer.
+    Raises TopicsWrong, KafkaUnreachable, aiokafka's KafkaError, and TimeoutError where a partition
+    does not answer.
     """
     places = await partitions(settings, topic)
     last: dict[int, ConsumerRecord] = {}
@@ -124,8 +128,8 @@ async def newest_records(
     """Return the last `most` records of each partition, or all where there are fewer, ascending.
 
     Transactions' markers take offsets, so each partition is read from further back until it has
-    given that many. Raises TopicsWrong, KafkaUnreachable, and TimeoutError where a partition does
-    not answer.
+    given that many. Raises TopicsWrong, KafkaUnreachable, aiokafka's KafkaError, and TimeoutError
+    where a partition does not answer.
     """
     places = await partitions(settings, topic)
     found: dict[int, list[ConsumerRecord]] = {place.partition: [] for place in places}

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import click
 import structlog
 import uvloop
+from aiokafka.errors import KafkaError
 
 from infra import settings as soltape_settings
 from infra.kafka.client import KafkaUnreachable
@@ -105,7 +106,10 @@ def _serve(
         lacking = {lane: "starting"}
         serve_metrics(settings, role, lambda: dict(lacking))
         uvloop.run(_run(settings, lacking, run))
-    except (KafkaUnreachable, TopicsWrong, LogUnreadable, PublishFailed, PortInUse) as error:
+    except (
+        *(KafkaUnreachable, KafkaError, TopicsWrong, LogUnreadable),
+        *(PublishFailed, PortInUse),
+    ) as error:
         log.error("stopped by a failure", cause=type(error).__name__, detail=str(error))
         sys.exit(1)
 
