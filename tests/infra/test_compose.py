@@ -64,8 +64,10 @@ def test_compose_sets_nothing_but_settings_and_runs_nothing_but_commands(service
 def test_compose_names_versions_and_says_what_it_needs(services):
     for name, service in services.items():
         if service["image"] != "soltape":
-            assert re.fullmatch(r"\S+:v?\d+(\.\d+)+", service["image"]), name
+            assert re.fullmatch(r"\S+:v?\d+(\.\d+){2,}", service["image"]), name
         assert {*service.get("depends_on", ())} <= {*services}, name
+    dockerfile = (INFRA / "Dockerfile").read_text()
+    assert re.search(r"^FROM \S+:\d+\.\d+\.\d+(-\w+)?$", dockerfile, re.MULTILINE)
     text = (INFRA / "compose.yaml").read_text()
     asked = {*re.findall(r"\$\{([A-Z_]+)", text)}
     own = {"SITE_ADDRESS", "REDIS_MAXMEMORY", "REDIS_MEMORY", "CLICKHOUSE_MEMORY"}
