@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 
 import aiohttp
@@ -24,6 +24,7 @@ from pipeline.ingest import metrics
 from pipeline.ingest.ledger import Missing
 from pipeline.ingest.subscription import SUBSCRIBED
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.addresses import key
 from schemas.solana.rpc_json import transaction_info_from_json
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,7 @@ _SKIPPED: Final = frozenset({-32007, -32009})
 _REFUSED: Final = frozenset({-32600, -32601, -32602, -32015})  # asking again would not help
 
 _PROGRAMS: Final = frozenset(SUBSCRIBED)
+_OF_STAKE: Final = frozenset({"Staking", "Voting"})  # rewards that the bank pays to accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Block:
     blockhash: str
     block_time_ms: int
     transactions: list[SubscribeUpdateTransactionInfo]
+    rewarded: list[bytes] = field(default_factory=list)  # stake and vote accounts, where asked for
 
 
 class Unavailable(Exception):
@@ -76,9 +79,15 @@ class Backfill:
     """Answers the ledger's `Missing`, one range after the other."""
 
     def __init__(
-        self, settings: Settings, receiver: Receiver, programs: frozenset[str] = _PROGRAMS
+        self,
+        settings: Settings,
+        receiver: Receiver,
+        programs: frozenset[str] = _PROGRAMS,
+        *,
+        rewards: bool = False,
     ) -> None:
         self._programs = programs
+        self._rewards = rewards
         self._endpoint = settings.rpc_endpoint
         self._receiver = receiver
         self._ranges: asyncio.Queue[Missing] = asyncio.Queue()
@@ -97,7 +106,9 @@ class Backfill:
         if self._endpoint is None:
             return
         async with rpc.session() as session:
-            client = RpcClient(session, self._endpoint, self._pace, self._programs)
+            client = RpcClient(
+                session, self._endpoint, self._pace, self._programs, rewards=self._rewards
+            )
             while True:
                 missing = await self._ranges.get()
                 log.info("backfill", first_slot=missing.first, last_slot=missing.last)
@@ -156,8 +167,11 @@ class RpcClient:
         endpoint: str,
         pace: rpc.Pace,
         programs: frozenset[str] = _PROGRAMS,
+        *,
+        rewards: bool = False,
     ) -> None:
         self._programs = programs
+        self._rewards = rewards
         self._session = session
         self._endpoint = endpoint
         self._pace = pace
@@ -167,7 +181,7 @@ class RpcClient:
         options = {
             "encoding": "json",
             "transactionDetails": "full",
-            "rewards": False,
+            "rewards": self._rewards,
             "commitment": "confirmed",
             "maxSupportedTransactionVersion": 1,
         }
@@ -223,6 +237,11 @@ async def _read_block(slot: int, answer: Any, programs: frozenset[str]) -> Block
             blockhash=str(answer["blockhash"]),
             block_time_ms=int(answer.get("blockTime") or 0) * 1000,
             transactions=infos,
+            rewarded=[
+                key(each["pubkey"])
+                for each in answer.get("rewards") or ()
+                if each.get("rewardType") in _OF_STAKE
+            ],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         log.error("RPC's block can not be read", slot=slot, detail=repr(error)[:DETAIL_MOST])

@@ -57,6 +57,7 @@ class Bank:
     changed: dict[bytes, Held | None]
     accounts: dict[bytes, Held]
     transaction: SubscribeUpdateTransactionInfo
+    rewarded: tuple[bytes, ...] = ()  # stake accounts that the bank paid, in no transaction
 
 
 def token(mint: bytes, owner: bytes, amount: int) -> Held:
@@ -79,6 +80,7 @@ class AccountNode:
     banks: list[Bank] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)  # slots that no stream has
     blocks_lost: set[int] = field(default_factory=set)
+    withheld: set[str] = field(default_factory=set)  # RPC methods that have no answer now
     calls: dict[str, int] = field(default_factory=dict)
     requests: list[geyser.SubscribeRequest] = field(default_factory=list)
     streams: int = 0
@@ -120,7 +122,12 @@ class AccountNode:
         random, before = self._random, self.tip
         slot = before.slot + 1 + (random.random() < 0.1)
         accounts = dict(before.accounts)
-        changed: dict[bytes, Held | None] = {CLOCK: Held(SYSVAR_PROGRAM, 1, slot.to_bytes(40))}
+        by_bank: dict[bytes, Held | None] = {CLOCK: Held(SYSVAR_PROGRAM, 1, slot.to_bytes(40))}
+        stakes = [a for a, held in before.accounts.items() if held.owner == STAKE_PROGRAM]
+        rewarded = tuple(random.sample(stakes, min(len(stakes), random.randrange(3))))
+        for address in rewarded:
+            by_bank[address] = stake(random.choice(WALLETS), random.randrange(1, 10**9))
+        changed: dict[bytes, Held | None] = {}
         for _ in range(random.randrange(1, 8)):
             number = random.randrange(60)
             address = bytes([3, number]) + bytes(30)
@@ -128,13 +135,15 @@ class AccountNode:
             changed[address] = None if gone else self._made(number)
         wallet = random.choice(WALLETS)
         changed[wallet] = Held(SYSTEM_PROGRAM, random.randrange(1, 10**9), b"")
+        changed = {address: held for address, held in changed.items() if address not in by_bank}
         info = self._transaction(slot, before.accounts, changed)
+        changed = by_bank | changed
         for address, held in changed.items():
             if held is None:
                 accounts.pop(address, None)
             else:
                 accounts[address] = held
-        self.banks.append(Bank(slot, before.slot, changed, accounts, info))
+        self.banks.append(Bank(slot, before.slot, changed, accounts, info, rewarded))
         for queue in list(self._queues):
             queue.put_nowait(slot)
             if random.random() < self.disconnect_chance:
@@ -245,6 +254,8 @@ class AccountNode:
         call = await request.json()
         method, params = call["method"], call.get("params") or []
         self.calls[method] = self.calls.get(method, 0) + 1
+        if method in self.withheld:
+            raise web.HTTPServiceUnavailable
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call["id"]}
         try:
             answer["result"] = self._answer(method, params)
@@ -297,6 +308,10 @@ class AccountNode:
                 "parentSlot": bank.parent,
                 "blockTime": 1_700_000_000 + bank.slot,
                 "transactions": [transaction_to_json(bank.transaction)],
+                "rewards": [
+                    {"pubkey": text(each), "lamports": 1, "rewardType": "Staking"}
+                    for each in (bank.rewarded if params[1]["rewards"] else ())
+                ],
             }
         raise LookupError(-32601, "Method not found")
 

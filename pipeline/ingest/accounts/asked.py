@@ -26,6 +26,7 @@ class Answer:
     ready_slot: int = 0  # its highest context slot
     size: int = 0  # of the data
     taken: asyncio.Future[int] | None = None  # becomes the slot that it went with
+    mends: bool = False  # a hole: no slot before it is complete
 
     @classmethod
     def of(
@@ -35,12 +36,14 @@ class Answer:
         subject: bytes | None = None,
         ready_slot: int = 0,
         taken: asyncio.Future[int] | None = None,
+        *,
+        mends: bool = False,
     ) -> Answer:
         """Return an answer that is ready with the last slot it rests on."""
         updates = tuple(updates)
         highest = max((slot for slot, _ in updates), default=0)
         size = sum(len(update.data) for _, update in updates)
-        return cls(updates, tuple(covered), subject, max(ready_slot, highest), size, taken)
+        return cls(updates, tuple(covered), subject, max(ready_slot, highest), size, taken, mends)
 
 
 class AnswerQueue:

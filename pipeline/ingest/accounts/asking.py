@@ -14,6 +14,7 @@ from infra.solana_rpc.client import AnswerTooLarge, NotNow, RpcRefused
 from pipeline.ingest.accounts import metrics
 from pipeline.ingest.accounts.asked import Answer, AnswerQueue
 from pipeline.ingest.accounts.ledger import Update
+from pipeline.ingest.accounts.mending import Mending
 from pipeline.ingest.accounts.rpc import (
     MOST_A_CALL,
     WALLET_ANSWER_BYTES,
@@ -183,28 +184,32 @@ class Asking:
         metrics.ASKED.labels("account").inc()
         return Ended.ANSWERED
 
-    async def accounts(self, addresses: Iterable[bytes], least_slot: int) -> int | None:
-        """Ask for accounts as they are at or after a slot.
+    async def accounts(
+        self, addresses: Iterable[bytes], least_slot: int, mending: Mending | None = None
+    ) -> bool:
+        """Ask for accounts as they are at or after a slot; `mending` counts the answers.
 
-        Return the slot with which all of them are in the lane, None where RPC refuses some.
+        Return whether all answers wait for their slots: False where RPC refuses some.
         """
         wanted = sorted(set(addresses))
         parts = [wanted[at : at + MOST_A_CALL] for at in range(0, len(wanted), MOST_A_CALL)]
-        slots = await asyncio.gather(*(self._some(part, least_slot) for part in parts))
-        known = [slot for slot in slots if slot is not None]
-        return max(known, default=least_slot) if len(known) == len(slots) else None
+        asked = await asyncio.gather(*(self._some(part, least_slot, mending) for part in parts))
+        return all(asked)
 
-    async def _some(self, addresses: list[bytes], least_slot: int) -> int | None:
+    async def _some(self, addresses: list[bytes], least_slot: int, mending: Mending | None) -> bool:
         try:
             async with self._mending_places:
                 slot, found = await self._rpc.multiple(addresses, least_slot)
         except (RpcRefused, BadAnswer) as error:
             log.error("accounts could not be asked for", accounts=len(addresses), why=str(error))
             metrics.REFUSED.inc()
-            return None
-        self._answers.put(Answer.of((slot, update) for update in found))
+            return False
+        if mending is not None:
+            mending.begin()
+        updates = ((slot, update) for update in found)
+        self._answers.put(Answer.of(updates, mends=mending is not None))
         metrics.ASKED.labels("account").inc(len(addresses))
-        return slot
+        return True
 
     async def _bounded(self, ask: Callable[[AccountsRpc, Multiple], Awaitable[T]]) -> T:
         """Ask for a subject; raises NotNow, RpcRefused and BadAnswer."""

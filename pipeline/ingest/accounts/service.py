@@ -8,7 +8,7 @@ into one queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from pipeline.ingest.accounts.ledger import (
     Undone,
     Wanted,
 )
+from pipeline.ingest.accounts.mending import Mending, mending
 from pipeline.ingest.accounts.publisher import LANE, AccountPublisher
 from pipeline.ingest.accounts.recorded import (
     BadRecording,
@@ -65,7 +66,7 @@ from schemas.accounts import followed_of, largest_of
 from schemas.proto import geyser_pb2
 from schemas.proto.tape_pb2 import Covered
 from schemas.protocols.registry import KINDS
-from schemas.solana.addresses import text
+from schemas.solana.addresses import STAKE_PROGRAM, text
 from schemas.topics import SETTLED_ACCOUNTS
 
 log = structlog.get_logger(__name__)
@@ -248,8 +249,7 @@ class AccountIngest:
         self._began_slot = -1  # from which on this process has the lane
         self._settled_slot = -1
         self._lost_to = -1  # the last slot that is lost
-        self._mending = 0  # holes that are asked for
-        self._mended_at = -1  # the slot with which the last of them is in the lane
+        self._mending = Mending()
         self._tasks: set[asyncio.Task[None]] = set()
         for number, stream in enumerate(streams):
             stream.attach(partial(self._ledger.resume, number), lambda _: None)
@@ -285,7 +285,7 @@ class AccountIngest:
         ]
         programs = frozenset(text(program) for program in self._coverage.programs)
         self._backfills = [
-            Backfill(settings, _Receiver(self, number), programs)
+            Backfill(settings, _Receiver(self, number), programs, rewards=True)
             for number in range(len(self._streams))
         ]
         parts += [each.run() for each in self._backfills]
@@ -297,7 +297,7 @@ class AccountIngest:
         else:
             pace = solana_rpc.Pace(settings.account_rpc_per_s)
             rpc = AccountsRpc(session, settings.rpc_endpoint, pace)
-            self._blocks = RpcClient(session, settings.rpc_endpoint, pace, programs)
+            self._blocks = RpcClient(session, settings.rpc_endpoint, pace, programs, rewards=True)
             self._asking = Asking(
                 rpc,
                 self._answers,
@@ -331,13 +331,21 @@ class AccountIngest:
         }
 
     def _begin(self) -> None:
-        """Withdraw what the lane says and that is not so, as its process was killed amid a slot."""
+        """Withdraw what the lane says and that is not so, as its process was killed amid a slot.
+
+        Holes that it had not mended are mended again.
+        """
         assert self._requests is not None
         if self._tail.settled is None:
             self._withdraw(-1, "a new lane of accounts begins")
             return
         if any(covered.kind == Covered.ALL for covered in self._tail.broken):
             self._withdraw(self._tail.settled, "slots were lost")
+        if self._tail.is_all_unmended:
+            self._withdraw(self._tail.settled, "its holes were not mended when the process ended")
+        elif self._tail.unmended:
+            log.warning("holes are mended again", slots=len(self._tail.unmended))
+            self._mend(partial(self._fetch, self._tail.unmended))
         for covered in self._tail.broken:
             if covered.HasField("slot"):
                 self._answers.withdraw(_withdrawal(covered, "its accounts were not all written"))
@@ -414,27 +422,27 @@ class AccountIngest:
                     metrics.HOLES.labels("lost").inc(last - first + 1)
                     self._withdraw(last, f"slots {first} to {last} are lost: {reason}")
                 else:
-                    self._spawn(self._fetch(first, last))
+                    self._mend(partial(self._fetch, range(first, last + 1)))
             case Late(slot, address):
                 metrics.LATE.inc()
                 log.warning("account after its slot was settled", slot=slot, account=text(address))
-                self._spawn(self._mend({address}, slot))
+                self._mend(partial(self._ask, {address}, slot))
             case Undone(slot, addresses):
                 log.error("a settled slot was rolled back", slot=slot, accounts=len(addresses))
-                self._spawn(self._mend(set(addresses), self._settled_slot))
+                self._mend(partial(self._ask, set(addresses), self._settled_slot))
 
     async def _write(self, settled: SettledAccounts) -> None:
         answers = self._answers.take(settled.slot, MAX_ANSWER_BYTES)
-        is_mended = not self._mending and settled.slot >= self._mended_at
         composed = await compose(
             settled,
             self._selection,
             answers,
             self._answers.withdrawn,
             lost_to=self._lost_to,
-            complete=settled.complete and is_mended,
+            complete=settled.complete and self._mending.is_done_with(answers),
         )
         await self._publisher.settle(settled.slot, composed.batches)
+        self._mending.end(mending(answers))
         if self._began_slot < 0:
             self._began_slot = settled.slot
         self._settled_slot = settled.slot
@@ -481,8 +489,7 @@ class AccountIngest:
     async def fetched(self, stream: int, block: Block) -> None:
         """Take a block of a slot that a stream lacks."""
         metrics.HOLES.labels("mended").inc()
-        self._mending += 1
-        self._spawn(self._mend_block(block))
+        self._mend(partial(self._ask_changed, block))
         self._decide(
             self._ledger.fetched(
                 stream, block.slot, block.parent, block.blockhash, block.block_time_ms
@@ -497,36 +504,39 @@ class AccountIngest:
         """Return whether a stream's ledger waits for a slot."""
         return self._ledger.is_wanted(stream, slot)
 
-    async def _mend_block(self, block: Block) -> None:
-        try:
-            programs = self._coverage.programs
-            wanted = keys_to_ask(block.transactions, programs, self._tracked)
-            await self._ask(wanted, block.slot)
-        finally:
-            self._mending -= 1
+    def _mend(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Ask for what changed: no slot is complete until the lane has what `ask` asks for."""
+        self._mending.begin()
 
-    async def _mend(self, addresses: set[bytes], least_slot: int) -> None:
-        self._mending += 1
-        try:
-            await self._ask(addresses, least_slot)
-        finally:
-            self._mending -= 1
+        async def mend() -> None:
+            try:
+                await ask()
+            finally:
+                self._mending.end()
+
+        self._spawn(mend())
+
+    async def _ask_changed(self, block: Block) -> None:
+        """Ask for all that may have changed in a block: by transactions, and by the bank itself."""
+        programs = self._coverage.programs
+        wanted = keys_to_ask(block.transactions, programs, self._tracked)
+        wanted.update(address for kind in self._coverage.kinds for address in kind.addresses)
+        if STAKE_PROGRAM in programs:
+            wanted.update(block.rewarded)
+        await self._ask(wanted, block.slot)
 
     async def _ask(self, addresses: set[bytes], least_slot: int) -> None:
-        at = None
-        if self._asking is not None:
-            at = await self._asking.accounts(addresses, least_slot)
-        if at is None:
+        if self._asking is None or not await self._asking.accounts(
+            addresses, least_slot, self._mending
+        ):
             reason = f"what changed in slot {least_slot} could not be asked for"
             self._withdraw(least_slot, reason)
-        else:
-            self._mended_at = max(self._mended_at, at)
 
-    async def _fetch(self, first: int, last: int) -> None:
+    async def _fetch(self, slots: Iterable[int]) -> None:
         """Mend a hole whose blocks RPC should have."""
-        for slot in range(first, last + 1):
+        for slot in slots:
             if self._blocks is None:
-                self._withdraw(last, "a stream lacks slots, and no RPC_ENDPOINT is set")
+                self._withdraw(slot, "a stream lacks slots, and no RPC_ENDPOINT is set")
                 return
             backoff = Backoff(*REDIS_BACKOFF_S)
             while True:
@@ -539,8 +549,7 @@ class AccountIngest:
                     await backoff.wait()
                 else:
                     metrics.HOLES.labels("mended").inc()
-                    self._mending += 1
-                    await self._mend_block(block)
+                    await self._ask_changed(block)
                     break
 
     def _withdraw(self, lost_to: int, reason: str) -> None:

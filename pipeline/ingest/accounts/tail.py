@@ -32,6 +32,8 @@ class AccountTail:
     some_empty: bool = True  # partitions without any slot
     versions: dict[int, list[AccountVersion]] = field(default_factory=dict)  # of the last slots
     incomplete: frozenset[int] = frozenset()  # of the last slots
+    unmended: tuple[int, ...] = ()  # the last slots up to `settled`, as none is complete after them
+    is_all_unmended: bool = False  # of the slots read here none is complete: holes began before
     covered: list[Covered] = field(default_factory=list)  # of the last slots, ascending
     broken: list[Covered] = field(default_factory=list)  # of slots that not all partitions have
 
@@ -75,13 +77,18 @@ def tail_of(found: dict[int, list[SlotBatch]]) -> AccountTail:
         # Killed while the first slot of a new tape was written, which no other slot overtakes.
         return AccountTail(settled=least.slot - 1, last=last)
     slots: dict[int, SlotBatch] = {}
+    incomplete: set[int] = set()
     versions: defaultdict[int, list[AccountVersion]] = defaultdict(list)
     covered: list[tuple[int, Covered]] = []
     for batches in found.values():
         for batch in batches:
             slots[batch.slot] = batch
+            if not batch.complete:
+                incomplete.add(batch.slot)
             versions[batch.slot] += batch.accounts
             covered += [(batch.slot, each) for each in batch.covered]
+    whole = [slot for slot in slots if slot <= least.slot and slot not in incomplete]
+    unmended = [slot for slot in sorted(slots) if max(whole, default=-1) < slot <= least.slot]
     # Each is in all partitions; of a slot what is withdrawn comes before what is given.
     distinct = {(slot, each.HasField("slot"), each.SerializeToString()) for slot, each in covered}
     covered = [(slot, Covered.FromString(raw)) for slot, _, raw in sorted(distinct)]
@@ -102,7 +109,9 @@ def tail_of(found: dict[int, list[SlotBatch]]) -> AccountTail:
         last=last,
         some_empty=False,
         versions=dict(versions),
-        incomplete=frozenset(slot for slot, batch in slots.items() if not batch.complete),
+        incomplete=frozenset(incomplete),
+        unmended=tuple(unmended),
+        is_all_unmended=not whole,
         covered=[each for _, each in covered],
         broken=[each for slot, each in covered if slot > least.slot],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from pipeline.ingest.accounts.batches import Composed, compose
 from pipeline.ingest.accounts.coverage import Coverage
 from pipeline.ingest.accounts.holes import keys_to_ask
 from pipeline.ingest.accounts.ledger import SettledAccounts, Update
+from pipeline.ingest.accounts.mending import Mending, mending
 from pipeline.ingest.accounts.selection import Selection
 from pipeline.ingest.accounts.tail import tail_of
 from pipeline.ingest.accounts.tracked import Asked, Tracked
@@ -336,6 +338,43 @@ def test_a_restart_goes_on_after_the_slot_that_all_partitions_have():
 def test_a_lane_that_was_begun_amid_its_first_slot_begins_with_it():
     tail = tail_of({0: [batches(12)]})
     assert (tail.settled, tail.some_empty) == (11, True)
+
+
+def test_a_restart_names_the_slots_whose_holes_may_not_be_mended():
+    def lane(*complete: bool) -> dict[int, list[SlotBatch]]:
+        of_one = [
+            SlotBatch(slot=10 + at, parent=9 + at, complete=each)
+            for at, each in enumerate(complete)
+        ]
+        return {n: [*of_one] for n in range(SETTLED_ACCOUNTS.partitions)}
+
+    assert tail_of(lane(False, True, True)).unmended == ()
+    tail = tail_of(lane(True, False, False))
+    assert (tail.unmended, tail.is_all_unmended) == ((11, 12), False)
+    assert tail_of(lane(False, False)).is_all_unmended
+    # Beyond what all partitions have is written again; one partition's word is enough.
+    torn = lane(True, True)
+    torn[3][1].complete = False
+    torn[3].append(SlotBatch(slot=12, parent=11))
+    assert tail_of(torn).unmended == (11,)
+
+
+def test_no_slot_is_complete_until_the_last_answer_about_a_hole_goes_with_one():
+    queue, open_holes = AnswerQueue(), Mending()
+    open_holes.begin()  # a block is asked for
+    assert not open_holes.is_done_with([])
+    for number in range(3):  # its accounts come in three answers of 100 bytes
+        open_holes.begin()
+        update = token(WALLET, address=number.to_bytes(32, "little"))
+        queue.put(replace(Answer.of([(7, update)], mends=True), size=100))
+    queue.put(Answer.of([(7, token(WALLET))]))  # about no hole
+    open_holes.end()
+    complete = []
+    for slot in range(6, 11):
+        answers = queue.take(slot, 150)
+        complete.append(open_holes.is_done_with(answers))
+        open_holes.end(mending(answers))
+    assert complete == [False, False, True, True, True]
 
 
 def test_programs_without_coverage_are_bootstrapped_and_a_loss_begins_again():
