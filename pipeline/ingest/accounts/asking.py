@@ -229,7 +229,7 @@ class Asking:
     ) -> None:
         log.error("RPC does not answer", of=text(subject), method=method, why=str(error))
         metrics.REFUSED.inc()
-        reason = f"{method}: {_reason(error)}"
+        reason = f"{method}: {reason_of(error)}"
         self._answers.withdraw(Covered(kind=kind, address=subject, reason=reason))
 
     async def _put(
@@ -246,15 +246,15 @@ class Asking:
         except (NotNow, RpcRefused, BadAnswer) as error:
             self._failed(kind, subject, method, error)
             return Ended.FAILED
-        covered = Covered(kind=kind, address=subject, slot=min(slot for slot, _ in found))
-        self._answers.put(
-            Answer.of(
-                ((slot, update) for slot, updates in found for update in updates),
-                [covered],
-                subject,
-                max(slot for slot, _ in found),
-            )
-        )
+        updates = ((slot, update) for slot, updates in found for update in updates)
+        if self._is_streamed:
+            covered = Covered(kind=kind, address=subject, slot=min(slot for slot, _ in found))
+            ready_slot = max(slot for slot, _ in found)
+            self._answers.put(Answer.of(updates, [covered], subject, ready_slot))
+        else:  # as of the asking: it is shown, and not taken for all that there is now
+            self._answers.put(Answer.of(updates))
+            reason = f"{method}: ACCOUNT_GROUPS lacks `tokens`, which would follow it"
+            self._answers.withdraw(Covered(kind=kind, address=subject, reason=reason))
         metrics.ASKED.labels(Covered.Kind.Name(kind).lower()).inc()
         return Ended.ANSWERED
 
@@ -301,7 +301,7 @@ async def _of_wallet(
     return found
 
 
-def _reason(error: NotNow | RpcRefused | BadAnswer) -> str:
+def reason_of(error: NotNow | RpcRefused | BadAnswer) -> str:
     """Return why something is not covered, in words of which none is the provider's."""
     match error:
         case RpcRefused():

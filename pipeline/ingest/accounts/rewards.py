@@ -15,6 +15,7 @@ from infra.redis.client import RedisError, ask, connect
 from infra.settings import Settings
 from infra.solana_rpc.client import RpcRefused
 from pipeline.ingest.accounts import metrics
+from pipeline.ingest.accounts.asking import reason_of
 from pipeline.ingest.accounts.rpc import MOST_A_CALL, AccountsRpc, BadAnswer
 from schemas.redis_keys import STAKE_REWARDS, account_tag
 from schemas.solana.addresses import text
@@ -77,5 +78,5 @@ class Rewards:
         try:
             paid = await self._rpc.inflation_rewards(accounts, epoch)
         except RpcRefused as error:  # it no longer has the block, or not yet
-            return [EpochReward(epoch, reason=error.text)] * len(accounts)
+            return [EpochReward(epoch, reason=reason_of(error))] * len(accounts)
         return [EpochReward(epoch) if each is None else EpochReward(epoch, *each) for each in paid]

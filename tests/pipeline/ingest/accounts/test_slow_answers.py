@@ -113,3 +113,20 @@ async def test_a_node_that_stays_behind_is_not_waited_for(
         assert await asking.holders(ORDINARY) is Ended.FAILED
     [covered] = queue.withdrawn()
     assert covered.reason == "getTokenLargestAccounts: RPC does not answer; it is asked again"
+
+
+async def test_what_no_stream_follows_is_not_covered(queue: AnswerQueue) -> None:
+    async def settled() -> int:
+        return 7
+
+    async with serving(Node()) as url, client.session() as session:
+        asked = AccountsRpc(session, url, client.Pace(5_000))
+        asking = Asking(asked, queue, settled, Tracked(10), is_streamed=False)
+        assert await asking.wallet(ORDINARY) is Ended.ANSWERED
+        assert await asking.mint(ACCOUNT) is Ended.ANSWERED
+    answers = queue.take(99, 1 << 20)
+    assert sum(len(each.updates) for each in answers) >= 2
+    assert [each for answer in answers for each in answer.covered] == []
+    said = queue.withdrawn()
+    assert {each.address for each in said} == {ORDINARY, ACCOUNT}
+    assert all("ACCOUNT_GROUPS lacks `tokens`" in each.reason for each in said)
