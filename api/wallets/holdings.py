@@ -217,10 +217,11 @@ def _holding(held: _Held, wallet: HeldAccounts, now_ms: int) -> Holding:
     token, decimals = held.token, held.decimals
     accounts = sorted(held.accounts, key=lambda each: (-each.amount_raw, encode(each.address)))
     withheld = [each.state.extensions.withheld_raw for each in accounts if each.state is not None]
+    name, symbol = _names(held, wallet)
     return {
         "mint": held.mint,
-        "name": None if token is None else token.about["name"],
-        "symbol": None if token is None else token.about["symbol"],
+        "name": name,
+        "symbol": symbol,
         "decimals": decimals,
         "program": "token-2022" if accounts[0].is_token_2022 else "token",
         "is_verified": held.is_verified,
@@ -232,6 +233,16 @@ def _holding(held: _Held, wallet: HeldAccounts, now_ms: int) -> Holding:
         "price_source": None if token is None or token.price is None else token.source,
         **priced_at(None if token is None else token.price, now_ms, held.worth),
     }
+
+
+def _names(held: _Held, wallet: HeldAccounts) -> tuple[str | None, str | None]:
+    """Return a token's name and symbol: as the tape has seen them, else as its mint says."""
+    about = None if held.token is None else held.token.about
+    mint = wallet.mints.get(held.mint)
+    own = None if mint is None else mint.texts
+    name = (about and about["name"]) or (own and own.name) or None
+    symbol = (about and about["symbol"]) or (own and own.symbol) or None
+    return name, symbol
 
 
 def _account(held: HeldAccount, decimals: int | None) -> TokenAccount:

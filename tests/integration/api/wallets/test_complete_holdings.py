@@ -173,7 +173,10 @@ async def test_interest_and_fees_of_token_2022(wallet, lane, ask):
     a_year_ago = NOW_MS // 1000 - int(365.24 * 86_400)
     rate = extension(10, pack("<32sqhqh", raw, a_year_ago, 1_000, a_year_ago, 1_000))
     scale = extension(25, pack("<32sdqd", raw, 2.0, 0, 2.5))
-    for mint, more in ((grows, rate), (scaled, scale)):
+    words = (b"Scaled Coin", b"SCALE", b"https://example.com/scale.json")
+    texts = b"".join(len(each).to_bytes(4, "little") + each for each in words)
+    named = extension(19, bytes(32) + scaled + texts + bytes(4))
+    for mint, more in ((grows, rate), (scaled, scale + named)):
         data = mint_data(10**12, 6, extensions=more)
         await lane.write(mint, data, program=TOKEN_2022_PROGRAM)
         await lane.cover(mint)
@@ -185,6 +188,9 @@ async def test_interest_and_fees_of_token_2022(wallet, lane, ask):
     assert by_mint[text(scaled)]["shown_amount"] == 2.5
     assert {by_mint[text(mint)]["amount"] for mint in (grows, scaled)} == {1.0}
     assert by_mint[text(scaled)]["withheld_raw"] == "31"
+    named_so = by_mint[text(scaled)]["name"], by_mint[text(scaled)]["symbol"]
+    assert named_so == ("Scaled Coin", "SCALE")
+    assert by_mint[text(grows)]["name"] is None
     odd = by_mint[text(unknown)]
     assert (odd["decimals"], odd["amount"], odd["shown_amount"]) == (None, None, None)
     assert odd["amount_raw"] == "1000000"
