@@ -20,7 +20,6 @@ from schemas.solana.addresses import SYSTEM_PROGRAM, text
 
 GROUP: Final = "accounts"
 _CACHED_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route: 2 kB each
-_CACHED_ANSWERS: Final = 1 << 8  # likewise: 20 kB each for all programs there are
 TRACKED_PROGRAMS: Final = frozenset(
     {
         SYSTEM_PROGRAM,
@@ -38,6 +37,7 @@ class Coverage(NamedTuple):
 
 
 _NOT_COVERED: Final = Coverage(None)
+_NO_PROGRAMS: Final[Mapping[bytes, Coverage]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,8 @@ class Living:
     unreadable: dict[bytes, str] = field(default_factory=dict)  # raw address -> what is wrong
 
 
-def questions(tag: str, finder: bytes, programs: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
+def questions(tag: str, finder: bytes) -> list[tuple[Any, ...]]:
     """Return what to ask the partition of a tag about a wallet or mint, in one pipeline."""
-    return [*finder_questions(tag, finder), *program_questions(tag, tuple(programs))]
-
-
-def finder_questions(tag: str, finder: bytes) -> list[tuple[Any, ...]]:
-    """Return those of `questions` that are about the wallet or mint."""
     slot, found_by, away = _of_tag(tag)
     return [
         slot,
@@ -91,43 +86,48 @@ def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
 
 @lru_cache(_CACHED_QUESTIONS)
 def program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[tuple[Any, ...], ...]:
-    """Return those of `questions` that are about programs."""
+    """Return what to ask the partition of a tag about programs."""
     return tuple(_coverage_question(tag, each) for each in programs)
 
 
+def program_coverage(
+    programs: Sequence[bytes], floor: Sequence[bytes | None], answers: Sequence[Any]
+) -> dict[bytes, Coverage]:
+    """Return what a partition's answers to `program_questions` say."""
+    return {program: coverage(said, floor) for program, said in zip(programs, answers, strict=True)}
+
+
 def partition_state(
-    finder: bytes, programs: Sequence[bytes], answers: Sequence[Any]
+    finder: bytes, answers: Sequence[Any], of_programs: Mapping[bytes, Coverage] = _NO_PROGRAMS
 ) -> PartitionState:
-    """Return what the answers to `questions` say."""
-    slot, floor, found, away, own, *of_programs = answers
+    """Return what the answers to `questions` say, beside the coverage of programs."""
+    slot, floor, found, away, own = answers
     return PartitionState(
         None if slot is None else int(slot),
-        {
-            finder: coverage(own, floor),
-            **_coverages(tuple(programs), tuple(floor), *map(tuple, of_programs)),
-        },
+        {finder: coverage(own, floor), **of_programs},
         frozenset(found),
         bool(away[0]),
     )
 
 
-@lru_cache(_CACHED_ANSWERS)  # few programs change their coverage, and a request asks of all
-def _coverages(
-    programs: tuple[bytes, ...], floor: tuple[bytes | None, ...], *values: tuple[bytes | None, ...]
-) -> Mapping[bytes, Coverage]:
-    return {program: coverage(said, floor) for program, said in zip(programs, values, strict=True)}
-
-
 @lru_cache(_CACHED_QUESTIONS)
 def floor_question(tag: str) -> tuple[Any, ...]:
-    """Return what to ask for the `floor` of `coverage`."""
-    return "HMGET", redis_keys.COVERAGE_FLOOR.make(tag=tag), "slot", "hole"
+    """Return what to ask for the `floor` of `coverage`.
+
+    Where the answer `has_revision`, the same answer means the same coverage of programs.
+    """
+    return "HMGET", redis_keys.COVERAGE_FLOOR.make(tag=tag), "slot", "hole", "programs"
+
+
+def has_revision(floor: Sequence[bytes | None]) -> bool:
+    """Return whether an answer to `floor_question` changes along with coverage of programs."""
+    return floor[2] is not None
 
 
 def coverage(values: Sequence[bytes | None], floor: Sequence[bytes | None]) -> Coverage:
     """Return what a partition's slot, given and reason say; `floor` answers `floor_question`."""
     slot, given, reason = values
-    lost, hole = floor
+    lost, hole = floor[:2]
     if slot is None or given is None:
         return Coverage(None, reason.decode() if reason else "")
     if lost and int(given) < int(lost):
@@ -139,9 +139,13 @@ def coverage(values: Sequence[bytes | None], floor: Sequence[bytes | None]) -> C
 
 def covered_since(states: Iterable[PartitionState], address: bytes) -> Coverage:
     """Return the slot from which all partitions have all of it, or why one has not."""
+    return least_covered(state.coverage.get(address, _NOT_COVERED) for state in states)
+
+
+def least_covered(partitions: Iterable[Coverage]) -> Coverage:
+    """Return the slot from which all of them are covered, or why one is not."""
     since = 0
-    for state in states:
-        found = state.coverage.get(address, _NOT_COVERED)
+    for found in partitions:
         if found.slot is None:
             return found
         since = max(since, found.slot)

@@ -544,7 +544,8 @@ COVERAGE_FLOOR: Final = Key(
     "accounts",
     None,
     "slot: the first one after slots that were lost: coverage given before it is void; hole: the "
-    "first of the slots whose changes are being asked for, absent while there are none",
+    "first of the slots whose changes are being asked for, absent while there are none; programs: "
+    "random bytes, others each time that coverage of a program changes",
 )
 ACCOUNTS_CLOSED: Final = Key(
     "accts:{tag}:closed",

@@ -113,7 +113,7 @@ class WalletAccountsReader:
         for commands in asked:
             (slot, time_ms), *said = (next(answers) for _ in commands)
             marks.append((int(slot or 0), int(time_ms or 0)))
-            states.append(account_reading.partition_state(raw, (), said))
+            states.append(account_reading.partition_state(raw, said))
         since = account_reading.covered_since(states, raw)
         if since.slot is None:
             return _not_covered(since.reason), True

@@ -13,14 +13,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from api.positions import covered_programs
+from api.positions.covered_programs import CoveredPrograms, OfPrograms
 from api.positions.opened import OpenedAccounts
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
-from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
 from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of
@@ -31,7 +33,6 @@ from schemas.solana.addresses import key, text
 
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
-_PROGRAM_QUESTIONS: Final = 1 << 10  # of a partition and the programs of a route: 30 kB at most
 _ADDRESS: Final = attrgetter("address")
 _COLD: Final = load(__package__, "cold_accounts")
 
@@ -55,18 +56,27 @@ class WalletAccounts:
         return self.known == self.read
 
 
+class _States(NamedTuple):
+    """What all partitions say of a wallet."""
+
+    by_tag: Mapping[str, PartitionState]
+    of_programs: OfPrograms
+    as_of_ms: int  # time of the slot that all have
+
+
 class AccountsReader:
     """Reads accounts. Every method raises Problem."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._opened = OpenedAccounts()
+        self._programs = CoveredPrograms()
         self._small: BoundedCache[str, None] = BoundedCache(_REMEMBERED)
 
     async def of_wallet(self, wallet: str, programs: Sequence[bytes]) -> WalletAccounts:
         """Return the accounts of a wallet, and what is covered of it and of programs."""
         finder = key(wallet)
-        total, states, as_of_ms = await self._found(wallet, programs)
+        total, (states, of_programs, as_of_ms) = await self._found(wallet, tuple(programs))
         wanted = [
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
@@ -101,7 +111,7 @@ class AccountsReader:
         return WalletAccounts(
             accounts,
             unreadable,
-            {each: account_reading.covered_since(values, each) for each in (finder, *programs)},
+            {finder: account_reading.covered_since(values, finder), **of_programs},
             known,
             min(len(read) + len(cold), MOST_ACCOUNTS),
             account_reading.as_of_slot(values) or 0,
@@ -137,26 +147,24 @@ class AccountsReader:
                 del found[address]
         return found
 
-    async def _found(
-        self, wallet: str, programs: Sequence[bytes]
-    ) -> tuple[int, dict[str, PartitionState], int]:
+    async def _found(self, wallet: str, programs: tuple[bytes, ...]) -> tuple[int, _States]:
         """Return how many accounts a wallet has, and what `_states` does.
 
         Of one that had few the last time both are asked for in one trip.
         """
         finder = key(wallet)
         if wallet in self._small.kept:
-            total, (states, as_of_ms) = await asyncio.gather(
+            total, states = await asyncio.gather(
                 self._count(wallet), self._states(finder, programs, is_large=False)
             )
             if total <= MOST_OF_WALLET:
-                return total, states, as_of_ms
+                return total, states
         else:
             total = await self._count(wallet)
-        states, as_of_ms = await self._states(finder, programs, is_large=total > MOST_OF_WALLET)
+        states = await self._states(finder, programs, is_large=total > MOST_OF_WALLET)
         if total <= MOST_OF_WALLET:
             self._small.put(wallet, None)
-        return total, states, as_of_ms
+        return total, states
 
     async def _count(self, wallet: str) -> int:
         """Return how many accounts the partitions have of a wallet."""
@@ -164,33 +172,41 @@ class AccountsReader:
         return sum(await self._stores.ask([("SCARD", name) for name in names]))
 
     async def _states(
-        self, finder: bytes, programs: Sequence[bytes], *, is_large: bool
-    ) -> tuple[dict[str, PartitionState], int]:
-        """Return what each partition says, by tag, and the time of the slot that all have.
+        self, finder: bytes, programs: tuple[bytes, ...], *, is_large: bool
+    ) -> _States:
+        """Return what each partition says.
 
         Of a large wallet each names a part of the accounts.
         """
-        commands: list[tuple[Any, ...]] = []
-        tags = account_tags()
-        for tag in tags:
-            commands.append(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
-            questions = account_reading.finder_questions(tag, finder)
-            commands += map(_for_a_part, questions) if is_large else questions
-            commands += _program_questions(tag, tuple(programs))
-        answers = await self._stores.ask(commands)
-        size = len(answers) // len(tags)
-        states: dict[str, PartitionState] = {}
-        times = []
-        for number, tag in enumerate(tags):
-            time_ms, *said = answers[number * size : (number + 1) * size]
-            if is_large:
-                said = [
-                    answer[1] if command[0] == "SSCAN" else answer
-                    for command, answer in zip(commands[number * size + 1 :], said, strict=False)
-                ]
-            states[tag] = account_reading.partition_state(finder, programs, said)
-            times.append(int(time_ms or 0))
-        return states, min(times)
+        known = self._programs.known(programs)
+        while True:
+            commands: list[tuple[Any, ...]] = []
+            for tag in account_tags():
+                if tag not in known:
+                    commands += covered_programs.questions(tag, programs)
+                commands.append(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
+                questions = account_reading.questions(tag, finder)
+                commands += map(_for_a_part, questions) if is_large else questions
+            answers = iter(await self._stores.ask(commands))
+            states: dict[str, PartitionState] = {}
+            covered: list[OfPrograms] = []
+            times = []
+            for tag in account_tags():
+                of_programs = None if tag in known else [*islice(answers, 1 + len(programs))]
+                time_ms, slot, floor, found, *others = islice(answers, 6)
+                if of_programs is None:
+                    coverage: OfPrograms | None = known[tag].get(floor)
+                else:
+                    coverage = self._programs.learn(tag, programs, of_programs, floor)
+                if coverage is None:
+                    break
+                covered.append(coverage)
+                said = (slot, floor, found[1] if is_large else found, *others)
+                states[tag] = account_reading.partition_state(finder, said, coverage)
+                times.append(int(time_ms or 0))
+            else:
+                return _States(states, self._programs.since(programs, covered), min(times))
+            known = {}  # the coverage of a program has changed
 
     async def stored(self, wanted: Sequence[tuple[str, bytes]]) -> dict[bytes, bytes | None]:
         """Return what is stored at addresses, each with its tag."""
@@ -227,11 +243,6 @@ def _coverage_question(address: bytes) -> tuple[Any, ...]:
     """Return what to ask for the coverage of an account that is followed by its address."""
     name = COVERED.make(tag=_place(address)[0], address=text(followed_of(address)))
     return ("HMGET", name, "slot", "given", "reason")
-
-
-@lru_cache(_PROGRAM_QUESTIONS)
-def _program_questions(tag: str, programs: tuple[bytes, ...]) -> tuple[Repeated, ...]:
-    return tuple(map(Repeated, account_reading.program_questions(tag, programs)))
 
 
 def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:

@@ -13,6 +13,8 @@ from schemas.account_reading import (
     covered_since,
     living,
     partition_state,
+    program_coverage,
+    program_questions,
     questions,
 )
 from schemas.accounts import StoredAccount, compress, pack
@@ -24,11 +26,11 @@ ALICE, BOB = bytes([2] * 32), bytes([3] * 32)
 NOT_COVERED = (None, None, None)
 
 
-NEVER = (None, None)  # lost slots, a hole
+NEVER = (None, None, None)  # lost slots, a hole, the revision of programs
 
 
-def answers(slot=b"100", floor=NEVER, found=(), away=0, *covered):
-    return [slot, floor, set(found), [away], *covered]
+def answers(slot=b"100", floor=NEVER, found=(), away=0, covered=NOT_COVERED):
+    return [slot, floor, set(found), [away], covered]
 
 
 def state(slot=100, found=(), **covered):
@@ -48,13 +50,13 @@ def stake(withdrawer, slot=10):
 
 
 def test_the_questions_are_all_of_one_partition():
-    asked = questions("{a5}", ALICE, [STAKE_PROGRAM])
+    asked = questions("{a5}", ALICE)
     assert all("{a5}" in command[1] for command in asked)
     assert ("SMEMBERS", f"own:{{a5}}:{text(ALICE)}") in asked
     assert len(redis_keys.account_tags()) == 8
-    said = answers(b"100", NEVER, [b"x" * 32], 1, [b"7", b"50", None], NOT_COVERED)
+    said = answers(b"100", NEVER, [b"x" * 32], 1, [b"7", b"50", None])
     assert len(said) == len(asked)
-    found = partition_state(ALICE, [STAKE_PROGRAM], said)
+    found = partition_state(ALICE, said, {STAKE_PROGRAM: Coverage(None)})
     assert found == PartitionState(
         100,
         {ALICE: Coverage(7), STAKE_PROGRAM: Coverage(None)},
@@ -67,10 +69,10 @@ def test_the_questions_are_all_of_one_partition():
     ("floor", "covered", "expected"),
     [
         (NEVER, [b"7", b"50", None], Coverage(7)),
-        ((b"50", None), [b"7", b"50", None], Coverage(7)),
-        ((b"51", None), [b"7", b"50", None], Coverage(None, "slots before 51 were lost")),
+        ((b"50", None, b"x"), [b"7", b"50", None], Coverage(7)),
+        ((b"51", None, None), [b"7", b"50", None], Coverage(None, "slots before 51 were lost")),
         (
-            (b"50", b"90"),
+            (b"50", b"90", None),
             [b"7", b"50", None],
             Coverage(None, "what changed since slot 90 is being asked for"),
         ),
@@ -79,7 +81,7 @@ def test_the_questions_are_all_of_one_partition():
     ],
 )
 def test_coverage_counts_from_the_first_slot_after_a_loss(floor, covered, expected):
-    found = partition_state(ALICE, [], answers(b"100", floor, (), 0, covered))
+    found = partition_state(ALICE, answers(b"100", floor, (), 0, covered))
     assert found.coverage[ALICE] == expected
 
 
@@ -88,17 +90,19 @@ RECORDS = st.tuples(
     st.sampled_from([None, b"50", b"60"]),
     st.sampled_from([None, b"why"]),
 )
-FLOORS = st.tuples(st.sampled_from([None, b"50", b"55"]), st.sampled_from([None, b"90"]))
+FLOORS = st.tuples(
+    st.sampled_from([None, b"50", b"55"]), st.sampled_from([None, b"90"]), st.just(b"revision")
+)
 
 
 @examples(300)
 @given(FLOORS, st.lists(RECORDS, min_size=3, max_size=3))
 def test_what_is_covered_follows_from_each_answer_alone(floor, records):
-    programs = [STAKE_PROGRAM, TOKEN_PROGRAM]
-    said = [*map(list, records)]
-    found = partition_state(ALICE, programs, answers(b"100", list(floor), (), 0, *said))
-    for address, record in zip([ALICE, *programs], records, strict=True):
-        assert found.coverage[address] == coverage(record, floor)
+    programs = [BOB, STAKE_PROGRAM, TOKEN_PROGRAM]
+    assert len(program_questions("{a5}", tuple(programs))) == len(records)
+    found = program_coverage(programs, list(floor), [*map(list, records)])
+    for address, record in zip(programs, records, strict=True):
+        assert found[address] == coverage(record, floor)
 
 
 def test_all_partitions_have_to_be_covered_and_the_last_of_them_says_since_when():

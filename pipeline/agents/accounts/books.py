@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from secrets import token_bytes
 from typing import Any, Final
 
 from pipeline.agents.accounts.known import ABSENT, PUT_AWAY, Known, has_row, known
@@ -26,7 +27,7 @@ from schemas.accounts import BadAccount, StoredAccount, decompress, pack
 from schemas.codec import CodecError
 from schemas.proto.tape_pb2 import AccountVersion, Covered, SlotBatch
 from schemas.protocols.contract import Kind
-from schemas.protocols.registry import MINT_PROGRAMS, kind_of, mints_of
+from schemas.protocols.registry import KINDS, MINT_PROGRAMS, kind_of, mints_of
 from schemas.rows import ACCOUNTS, Row
 from schemas.solana.addresses import text
 from schemas.times import HOUR_MS
@@ -35,6 +36,7 @@ KNOWN_IN_MEMORY: Final = 20_000  # of one partition, some 300 bytes each
 CLOSED_FOR_MS: Final = HOUR_MS
 CLOSED_AT_ONCE: Final = 2_000  # removed by a tick
 _ADDRESS_BYTES: Final = 32
+_REVISION_BYTES: Final = 8
 
 
 class AccountBooks:
@@ -69,6 +71,8 @@ class AccountBooks:
         self._rows: dict[bytes, Row] = {}
         self._away: set[bytes] = set()
         self._commands: list[tuple[Any, ...]] = []  # of coverage
+        # A process before this one may not have said so.
+        self._has_covered = True  # coverage of a program changed
         self._is_whole: bool | None = None  # the last slot had all its changes; None: not known
 
     # Loading.
@@ -223,6 +227,8 @@ class AccountBooks:
         if covered.kind == Covered.ALL:  # what this slot gives comes behind it
             self._commands.append(("HSET", self._store.floor, "slot", slot))
             return
+        if covered.kind == Covered.PROGRAM or covered.address in KINDS:
+            self._has_covered = True
         key = self._store.covered(covered.address)
         if covered.HasField("slot"):
             fields: list[Any] = ["slot", covered.slot, "given", slot]
@@ -285,6 +291,10 @@ class AccountBooks:
         ]
         commands += [store.away.mark(address) for address in self._away]
         commands += self._commands
+        if self._has_covered:
+            # Random: Redis may fall back to an older state, and go on from there.
+            commands.append(("HSET", store.floor, "programs", token_bytes(_REVISION_BYTES)))
+            self._has_covered = False
         commands += self.quarantine.commands()
         rows = {ACCOUNTS.name: [*self._rows.values()]} if self._rows else {}
         self._writing, self._changed = self._changed, {}

@@ -270,7 +270,7 @@ def _name(tag: str, address: bytes) -> str:
 
 async def _states(redis: Redis, address: bytes) -> list[Any]:
     return [
-        partition_state(address, (), await ask(redis, questions(tag, address)))
+        partition_state(address, await ask(redis, questions(tag, address)))
         for tag in account_tags()
     ]
 

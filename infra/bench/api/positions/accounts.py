@@ -14,6 +14,7 @@ from schemas.accounts import StoredAccount, compress, followed_of, pack
 from schemas.protocols.registry import kind_of, mints_of
 from schemas.redis_keys import (
     ACCOUNT,
+    COVERAGE_FLOOR,
     COVERED,
     FOUND_BY,
     POOLS_OF,
@@ -91,6 +92,7 @@ class AccountsWriter:
             key = WATERMARK.make(tag=tag, group=GROUP)
             mark = ("slot", LAST_SLOT, "time_ms", LAST_MS)
             await self._write.hash(key, *mark, "offset", LAST_SLOT, "at_ms", at_ms)
+            await self._write.hash(COVERAGE_FLOOR.make(tag=tag), "programs", b"covered")
         await self.put(CLOCK, SYSVAR_PROGRAM, clock_data(LAST_SLOT, LAST_MS), 1_169_280)
 
     async def _track(self, key: str, address: bytes) -> None:

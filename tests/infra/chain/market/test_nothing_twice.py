@@ -1,4 +1,6 @@
-"""What a wallet has in all, over 10,000 random moves between wallet, lenders, pools and stakes.
+"""What a wallet has in all, over 10,000 random moves.
+
+They are between wallet, lenders, pools, stakes and locks.
 
 By token, in raw units: what its accounts hold without the tokens that represent positions, and what
 its positions supply without what they owe, as the protocols' readings find them. Prices, interest
@@ -35,12 +37,15 @@ from infra.chain.market.venues.raydium_clmm import ClmmPool
 from schemas.protocols.contract import Account, Held, Position, Protocol, Role, World
 from schemas.protocols.registry import ALL, kind_of
 from schemas.solana.addresses import text
+from tests.infra.chain.market import jupiter_lock
+from tests.infra.chain.market.jupiter_lock import Escrow, Schedule
 
 pytestmark = pytest.mark.slow  # ten thousand transactions
 
 MOVES = 10_000
 KNOBS = Knobs(seed=9, rate=20, wallets=40, forks=0)
 SOL_USD = 150
+DAY_S = 86_400
 MOST = (1 << 63, 1 << 63)
 ROUNDING = 2  # units of a token; NFTs are never rounded
 SOL = WSOL
@@ -51,7 +56,8 @@ PROGRAMS: dict[type[RangedPool], Instructions] = {
 PROTOCOLS = [
     each
     for each in ALL
-    if each.name in {"marginfi", "kamino", "whirlpools", "raydium_clmm", "native_stake"}
+    if each.name
+    in {"marginfi", "kamino", "whirlpools", "raydium_clmm", "native_stake", "jupiter_lock"}
 ]
 
 
@@ -60,6 +66,7 @@ DONE = {
     *(f"{where} {what}" for where in ("lend", "owe") for what in ("borrow", "repay")),
     *(f"provide {what}" for what in ("opened", "increased", "decreased", "closed")),
     *(f"stake {what}" for what in ("created", "deactivated", "withdrawn")),
+    *(f"lock {what}" for what in ("created", "claimed", "cancelled", "closed")),
 }
 
 
@@ -112,7 +119,7 @@ class Mover:
 
     def move(self) -> int:
         """Move something; return the fee."""
-        moves = (self.lend, self.owe, self.provide, self.stake)
+        moves = (self.lend, self.owe, self.provide, self.stake, self.lock)
         return self.random.choice(moves)()
 
     def lend(self) -> int:
@@ -204,6 +211,33 @@ class Mover:
             lambda tx: stake_program.withdraw(tx, at, self.address, self.address, lamports),
         )
 
+    def lock(self) -> int:
+        mine = self.escrows()
+        if len(mine) < 4 and self.random.random() < 0.5:
+            mint = self.random.choice(self.market.world.lender.banks).mint
+            period_raw = self.random.randrange(1, mint.unit)
+            periods = self.random.randrange(1, 6)
+            # From nothing that has vested to all of it.
+            cliff_s = self.time_s - self.random.randrange(-1, periods + 2) * DAY_S
+            schedule = Schedule(
+                cliff_s, DAY_S, self.random.randrange(mint.unit), period_raw, periods
+            )
+            escrow = Escrow(self.address, mint, self.random.randbytes(32), schedule)
+            return self.run("lock created", partial(jupiter_lock.create, of=escrow))
+        if not mine:
+            return self.stake()
+        at = self.random.choice(sorted(mine))
+        if not mine[at].left_raw:
+            return self.run("lock closed", partial(jupiter_lock.close, at=at))
+        if self.random.random() < 0.3:
+            return self.run("lock cancelled", partial(jupiter_lock.cancel, at=at))
+        most_raw = self.random.randrange(1, mine[at].left_raw + 1)
+        return self.run("lock claimed", partial(jupiter_lock.claim, at=at, most_raw=most_raw))
+
+    def escrows(self) -> dict[bytes, Escrow]:
+        natives = self.ledger.natives
+        return {at: one for at in self.own if isinstance(one := natives.get(at), Escrow)}
+
     # What it has.
 
     def account(self, address: bytes) -> Account | None:
@@ -222,7 +256,7 @@ class Mover:
         own = [account for at in self.own if (account := self.account(at)) is not None]
         held = Held(self.address, own, tokens)
         total = Counter(tokens)
-        stakes = 0
+        stakes = locks = 0
         for protocol in PROTOCOLS:
             for position in self.positions(protocol, held):
                 assert not position.missing
@@ -233,7 +267,9 @@ class Mover:
                     sign = -1 if asset.role is Role.BORROW else 1
                     total[asset.mint] += sign * asset.amount_raw
                 stakes += position.stake is not None
+                locks += bool(position.locks)
         assert stakes == sum(isinstance(self.ledger.natives.get(at), Stake) for at in self.own)
+        assert locks == sum(bool(each.left_raw) for each in self.escrows().values())
         total[SOL] += self.ledger.lamports[self.address] + sum(map(self.rent, self.own))
         return total
 

@@ -166,7 +166,17 @@ class Player:
             key = name.decode()
             if not key.startswith(("wm:", "accts:{a3}:away")):
                 found[key] = await read_key(self.redis, key)
-        return found
+        return without_revisions(found)
+
+
+def without_revisions(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return keys without what is random: the revision of what programs are covered."""
+    floors = {redis_keys.COVERAGE_FLOOR.make(tag=tag) for tag in redis_keys.account_tags()}
+    for name in floors & keys.keys():
+        del keys[name][b"programs"]
+        if not keys[name]:
+            del keys[name]
+    return keys
 
 
 async def read_key(redis: Redis, key: str) -> Any:

@@ -254,6 +254,34 @@ def _setter(version, name):
     return lambda value: setattr(version, name, value)
 
 
+async def test_a_revision_changes_with_the_coverage_of_programs_and_nothing_else(player):
+    async def revision(slot, *covered):
+        await player.apply(slot_batch(slot, stake(raw(1, 1), ALICE, ALICE), covered=covered))
+        await player.flush()
+        return await player.redis.hget(redis_keys.COVERAGE_FLOOR.make(tag=TAG), "programs")
+
+    def of(kind, address, **said):
+        return Covered(kind=kind, address=address, **said)
+
+    found = [await revision(10)]  # of books that were opened: others may have written before
+    for slot, covered in enumerate(
+        (
+            of(Covered.PROGRAM, STAKE_PROGRAM, slot=10),
+            of(Covered.PROGRAM, STAKE_PROGRAM, reason="the node does not answer"),
+            of(Covered.PROGRAM, STAKE_PROGRAM),
+            of(Covered.WALLET, STAKE_PROGRAM, slot=10),  # the same key
+        ),
+        11,
+    ):
+        found.append(await revision(slot, covered))
+    assert len({*found}) == len(found)
+    assert None not in found
+    assert await revision(20) == found[-1]
+    assert await revision(21, of(Covered.WALLET, ALICE, slot=20)) == found[-1]
+    player.crash()
+    assert await revision(22) not in found
+
+
 async def test_the_largest_accounts_of_a_mint_are_kept_until_they_are_let_go(player):
     mint, first, second = raw(9, 1), raw(9, 2), raw(9, 3)
     subject = largest_of(mint)

@@ -21,7 +21,7 @@ from schemas import redis_keys
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.solana.addresses import text
 from schemas.topics import SETTLED_ACCOUNTS
-from tests.integration.agents.accounts.conftest import read_key
+from tests.integration.agents.accounts.conftest import read_key, without_revisions
 from tests.integration.agents.accounts.oracle import expected
 from tests.integration.agents.accounts.random_slots import random_batches
 from tests.support.forked import Forked
@@ -89,12 +89,13 @@ class Killed:
         await eventually_async(is_there, lambda: self._log.read_text()[-3000:])
 
     async def state(self):
-        return {
+        keys = {
             key: await read_key(self.redis, key)
             for name in await self.redis.keys("*")
             if (key := name.decode()).startswith(("acct:", "own:", "cover:", "accts:"))
             and not key.endswith(":away")
         }
+        return without_revisions(keys)
 
     def wanted(self):
         found = {}

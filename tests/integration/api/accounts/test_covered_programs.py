@@ -1,0 +1,118 @@
+"""Coverage of programs that is kept says what a reader says that asks for all of it each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from api.positions.accounts_reader import AccountsReader, WalletAccounts
+from api.stores.clients import Stores
+from infra.settings import Settings
+from schemas.redis_keys import COVERAGE_FLOOR, COVERED, account_tags
+from schemas.solana.addresses import text
+from tests.support.api.accounts_lane import AccountsLane
+
+WALLET = text(bytes([7] * 32))
+PROGRAMS = [bytes([each] * 32) for each in range(1, 5)]
+TAGS = account_tags()
+
+
+class Counted(Stores):
+    """Stores that count what is asked of the coverage of programs."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.asked = Counter[str]()
+
+    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        names = {COVERED.make(tag=tag, address=text(each)) for tag in TAGS for each in PROGRAMS}
+        self.asked["programs"] += sum(each[1] in names for each in commands)
+        self.asked["trips"] += 1
+        return await super().ask(commands)
+
+
+@pytest.fixture
+async def stores(settings: Settings) -> AsyncIterator[Counted]:
+    found = Counted(settings)
+    yield found
+    await found.close()
+
+
+async def change(lane: AccountsLane, tag: str, address: bytes, random: Random) -> None:
+    """Change the coverage of a program in a partition, and the revision, as the agent does."""
+    name = COVERED.make(tag=tag, address=text(address))
+    async with lane.redis.pipeline(transaction=True) as written:
+        written.delete(name)
+        match random.randrange(3):
+            case 0:
+                slot = random.randrange(lane.slot)
+                written.hset(name, mapping={"slot": slot, "given": lane.slot})
+            case 1:
+                written.hset(name, "reason", f"reason {random.random()}")
+        written.hset(COVERAGE_FLOOR.make(tag=tag), "programs", random.randbytes(8))
+        await written.execute()
+
+
+async def both(reader: AccountsReader, stores: Counted, count: int) -> list[WalletAccounts]:
+    """Return what is read of the wallet by a reader, and by one that knows nothing yet."""
+    programs = PROGRAMS[:count]
+    readers = reader, AccountsReader(stores)
+    return [await each.of_wallet(WALLET, programs) for each in readers]
+
+
+async def test_whatever_changes_is_seen_at_once(lane: AccountsLane, stores: Counted) -> None:
+    await lane.advance()
+    random, reader = Random(1), AccountsReader(stores)
+    for tag in TAGS:
+        for program in PROGRAMS:
+            await change(lane, tag, program, random)
+    for _ in range(150):
+        tag = random.choice(TAGS)
+        match random.randrange(6):
+            case 0 | 1:
+                await change(lane, tag, random.choice(PROGRAMS), random)
+            case 2:
+                await lane.lose(random.randrange(lane.slot - 5, lane.slot + 5), tag)
+            case 3:
+                floor, hole = COVERAGE_FLOOR.make(tag=tag), random.random() < 0.5
+                await (
+                    lane.redis.hset(floor, "hole", 9) if hole else lane.redis.hdel(floor, "hole")
+                )
+            case 4:
+                await lane.cover(bytes([7] * 32), tags=[tag])
+        kept, fresh = await both(reader, stores, random.randint(1, len(PROGRAMS)))
+        assert kept == fresh
+
+
+async def test_programs_are_asked_for_once_while_nothing_changes(
+    lane: AccountsLane, stores: Counted
+) -> None:
+    await lane.advance()
+    random, reader = Random(2), AccountsReader(stores)
+    of_all = len(PROGRAMS) * len(TAGS)
+    for tag in TAGS:
+        await change(lane, tag, PROGRAMS[0], random)
+    for expected in (of_all, 0, 0):
+        stores.asked.clear()
+        await reader.of_wallet(WALLET, PROGRAMS)
+        assert stores.asked["programs"] == expected
+    await change(lane, TAGS[5], PROGRAMS[1], random)
+    for expected in (of_all, 0):
+        stores.asked.clear()
+        await reader.of_wallet(WALLET, PROGRAMS)
+        assert stores.asked["programs"] == expected
+
+
+async def test_while_there_is_no_revision_all_is_asked_for_each_time(
+    lane: AccountsLane, stores: Counted
+) -> None:
+    await lane.advance()
+    reader = AccountsReader(stores)
+    for _ in range(2):
+        stores.asked.clear()
+        await reader.of_wallet(WALLET, PROGRAMS)
+        assert stores.asked["programs"] == len(PROGRAMS) * len(TAGS)
