@@ -188,7 +188,11 @@ def _lacks(status: int, answer: Any) -> Any:
 
 
 async def _aggregates(ask: Ask) -> list[str]:
-    _, described = await ask("/openapi.json")
+    for _ in range(_TRIES):
+        status, described = await ask("/openapi.json")
+        if status != _BUSY:
+            break
+        await asyncio.sleep(_AGAIN_S)
     return sorted(
         path.removeprefix(_OF_WALLET)
         for path, methods in described["paths"].items()
