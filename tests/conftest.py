@@ -16,6 +16,9 @@ register_profiles()
 ONE_AT_A_TIME = ("tests/integration/dashboard/", "tests/integration/test_up.py")
 """Files that run one after the other: each starts the whole product, most a browser too."""
 
+ONE_CHAIN = ("tests/integration/chaos/test_books.py", "tests/integration/chaos/test_oracle.py")
+"""Files of one process, which then generates and decodes each of their chains once."""
+
 ON_APACHE = re.compile(r"[\[-]apache[\]-]")
 """Tests of the `broker` that is Apache Kafka run one after the other, for it starts in 6 s of CPU:
 in files of its own each would start it. `soltape chaos` starts its own.
@@ -36,6 +39,8 @@ class Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(ONE_AT_A_TIME):
             return ONE_AT_A_TIME[0]
+        if nodeid.startswith(ONE_CHAIN):
+            return ONE_CHAIN[0]
         if ON_APACHE.search(nodeid) and not nodeid.startswith("tests/integration/chaos/"):
             return "apache"
         scope: str = super()._split_scope(nodeid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
@@ -83,6 +84,7 @@ def _served(tool: Tool, handler: Handler) -> ServedTool:
     return served
 
 
+@cache  # tools are the same for every application of a process
 def output_schema(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of what a tool answers."""
     answer: Any = tool.answer

@@ -16,24 +16,27 @@ import sys
 from collections.abc import Mapping
 from multiprocessing import connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock, Thread
 
 from infra.cli import main
 
 COMMANDS = (
+    *("api.access.command", "api.access.users_command", "api.subscribers.command"),
     *("api.command", "infra.local.stack", "pipeline.agents.command", "pipeline.ingest.command"),
     *("pipeline.partitions.command", "pipeline.rebuild", "stream_gateway.command"),
 )
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload([__name__, *COMMANDS])
+_CONTEXT.set_forkserver_preload([__name__, *COMMANDS, "tests.support.api.prepared"])
 
 
 class Forked:
     """A process of a command, or of a script; it has of `subprocess.Popen` what tests ask for.
 
-    `environment` is all that it has. Its folder is that of `log`, the file which what it says is
-    added to; what it prints is, too, unless another file is given for that. It ends with this test
-    process, even if no fixture can end it.
+    `environment` is all that it has. Its folder is that of `log`, unless another is given: the
+    file which what it says is added to; what it prints is, too, unless another file is given for
+    that. It reads nothing but the file `read`. It ends with this test process, even if no fixture
+    can end it.
     """
 
     def __init__(
@@ -42,11 +45,15 @@ class Forked:
         environment: Mapping[str, str],
         log: Path,
         printed: Path | None = None,
+        *,
+        folder: Path | None = None,
+        read: Path | None = None,
     ) -> None:
         log.touch()
         self._command = command
         self._looks = Lock()  # of two that look at once, one would find nothing
-        given = (command, dict(environment), log, printed or log)
+        files = (read or Path(os.devnull), printed or log, log)
+        given = (command, dict(environment), folder or log.parent, files)
         self._process = _CONTEXT.Process(target=_run, args=given, daemon=True)
         self._process.start()
 
@@ -87,16 +94,40 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def finished(
+    command: tuple[str, ...],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    stdin: str = "",
+    within_s: float = 240.0,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder to its end; raises TimeoutExpired."""
+    with TemporaryDirectory() as kept:
+        read, printed, log = (Path(kept) / name for name in ("read", "printed", "log"))
+        read.write_text(stdin)
+        process = Forked(command, environment, log, printed, folder=folder, read=read)
+        try:
+            status = process.wait(within_s)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, status, printed.read_text(), log.read_text())
+
+
 def _run(
-    command: tuple[str, ...] | Path, environment: dict[str, str], log: Path, printed: Path
+    command: tuple[str, ...] | Path,
+    environment: dict[str, str],
+    folder: Path,
+    files: tuple[Path, Path, Path],
 ) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(log.parent)
-    for number, file in ((1, printed), (2, log)):
-        with file.open("ab", buffering=0) as output:
-            os.dup2(output.fileno(), number)
+    os.chdir(folder)
+    for number, file in enumerate(files):
+        with file.open("ab" if number else "rb", buffering=0) as opened:
+            os.dup2(opened.fileno(), number)
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has put another one there
     if isinstance(command, Path):
         sys.argv = [str(command)]
         runpy.run_path(str(command), run_name="__main__")

@@ -38,7 +38,7 @@ def chromium() -> str:
     return str(executable)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
     """Chromium, without a window. Not for the session: while it is there, a loop runs in this
     thread, and no test may run one of its own.
@@ -55,9 +55,9 @@ def browser(chromium: str) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def up(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """The product, running, when it has something to show.
+    """The product, running, when it has something to show; one for all files of this folder.
 
     Not for the session: other tests would share the machine with it until their end.
     """
@@ -93,7 +93,7 @@ def token(up: Up) -> dict[str, Any]:
     return trending(up)[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def session(browser: Browser, up: Up) -> StorageState:
     """The cookie of a browser that a link let in."""
     context = browser.new_context()

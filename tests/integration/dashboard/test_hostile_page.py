@@ -160,6 +160,7 @@ def test_nothing_is_read_written_or_started(
         known.add(urlsplit(up.addresses[name]).port or 0)
     assert known <= set(listening)
     purse = Purse(up)
+    tickets = tickets_of(up)  # of pages that other tests opened
     assert len(listening) >= 9, listening
     visitor = browser.new_context(storage_state=session)  # which has opened the link before
     page = visitor.new_page()
@@ -192,14 +193,26 @@ def test_nothing_is_read_written_or_started(
     assert sorted(process.pid for process in family(up)) == before
     assert not [path for path in stranger.asked if "stolen" in path]
     nothing_is_written(up)
+    assert tickets_of(up) <= tickets  # for none was asked with a cookie that counts
+
+
+def settings_of(up: Up) -> Settings:
+    names = {name.lower(): value for name, value in up.addresses.items()}
+    return Settings(_env_file=None, soltape_data=up.folder, **names)
+
+
+def tickets_of(up: Up) -> set[bytes]:
+    settings = settings_of(up)
+    with redis.Redis.from_url(settings.access_redis_url or settings.redis_url) as store:
+        found: Any = store.keys("access:ticket:*")
+        return {*found}
 
 
 def nothing_is_written(up: Up) -> None:
     files = [name for _, _, names in os.walk(up.folder) for name in names]
     assert files
     assert not [name for name in files if MARK in name]
-    names = {name.lower(): value for name, value in up.addresses.items()}
-    settings = Settings(_env_file=None, soltape_data=up.folder, **names)
+    settings = settings_of(up)
     clickhouse = connect_clickhouse(settings)
     tables = clickhouse.query("SELECT name FROM system.tables").result_rows
     clickhouse.close()
@@ -208,5 +221,3 @@ def nothing_is_written(up: Up) -> None:
     with redis.Redis.from_url(settings.redis_url) as store:
         assert store.dbsize()
         assert not store.exists(MARK)
-    with redis.Redis.from_url(settings.access_redis_url or settings.redis_url) as store:
-        assert not store.keys("access:ticket:*")  # for none was asked with a cookie that counts

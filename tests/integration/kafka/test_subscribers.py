@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from contextlib import asynccontextmanager, closing
@@ -62,6 +61,7 @@ from tests.support.api.issuing import issuing as identity
 from tests.support.api.served import served
 from tests.support.api.signing_in import Person, query_of, signin_settings
 from tests.support.client_quotas import quotas_of
+from tests.support.forked import finished
 from tests.support.subscribers import door, subscriber
 from tests.support.systems import bound, running_stores
 from tests.support.waiting import WITHIN_S, eventually, eventually_async
@@ -90,13 +90,8 @@ def kafka(tmp_path_factory):
 
 def run(broker, *arguments, fails=False):
     """Run `soltape kafka-users`; return its stdout and stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "infra.cli", "kafka-users", *arguments],
-        env={**os.environ, **broker.environment()},
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-    )
+    environment = {**os.environ, **broker.environment()}
+    done = finished(("kafka-users", *arguments), environment, Path.cwd(), within_s=WITHIN_S)
     assert bool(done.returncode) == fails, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout, done.stderr

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from api.access.keys import Record, new, parse
 from infra.local.process import free_port
 from infra.settings import Settings
 from schemas.plans import ENTERPRISE
-from tests.support.forked import Forked
+from tests.support.forked import Forked, finished
 from tests.support.waiting import eventually
 
 
@@ -76,16 +75,8 @@ class Served:
 
     def run(self, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command of `soltape` with the settings of the process."""
-        return subprocess.run(
-            [sys.executable, "-m", "infra.cli", *command],
-            cwd=self.settings.soltape_data,
-            env=_environment(self.settings),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        folder = self.settings.soltape_data
+        return finished(command, _environment(self.settings), folder, stdin=stdin)
 
     def stop(self) -> None:
         """Ask it to stop, and wait until it has."""

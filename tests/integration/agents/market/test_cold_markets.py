@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from infra.clickhouse.client import connect
-from infra.clickhouse.migrations import migrate
 from infra.settings import Settings
 from pipeline.agents.market import cold
 from pipeline.agents.market.cold import TURN_MS
@@ -34,7 +33,7 @@ from schemas.redis_keys import (
 )
 from schemas.solana import base58
 from schemas.times import DAY_MS
-from tests.support.systems import running_clickhouse
+from tests.support.systems import running_tables
 
 TAG = tag_of_mints(0)
 
@@ -42,11 +41,9 @@ TAG = tag_of_mints(0)
 @pytest.fixture(scope="module")
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("cold")
-    with running_clickhouse(folder) as port:
+    with running_tables(folder) as port:
         url = f"http://127.0.0.1:{port}"
-        settings = Settings(_env_file=None, soltape_data=folder, clickhouse_url=url)
-        migrate(settings)
-        yield settings
+        yield Settings(_env_file=None, soltape_data=folder, clickhouse_url=url)
 
 
 @pytest.fixture

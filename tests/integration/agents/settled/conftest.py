@@ -15,12 +15,10 @@ from confluent_kafka import Producer
 
 from infra.clickhouse.client import connect as clickhouse_client
 from infra.clickhouse.embedded import server as clickhouse
-from infra.clickhouse.migrations import migrate
 from infra.kafka import client, topics
 from infra.local.process import free_port
 from infra.redis.client import connect
 from infra.redis.embedded import valkey
-from infra.settings import Settings
 from pipeline.agents.settled import restore
 from pipeline.rebuild import Rebuild
 from pipeline.sinks.redis import read_watermark
@@ -30,7 +28,7 @@ from schemas.topics import GAPS, SETTLED_BY_MINT, UNDECODED
 from tests.support import systems
 from tests.support.agents.committing import until_committed
 from tests.support.forked import Forked
-from tests.support.systems import Mortal, running_clickhouse
+from tests.support.systems import Mortal, make_tables, running_tables
 from tests.support.waiting import eventually_async
 
 COUNTING = Path(systems.__file__).parent / "agents/counting.py"
@@ -236,10 +234,8 @@ async def lane(broker):
 def tables(tmp_path_factory):
     """The address of a ClickHouse with our tables, of all groups there are."""
     folder = tmp_path_factory.mktemp("tables")
-    with running_clickhouse(folder) as port:
-        address = f"http://127.0.0.1:{port}"
-        migrate(Settings(_env_file=None, soltape_data=folder, clickhouse_url=address))
-        yield address
+    with running_tables(folder) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -256,12 +252,12 @@ async def workers(broker, redis_server, tables, tmp_path):
 @pytest.fixture
 async def rows_server(tmp_path, workers):
     """A ClickHouse with our tables, which the workers write to."""
-    server = Mortal(clickhouse(tmp_path / "clickhouse", free_port()))
+    data = await asyncio.to_thread(make_tables, tmp_path / "clickhouse")
+    server = Mortal(clickhouse(data, free_port()))
     await server.start()
     workers.settings = workers.settings.model_copy(
         update={"clickhouse_url": server.process.address}
     )
     workers.environment["COUNTING_ROWS"] = "1"
-    await asyncio.to_thread(migrate, workers.settings)
     yield server
     server.kill()

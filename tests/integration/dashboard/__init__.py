@@ -1,0 +1,1 @@
+"""The dashboard in Chromium: a package, for one `soltape up` serves all of its tests."""
