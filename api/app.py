@@ -98,7 +98,7 @@ def create_app(settings: Settings, demo_key: str | None = None) -> FastAPI:
     charges = Charges(access)
     till = Till(settings, access) if settings.x402_facilitator_url else None
     access_log = AccessLog(settings)
-    agents = mcp.Door(settings, services, charges)
+    agents = mcp.Door(settings, services, charges, sign_in.sessions if sign_in else None)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

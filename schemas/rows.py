@@ -433,6 +433,7 @@ PAYMENTS_UNRESOLVED: Final = Table(
         "asset": _SLUG,
         "is_resolved": "Bool",
         "noted_at": _TIME,
+        "cause": _TEXT,
     },
 )
 

@@ -14,7 +14,7 @@ beside it. The headers of the answer, also of a 429, say what is left of the rat
 The credit is charged before the work. It is kept when the caller caused the failure: a withheld
 body, a closed connection, a query over its limits. It is refunded once when the server failed, for
 at most ten requests per minute and key: by a 5xx, or, where a protocol has its errors in a 200, by
-`FAILED` in the request's state.
+`problems.FAILED` in the request's state.
 
 While the Redis of the keys does not answer, no request is let in: 503 `store_unavailable`. To let
 requests in unseen would give away what others pay for, and most answers need the same Redis.
@@ -56,8 +56,6 @@ from schemas.plans import MINUTE_S, PLANS, Plan
 
 HEADER: Final = b"x-api-key"
 CSRF: Final = b"x-csrf-token"
-FAILED: Final = "failed"
-"""What a route sets in the state of a request that the server failed, though its status is 200."""
 HEALTH: Final = "/api/health"
 FREE: Final = frozenset({HEALTH, "/api/usage", "/websocket-ticket"})
 """Paths that cost no credit. They count for the rate."""
@@ -256,7 +254,7 @@ class Gate:
         async def sending(message: Message) -> None:
             nonlocal grant, is_answered
             if message["type"] == "http.response.start":
-                is_answered = message["status"] < 500 and FAILED not in scope["state"]
+                is_answered = message["status"] < 500 and problems.FAILED not in scope["state"]
                 if not is_answered:
                     given_back = self._charges.give_back_soon(grant)
                     # A request that is cut off here must not give its credit back again below.

@@ -32,6 +32,7 @@ _SECRET_BYTES: Final = 32
 _VALUE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
 _BEGIN: Final = load("begin_session")
 _TTL_S: Final = USER_SESSIONS.ttl_s or 0
+_LOOKS_AT_ONCE: Final = 1_000
 SIGN_INS: Final = 100
 """Sign-ins of a user that are finished within the time that they are noted for."""
 _NOTED_MS: Final = (USER_SIGN_INS.ttl_s or 0) * 1000  # longer than a sign-in may take
@@ -142,6 +143,24 @@ class UserSessions:
         value = cookies.secret_of(headers, self._prefix)
         match = _VALUE.fullmatch(value) if value is not None else None
         return None if match is None else UserSession(match[1], match[2])
+
+
+async def ended(redis: Asks, sessions: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return those of some sessions, by user and digest, that have ended; raises RedisError.
+
+    Many are one trip: this is for streams, which outlive the request that opened them.
+    """
+    found = set()
+    every = [*sessions]
+    for start in range(0, len(every), _LOOKS_AT_ONCE):
+        some = every[start : start + _LOOKS_AT_ONCE]
+        names = [(_name(user), digest) for user, digest in some]
+        now_ms = await register.now_ms(redis)
+        ends_ms = await redis.ask([("ZSCORE", *each) for each in names])
+        for each, end_ms in zip(some, ends_ms, strict=True):
+            if end_ms is None or float(end_ms) <= now_ms:
+                found.add(each)
+    return found
 
 
 def _name(user: str) -> str:

@@ -117,7 +117,7 @@ class Edge:
         state = scope["state"]
         grant = state.get("grant")
         if (grant is not None and grant.charged) or "refused_key" in state:
-            self._answered(status)
+            self._answered(500 if problems.FAILED in state else status)
         if self._log.is_on:
             client = scope.get("client")
             self._log.write(

@@ -27,6 +27,8 @@ from api.http.errors import (
 from api.http.metrics import PROBLEMS
 from schemas.solana.addresses import NoAddress
 
+FAILED: Final = "failed"
+"""What a route sets in the state of a request that the server failed, though its status is 200."""
 _MOST_LISTED: Final = 10
 _LONGEST_NAME: Final = 40
 

@@ -13,11 +13,11 @@ from weakref import ref
 import orjson
 from mcp_types import CallToolResult, TextContent
 
-from api.access.gate import FAILED
 from api.access.grants import Grant
 from api.http.encoding import Encoded
 from api.http.errors import INVALID_ADDRESS, NOT_IN_PLAN, STORE_UNAVAILABLE, Problem
 from api.http.guard import of_failure
+from api.http.problems import FAILED
 from api.mcp.asking import ask
 from api.mcp.cutting import MOST_BYTES, cut
 from api.mcp.tools import Tool
@@ -89,7 +89,7 @@ class Calls:
 
 def _refused(problem: Problem, path: str, state: dict[str, Any]) -> Result:
     if problem.kind.status >= 500:
-        state[FAILED] = True  # the gate gives the credit back
+        state[FAILED] = True  # the credit is given back, and availability counts it
     return Result(problem.body(state["request_id"], path), is_error=True)
 
 

@@ -21,6 +21,8 @@ from typing_extensions import TypedDict
 from api.access.charge import Charges
 from api.access.grants import Grant
 from api.access.prices import Price
+from api.access.refusals import no_session
+from api.access.user_sessions import UserSessions
 from api.docs.openapi import described_with, open_problems
 from api.http.encoding import encode
 from api.http.errors import BUSY, TIMED_OUT
@@ -66,8 +68,16 @@ class McpHealth(TypedDict):
 class Door:
     """MCP of one application."""
 
-    def __init__(self, settings: Settings, services: Services, charges: Charges) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        charges: Charges,
+        users: UserSessions | None = None,
+    ) -> None:
+        """`users` are browsers that signed in, where they can."""
         self._settings = settings
+        self._users = users
         self._sessions = Sessions(settings, services.stores.access)
         self._charges = charges
         calls = Calls(services)
@@ -169,7 +179,8 @@ class Door:
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answers of a session as they come, until either side ends it."""
         grant: Grant = scope["state"]["grant"]
-        session = await self._sessions.open(grant.fingerprint, grant.payer)
+        browser = await self._browser(grant, scope)
+        session = await self._sessions.open(grant.fingerprint, grant.payer, browser)
         scope["state"]["lasts"]()
         endpoint = f"{scope.get('root_path', '').rstrip('/')}{MESSAGES}?session_id={session.name}"
 
@@ -205,6 +216,16 @@ class Door:
         finally:
             leaving.cancel()
             await asyncio.shield(self._sessions.close(session))
+
+    async def _browser(self, grant: Grant, scope: Scope) -> str | None:
+        """Return the digest of the user's session that a grant is of, None of a key's."""
+        if self._users is None or grant.user != grant.fingerprint:
+            return None
+        client = scope.get("client")
+        session = await self._users.of(scope["headers"], client[0] if client else "")
+        if session is None:  # ended within this request
+            raise no_session()
+        return session.digest
 
     async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a message, and send the answer on to the session that it is of."""

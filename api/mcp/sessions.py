@@ -7,7 +7,8 @@ processes, on any number of machines, serve one address, and a proxy needs no st
 
 The first half of a session's id names the process, the second half is a secret of 128 bits. Redis
 has the fingerprint of the key that opened it: for any other key it does not exist. A key that is
-revoked, or whose user is suspended, loses its streams within some seconds, as its WebSockets.
+revoked, or whose user is suspended, loses its streams within some seconds, as its WebSockets; so
+does a browser that is signed out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import structlog
 from prometheus_client import Gauge
 from redis.exceptions import RedisError
 
-from api.access import register
+from api.access import register, user_sessions
 from api.access.charge import STORE
 from api.access.keys import key_id
 from api.http.errors import Problem
@@ -51,9 +52,12 @@ Refused = Callable[[Iterable[str]], Awaitable[Collection[str]]]
 class Session:
     """One open stream."""
 
-    def __init__(self, name: str, fingerprint: str, payer: str, now_s: float) -> None:
+    def __init__(
+        self, name: str, fingerprint: str, payer: str, now_s: float, browser: str | None = None
+    ) -> None:
         self.name = name
-        self.fingerprint = fingerprint  # of the key that opened it
+        self.fingerprint = fingerprint  # of the key that opened it; of a browser the user's
+        self.browser = browser  # digest of the user's session that opened it, None if a key did
         self.payer = payer
         self.used_s = now_s  # by the loop's clock
         self.wake = asyncio.Event()
@@ -101,9 +105,11 @@ class Sessions:
         """How many this process holds."""
         return len(self._open)
 
-    async def open(self, fingerprint: str, payer: str) -> Session:
+    async def open(self, fingerprint: str, payer: str, browser: str | None = None) -> Session:
         """Open a session of a key; raises Problem where the key, or its user, has too many.
 
+        `browser` is the digest of the user's session that opens it, if it is no key: it lasts no
+        longer than that.
         Where the process has too many, the one that was silent for longest ends.
         """
         most = self._settings.mcp_max_sessions_per_key
@@ -119,7 +125,7 @@ class Sessions:
             self._remove(oldest)
             oldest.end()
         name = self._process + token_hex(SECRET_DIGITS // 2)
-        session = Session(name, fingerprint, payer, self._now_s())
+        session = Session(name, fingerprint, payer, self._now_s(), browser)
         self._open[session.name] = session
         SESSIONS.set(len(self._open))
         key = _sessions_key(self._process)
@@ -192,18 +198,26 @@ class Sessions:
             await connection.aclose()
 
     async def watch(self, refused: Refused) -> None:
-        """End the streams of keys that are good no more, for as long as this process runs."""
+        """End the streams of keys and browsers that are good no more, while this process runs."""
         while True:
             await self._is_any_open.wait()
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 ended = await refused({each.fingerprint for each in self._open.values()})
+                browsers = {
+                    (each.fingerprint, each.browser)
+                    for each in self._open.values()
+                    if each.browser is not None
+                }
+                left = await user_sessions.ended(self._redis, browsers)
             except (RedisError, OSError) as error:
                 log.warning("keys of MCP's sessions are not looked at", reason=str(error))
                 continue
             for session in [*self._open.values()]:
-                if session.fingerprint in ended:
-                    log.info("key was revoked", key_id=key_id(session.fingerprint))
+                is_left = (session.fingerprint, session.browser) in left
+                if session.fingerprint in ended or is_left:
+                    event = "user has signed out" if is_left else "key was revoked"
+                    log.info(event, key_id=key_id(session.fingerprint))
                     self._remove(session)
                     session.end()
 

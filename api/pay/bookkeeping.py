@@ -4,8 +4,9 @@ The chain is the book: transactions that name the seller's token account are rea
 each that left more in it than before is a row. So a payment that was settled as its process was
 killed is in the books like any other. What was sold for it is added where Redis still has it.
 
-A node may list a transaction and not have it, for a while or for ever. After some tries it is noted
-by name in a table of its own and the books go on; it is asked for again until it is there.
+A node may list a transaction and not have it, for a while or for ever, or have it in a form that
+cannot be read here. After some tries, or at once where it cannot be read, it is noted by name and
+cause in a table of its own and the books go on; it is asked for again until it can be booked.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ MENDED_AT_ONCE: Final = 10
 """Unresolved transactions that a look asks for again."""
 MOST_UNRESOLVED: Final = 10_000
 """Unresolved transactions; with more of them the books wait."""
+_ABSENT: Final = "the node lists it and does not have it"
+_UNSUPPORTED_VERSION: Final = -32015  # of a transaction, later than the one that is asked for
+_LONGEST_CAUSE: Final = 500
 _WITHIN_S: Final = 10.0
 _BACKOFF_S: Final = (1.0, 60.0)
 _ASSOCIATED: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
@@ -70,12 +74,21 @@ BOOKED: Final = Counter("soltape_pay_booked_total", "Payments that were written 
 BEHIND: Final = Gauge("soltape_pay_books_unread", "Transactions of PAY_TO that are not read yet.")
 UNRESOLVED: Final = Gauge(
     "soltape_pay_books_unresolved",
-    "Transactions of PAY_TO that the node lists and does not have: what they paid is not booked.",
+    "Transactions of PAY_TO that the node does not have, or that cannot be read: what they paid is "
+    "not booked.",
+)
+UNREADABLE: Final = Counter(
+    "soltape_pay_books_unreadable_total",
+    "Transactions of PAY_TO that were put aside because they cannot be read.",
 )
 
 
 class BooksClosed(Exception):
     """A system that the books need does not answer; the text says which."""
+
+
+class Unreadable(Exception):
+    """A transaction is there, and what it paid cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +123,7 @@ def token_account(settings: Settings) -> str:
 
 
 def arrival(found: Any, signature: str, account: str) -> Arrival | None:
-    """Return what a transaction paid, None if it paid nothing; raises BooksClosed."""
+    """Return what a transaction paid, None if it paid nothing; raises Unreadable."""
     try:
         meta = found["meta"]
         transaction = VersionedTransaction.from_bytes(b64decode(found["transaction"][0]))
@@ -132,7 +145,7 @@ def arrival(found: Any, signature: str, account: str) -> Arrival | None:
             amount_raw,
         )
     except Exception as error:  # a node's answer, and solders' own kinds of errors
-        raise BooksClosed(f"transaction {signature} cannot be read: {error!r}"[:500]) from None
+        raise Unreadable(f"it cannot be read: {error!r}"[:_LONGEST_CAUSE]) from None
 
 
 def _changes(meta: Any, keys: list[str]) -> Iterator[tuple[str, tuple[int, str]]]:
@@ -205,54 +218,65 @@ class Books:
     async def _write(self, part: list[Listed]) -> int:
         """Write what transactions paid; return how many rows that is. Raises BooksClosed."""
         rows: list[Row] = []
-        lacking: list[Listed] = []
+        lacking: dict[Listed, str] = {}
         for each in part:
-            if (found := await self._transaction(each)) is None:
-                lacking.append(each)
-            elif (paid := arrival(found, each.signature, self._account)) is not None:
-                rows.append(await self._row(paid))
+            try:
+                if (found := await self._transaction(each)) is None:
+                    lacking[each] = _ABSENT
+                elif (paid := arrival(found, each.signature, self._account)) is not None:
+                    rows.append(await self._row(paid))
+            except Unreadable as error:
+                lacking[each] = str(error)
         await self._give_up(lacking)  # first: once later rows are there nothing lists them again
         await self._book(rows)
         return len(rows)
 
-    async def _give_up(self, lacking: list[Listed]) -> None:
-        """Note transactions that are listed and not there; raises BooksClosed until it is time."""
+    async def _give_up(self, lacking: dict[Listed, str]) -> None:
+        """Note transactions that are not booked, with the cause.
+
+        Raises BooksClosed until it is time for those that may only not be there yet.
+        """
         known = {each.signature for each in self._unresolved}
-        new = [each for each in lacking if each.signature not in known]
-        self._tries = Tally({each.signature: self._tries[each.signature] + 1 for each in new})
-        for each in new:
-            if self._tries[each.signature] < TRIES:
-                raise BooksClosed(f"the node lists {each.signature} and does not have it")
+        new = {each: cause for each, cause in lacking.items() if each.signature not in known}
+        absent = [each.signature for each, cause in new.items() if cause == _ABSENT]
+        self._tries = Tally({each: self._tries[each] + 1 for each in absent})
+        for each in absent:
+            if self._tries[each] < TRIES:
+                raise BooksClosed(f"the node lists {each} and does not have it")
         if not new:
             return
         if len(self._unresolved) + len(new) > MOST_UNRESOLVED:
-            raise BooksClosed(f"the node lacks more than {MOST_UNRESOLVED:,} that it lists")
+            raise BooksClosed(
+                f"more than {MOST_UNRESOLVED:,} transactions are not there or cannot be read"
+            )
         await self._insert(PAYMENTS_UNRESOLVED, self._notes(new, is_resolved=False))
         self._unresolved += new
         UNRESOLVED.set(len(self._unresolved))
-        for each in new:
-            log.error(
-                "a payment is not booked: the node does not have it", signature=each.signature
-            )
+        UNREADABLE.inc(len(new) - len(absent))
+        for listed, cause in new.items():
+            log.error("a payment is not booked", signature=listed.signature, cause=cause)
 
     async def _mend(self) -> int:
-        """Book some of what was not there before; return how many rows that is."""
+        """Book some of what could not be booked before; return how many rows that is."""
         rows: list[Row] = []
-        found_now: list[Listed] = []
+        found_now: dict[Listed, str] = {}
         for _ in range(min(MENDED_AT_ONCE, len(self._unresolved))):
             each = self._unresolved[0]
             self._unresolved.rotate(-1)  # what cannot be read holds up no other
-            if (found := await self._transaction(each)) is None:
+            try:
+                if (found := await self._transaction(each)) is None:
+                    continue
+                if (paid := arrival(found, each.signature, self._account)) is not None:
+                    rows.append(await self._row(paid))
+            except Unreadable:
                 continue
-            if (paid := arrival(found, each.signature, self._account)) is not None:
-                rows.append(await self._row(paid))
-            found_now.append(each)
+            found_now[each] = ""
         if found_now:
             await self._book(rows)
             await self._insert(PAYMENTS_UNRESOLVED, self._notes(found_now, is_resolved=True))
             for each in found_now:
                 self._unresolved.remove(each)
-                log.info("a payment is booked that was not there", signature=each.signature)
+                log.info("a payment is booked that was unresolved", signature=each.signature)
         UNRESOLVED.set(len(self._unresolved))
         return len(rows)
 
@@ -262,7 +286,10 @@ class Books:
             BOOKED.inc(len(rows))
 
     async def _transaction(self, listed: Listed) -> Any:
-        """Return a transaction, None where the node does not have it; raises BooksClosed."""
+        """Return a transaction, None where the node does not have it.
+
+        Raises BooksClosed, and Unreadable where it is of a version that no node gives us.
+        """
         config = {
             "encoding": "base64",
             "commitment": "finalized",
@@ -270,14 +297,14 @@ class Books:
         }
         return await self._ask("getTransaction", listed.signature, config)
 
-    def _notes(self, listed: list[Listed], *, is_resolved: bool) -> list[Row]:
+    def _notes(self, listed: dict[Listed, str], *, is_resolved: bool) -> list[Row]:
         of, now = self._settings, datetime.now(UTC)
         return [
             (
                 *(each.signature, each.slot, of.pay_to, of.pay_network, of.pay_asset),
-                *(is_resolved, now),
+                *(is_resolved, now, cause),
             )
-            for each in listed
+            for each, cause in listed.items()
         ]
 
     async def close(self) -> None:
@@ -382,7 +409,10 @@ class Books:
                 headers={"content-type": "application/json"},
                 timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
             ) as answer:
-                return orjson.loads(await answer.read())["result"]
+                said = orjson.loads(await answer.read())
+                if "error" in said and said["error"]["code"] == _UNSUPPORTED_VERSION:
+                    raise Unreadable(f"{method}: {said['error']['message']}"[:_LONGEST_CAUSE])
+                return said["result"]
         except (
             aiohttp.ClientError,
             TimeoutError,

@@ -3,8 +3,9 @@
 Every process looks at the stores every ten seconds and writes what it found to the Redis of the
 keys. A minute is available if a process served in it and no check in it failed; a minute without a
 record is not. Records that Redis did not accept are written when it answers again. A response that
-costs a credit counts as failed if it is a 5xx, and so does a request with a key that the server
-rejected at capacity. A killed process loses the counts of its last ten seconds.
+costs a credit counts as failed if it is a 5xx, or a call of an MCP tool that failed for our fault
+with status 200, and so does a request with a key that the server rejected at capacity. A killed
+process loses the counts of its last ten seconds.
 """
 
 from __future__ import annotations

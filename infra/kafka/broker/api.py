@@ -56,6 +56,8 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     AUTHENTICATE: (0, 1),
 }
 
+MOST_FETCHED: Final = 32 << 20
+"""Bytes of records of one answer, but for a single batch that is larger."""
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _MAX_TRANSACTION_TIMEOUT: Final = timedelta(minutes=15)  # Apache Kafka's default
@@ -143,7 +145,7 @@ class Broker:
 
     def _read(self, request: frames.FetchRequest) -> list[frames.Fetched]:
         answers = []
-        left = request.max_bytes
+        left = min(request.max_bytes, MOST_FETCHED)
         for wanted in request.partitions:
             topic, partition = wanted.topic, wanted.partition
             log = self.store.logs.get((topic, partition))

@@ -1,4 +1,10 @@
-"""The broker's socket: length-prefixed frames in, answers out in the order of their requests."""
+"""The broker's socket: length-prefixed frames in, answers out in the order of their requests.
+
+A client announces a request's size and may then send nothing. So each request has a time to arrive
+in, a size by what it is and who sends it, and a share of a memory that all connections have
+together: a large one takes it before it is read, and gives it back once it is answered. Small ones
+have a memory of their own, so that announcements of large ones hold up no heartbeat.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +28,27 @@ from infra.kafka.broker import frames
 from infra.kafka.broker.answers import Client
 from infra.kafka.broker.api import API_VERSIONS, FETCH, PRODUCE, VERSIONS, Broker
 from infra.kafka.broker.login import AUTHENTICATE, HANDSHAKE, Login, User
+from infra.kafka.broker.room import Room
 from infra.kafka.broker.store import Store
 
 log = structlog.get_logger(__name__)
 
-MAX_FRAME: Final = 64 << 20
-MAX_LOGIN_FRAME: Final = 64 << 10  # of somebody we do not know yet
+MAX_FRAME: Final = 32 << 20  # of a Produce request; ours are of 16 MiB at most
+MAX_SMALL_FRAME: Final = 256 << 10  # of any other request
+MAX_LOGIN_FRAME: Final = 8 << 10  # of somebody we do not know yet
+LARGE_ROOM: Final = 128 << 20  # for all requests that are larger than small ones
+SMALL_ROOM: Final = 32 << 20
+REQUEST_S: Final = 20.0  # from a request's size to its last byte
+ANSWER_S: Final = 60.0  # for a client to read an answer, but for what the system holds of it
+MAX_CONNECTIONS: Final = 1_024
+READ_AHEAD: Final = 64 << 10  # twice as much is held of a connection whose request is answered
 LOGIN_S: Final = 10.0  # for all of a login
 MAX_STRANGERS: Final = 256  # connections without a login; beyond it the oldest ends
 LINGER_S: Final = 1.0  # for a client to read the last answer
 TICK_S: Final = 0.1
 RETAIN_S: Final = 10.0
 _SIZE: Final = Struct(">i")
+_KEY: Final = Struct(">h")
 
 
 async def serve(
@@ -48,17 +63,22 @@ async def serve(
     store = Store(folder, max_partition_bytes)
     broker = Broker(store, host, port, cluster)
     connections: dict[asyncio.Task[None], Login] = {}
+    rooms = Room(SMALL_ROOM), Room(LARGE_ROOM)
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(connections) >= MAX_CONNECTIONS:
+            log.warning("connection refused", reason=f"{MAX_CONNECTIONS} are open")
+            writer.transport.abort()
+            return
         login = Login(user)
-        task = asyncio.create_task(_Connection(broker, login, reader, writer).run())
+        task = asyncio.create_task(_Connection(broker, login, reader, writer, rooms).run())
         connections[task] = login
         task.add_done_callback(connections.pop)
         strangers = [task for task, login in connections.items() if not login.done]
         if len(strangers) > MAX_STRANGERS:
             strangers[0].cancel()
 
-    server = await asyncio.start_server(connected, host, port, limit=1 << 20)
+    server = await asyncio.start_server(connected, host, port, limit=READ_AHEAD)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -94,11 +114,14 @@ class _Connection:
         login: Login,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        rooms: tuple[Room, Room],
     ) -> None:
+        """`rooms` are those of small and of large requests."""
         self._broker = broker
         self._login = login
         self._reader = reader
         self._writer = writer
+        self._rooms = rooms
         peer = writer.get_extra_info("peername")
         self._host = str(peer[0]) if peer else ""
 
@@ -111,7 +134,10 @@ class _Connection:
             while not self._login.refused:
                 await self._answer_next(MAX_FRAME)
         except TimeoutError:
-            log.warning("connection closed", client=self._host, reason="no login in time")
+            reason = "no login in time"
+            if self._login.done:
+                reason = "a request did not arrive, or its answer was not read, in time"
+            log.warning("connection closed", client=self._host, reason=reason)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         except (frames.BadFrame, ValueError) as error:
@@ -129,10 +155,29 @@ class _Connection:
         size = _SIZE.unpack(await self._reader.readexactly(4))[0]
         if not 8 <= size <= max_size:
             raise frames.BadFrame(f"a frame of {size} bytes, 8 to {max_size} are taken")
-        answer = await self._answer(await self._reader.readexactly(size))
+        if size > MAX_SMALL_FRAME:
+            answer = await self._answer_large(size)
+        else:
+            async with self._rooms[0].taken(size):
+                frame = await self._read(size)
+            answer = await self._answer(frame)
         if answer is not None:
             self._writer.write(_SIZE.pack(len(answer)) + answer)
-            await self._writer.drain()
+            async with asyncio.timeout(ANSWER_S):
+                await self._writer.drain()
+
+    async def _answer_large(self, size: int) -> bytes | None:
+        async with self._rooms[1].taken(size):
+            frame = await self._read(size)
+            if (api_key := _KEY.unpack_from(frame)[0]) != PRODUCE:
+                raise frames.BadFrame(
+                    f"{size} bytes of request {api_key}, {MAX_SMALL_FRAME} are taken"
+                )
+            return await self._answer(frame)  # at once: it waits for nothing
+
+    async def _read(self, size: int) -> bytes:
+        async with asyncio.timeout(REQUEST_S):
+            return await self._reader.readexactly(size)
 
     async def _answer(self, frame: bytes) -> bytes | None:
         cursor = frames.Cursor(frame)

@@ -17,6 +17,7 @@ from api.pay.bookkeeping import (
     MENDED_AT_ONCE,
     PART,
     TRIES,
+    UNREADABLE,
     UNRESOLVED,
     Books,
     BooksClosed,
@@ -39,6 +40,7 @@ class Node:
     def __init__(self, count: int, account: str) -> None:
         self.signatures = [str(Signature(n.to_bytes(64, "big"))) for n in range(count)]
         self.lacks: set[str] = set()
+        self.garbles: dict[str, Any] = {}  # answers about transactions that nobody can read
         self.nonsense: Any = None
         self.asked = 0
         wire = paid()["payload"]["transaction"]
@@ -66,6 +68,8 @@ class Node:
         if self.nonsense is not None:
             return web.json_response(self.nonsense)
         if method == "getTransaction":
+            if params[0] in self.garbles:
+                return web.json_response(self.garbles[params[0]])
             found = {**self._found, "slot": self.slot_of(params[0])}
             return web.json_response({"result": None if params[0] in self.lacks else found})
         newest = [*reversed(self.signatures)]
@@ -185,6 +189,64 @@ async def test_what_a_node_lists_and_lacks_holds_up_nothing_for_ever(
         assert await second.read() == 0
         assert value_of(UNRESOLVED) == 0
         await second.close()
+
+
+async def test_what_cannot_be_read_is_put_aside_with_its_cause_and_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(PART + 20, ACCOUNT)
+    whole = {"slot": 5, "blockTime": 1, "meta": {"err": None}, "transaction": ["AAAA", "base64"]}
+    version = {"code": -32015, "message": "Transaction version (1) is not supported"}
+    garbled: list[Any] = [
+        {"result": whole},
+        {"result": {**whole, "transaction": ["%", "base64"]}},
+        {"result": {**whole, "meta": None}},
+        {"result": 5},
+        {"result": []},
+        {"error": version},
+    ]
+    node.garbles = dict(zip(node.signatures[7:], garbled, strict=False))
+    before = value_of(UNREADABLE)
+    async with serving(node.answer) as url:
+        first = books(url, rows, monkeypatch, notes)
+        assert await first.read() == len(node.signatures) - len(garbled)
+        assert [row[0] for row in rows] == [
+            each for each in node.signatures if each not in node.garbles
+        ]
+        assert [(row[0], row[5]) for row in notes] == [(each, False) for each in node.garbles]
+        causes = [str(row[7]) for row in notes]
+        assert all(cause.startswith("it cannot be read: ") for cause in causes[:-1])
+        assert causes[-1] == "getTransaction: Transaction version (1) is not supported"
+        assert (value_of(UNREADABLE) - before, value_of(UNRESOLVED)) == (len(garbled),) * 2
+        assert await first.read() == 0  # asked again, and still not to be read
+        assert len(notes) == value_of(UNRESOLVED) == len(garbled)
+        node.garbles.clear()  # a later version reads them
+        assert await first.read() == len(garbled)
+        assert {row[0] for row in rows} == {*node.signatures}
+        assert value_of(UNRESOLVED) == 0
+        assert {(row[5], row[7]) for row in notes[len(garbled) :]} == {(True, "")}
+        await first.close()
+
+
+async def test_an_error_that_is_not_of_the_transaction_puts_nothing_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = []
+    notes: list[Row] = []
+    node = Node(3, ACCOUNT)
+    busy = {"error": {"code": -32005, "message": "Node is behind by 200 slots"}}
+    async with serving(node.answer) as url:
+        found = books(url, rows, monkeypatch, notes)
+        node.garbles = {node.signatures[1]: busy}
+        for _ in range(TRIES + 1):
+            with pytest.raises(BooksClosed):
+                await found.read()
+        assert (rows, notes) == ([], [])
+        node.garbles.clear()
+        assert await found.read() == 3
+        await found.close()
 
 
 async def test_a_look_asks_for_some_of_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
@@ -34,7 +35,9 @@ class TokenChain:
 
     def __init__(self) -> None:
         self.balances: dict[str, int] = {}
+        self.owners: dict[str, str] = {}  # of token accounts, where known
         self.landed: dict[str, VersionedTransaction] = {}  # by signature, oldest first
+        self.metas: dict[str, dict[str, Any]] = {}  # by signature
         self.messages: set[bytes] = set()
         self.blockhash = Hash(sha256(b"0").digest())
         self.valid = {str(self.blockhash)}
@@ -61,11 +64,26 @@ class TokenChain:
         transaction = VersionedTransaction.from_bytes(wire)
         if refusal := self.refusal(transaction):
             raise ValueError(refusal)
+        had = self._balances(transaction)
         self._moves(transaction, really=True)
         self.messages.add(bytes(to_bytes_versioned(transaction.message)))
         signature = str(transaction.signatures[0])
         self.landed[signature] = transaction
+        has = self._balances(transaction)
+        meta = {"err": None, "preTokenBalances": had, "postTokenBalances": has}
+        self.metas[signature] = {"meta": meta, "slot": len(self.landed)}
         return signature
+
+    def _balances(self, transaction: VersionedTransaction) -> list[dict[str, Any]]:
+        return [
+            {
+                "accountIndex": index,
+                "owner": self.owners.get(str(key), ""),
+                "uiTokenAmount": {"amount": str(self.balances[str(key)])},
+            }
+            for index, key in enumerate(transaction.message.account_keys)
+            if str(key) in self.balances
+        ]
 
     def _moves(self, transaction: VersionedTransaction, *, really: bool) -> str | None:
         keys = [str(each) for each in transaction.message.account_keys]
@@ -132,17 +150,23 @@ class TokenChain:
         value = [status if each in self.landed else None for each in signatures]
         return {"context": {"slot": 1}, "value": value}
 
-    def _getSignaturesForAddress(self, address: str, *_: Any) -> Any:
-        return [
-            {"signature": signature, "slot": 1, "err": None}
+    def _getSignaturesForAddress(self, address: str, config: dict[str, Any]) -> Any:
+        found = [
+            {"signature": signature, "slot": self.metas[signature]["slot"], "err": None}
             for signature, transaction in reversed(self.landed.items())
             if address in [str(each) for each in transaction.message.account_keys]
         ]
+        signatures = [each["signature"] for each in found]
+        begin = signatures.index(config["before"]) + 1 if "before" in config else 0
+        end = signatures.index(config["until"]) if "until" in config else len(found)
+        return found[begin:end][: config.get("limit", 1_000)]
 
     def _getTransaction(self, signature: str, *_: Any) -> Any:
         found = self.landed.get(signature)
         wire = found and [b64encode(bytes(found)).decode(), "base64"]
-        return {"slot": 1, "transaction": wire} if wire else None
+        if wire is None:
+            return None
+        return {"transaction": wire, "blockTime": int(time.time()), **self.metas[signature]}
 
 
 class Desk:
@@ -160,6 +184,7 @@ class Desk:
         self.is_down = False
         self.lose_settle_answers = False
         self.settle_delay_s = 0.0
+        self.pause_s: Callable[[], float] = lambda: 0.0  # before each step, and after the last
         self.verified = 0
         self.may_verify = threading.Event()
         self.may_verify.set()
@@ -175,6 +200,7 @@ class Desk:
         self._check()
         self.verified += 1
         await asyncio.to_thread(self.may_verify.wait)
+        await asyncio.sleep(self.pause_s())
         return _json(await self._run(self._code.verify, request))
 
     async def settle(self, request: web.Request) -> web.Response:
@@ -182,9 +208,10 @@ class Desk:
         self._check()
         if self.before_settle is not None:
             self.before_settle()
+        await asyncio.sleep(self.pause_s())
         answer = await self._run(self._code.settle, request)
         self.settled += answer.success
-        await asyncio.sleep(self.settle_delay_s)
+        await asyncio.sleep(self.settle_delay_s + self.pause_s())
         if self.lose_settle_answers:
             raise web.HTTPBadGateway
         return _json(answer)
@@ -212,7 +239,7 @@ class PayWorld:
         self.chain = TokenChain()
         self.seller = str(Keypair().pubkey())
         self.fee_payer = Keypair()
-        self.chain.balances[self._ata(self.seller, USDC)] = 0
+        self._endow(self.seller, 0)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.rpc_url = self._serve([("POST", "/", self.chain.answer)])
@@ -228,8 +255,17 @@ class PayWorld:
     def wallet(self, usdc_raw: int = 1_000_000) -> Keypair:
         """Return a new wallet with tokens."""
         wallet = Keypair()
-        self.chain.balances[self._ata(str(wallet.pubkey()), USDC)] = usdc_raw
+        self._endow(str(wallet.pubkey()), usdc_raw)
         return wallet
+
+    def _endow(self, owner: str, usdc_raw: int) -> None:
+        account = self._ata(owner, USDC)
+        self.chain.balances[account] = usdc_raw
+        self.chain.owners[account] = owner
+
+    def owned_raw(self, wallet: Keypair) -> int:
+        """Return what a wallet has."""
+        return self.chain.balances[self._ata(str(wallet.pubkey()), USDC)]
 
     @property
     def revenue_raw(self) -> int:

@@ -9,15 +9,18 @@ import pytest
 from starlette.responses import Response
 
 from api.access import users
+from api.access.charge import Charges
 from api.access.failures import FAILURES, Failures
 from api.access.grants import Grant
 from api.access.keys import key_id, parse
 from api.access.sessions import ticket
 from api.access.user_sessions import SIGN_INS, UserSessions
 from api.access.users import Identity
+from api.mcp import sessions as mcp_sessions
 from api.signin import pending
 from schemas.redis_keys import USER_KEYS_MADE, USER_SESSIONS, USER_SIGN_INS, tag_of_key
 from stream_gateway.admission import Admission, Refusal
+from tests.support.waiting import eventually_async
 
 ANN = Identity("https://issuer.example.com", "ann", "ann@example.com")
 SECURE = "https://soltape.example.com"
@@ -240,3 +243,28 @@ async def test_of_many_new_users_at_once_there_are_no_more_than_there_is_room_fo
     inside = {each for each in came if isinstance(each, str)}
     assert len(inside) == 5
     assert {each.fingerprint for each in await users.read_all(redis)} == inside
+
+
+async def test_a_stream_of_mcp_lasts_no_longer_than_the_session_that_opened_it(
+    redis, settings, user, monkeypatch
+):
+    """Signed out, or over by its time; those of another browser and of a key go on."""
+    monkeypatch.setattr(mcp_sessions, "LOOK_EVERY_S", 0.01)
+    of_users = UserSessions(redis, SECURE, Failures())
+    browsers = [await of_users.of(sent(await begun(of_users, user)), ADDRESS) for _ in range(3)]
+    key = parse(await users.create_key(redis, user, "first"))
+    streams = mcp_sessions.Sessions(settings, redis)
+    left, over, stays = [await streams.open(user, user, each.digest) for each in browsers]
+    of_key = await streams.open(key, user)
+    watching = asyncio.create_task(streams.watch(Charges(redis).refused))
+    try:
+        await of_users.end(user, left.browser)
+        await eventually_async(lambda: left.is_ended)
+        name = USER_SESSIONS.make(tag=tag_of_key(user))
+        await redis.ask([("ZADD", name, "XX", 1, over.browser)])
+        await eventually_async(lambda: over.is_ended)
+        assert (stays.is_ended, of_key.is_ended, streams.count) == (False, False, 2)
+        await users.suspend(redis, user)
+        await eventually_async(lambda: stays.is_ended and of_key.is_ended)
+    finally:
+        watching.cancel()

@@ -11,6 +11,7 @@ from redis import Redis
 
 from api.access.keys import parse
 from api.mcp.sessions import PROCESS_DIGITS, SECRET_DIGITS
+from api.system.availability import AvailabilityWatch
 from schemas.redis_keys import (
     API_KEY_CREDITS,
     API_KEY_GIVEN_BACK,
@@ -119,3 +120,28 @@ async def test_a_failed_call_gives_its_credit_back_once(stores) -> None:
         redis.hdel(totals, decode(wallet))
         keys.delete(answers)
     assert (int(given_back or 0), spent) == (3, [2])
+
+
+async def test_availability_counts_a_call_that_we_failed_and_none_that_the_caller_did(
+    stores, monkeypatch
+) -> None:
+    """Both ways, and to a session of another process: the status is 200 or 202 all the same."""
+    process, broken = "2" * PROCESS_DIGITS, encode(b"cut for all".rjust(32, b"\2"))
+    session = process + "1" * SECRET_DIGITS
+    key = await new_key(stores, "pro")
+    totals = WALLET_TOTALS.make(tag=wallet_tag(broken))
+    counted: list[int] = []
+    monkeypatch.setattr(AvailabilityWatch, "count", lambda _, status: counted.append(status))
+    assert stores.access_redis_url is not None
+    with Redis.from_url(stores.redis_url) as redis, Redis.from_url(stores.access_redis_url) as keys:
+        redis.hset(totals, decode(broken), b"cut")
+        keys.hset(MCP_SESSIONS.make(tag=f"{{{process}}}"), session, parse(key))
+        async with asked(stores, key) as (http, _):
+            for headers in WAYS:
+                for path, status in (("/mcp", 200), (f"/mcp/messages?session_id={session}", 202)):
+                    for wallet in (WALLET, "no wallet", broken):
+                        answer = await http.post(path, headers=headers, json=call(wallet=wallet))
+                        assert answer.status_code == status
+                    assert counted == [status, status, 500]
+                    counted.clear()
+        redis.hdel(totals, decode(broken))

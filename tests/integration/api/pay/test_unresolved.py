@@ -20,6 +20,7 @@ async def test_a_transaction_that_a_node_lacks_is_a_row_until_it_is_there(
     node = Node(3, token_account(of))
     lacked = node.signatures[1]
     node.lacks = {lacked}
+    node.garbles = {node.signatures[0]: {"result": {}}}
 
     async def read(sql: str) -> list[Any]:
         client = await connect_async(stores)
@@ -38,16 +39,20 @@ async def test_a_transaction_that_a_node_lacks_is_a_row_until_it_is_there(
         for _ in range(TRIES - 1):
             with pytest.raises(BooksClosed, match=lacked):
                 await first.read()
-        assert await first.read() == 2
+        assert await first.read() == 1
         await first.close()
         unresolved = (
-            "SELECT signature, slot FROM payments_unresolved FINAL "
-            f"WHERE NOT is_resolved AND pay_to = '{of.pay_to}'"
+            "SELECT signature, slot, cause FROM payments_unresolved FINAL "
+            f"WHERE NOT is_resolved AND pay_to = '{of.pay_to}' ORDER BY slot"
         )
-        assert await read(unresolved) == [(lacked, node.slot_of(lacked))]
+        assert await read(unresolved) == [
+            (node.signatures[0], 5, "it cannot be read: KeyError('meta')"),
+            (lacked, node.slot_of(lacked), "the node lists it and does not have it"),
+        ]
         assert await second.read() == 0
         node.lacks.clear()
-        assert await second.read() == 1
+        node.garbles.clear()
+        assert await second.read() == 2
         await second.close()
         assert await read(unresolved) == []
         booked = await read(

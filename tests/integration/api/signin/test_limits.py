@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from hashlib import sha256
 
 import httpx
 import pytest
@@ -20,6 +22,8 @@ from tests.support.api.issuing import Issuer, issuing
 from tests.support.api.served import Served
 from tests.support.api.signing_in import Person, query_of
 from tests.support.waiting import eventually
+
+SOON_S = 30.0  # on a busy machine; a ping comes after 15 s, the end of an idle stream much later
 
 
 @pytest.fixture(scope="module")
@@ -331,3 +335,53 @@ def test_signing_out_ends_the_websockets_of_the_session(served, liar):
         await gateway.aclose()
 
     at_redis(served.settings, work)
+
+
+def test_signing_out_ends_the_streams_of_mcp_of_the_session(served, liar):
+    """And a session whose time is over its own; those of a key and of another browser stay."""
+    ann, again = (person(served, liar, "ann of streams") for _ in range(2))
+    user, key = user_of(served.settings, ann), ann.new_key()
+    [ended] = [value.split(".")[1] for value in again.client.cookies.values()]
+
+    def opened(client, **headers):
+        request = client.build_request("GET", "/mcp/sse", headers=headers)
+        answer = client.send(request, stream=True)
+        assert answer.status_code == 200, answer.read()
+        parts = answer.iter_bytes()
+        assert b"endpoint" in next(parts)
+        return parts
+
+    def ends(parts):
+        """Read to the end; a stream that stays would wait for the client's timeout."""
+        assert all(each.startswith(b": ping") for each in parts)
+
+    def is_open(client, endpoint, **headers):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        usual = {"accept": "application/json, text/event-stream"}
+        return client.post(endpoint, json=message, headers={**usual, **headers}).status_code == 202
+
+    def endpoint_of(client, **headers):
+        with client.stream("GET", "/mcp/sse", headers=headers) as answer:
+            assert answer.status_code == 200
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield line[6:]
+
+    with httpx.Client(base_url=served.url, timeout=240, headers=again.headers) as keyed:
+        streams = opened(ann.client)
+        others = endpoint_of(again.client), endpoint_of(keyed, **{"x-api-key": key})
+        of_browser, of_key = (next(each) for each in others)
+        began_s = time.monotonic()
+        assert ann.post("/signout").status_code == 200
+        ends(streams)
+        assert time.monotonic() - began_s < SOON_S
+        assert is_open(again.client, of_browser)
+        assert is_open(keyed, of_key, **{"x-api-key": key})
+
+        digest = sha256(ended.encode()).hexdigest()
+        name = USER_SESSIONS.make(tag=tag_of_key(user))
+        at_redis(served.settings, lambda redis: redis.ask([("ZADD", name, "XX", 1, digest)]))
+        for _ in others[0]:
+            pass
+        assert is_open(keyed, of_key, **{"x-api-key": key})
+        others[1].close()
