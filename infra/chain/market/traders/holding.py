@@ -118,10 +118,10 @@ class Holding:
             open_both: list[Step] = [open_account(owner, side) for side in pool.sides]
             step = partial(_withdraw, pool, lp, owner, share // random.randrange(1, 3))
             return self._signer.sign(wallet, [*open_both, step], 2 * _UNITS)
-        lp_raw = lp.supply_raw // random.randrange(500, 5_000)
+        lp_raw = pool.lp_raw // random.randrange(500, 5_000)
         if not lp_raw:
             return None
-        first, second = liquidity.share(pool, lp, lp_raw, up=True)
+        first, second = liquidity.needed(pool, lp_raw)
         most = first * 21 // 20 + 1, second * 21 // 20 + 1
         for side, amount in zip(pool.sides, most, strict=True):
             if ledger.held(owner, side) < amount:
