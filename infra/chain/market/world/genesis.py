@@ -274,7 +274,7 @@ class World:
 
     def _share(self) -> None:
         """Give a demo wallet a part of a pool of each kind that has LP tokens."""
-        wallet = self.lender.borrower.address
+        wallet = self.stakers[0].address
         kinds: set[type[SharePool]] = set()
         for pool in self.directory.pools.values():
             if isinstance(pool, SharePool) and type(pool) not in kinds and self.sol in pool.sides:

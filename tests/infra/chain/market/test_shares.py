@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import isqrt, prod
@@ -16,15 +16,20 @@ from infra.chain.market.invariants import Invariants
 from infra.chain.market.runtime import spl
 from infra.chain.market.runtime.execution import Execution, Intent, Step
 from infra.chain.market.runtime.ledger import Mint
-from infra.chain.market.runtime.programs import RAYDIUM_CPMM
+from infra.chain.market.runtime.programs import RAYDIUM_AMM_V4, RAYDIUM_CPMM
 from infra.chain.market.runtime.writes import Writer
-from infra.chain.market.venues import raydium_cpmm_liquidity, raydium_launchlab
+from infra.chain.market.venues import (
+    raydium_amm_v4_liquidity,
+    raydium_cpmm_liquidity,
+    raydium_launchlab,
+)
+from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool, Profit
 from infra.chain.market.venues.raydium_cpmm import CpmmPool
 from infra.chain.market.venues.raydium_launchlab import LaunchLabCurve
 from infra.chain.market.venues.shares import SharePool
 from infra.chain.market.venues.venue import Trader
 from infra.chain.source import SlotCompleted, SlotTransactions
-from schemas.protocols import raydium_cpmm
+from schemas.protocols import raydium_amm_v4, raydium_cpmm
 from schemas.protocols.contract import Account, Held, Position, World
 from schemas.protocols.registry import kind_of
 
@@ -32,14 +37,18 @@ pytestmark = pytest.mark.slow  # runs a market
 
 KNOBS = Knobs(seed=4, rate=400, wallets=120, forks=0.1, skipped=0.05, failed=0.2)
 WORLD = World(9, 9, 9)
-SLIPPAGE = 6_005
-PROGRAMS = (RAYDIUM_CPMM.address,)
+PROGRAMS = (RAYDIUM_CPMM.address, RAYDIUM_AMM_V4.address)
 
 
 @lru_cache(maxsize=1)
 def start() -> Market:
     """Return a market before its first slot; a test that changes it takes that back."""
     return Market(replace(KNOBS, forks=0))
+
+
+def amm_pools(market: Market) -> list[AmmV4Pool]:
+    pools = market.world.directory.pools.values()
+    return [pool for pool in pools if isinstance(pool, AmmV4Pool)]
 
 
 def cpmm_pools(market: Market, *, taxed: bool) -> list[CpmmPool]:
@@ -72,7 +81,8 @@ def read(market: Market, pool: SharePool, wallet: bytes) -> list[Position]:
     """A wallet's positions in a pool, by the bytes of the chain."""
     lp = market.world.ledger.mints[pool.lp_mint]
     tokens = {lp.address: raw} if (raw := market.world.ledger.held(wallet, lp)) else {}
-    reading = raydium_cpmm.read(Held(wallet, [stored(market, pool.address)], tokens), WORLD)
+    protocol = raydium_cpmm if isinstance(pool, CpmmPool) else raydium_amm_v4
+    reading = protocol.read(Held(wallet, [stored(market, pool.address)], tokens), WORLD)
     wanted = next(reading)
     try:
         while True:
@@ -131,21 +141,29 @@ class Play:
     def deposit(self) -> None:
         pool, owner = self.pool, self.random.choice(self.holders)
         lp_raw = pool.lp_raw // self.random.randrange(50, 10**5) + self.random.randrange(100)
-        assert isinstance(pool, CpmmPool)
-        needs = raydium_cpmm_liquidity.needed(pool, lp_raw)
-        put = partial(raydium_cpmm_liquidity.deposit, pool=pool, lp=self.lp, owner=owner)
-        self.run(owner, partial(put, lp_raw=lp_raw, most=(needs[0], needs[1] - 1)), SLIPPAGE)
-        before, reserves = self.held(owner), pool.reserves_without_fees()
-        self.run(owner, partial(put, lp_raw=lp_raw, most=needs))
+        put: Callable[..., None]
+        if isinstance(pool, CpmmPool):
+            needs = raydium_cpmm_liquidity.needed(pool, lp_raw)
+            put = partial(raydium_cpmm_liquidity.deposit, pool=pool, lp_raw=lp_raw)
+            code = 6_005
+        else:
+            assert isinstance(pool, AmmV4Pool)
+            needs = raydium_amm_v4_liquidity.needed(pool, lp_raw)
+            put = partial(raydium_amm_v4_liquidity.deposit, pool=pool)
+            code = 30
+        put = partial(put, lp=self.lp, owner=owner)
+        self.run(owner, partial(put, most=(needs[0], needs[1] - 1)), code)
+        before, whole = self.held(owner), pool.lp_raw
+        all_of_it = pool.withdrawn(whole)
+        self.run(owner, partial(put, most=needs))
         paid = [was - now for was, now in zip(before, self.held(owner), strict=True)]
         assert paid == [*needs]
-        for before_raw, now_raw in zip(reserves, pool.reserves_without_fees(), strict=True):
-            # Of what is there before, LP tokens have no less than they had.
-            assert now_raw * (pool.lp_raw - lp_raw) >= before_raw * pool.lp_raw
+        assert pool.lp_raw >= whole + lp_raw
+        for was, now in zip(all_of_it, pool.withdrawn(whole), strict=True):
+            assert now >= was  # others have no less
 
     def withdraw(self) -> None:
         pool, owner = self.pool, self.random.choice(self.holders)
-        assert isinstance(pool, CpmmPool)
         shares = self.ledger.held(owner, self.lp)
         if not shares:
             return
@@ -155,10 +173,12 @@ class Play:
             [position] = read(self.market, pool, owner)
             assert amounts(position) == [*wanted]
         before = self.held(owner)
-        step = partial(
-            raydium_cpmm_liquidity.withdraw, pool=pool, lp=self.lp, owner=owner, lp_raw=part
-        )
-        self.run(owner, step)
+        if not all(wanted):
+            return
+        take: Callable[..., None] = raydium_cpmm_liquidity.withdraw
+        if isinstance(pool, AmmV4Pool):
+            take = raydium_amm_v4_liquidity.withdraw
+        self.run(owner, partial(take, pool=pool, lp=self.lp, owner=owner, lp_raw=part))
         paid = [now - was for was, now in zip(before, self.held(owner), strict=True)]
         fees = [side.transfer_fee(raw) for side, raw in zip(pool.sides, wanted, strict=True)]
         assert paid == [raw - fee for raw, fee in zip(wanted, fees, strict=True)]
@@ -188,10 +208,74 @@ def test_a_cpmm_pools_account_has_the_programs_layout() -> None:
     lp = market.world.ledger.mints[pool.lp_mint]
     assert unpack_from("<Q", data, 333) == (lp.supply_raw + 100,)
     assert data[341:] == bytes(296)
-    [position] = read(market, pool, market.world.lender.borrower.address)
+    [position] = read(market, pool, market.world.stakers[0].address)
     first, second = pool.vault_balances()
     supply = isqrt(first * second)
     assert amounts(position) == [raw * (supply // 500) // supply for raw in (first, second)]
+
+
+def test_an_amm_pools_accounts_have_the_programs_layout() -> None:
+    market = start()
+    [pool, *_] = amm_pools(market)
+    account, targets = market.account(pool.address), market.account(pool.targets)
+    assert account is not None
+    assert targets is not None
+    assert (account.owner, account.lamports) == (RAYDIUM_AMM_V4.address, 6_124_800)
+    assert (targets.owner, len(targets.data)) == (RAYDIUM_AMM_V4.address, 2_208)
+    data = account.data
+    assert len(data) == 752
+    assert unpack_from("<16Q", data, 0) == (
+        *(6, 254, 7, 3, 9, 6, 1, 0),
+        *(0, 500, 5 * 10**6, 0, 0, 1, 10**9, 10**9),
+    )
+    assert unpack_from("<10Q", data, 128) == (5, 10_000, 25, 10_000, 12, 100, 25, 10_000, 0, 0)
+    assert data[208:336] == bytes(128)
+    sides = [side.address for side in pool.sides]
+    found = [data[at : at + 32] for at in range(336, 624, 32)]
+    assert found[:5] == [*pool.vaults, *sides, pool.lp_mint]
+    assert found[8] == pool.targets
+    coin, pc = pool.vault_balances()
+    lp = market.world.ledger.mints[pool.lp_mint]
+    assert unpack_from("<Q", data, 720) == (isqrt(coin * pc),) == (lp.supply_raw + 10**9,)
+    assert targets.data[:32] == pool.address
+    scaled = [int.from_bytes(targets.data[at : at + 16], "little") for at in (1_024, 1_040)]
+    assert scaled == [pc * 1_000, coin]
+    assert targets.data[2_192:] == b"\xff" * 16
+    [position] = read(market, pool, market.world.stakers[0].address)
+    assert amounts(position) == [*pool.withdrawn(pool.lp_raw // 500)]
+
+
+def test_raydiums_part_of_what_trades_earned_is_counted_where_liquidity_comes() -> None:
+    market = Market(replace(KNOBS, forks=0))
+    [pool, *_] = amm_pools(market)
+    maker, ledger = market.world.makers[0].address, market.world.ledger
+    source, to = (ledger.associated(maker, each) for each in pool.sides)
+    coin, pc = pool.vault_balances()
+    there = Trader(maker, source, to, maker)
+    ran(market, maker, lambda tx: pool.swap(tx, there, pool.sides[0], coin // 10, 0))
+    back, price = Trader(maker, to, source, maker), pc / coin
+    spent = int((pool.trade_to(price)[1]) * 1.0025)
+    ran(market, maker, lambda tx: pool.swap(tx, back, pool.sides[1], spent, 0))
+    assert pool.reserves() == pool.vault_balances()
+    first, second = pool.vault_balances()
+    earned = first - isqrt(coin * pc * first // second)
+    lp = ledger.mints[pool.lp_mint]
+    pay = partial(raydium_amm_v4_liquidity.deposit, pool=pool, lp=lp, owner=maker)
+    most = raydium_amm_v4_liquidity.needed(pool, 10**9)
+    ran(
+        market,
+        maker,
+        lambda tx: spl.create_associated(tx, maker, maker, lp),
+        partial(pay, most=most),
+    )
+    assert earned > coin // 10_000
+    assert abs(pool.profit_raw[0] - earned * 12 // 100) < 100
+    assert unpack_from("<QQ", pool.data(), 192) == pool.profit_raw
+    assert pool.reserves() == (
+        first + most[0] - pool.profit_raw[0],
+        second + most[1] - pool.profit_raw[1],
+    )
+    assert pool.profit() == Profit()
 
 
 def test_swaps_leave_fees_that_are_not_the_providers() -> None:
@@ -211,25 +295,31 @@ def test_swaps_leave_fees_that_are_not_the_providers() -> None:
     assert pool.save() == before
 
 
-@pytest.mark.parametrize("taxed", [False, True])
+@pytest.mark.parametrize("kind", ["cpmm", "taxed cpmm", "amm v4"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_the_bytes_say_is_what_is_paid_whatever_happens(seed: int, taxed: bool) -> None:
+def test_what_the_bytes_say_is_what_is_paid_whatever_happens(seed: int, kind: str) -> None:
     market = Market(replace(KNOBS, seed=seed, forks=0))
-    pool = Random(seed).choice(cpmm_pools(market, taxed=taxed))
+    pools: list[SharePool] = [*amm_pools(market)]
+    if kind != "amm v4":
+        pools = [*cpmm_pools(market, taxed=kind == "taxed cpmm")]
+    pool = Random(seed).choice(pools)
+    locked = pool.lp_raw - market.world.ledger.mints[pool.lp_mint].supply_raw
     play = Play(market, pool, seed)
     saved, vaults, supply = pool.save(), pool.vault_balances(), play.lp.supply_raw
-    demo = market.world.lender.borrower.address
+    demo = market.world.stakers[0].address
     for _ in play.go(200):
         owners = [demo, pool.provider, *play.holders]
         shares = [play.ledger.held(owner, play.lp) for owner in owners]
-        assert sum(shares) == play.lp.supply_raw == pool.lp_raw - 100
+        assert sum(shares) == play.lp.supply_raw == pool.lp_raw - locked
         found = [read(market, pool, owner) for owner in owners]
         worth = [[*pool.withdrawn(raw)] for raw in shares if raw]
         assert [amounts(each) for positions in found for each in positions] == worth
-        for side, reserve in enumerate(pool.reserves_without_fees()):
+        for side, reserve in enumerate(pool.withdrawn(pool.lp_raw)):
             assert sum(raw[side] for raw in worth) <= reserve
     Invariants(market).check_supply()
     assert len([tx for tx in play.done if not tx.err_code]) > 100
+    if isinstance(pool, AmmV4Pool):
+        assert min(pool.profit_raw) > 0
     for tx in reversed(play.done):
         tx.changes.take_back(play.ledger)
     assert (pool.save(), pool.vault_balances(), play.lp.supply_raw) == (saved, vaults, supply)
@@ -284,11 +374,14 @@ def test_a_pool_that_a_launch_makes_has_its_account_until_it_is_forgotten() -> N
 
 def test_pools_are_written_once_a_slot() -> None:
     market = Market(KNOBS)
+    known = {each.address for each in market.genesis_accounts() if each.owner in PROGRAMS}
     changed = 0
     for event in market.generate(40):
         if isinstance(event, SlotTransactions):
             for transaction in event.transactions:
-                assert not any(each.owner in PROGRAMS for each in transaction.writes)
+                own = {each.address for each in transaction.writes if each.owner in PROGRAMS}
+                assert not own & known  # but of pools that it makes
+                known |= own
         elif isinstance(event, SlotCompleted):
             written = [each.address for each in event.writes if each.owner in PROGRAMS]
             assert len(set(written)) == len(written)
