@@ -12,7 +12,7 @@ from schemas.solana.addresses import text
 _HABITS: Final = {
     "holder-0": "trades, provides liquidity and has leveraged positions",
     "lender-1": "lends, borrows and provides liquidity",
-    "staker-0": "stakes, and has shares of vaults",
+    "staker-0": "stakes, and has shares of vaults and pools",
 }
 PAYER: Final = "holder-0"
 """Who pays for calls where nobody else is named."""

@@ -39,12 +39,16 @@ MARGINFI_PROGRAM: Final = key("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
 KLEND_PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 WHIRLPOOL_PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 CLMM_PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
+CPMM_PROGRAM: Final = key("CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C")
+AMM_PROGRAM: Final = key("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8")
 SIZES: Final = {
     STAKE_PROGRAM: frozenset({200}),
     MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
     KLEND_PROGRAM: frozenset({3_344, 4_664, 8_624}),  # obligations, markets and reserves
     WHIRLPOOL_PROGRAM: frozenset({216, 653, 9_988}),  # positions, pools and arrays of ticks
     CLMM_PROGRAM: frozenset({281, 1_544, 10_240}),
+    CPMM_PROGRAM: frozenset({637}),
+    AMM_PROGRAM: frozenset({752, 2_208}),  # pools and target orders
 }
 """Programs that are compared whole, and the sizes of their accounts that are stored."""
 _NAMES: Final = {
@@ -53,6 +57,8 @@ _NAMES: Final = {
     KLEND_PROGRAM: "klend account",
     WHIRLPOOL_PROGRAM: "Whirlpools account",
     CLMM_PROGRAM: "CLMM account",
+    CPMM_PROGRAM: "CPMM pool",
+    AMM_PROGRAM: "AMM v4 account",
 }
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)

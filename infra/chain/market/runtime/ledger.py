@@ -208,6 +208,7 @@ class Ledger:
                 if self.lamports.pop(account, None) is not None and account not in self.opaque:
                     changed.add(account)
                 self.vaults.pop(account, None)
+                self.natives.pop(account, None)
             self.mints.pop(address, None)
             self.metadata.pop(address, None)
             self.opaque.discard(address)

@@ -14,8 +14,10 @@ from infra.chain.market.runtime.execution import Execution, Intent, Step
 from infra.chain.market.runtime.ledger import Mint
 from infra.chain.market.traders.crowd import Crowd
 from infra.chain.market.traders.trading import Trading, close_account, open_account
-from infra.chain.market.venues import raydium_cpmm_liquidity as liquidity
+from infra.chain.market.venues import raydium_amm_v4_liquidity, raydium_cpmm_liquidity
+from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool
+from infra.chain.market.venues.shares import SharePool
 from infra.chain.market.venues.venue import Pool
 from infra.chain.market.world.wallets import Wallet
 from schemas.amounts import LAMPORTS
@@ -105,7 +107,7 @@ class Holding:
         """Put both tokens into a pool, or take them out: no trade either."""
         world, random = self._world, self._random
         ledger = world.ledger
-        pools = [pool for pool in world.directory.pools.values() if isinstance(pool, CpmmPool)]
+        pools = [pool for pool in world.directory.pools.values() if isinstance(pool, SharePool)]
         pools = [pool for pool in pools if pool.lp_mint in ledger.mints]
         if not pools:
             return None
@@ -116,17 +118,15 @@ class Holding:
         share = ledger.held(owner, lp)
         if share and random.random() < 0.5:
             open_both: list[Step] = [open_account(owner, side) for side in pool.sides]
-            step = partial(_withdraw, pool, lp, owner, share // random.randrange(1, 3))
+            step = _withdrawn(pool, lp, owner, share // random.randrange(1, 3))
             return self._signer.sign(wallet, [*open_both, step], 2 * _UNITS)
-        lp_raw = lp.supply_raw // random.randrange(500, 5_000)
+        lp_raw = pool.lp_raw // random.randrange(500, 5_000)
         if not lp_raw:
             return None
-        first, second = liquidity.share(pool, lp, lp_raw, up=True)
-        most = first * 21 // 20 + 1, second * 21 // 20 + 1
-        for side, amount in zip(pool.sides, most, strict=True):
+        costs, put = _deposited(pool, lp, owner, lp_raw)
+        for side, amount in zip(pool.sides, costs, strict=True):
             if ledger.held(owner, side) < amount:
                 return None
-        put = partial(_deposit, pool, lp, owner, lp_raw, most)
         return self._signer.sign(wallet, [open_account(owner, lp), put], 2 * _UNITS)
 
     def _holding(self) -> tuple[Wallet, Mint, list[Pool], int] | None:
@@ -154,11 +154,31 @@ def _burn(account: bytes, coin: Mint, owner: bytes, amount: int, tx: Execution) 
     spl.burn(tx, account, coin, owner, amount)
 
 
-def _deposit(
-    pool: CpmmPool, lp: Mint, owner: bytes, lp_raw: int, most: tuple[int, int], tx: Execution
-) -> None:
-    liquidity.deposit(tx, pool, lp, owner, lp_raw, most)
+def _deposited(
+    pool: SharePool, lp: Mint, owner: bytes, lp_raw: int
+) -> tuple[tuple[int, int], Step]:
+    """Return what LP tokens may cost at most, and the instruction that pays for them."""
+    if isinstance(pool, CpmmPool):
+        first, second = raydium_cpmm_liquidity.needed(pool, lp_raw)
+        most = first * 21 // 20 + 1, second * 21 // 20 + 1
+        return most, partial(
+            raydium_cpmm_liquidity.deposit,
+            pool=pool,
+            lp=lp,
+            owner=owner,
+            lp_raw=lp_raw,
+            most=most,
+        )
+    assert isinstance(pool, AmmV4Pool)
+    coin, pc = raydium_amm_v4_liquidity.needed(pool, lp_raw)
+    most = coin, pc * 21 // 20 + 1
+    return most, partial(raydium_amm_v4_liquidity.deposit, pool=pool, lp=lp, owner=owner, most=most)
 
 
-def _withdraw(pool: CpmmPool, lp: Mint, owner: bytes, lp_raw: int, tx: Execution) -> None:
-    liquidity.withdraw(tx, pool, lp, owner, lp_raw)
+def _withdrawn(pool: SharePool, lp: Mint, owner: bytes, lp_raw: int) -> Step:
+    if isinstance(pool, CpmmPool):
+        take = raydium_cpmm_liquidity.withdraw
+        return partial(take, pool=pool, lp=lp, owner=owner, lp_raw=lp_raw)
+    assert isinstance(pool, AmmV4Pool)
+    pay = raydium_amm_v4_liquidity.withdraw
+    return partial(pay, pool=pool, lp=lp, owner=owner, lp_raw=lp_raw)

@@ -24,12 +24,24 @@ _WITHDRAW_WRITABLE: Final = mask("--wwwwww----w-")
 _EXCEEDS_SLIPPAGE: Final = 6_005
 
 
-def share(pool: CpmmPool, lp: Mint, lp_raw: int, *, up: bool) -> tuple[int, int]:
-    """Return what of both tokens LP tokens are worth, rounded for the pool."""
-    reserves = pool.reserves_without_fees()
-    parts = (reserve * lp_raw for reserve in reserves)
-    first, second = (ceil_div(p, lp.supply_raw) if up else p // lp.supply_raw for p in parts)
+def needed(pool: CpmmPool, lp_raw: int) -> tuple[int, int]:
+    """Return what LP tokens cost of both tokens, with what their transfers withhold."""
+    first, second = (
+        raw + _withheld(side, raw)
+        for side, raw in zip(pool.sides, _costs(pool, lp_raw), strict=True)
+    )
     return first, second
+
+
+def _costs(pool: CpmmPool, lp_raw: int) -> tuple[int, int]:
+    first, second = (ceil_div(each * lp_raw, pool.lp_raw) for each in pool.reserves_without_fees())
+    return first, second
+
+
+def _withheld(side: Mint, raw: int) -> int:
+    """Return the fee of a transfer of which `raw` arrives."""
+    whole = ceil_div(raw * 10_000, 10_000 - side.transfer_fee_bps)
+    return side.transfer_fee(min(whole, raw + side.transfer_fee_max_raw))
 
 
 def deposit(
@@ -38,12 +50,14 @@ def deposit(
     """Mint LP tokens for both tokens; fails where more than `most` of them would be needed."""
     _enter(tx, pool, lp, owner, _DEPOSIT + _ARGS(lp_raw, *most), deposits=True)
     tx.log("Program log: Instruction: Deposit")
-    amounts = share(pool, lp, lp_raw, up=True)
-    if any(amount > limit for amount, limit in zip(amounts, most, strict=True)) or not lp_raw:
+    arriving, sent = _costs(pool, lp_raw), needed(pool, lp_raw)
+    _emit(tx, pool, arriving, (sent[0] - arriving[0], sent[1] - arriving[1]), kind=0)
+    if any(amount > limit for amount, limit in zip(sent, most, strict=True)) or not lp_raw:
         raise InstructionError(_EXCEEDS_SLIPPAGE, "AnchorError: ExceededSlippage.")
-    _emit(tx, pool, lp, amounts, kind=0)
-    for side, vault, amount in zip(pool.sides, pool.vaults, amounts, strict=True):
+    pool.change(tx)
+    for side, vault, amount in zip(pool.sides, pool.vaults, sent, strict=True):
         spl.transfer_checked(tx, tx.ledger.associated(owner, side), side, vault, owner, amount)
+    pool.lp_raw += lp_raw
     spl.mint_to(tx, lp, tx.ledger.associated(owner, lp), AUTHORITY, lp_raw)
     tx.leave(30_000)
 
@@ -52,8 +66,12 @@ def withdraw(tx: Execution, pool: CpmmPool, lp: Mint, owner: bytes, lp_raw: int)
     """Burn LP tokens and pay out their share of both tokens."""
     _enter(tx, pool, lp, owner, _WITHDRAW + _ARGS(lp_raw, 0, 0), deposits=False)
     tx.log("Program log: Instruction: Withdraw")
-    amounts = share(pool, lp, lp_raw, up=False)
-    _emit(tx, pool, lp, amounts, kind=1)
+    amounts = pool.withdrawn(lp_raw)
+    fees = [side.transfer_fee(raw) for side, raw in zip(pool.sides, amounts, strict=True)]
+    received = (amounts[0] - fees[0], amounts[1] - fees[1])
+    _emit(tx, pool, received, (fees[0], fees[1]), kind=1)
+    pool.change(tx)
+    pool.lp_raw -= lp_raw
     spl.burn(tx, tx.ledger.associated(owner, lp), lp, owner, lp_raw)
     for side, vault, amount in zip(pool.sides, pool.vaults, amounts, strict=True):
         destination = tx.ledger.associated(owner, side)
@@ -85,8 +103,8 @@ def _enter(
         raise InstructionError(3012, "AnchorError: AccountNotInitialized. Error Number: 3012.")
 
 
-def _emit(tx: Execution, pool: CpmmPool, lp: Mint, amounts: tuple[int, int], kind: int) -> None:
-    reserves = pool.reserves_without_fees()
-    fees = (side.transfer_fee(amount) for side, amount in zip(pool.sides, amounts, strict=True))
-    body = _LP_AMOUNTS(lp.supply_raw, *reserves, *amounts, *fees, kind)
+def _emit(
+    tx: Execution, pool: CpmmPool, amounts: tuple[int, int], fees: tuple[int, int], kind: int
+) -> None:
+    body = _LP_AMOUNTS(pool.lp_raw, *pool.reserves_without_fees(), *amounts, *fees, kind)
     tx.emit_log(LP_EVENT + pool.address + body)

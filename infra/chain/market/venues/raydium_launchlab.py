@@ -330,7 +330,7 @@ def initialize(tx: Execution, directory: Directory, curve: LaunchLabCurve, payer
 
 def migrated_pool(ledger: Ledger, curve: LaunchLabCurve) -> CpmmPool:
     """Return the pool that a curve's coin will trade in."""
-    return CpmmPool(ledger, sorted_sides(*curve.sides))
+    return CpmmPool(ledger, sorted_sides(*curve.sides), creator=AUTHORITY)
 
 
 def migrate(

@@ -21,6 +21,7 @@ from infra.chain.market.runtime.programs import WSOL
 from infra.chain.market.runtime.stake import NEVER, Moved, Stake, StakeHistory, epoch_of
 from infra.chain.market.venues.orca_whirlpool import Whirlpool
 from infra.chain.market.venues.ranges import RangedPool, RangedPosition
+from infra.chain.market.venues.shares import SharePool
 from schemas.solana.addresses import STAKE_HISTORY, text
 
 OLDEST_PRICE_S: Final = 60  # of a bet's oracle; with an older price its gain is not known
@@ -54,6 +55,8 @@ def figures(ledger: Ledger, wallets: Collection[bytes], slot: int, time_s: int) 
                 found.append(_obligation(ledger, at, each, slot))
             case RangedPosition():
                 found += _ranged(ledger, each, wallets)
+            case SharePool():
+                found += _shared(ledger, each, wallets)
             case Stake():
                 found += _staked(ledger, at, each, wallets, slot)
             case jupiter_perps.Position() if each.owner_key in wallets and each.size_usd:
@@ -140,6 +143,18 @@ def _ranged(ledger: Ledger, each: RangedPosition, wallets: Collection[bytes]) ->
                 *(wallet, (name, "liquidity"), each.mint, lines),
                 figures={"range.is_in_range": each.lower <= pool.tick < each.upper},
             )
+
+
+def _shared(ledger: Ledger, pool: SharePool, wallets: Collection[bytes]) -> Iterator[Row]:
+    lp = ledger.mints[pool.lp_mint]
+    for wallet in wallets:
+        if shares := ledger.held(wallet, lp):
+            lines = [
+                ("supply", side.address, raw)
+                for side, raw in zip(pool.sides, pool.withdrawn(shares), strict=True)
+            ]
+            of = (pool.DEX.replace("-", "_"), "liquidity")
+            yield _row(wallet, of, pool.address, lines, figures={"range.is_in_range": True})
 
 
 def _staked(

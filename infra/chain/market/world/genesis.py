@@ -29,6 +29,7 @@ from infra.chain.market.venues.ranges import RangedPool
 from infra.chain.market.venues.raydium_amm_v4 import AmmV4Pool
 from infra.chain.market.venues.raydium_clmm import ClmmPool
 from infra.chain.market.venues.raydium_cpmm import CpmmPool, sorted_sides
+from infra.chain.market.venues.shares import SharePool
 from infra.chain.market.venues.venue import Pool
 from infra.chain.market.world.drift import Drift, DriftWallets
 from infra.chain.market.world.jupiter_perps import JupiterPerps, PerpsWallets
@@ -135,6 +136,7 @@ class World:
         self.jupiter_perps = self._jupiter_perps(wallets, start_time_s)
         self.drift = self._drift(wallets, start_slot, start_time_s)
         self.ranged = self._provide()
+        self._share()
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
@@ -269,6 +271,15 @@ class World:
             owner = self.lender.borrower.address
             pool.found(owner, middle - reach, middle + reach, pool.liquidity // 500)
         return pools
+
+    def _share(self) -> None:
+        """Give a demo wallet a part of a pool of each kind that has LP tokens."""
+        wallet = self.stakers[0].address
+        kinds: set[type[SharePool]] = set()
+        for pool in self.directory.pools.values():
+            if isinstance(pool, SharePool) and type(pool) not in kinds and self.sol in pool.sides:
+                kinds.add(type(pool))
+                pool.hand(wallet, pool.lp_raw // 500)
 
     def _dollar_pool(self) -> Pool:
         pool = ClmmPool(self.ledger, (self.usdc, self.usdt), (DOLLARS_RAW, DOLLARS_RAW), 100)
