@@ -39,12 +39,14 @@ MARGINFI_PROGRAM: Final = key("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
 KLEND_PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 WHIRLPOOL_PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 CLMM_PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
+DLMM_PROGRAM: Final = key("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
 SIZES: Final = {
     STAKE_PROGRAM: frozenset({200}),
     MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
     KLEND_PROGRAM: frozenset({3_344, 4_664, 8_624}),  # obligations, markets and reserves
     WHIRLPOOL_PROGRAM: frozenset({216, 653, 9_988}),  # positions, pools and arrays of ticks
     CLMM_PROGRAM: frozenset({281, 1_544, 10_240}),
+    DLMM_PROGRAM: frozenset({904, 8_120, 10_136, 10_360, 13_608}),  # positions of three lengths
 }
 """Programs that are compared whole, and the sizes of their accounts that are stored."""
 _NAMES: Final = {
@@ -53,6 +55,7 @@ _NAMES: Final = {
     KLEND_PROGRAM: "klend account",
     WHIRLPOOL_PROGRAM: "Whirlpools account",
     CLMM_PROGRAM: "CLMM account",
+    DLMM_PROGRAM: "DLMM account",
 }
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)

@@ -5,5 +5,5 @@ mint, `sqrt_price` computes concentrated liquidity, `routes` is Jupiter. A file 
 venue and another word adds to it: `pump_launch`, `pump_fun_v2`, `raydium_cpmm_liquidity`,
 `raydium_clmm_liquidity`, `meteora_dlmm_liquidity`, `orca_liquidity`, `orca_two_hop`. `ranges` is
 the arithmetic of Whirlpools and CLMM with the prices of `ticks`, and `positions` what their
-instructions about positions share.
+instructions about positions share; `bins` is the arithmetic of DLMM.
 """

@@ -19,6 +19,8 @@ from infra.chain.market.runtime.doves import MICRO_USD, AgPriceFeed
 from infra.chain.market.runtime.ledger import Ledger
 from infra.chain.market.runtime.programs import WSOL
 from infra.chain.market.runtime.stake import NEVER, Moved, Stake, StakeHistory, epoch_of
+from infra.chain.market.venues.bins import BinnedPosition
+from infra.chain.market.venues.meteora_dlmm import DlmmPool
 from infra.chain.market.venues.orca_whirlpool import Whirlpool
 from infra.chain.market.venues.ranges import RangedPool, RangedPosition
 from schemas.solana.addresses import STAKE_HISTORY, text
@@ -54,6 +56,8 @@ def figures(ledger: Ledger, wallets: Collection[bytes], slot: int, time_s: int) 
                 found.append(_obligation(ledger, at, each, slot))
             case RangedPosition():
                 found += _ranged(ledger, each, wallets)
+            case BinnedPosition() if each.holder in wallets:
+                found.append(_binned(ledger, at, each))
             case Stake():
                 found += _staked(ledger, at, each, wallets, slot)
             case jupiter_perps.Position() if each.owner_key in wallets and each.size_usd:
@@ -140,6 +144,21 @@ def _ranged(ledger: Ledger, each: RangedPosition, wallets: Collection[bytes]) ->
                 *(wallet, (name, "liquidity"), each.mint, lines),
                 figures={"range.is_in_range": each.lower <= pool.tick < each.upper},
             )
+
+
+def _binned(ledger: Ledger, at: bytes, each: BinnedPosition) -> Row:
+    pool = ledger.natives[each.pool]
+    assert isinstance(pool, DlmmPool)
+    supplied, fees = each.amounts(pool.bins), each.settled(pool.bins).pending
+    lines = [
+        (role, side.address, raw)
+        for role, amounts in (("supply", supplied), ("reward", fees))
+        for side, raw in zip(pool.sides, amounts, strict=True)
+    ]
+    return _row(
+        *(each.holder, ("meteora_dlmm", "liquidity"), at, lines),
+        figures={"range.is_in_range": each.lower <= pool.active_bin <= each.upper},
+    )
 
 
 def _staked(

@@ -28,7 +28,7 @@ KNOBS = Knobs(seed=9, rate=400, wallets=100, forks=0.3, rolled_back=0.3, start_s
 TRADED = 150
 RESTED = 60
 LIVE = {
-    *("marginfi", "kamino", "whirlpools", "raydium_clmm"),
+    *("marginfi", "kamino", "whirlpools", "raydium_clmm", "meteora_dlmm"),
     *("native_stake", "jupiter_perps", "drift"),
 }
 
