@@ -40,6 +40,7 @@ KLEND_PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
 WHIRLPOOL_PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 CLMM_PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
 DLMM_PROGRAM: Final = key("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
+DAMM_V2_PROGRAM: Final = key("cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG")
 SIZES: Final = {
     STAKE_PROGRAM: frozenset({200}),
     MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
@@ -47,6 +48,7 @@ SIZES: Final = {
     WHIRLPOOL_PROGRAM: frozenset({216, 653, 9_988}),  # positions, pools and arrays of ticks
     CLMM_PROGRAM: frozenset({281, 1_544, 10_240}),
     DLMM_PROGRAM: frozenset({904, 8_120, 10_136, 10_360, 13_608}),  # positions of three lengths
+    DAMM_V2_PROGRAM: frozenset({408, 1_112}),
 }
 """Programs that are compared whole, and the sizes of their accounts that are stored."""
 _NAMES: Final = {
@@ -56,6 +58,7 @@ _NAMES: Final = {
     WHIRLPOOL_PROGRAM: "Whirlpools account",
     CLMM_PROGRAM: "CLMM account",
     DLMM_PROGRAM: "DLMM account",
+    DAMM_V2_PROGRAM: "DAMM v2 account",
 }
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)

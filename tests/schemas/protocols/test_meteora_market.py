@@ -7,7 +7,8 @@ what it must find is the program's own arithmetic over the ledger's numbers.
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from random import Random
 
 import pytest
@@ -16,19 +17,26 @@ from infra.chain import demo_wallets
 from infra.chain.market import Knobs, Market
 from infra.chain.market.invariants import Invariants
 from infra.chain.market.runtime.execution import Execution, Intent, Step
+from infra.chain.market.traders.trading import open_account
+from infra.chain.market.venues import meteora_damm_v2_liquidity as damm
 from infra.chain.market.venues import meteora_dlmm_liquidity as dlmm
 from infra.chain.market.venues.bins import BinnedPosition
+from infra.chain.market.venues.meteora_damm_v2 import DammPosition, DammV2Pool, nft_account
+from infra.chain.market.venues.meteora_damm_v2_liquidity import Share
 from infra.chain.market.venues.meteora_dlmm import BINS_PER_SIDE, DlmmPool
 from infra.chain.market.venues.meteora_dlmm_liquidity import Bins
 from infra.chain.market.venues.venue import Pool, Trader
-from schemas.protocols import meteora_dlmm
+from schemas.protocols import meteora_damm_v2, meteora_dlmm
 from schemas.protocols.contract import Account, Held, Position, Protocol, Role, World
 from schemas.protocols.registry import kind_of
+from schemas.solana.addresses import TOKEN_2022_PROGRAM
+from schemas.solana.token_accounts import read_mint, read_token_account
 
 pytestmark = pytest.mark.slow  # runs hundreds of transactions, each with its readings
 
 KNOBS = Knobs(seed=6, wallets=40)
 LENDER = demo_wallets.ADDRESSES["lender-1"]
+HOLDER = demo_wallets.ADDRESSES["holder-0"]
 Pair = tuple[int, int]
 
 
@@ -309,3 +317,147 @@ def test_a_keepers_position_is_longer_than_one_is_opened_with() -> None:
     account = started().market.account(dlmm.kept(pool).address)
     assert account is not None
     assert len(account.data) == 8_120 + 112 * (2 * BINS_PER_SIDE - 1 - 70)
+
+
+# DAMM v2.
+
+
+class OverAllPrices(Actors):
+    def __init__(self, market: Market, seed: int) -> None:
+        super().__init__(market, seed)
+        self.roundings = Counter[tuple[bytes, int]]()  # by pool and side
+        self.wallets = [each.address for each in market.world.providers[:3]]
+        self.pools = market.world.whole_range
+
+    def own(self, pool: DammV2Pool) -> dict[bytes, tuple[Share, DammPosition]]:
+        """All positions of a pool by address, each with whose it is."""
+        found = {}
+        for at, each in self.ledger.natives.items():
+            if isinstance(each, DammPosition) and each.pool == pool.address:
+                holder = self.ledger.tokens[nft_account(each.nft)].owner
+                found[at] = damm.share(pool, holder, each.nft), each
+        return found
+
+    def answer(self, of: Share) -> Position:
+        """What the reading says of a position, from bytes alone."""
+        account, nft = account_of(self.market, of.address), self.market.account(of.nft_account)
+        assert account is not None
+        assert nft is not None
+        assert nft.owner == TOKEN_2022_PROGRAM
+        token = read_token_account(nft.owner, nft.data)
+        held = Held(token.owner, [account], {token.mint: token.amount_raw})
+        return answered(self.market, meteora_damm_v2.PROTOCOL, held)[of.address]
+
+    def check(self, of: Share, each: DammPosition) -> None:
+        position, pool = self.answer(of), of.pool
+        assert (position.missing, position.unsupported_fields) == ([], [])
+        assert (position.id, position.market) == (each.nft, pool.address)
+        assert position.stands_for == {each.nft: 1}
+        assert raw(position, Role.SUPPLY, pool) == pool.amounts(each.liquidity, up=False)
+        assert raw(position, Role.REWARD, pool) == each.settled(pool.growths).pending
+        assert position.locks == []
+
+    def act(self) -> None:
+        random, pool = self.random, self.random.choice(self.pools)
+        roll, own = random.random(), self.own(pool)
+        side_of_all = [(pool.address, side) for side in (0, 1)]
+        if roll < 0.5:
+            self.swap(pool)
+            self.roundings.update(side_of_all)
+            return
+        wallet = random.choice(self.wallets)
+        mine = [each for each in own.values() if each[0].holder == wallet]
+        liquidity, most = random.randrange(10**11) << 64 | random.getrandbits(64), (10**13,) * 2
+        if not mine or roll < 0.6:
+            at = damm.share(pool, wallet, random.randbytes(32))
+            tx = self.run("open", wallet, *damm.opened(at, liquidity, most))
+        else:
+            at, each = random.choice(mine)
+            part = random.randrange(each.liquidity + 1)
+            what, steps = random.choice(
+                (
+                    ("add", damm.increased(at, liquidity, most)),
+                    ("remove", damm.decreased(at, part)),
+                    ("collect", damm.collected(at)),
+                    ("close", damm.closed(at, each.liquidity)),
+                )
+            )
+            tx = self.run(what, wallet, *steps)
+        if tx.err_code is None:
+            self.roundings.update(side_of_all * 2)  # of the fee, and of the amount
+
+    def check_all(self) -> None:
+        """All positions, and that vaults have what all are owed and some units of rounding."""
+        for pool in self.pools:
+            own, owed = self.own(pool), [0, 0]
+            for of, each in own.values():
+                self.check(of, each)
+                position = self.answer(of)
+                for role in (Role.SUPPLY, Role.REWARD):
+                    for side, amount in enumerate(raw(position, role, pool)):
+                        owed[side] += amount
+            assert sum(each.liquidity for _, each in own.values()) == pool.liquidity
+            assert pool.positions == len(own)
+            for side, held in enumerate(pool.vault_balances()):
+                spare = held - pool.protocol_raw[side] - owed[side]
+                assert 0 <= spare <= 2 * self.roundings[pool.address, side] + 2 * len(own)
+        Invariants(self.market).check_supply()
+
+
+def test_positions_over_all_prices_are_the_ledgers_whatever_happens() -> None:
+    actors = OverAllPrices(Market(KNOBS), seed=4)
+    for number in range(400):
+        actors.act()
+        own = actors.own(actors.random.choice(actors.pools))
+        actors.check(*actors.random.choice([*own.values()]))
+        if number % 50 == 49:
+            actors.check_all()
+    assert min(actors.done[each] for each in ("swap", "open", "add", "remove", "collect")) > 10
+    assert actors.done["close"] > 10
+
+
+def test_a_demo_wallet_collects_the_fees_over_all_prices_that_the_reading_says() -> None:
+    actors = OverAllPrices(Market(KNOBS), seed=5)
+    for pool in actors.pools:
+        [at] = [of for of, _ in actors.own(pool).values() if of.holder == HOLDER]
+        for _ in range(10):
+            actors.swap(pool)
+        said = raw(actors.answer(at), Role.REWARD, pool)
+        assert said[1] > 0  # B earns in both modes
+        before = actors.balances(HOLDER, pool)
+        accounts = [open_account(HOLDER, side) for side in pool.sides]
+        assert actors.run("collect", HOLDER, *accounts, *damm.collected(at)).err_code is None
+        after = actors.balances(HOLDER, pool)
+        assert (after[0] - before[0], after[1] - before[1]) == said
+        assert raw(actors.answer(at), Role.REWARD, pool) == (0, 0)
+
+
+def test_a_closed_position_leaves_nothing_and_what_was_done_can_be_taken_back() -> None:
+    actors = OverAllPrices(Market(KNOBS), seed=5)
+    wallet, pool = actors.wallets[0], actors.pools[0]
+    at = damm.share(pool, wallet, b"n" * 32)
+    before, state = dict(actors.ledger.lamports), pool.save()
+    done = [actors.run("open", wallet, *damm.opened(at, 10**9 << 64, (10**13,) * 2))]
+    mint = actors.market.account(at.nft.address)
+    assert mint is not None
+    assert (mint.owner, read_mint(mint.owner, mint.data).supply_raw) == (TOKEN_2022_PROGRAM, 1)
+    other = replace(at, holder=actors.wallets[1])
+    fails = [
+        (damm.NOT_FOUND, partial(damm.remove, at=other, liquidity=1)),
+        (damm.NOT_EMPTY, partial(damm.close, at=at)),
+        (damm.TOO_MUCH_TAKEN, partial(damm.remove, at=at, liquidity=(10**9 << 64) + 1)),
+        (damm.TOO_MUCH, partial(damm.add, at=at, liquidity=10**9 << 64, most=(1, 1))),
+        (damm.NO_LIQUIDITY, partial(damm.add, at=at, liquidity=0, most=(1, 1))),
+    ]
+    for code, step in fails:
+        tx = actors.run("fail", step.keywords["at"].holder, step)
+        assert tx.err_code == code
+        done.append(tx)
+    done.append(actors.run("close", wallet, *damm.closed(at, 10**9 << 64)))
+    assert actors.done["open"] == actors.done["close"] == 1
+    gone = (at.address, at.nft.address, at.nft_account)
+    assert not any(address in actors.ledger.lamports for address in gone)
+    Invariants(actors.market).check_supply()
+    for tx in reversed(done):
+        tx.changes.take_back(actors.ledger)
+    assert (actors.ledger.lamports, pool.save()) == (before, state)

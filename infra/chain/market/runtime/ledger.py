@@ -210,5 +210,6 @@ class Ledger:
                 self.vaults.pop(account, None)
             self.mints.pop(address, None)
             self.metadata.pop(address, None)
+            self.natives.pop(address, None)
             self.opaque.discard(address)
         return changed

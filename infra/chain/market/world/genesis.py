@@ -137,6 +137,7 @@ class World:
         self.drift = self._drift(wallets, start_slot, start_time_s)
         self.ranged = self._provide()
         self.binned = self._provide_bins()
+        self.whole_range = self._provide_over_all_prices()
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
@@ -253,6 +254,7 @@ class World:
             AmmV4Pool(ledger, self.address("v4", "sol-usdc"), sides, amounts),
             ClmmPool(ledger, sides, amounts, 400),
             DlmmPool(ledger, self.address("dlmm", "sol-usdc"), sides, amounts, keeper, 10),
+            DammV2Pool(ledger, self.address("damm", "sol-usdc"), sides, amounts),
         ]
         for pool in pools:
             self.directory.add(pool)
@@ -286,6 +288,18 @@ class World:
             bounds = pool.active_bin - _DEMO_BINS, pool.active_bin + _DEMO_BINS
             owner = self.lender.borrower.address
             pool.found(owner, *bounds, (held_x // 500, held_y // 500))
+        return pools
+
+    def _provide_over_all_prices(self) -> list[DammV2Pool]:
+        """Return the DAMM v2 pools of SOL, staked SOL and USDC, with a demo wallet's positions."""
+        tokens = {self.sol, self.usdc, self.staked_sol}
+        pools = [
+            pool
+            for pool in self.directory.pools.values()
+            if isinstance(pool, DammV2Pool) and tokens.issuperset(pool.sides)
+        ]
+        for pool in pools:
+            pool.found(self.holders[0].address, pool.liquidity // 500)
         return pools
 
     def _dollar_pool(self) -> Pool:
@@ -354,6 +368,7 @@ class World:
         yield Whirlpool(ledger, self.address("orca", "staked-sol"), sides, amounts, 100)
         keeper = self.makers[0].address
         yield DlmmPool(ledger, self.address("dlmm", "staked-sol"), sides, amounts, keeper, 25)
+        yield DammV2Pool(ledger, self.address("damm", "staked-sol"), sides, amounts, 0, swap2=True)
         for number, coin in enumerate(coins):
             if number % 4 == 2 or coin.transfer_fee_bps:
                 depth = self.random.randrange(100, 2_000) * LAMPORTS
