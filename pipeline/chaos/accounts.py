@@ -41,6 +41,8 @@ WHIRLPOOL_PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
 CLMM_PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
 CPMM_PROGRAM: Final = key("CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C")
 AMM_PROGRAM: Final = key("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8")
+DLMM_PROGRAM: Final = key("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
+DAMM_V2_PROGRAM: Final = key("cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG")
 SIZES: Final = {
     STAKE_PROGRAM: frozenset({200}),
     MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
@@ -49,6 +51,8 @@ SIZES: Final = {
     CLMM_PROGRAM: frozenset({281, 1_544, 10_240}),
     CPMM_PROGRAM: frozenset({637}),
     AMM_PROGRAM: frozenset({752, 2_208}),  # pools and target orders
+    DLMM_PROGRAM: frozenset({904, 8_120, 10_136, 10_360, 13_608}),  # positions of three lengths
+    DAMM_V2_PROGRAM: frozenset({408, 1_112}),
 }
 """Programs that are compared whole, and the sizes of their accounts that are stored."""
 _NAMES: Final = {
@@ -59,6 +63,8 @@ _NAMES: Final = {
     CLMM_PROGRAM: "CLMM account",
     CPMM_PROGRAM: "CPMM pool",
     AMM_PROGRAM: "AMM v4 account",
+    DLMM_PROGRAM: "DLMM account",
+    DAMM_V2_PROGRAM: "DAMM v2 account",
 }
 TOKEN_SIZE: Final = 165
 _TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)

@@ -56,7 +56,8 @@ class Invariants:
             if min(pool.vault_balances()) <= 0:
                 raise BrokenMarket(f"{pool.DEX} pool {pool.address.hex()} is drained")
             if isinstance(pool, DlmmPool):
-                left = min(pool.active_bin - min(pool.bins), max(pool.bins) - pool.active_bin)
+                first, last = pool.kept_bins
+                left = min(pool.active_bin - first, last - pool.active_bin)
                 if self._fewest_bins is None or left < self._fewest_bins:
                     self._fewest_bins = left
 

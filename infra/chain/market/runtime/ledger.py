@@ -211,5 +211,6 @@ class Ledger:
                 self.natives.pop(account, None)
             self.mints.pop(address, None)
             self.metadata.pop(address, None)
+            self.natives.pop(address, None)
             self.opaque.discard(address)
         return changed

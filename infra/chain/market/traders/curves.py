@@ -18,6 +18,7 @@ from infra.chain.market.traders.swap_plan import SwapPlan, swap_step
 from infra.chain.market.traders.trading import Habit, Trading
 from infra.chain.market.traders.valuation import Life
 from infra.chain.market.venues import meteora_dbc, pump_launch, raydium_launchlab
+from infra.chain.market.venues.meteora_damm_v2 import DammV2Pool, nft_account, position_address
 from infra.chain.market.venues.meteora_dbc import DbcCurve
 from infra.chain.market.venues.pump_fun import BondingCurve
 from infra.chain.market.venues.pump_fun_v2 import DollarCurve
@@ -127,6 +128,9 @@ class Curves:
             owned += (pool.address, *pool.vaults)
             if isinstance(pool, CpmmPool | PumpSwapPool):
                 shares.append(pool.lp_mint)
+            if isinstance(pool, DammV2Pool):
+                nft = pool.first_nft
+                owned += (nft_account(nft), nft, position_address(nft))
         del self.lives[coin.address], self._world.launched[coin.address]
         return self._world.ledger.forget(coin.address, *shares, *owned)
 

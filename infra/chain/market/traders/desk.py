@@ -6,24 +6,24 @@ one dollar, staked SOL a fixed rate. A coin's price is the mean of its pools, we
 in lamports, so that pools against different quotes agree too. A DLMM pool cannot be nearer than
 half a bin.
 
-The desk also owns the DLMM positions: it spreads the liquidity anew around the price before the
-price reaches the last bin.
+The desk also keeps the widest DLMM positions: it spreads their liquidity anew around the price
+before the price reaches the last bin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from math import exp, log
 from typing import Final
 
-from infra.chain.market.runtime.execution import Execution, Intent, Step
+from infra.chain.market.runtime.execution import Intent, Step
 from infra.chain.market.runtime.ledger import Mint
 from infra.chain.market.runtime.programs import USDC, USDT
 from infra.chain.market.traders.swap_plan import SwapPlan, swap_step
 from infra.chain.market.traders.trading import SWAP_UNITS, Trading, open_account
 from infra.chain.market.traders.valuation import Drift
 from infra.chain.market.venues import meteora_dlmm_liquidity as dlmm_liquidity
+from infra.chain.market.venues.bins import BinnedPosition
 from infra.chain.market.venues.meteora_dlmm import BINS_PER_SIDE, DlmmPool
 from infra.chain.market.venues.venue import Pool
 from infra.chain.market.world.wallets import Wallet
@@ -164,10 +164,12 @@ class Desk:
         return ledger.held(maker.address, mint)
 
     def _recenter(self, pool: DlmmPool) -> Intent | None:
-        """Take out all liquidity and spread it around the price, half of its value on each side."""
+        """Take out its liquidity and spread it around the price, half of its value on each side."""
         maker = self._world.makers[0]
         owner = maker.address
-        held = dlmm_liquidity.position_amounts(pool)
+        position = self._world.ledger.natives[dlmm_liquidity.kept(pool).address]
+        assert isinstance(position, BinnedPosition)
+        held = position.amounts(pool.bins)
         mid = pool.mid()
         half = (held[0] * mid + held[1]) / 2
         wanted = (half / mid, half)
@@ -179,19 +181,10 @@ class Desk:
             return None
         steps: list[Step] = [
             *(open_account(owner, side) for side in pool.sides),
-            partial(_remove_all, pool, owner),
-            partial(_add, pool, owner, (amounts[0], amounts[1])),
+            *dlmm_liquidity.recentered(pool, (amounts[0], amounts[1])),
         ]
         return self._trading.sign_swap(maker, steps, 2 * SWAP_UNITS)
 
 
 def _near_the_edge(pool: DlmmPool) -> bool:
     return abs(pool.active_bin - pool.center_bin) >= RECENTER_BINS
-
-
-def _remove_all(pool: DlmmPool, owner: bytes, tx: Execution) -> None:
-    dlmm_liquidity.remove_all(tx, pool, owner)
-
-
-def _add(pool: DlmmPool, owner: bytes, amounts: tuple[int, int], tx: Execution) -> None:
-    dlmm_liquidity.add_around_price(tx, pool, owner, amounts)

@@ -19,6 +19,7 @@ from infra.chain.market.traders.holding import Holding
 from infra.chain.market.traders.jupiter_perps import PerpTrading
 from infra.chain.market.traders.klend_lending import KlendLending
 from infra.chain.market.traders.lending import Lending
+from infra.chain.market.traders.meteora_providing import MeteoraProviding
 from infra.chain.market.traders.ordering import Ordering
 from infra.chain.market.traders.providing import Providing
 from infra.chain.market.traders.routing import Routing
@@ -45,6 +46,7 @@ class Habits:
         self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._klend = KlendLending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._providing = Providing(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._meteora = MeteoraProviding(world, self.signer, knobs.seed, per_slot, knobs.failed)
         rate_per_slot = knobs.rate * knobs.slot_ms / 1_000
         self._perps = PerpTrading(world, self.signer, knobs.seed, rate_per_slot, knobs.failed)
         self._drift = DriftTrading(world, self.signer, knobs.seed, rate_per_slot, knobs.failed)
@@ -91,6 +93,7 @@ class Habits:
         yield from self._lending.turn()
         yield from self._klend.turn()
         yield from self._providing.turn()
+        yield from self._meteora.turn()
         yield from self._perps.turn(slot, self._time_s(slot))
         yield from self._drift.turn(self._time_s(slot))
 

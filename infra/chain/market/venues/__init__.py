@@ -6,5 +6,5 @@ venue and another word adds to it: `pump_launch`, `pump_fun_v2`, `raydium_cpmm_l
 `raydium_amm_v4_liquidity`, `raydium_clmm_liquidity`, `meteora_dlmm_liquidity`, `orca_liquidity`,
 `orca_two_hop`. `ranges` is the arithmetic of Whirlpools and CLMM with the prices of `ticks`, and
 `positions` what their instructions about positions share; `shares` is what the pools of CPMM and
-AMM v4 share, which have LP tokens.
+AMM v4 share, which have LP tokens; `bins` is the arithmetic of DLMM.
 """

@@ -1,28 +1,36 @@
-"""Meteora DAMM v2: one range over all prices; fee in the output, or always in token B."""
+"""Meteora DAMM v2: one range over all prices; fee in the output, or always in token B.
+
+Liquidity is Q64.64, growths are fees of a unit of it with 128 bits behind the point, and wrap.
+Layouts: `Pool` and `Position` of its IDL 0.2.5, Anchor; nothing is locked, there are no rewards.
+Source: `cp_amm` `curve.rs`, `state/pool.rs`, `state/position.rs`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isqrt
 from struct import Struct
 from typing import Final, NamedTuple
 
 from infra.chain.market.runtime import spl
-from infra.chain.market.runtime.execution import Execution, InstructionError, mask
+from infra.chain.market.runtime.accounts import mint_data
+from infra.chain.market.runtime.execution import Execution, mask
 from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.programs import (
     INSTRUCTIONS_SYSVAR,
     METEORA_DAMM_V2,
-    NO_ADDRESS,
-    SYSTEM,
     TOKEN_2022,
+    WSOL,
     anchor_tag,
+    derived,
     event_tag,
     pda,
 )
 from infra.chain.market.venues import sqrt_price
-from infra.chain.market.venues.directory import Directory
+from infra.chain.market.venues.ranges import rent_lamports
 from infra.chain.market.venues.sqrt_price import ONE
-from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div, pack_two_u64, pack_u64
+from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div, pack_two_u64
 from schemas.solana.addresses import key
 
 AUTHORITY: Final = key("HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC")
@@ -34,13 +42,85 @@ PROTOCOL_PERCENT: Final = 20
 
 _SWAP: Final = anchor_tag("swap")
 _SWAP2: Final = anchor_tag("swap2")
-_INITIALIZE: Final = anchor_tag("initialize_pool_with_dynamic_config")
 _EVENT: Final = event_tag("EvtSwap2")
-_INITIALIZED: Final = event_tag("EvtInitializePool")
 _HEAD: Final = Struct("<BB?QQB").pack
 _RESULT: Final = Struct("<QQQQ16sQQQQ").pack
 _TAIL: Final = Struct("<QQQQQQ").pack
 _WRITABLE: Final = mask("-wwwww--------")
+POOL_BYTES: Final = 1_112
+POSITION_BYTES: Final = 408
+_POOL_TAG: Final = bytes.fromhex("f19a6d0411b16dbc")
+_POSITION_TAG: Final = bytes.fromhex("aabc8fe47a40f7d0")
+_FEES: Final = Struct("<8sQ32xB").pack
+_TOKENS: Final = Struct("<32s32s32s32s64x16s16xQQ16x16s16s16sQBBBBBBBx32s32s").pack
+_METRICS: Final = Struct("<16s16sQQ16xQ8x32s").pack
+_POSITION: Final = Struct("<8s32s32s32s32sQQ16s32xQQ").pack
+_TOKENS_AT: Final = 168
+_METRICS_AT: Final = 568
+_BY_TIME: Final = 1  # ActivationType
+_LIQUIDITY_BITS: Final = 64
+_GROWTH_BITS: Final = 128
+_U256: Final = 1 << 256
+_Pair = tuple[int, int]
+
+
+def _u128(number: int) -> bytes:
+    return number.to_bytes(16, "little")
+
+
+def _u256(number: int) -> bytes:
+    return number.to_bytes(32, "little")
+
+
+@lru_cache(maxsize=10_000)
+def position_address(nft: bytes) -> bytes:
+    """Return the address of the position of an NFT."""
+    return pda(METEORA_DAMM_V2, b"position", nft)
+
+
+@lru_cache(maxsize=10_000)
+def nft_account(nft: bytes) -> bytes:
+    """Return the address of the token account that has a position's NFT."""
+    return pda(METEORA_DAMM_V2, b"position_nft_account", nft)
+
+
+def position_nft(address: bytes) -> Mint:
+    """Return the mint of a position's NFT, which describes itself."""
+    name, symbol = "Meteora Position NFT", "MPN"
+    return Mint(address, 0, 0, TOKEN_2022, authority=AUTHORITY, name=name, symbol=symbol)
+
+
+@dataclass(frozen=True, slots=True)
+class DammPosition:
+    """A position's account; whoever has its NFT has the position."""
+
+    pool: bytes
+    nft: bytes
+    liquidity: int = 0
+    seen: _Pair = (0, 0)  # of the pool's growths
+    pending: _Pair = (0, 0)
+    claimed: _Pair = (0, 0)
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return METEORA_DAMM_V2.address
+
+    def settled(self, now: _Pair) -> DammPosition:
+        """Return the position with its fees until growths of its pool."""
+        first, second = (
+            raw + (self.liquidity * ((grown - before) % _U256) >> _GROWTH_BITS)
+            for raw, grown, before in zip(self.pending, now, self.seen, strict=True)
+        )
+        return replace(self, seen=now, pending=(first, second))
+
+    def data(self) -> bytes:
+        """Return the account's 408 bytes."""
+        head = _POSITION(
+            *(_POSITION_TAG, self.pool, self.nft, *map(_u256, self.seen), *self.pending),
+            *(_u128(self.liquidity), *self.claimed),
+        )
+        return head.ljust(POSITION_BYTES, b"\0")
 
 
 class Outcome(NamedTuple):
@@ -56,13 +136,26 @@ class Outcome(NamedTuple):
 class DammV2Pool(Pool):
     """A pool; sides are (token A, token B)."""
 
-    __slots__ = ("collect_fee_mode", "liquidity", "sqrt_price", "swap2")
+    __slots__ = (
+        "collect_fee_mode",
+        "creator",
+        "earned_raw",
+        "growths",
+        "liquidity",
+        "positions",
+        "protocol_raw",
+        "sqrt_price",
+        "swap2",
+    )
 
     DEX = "meteora-damm-v2"
     PROGRAM = METEORA_DAMM_V2
     SLIPPAGE_ERROR = 6_002
     ROUTE_STEP = b"\x5b"
-    MUTABLE = ("alive", "liquidity", "sqrt_price")
+    MUTABLE = (
+        *("alive", "creator", "liquidity", "sqrt_price"),
+        *("growths", "earned_raw", "protocol_raw", "positions"),
+    )
 
     def __init__(
         self,
@@ -80,34 +173,122 @@ class DammV2Pool(Pool):
         super().__init__(ledger, address, sides, vaults)
         self.collect_fee_mode = collect_fee_mode
         self.swap2 = swap2
-        self.sqrt_price = self.liquidity = 0
+        self.creator = bytes(32)
+        self.sqrt_price = self.liquidity = self.positions = 0
+        self.growths = self.earned_raw = self.protocol_raw = (0, 0)
         if amounts is not None:
-            needed = self.fund(amounts)
-            for vault, mint, amount in zip(vaults, sides, needed, strict=True):
-                ledger.endow(vault, mint, AUTHORITY, amount)
+            for vault, side in zip(vaults, sides, strict=True):
+                ledger.endow(vault, side, AUTHORITY, 0)
+            ledger.natives[address] = self
+            ledger.lamports[address] = rent_lamports(POOL_BYTES)
+            self.sqrt_price = sqrt_price.sqrt_price_of(*amounts)
+            self.creator = derived("provider", address)
+            self.found(self.creator, liquidity_from(amounts))
 
-    def fund(self, amounts: tuple[int, int]) -> tuple[int, int]:
-        """Set price and liquidity; returns what the vaults must hold for them."""
-        self.sqrt_price = sqrt_price.sqrt_price_of(*amounts)
-        self.liquidity = isqrt(amounts[0] * amounts[1])
-        return (
-            sqrt_price.amount_a(self.liquidity, self.sqrt_price, MAX_SQRT_PRICE),
-            sqrt_price.amount_b(self.liquidity, MIN_SQRT_PRICE, self.sqrt_price),
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return METEORA_DAMM_V2.address
+
+    def data(self) -> bytes:
+        """Return the account's 1,112 bytes; it does not track reserves."""
+        side_a, side_b = self.sides
+        data = bytearray(_FEES(_POOL_TAG, FEE_RATE, PROTOCOL_PERCENT).ljust(POOL_BYTES, b"\0"))
+        tokens = _TOKENS(
+            *(side_a.address, side_b.address, *self.vaults, _u128(self.liquidity)),
+            *self.protocol_raw,
+            *map(_u128, (MIN_SQRT_PRICE, MAX_SQRT_PRICE, self.sqrt_price)),
+            *(0, _BY_TIME, 0, *(side.program is TOKEN_2022 for side in self.sides)),
+            *(self.collect_fee_mode, 0, 0, *map(_u256, self.growths)),
         )
+        data[_TOKENS_AT : _TOKENS_AT + len(tokens)] = tokens
+        metrics = _METRICS(
+            *map(_u128, self.earned_raw), *self.protocol_raw, self.positions, self.creator
+        )
+        data[_METRICS_AT : _METRICS_AT + len(metrics)] = metrics
+        return bytes(data)
+
+    @property
+    def first_nft(self) -> bytes:
+        """Return the mint of the NFT of the position that opens a pool."""
+        return derived("position", self.address)
+
+    # Liquidity.
+
+    def amounts(self, liquidity: int, *, up: bool) -> _Pair:
+        """Return what liquidity is of both tokens: rounded up to put in, down to take out."""
+        price = self.sqrt_price
+        first = liquidity * (MAX_SQRT_PRICE - price), price * MAX_SQRT_PRICE
+        second = liquidity * (price - MIN_SQRT_PRICE), 1 << 2 * _LIQUIDITY_BITS
+        if up:
+            return ceil_div(*first), ceil_div(*second)
+        return first[0] // first[1], second[0] // second[1]
+
+    def liquidity_of(self, amounts: _Pair) -> int:
+        """Return the most liquidity that amounts pay for."""
+        unit = 1 << 2 * _LIQUIDITY_BITS
+        needs = self.amounts(unit, up=True)
+        return min(raw * unit // need for raw, need in zip(amounts, needs, strict=True))
+
+    def add(self, liquidity: int) -> None:
+        """Add liquidity, or take it where it is negative; the state must have been noted."""
+        self.liquidity += liquidity
+        self.ledger.rewritten.add(self.address)
+
+    def found(self, holder: bytes, liquidity: int) -> bytes:
+        """Give a holder a position before the first slot, with its tokens; returns its NFT."""
+        ledger = self.ledger
+        nft = position_nft(derived("position", self.address, holder))
+        ledger.add_mint(nft, rent_lamports(len(mint_data(nft))))
+        ledger.endow(nft_account(nft.address), nft, holder, 1)
+        raw = self.amounts(liquidity, up=True)
+        for vault, side, amount in zip(self.vaults, self.sides, raw, strict=True):
+            ledger.tokens[vault].amount_raw += amount
+            side.supply_raw += amount
+            if side.address == WSOL:  # wrapped SOL is its lamports
+                ledger.lamports[vault] += amount
+        at = position_address(nft.address)
+        ledger.natives[at] = DammPosition(self.address, nft.address, liquidity, self.growths)
+        ledger.lamports[at] = rent_lamports(POSITION_BYTES)
+        self.positions += 1
+        self.add(liquidity)
+        ledger.rewritten.clear()  # no slot wrote it
+        return nft.address
+
+    # Swaps.
 
     def _outcome(self, mint_in: Mint, received: int) -> Outcome:
         a_to_b = mint_in is self.sides[0]
         fee_on_input = self.collect_fee_mode == FEE_IN_B and not a_to_b
         fee = ceil_div(received * FEE_RATE, 10**9) if fee_on_input else 0
-        after, out = sqrt_price.swap_in(self.liquidity, self.sqrt_price, a_to_b, received - fee)
+        after, out = self._moved(a_to_b, received - fee)
         if not fee_on_input:
             fee = ceil_div(out * FEE_RATE, 10**9)
             out -= fee
         return Outcome(received - (fee if fee_on_input else 0), out, fee, fee_on_input, after)
 
+    def _moved(self, a_to_b: bool, used: int) -> _Pair:
+        """Return the price after an input, and what the pool pays before fees."""
+        liquidity, price = self.liquidity, self.sqrt_price
+        if a_to_b:
+            after = ceil_div(liquidity * price, liquidity + used * price)
+            return after, liquidity * (price - after) >> 2 * _LIQUIDITY_BITS
+        after = price + (used << 2 * _LIQUIDITY_BITS) // liquidity
+        return after, liquidity * (after - price) // (after * price)
+
+    def _earn(self, side: int, shared: int, protocol: int) -> None:
+        """Share a fee among all liquidity, and keep the protocol's part."""
+        growths, earned, kept = list(self.growths), list(self.earned_raw), list(self.protocol_raw)
+        growths[side] = (growths[side] + (shared << _GROWTH_BITS) // self.liquidity) % _U256
+        earned[side] += shared
+        kept[side] += protocol
+        self.growths = (growths[0], growths[1])
+        self.earned_raw = (earned[0], earned[1])
+        self.protocol_raw = (kept[0], kept[1])
+
     def depth(self) -> tuple[float, float]:
         """Return liquidity and root price of the range."""
-        return float(self.liquidity), self.sqrt_price / ONE
+        return self.liquidity / ONE, self.sqrt_price / ONE
 
     def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
         """Return the output for an input."""
@@ -151,11 +332,13 @@ class DammV2Pool(Pool):
         net_out = done.out - mint_out.transfer_fee(done.out)
         self.check(net_out, min_out_raw)
         tx.touch(self)
+        protocol = done.fee * PROTOCOL_PERCENT // 100
         self.sqrt_price = done.next_sqrt_price
+        self._earn(1 if a_to_b or done.fee_on_input else 0, done.fee - protocol, protocol)
+        self.ledger.rewritten.add(self.address)
         vault_in, vault_out = self.vaults if a_to_b else self.vaults[::-1]
         spl.transfer_checked(tx, trader.source, mint_in, vault_in, trader.authority, amount_in_raw)
         spl.transfer_checked(tx, vault_out, mint_out, trader.destination, AUTHORITY, done.out)
-        protocol = done.fee * PROTOCOL_PERCENT // 100
         reserves = self.reserves()
         event = (
             _EVENT
@@ -183,78 +366,6 @@ class DammV2Pool(Pool):
         return net_out
 
 
-def initialize_pool(
-    tx: Execution,
-    directory: Directory,
-    pool: DammV2Pool,
-    payer: bytes,
-    creator: bytes,
-    sources: tuple[bytes, bytes],
-    amounts: tuple[int, int],
-    config: bytes,
-    position: tuple[bytes, bytes],
-) -> None:
-    """Open a pool from another program; `position` is its NFT's mint and account."""
-    side_a, side_b = pool.sides
-    position_state = pda(METEORA_DAMM_V2, b"position", position[0])
-    accounts = (
-        creator,
-        *position,
-        payer,
-        creator,
-        config,
-        AUTHORITY,
-        pool.address,
-        position_state,
-        side_a.address,
-        side_b.address,
-        *pool.vaults,
-        *sources,
-        side_a.program.address,
-        side_b.program.address,
-        TOKEN_2022.address,
-        SYSTEM.address,
-        METEORA_DAMM_V2.event_authority,
-        METEORA_DAMM_V2.address,
-    )
-    if tx.ledger.lamports.get(pool.address):
-        raise InstructionError(0, "Create Account: account already in use")
-    tx.touch(pool)
-    needed = pool.fund(amounts)
-    sqrt = pool.sqrt_price.to_bytes(16, "little")
-    liquidity = (pool.liquidity << 64).to_bytes(16, "little")
-    low, high = (bound.to_bytes(16, "little") for bound in (MIN_SQRT_PRICE, MAX_SQRT_PRICE))
-    fees = FEE_RATE.to_bytes(8, "little").ljust(27, b"\0") + bytes(3) + b"\x00"
-    data = fees + low + high + b"\x00" + liquidity + sqrt + bytes((1, pool.collect_fee_mode, 0))
-    tx.enter(METEORA_DAMM_V2, accounts, _INITIALIZE + data)
-    tx.log("Program log: Instruction: InitializePoolWithDynamicConfig")
-    spl.create_account(tx, payer, pool.address, 8_630_400, 1_112, METEORA_DAMM_V2)
-    spl.create_account(tx, payer, position_state, 3_730_560, 408, METEORA_DAMM_V2)
-    for vault, side in zip(pool.vaults, pool.sides, strict=True):
-        spl.create_account(tx, payer, vault, side.account_rent_lamports, 165, side.program)
-        spl.initialize_account(tx, vault, side, AUTHORITY)
-    for source, side, vault, amount in zip(sources, pool.sides, pool.vaults, needed, strict=True):
-        spl.transfer_checked(tx, source, side, vault, creator, amount)
-    flags = bytes(0 if side.program is not TOKEN_2022 else 1 for side in pool.sides)
-    event = (
-        _INITIALIZED
-        + pool.address
-        + side_a.address
-        + side_b.address
-        + creator
-        + payer
-        + NO_ADDRESS
-        + fees
-        + low
-        + high
-        + bytes((1, pool.collect_fee_mode))
-        + liquidity
-        + sqrt
-        + pack_u64(tx.time_s)
-        + flags
-        + Struct("<QQQQ").pack(*needed, *needed)
-        + b"\x01"
-    )
-    tx.emit_cpi(METEORA_DAMM_V2, event)
-    directory.open(tx, pool)
-    tx.leave(80_000)
+def liquidity_from(amounts: _Pair) -> int:
+    """Return the liquidity of a pool whose price makes two amounts worth the same."""
+    return isqrt(amounts[0] * amounts[1]) << _LIQUIDITY_BITS

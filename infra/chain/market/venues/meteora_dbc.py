@@ -38,10 +38,8 @@ from infra.chain.market.venues.launches import (
 from infra.chain.market.venues.meteora_damm_v2 import (
     AUTHORITY as DAMM_AUTHORITY,
 )
-from infra.chain.market.venues.meteora_damm_v2 import (
-    DammV2Pool,
-    initialize_pool,
-)
+from infra.chain.market.venues.meteora_damm_v2 import DammV2Pool
+from infra.chain.market.venues.meteora_damm_v2_liquidity import initialize_pool, share
 from infra.chain.market.venues.sqrt_price import ONE
 from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div, pack_two_u64, pack_u64
 from schemas.solana.addresses import key
@@ -293,7 +291,7 @@ def migrate(
     """Execute migration_damm_v2: what was raised and what fits beside it become a pool."""
     coin, sol = curve.sides
     ledger = tx.ledger
-    position = (derived("position", pool.address), derived("position-account", pool.address))
+    position = share(pool, AUTHORITY, pool.first_nft)
     config = derived("damm-v2-config", curve.config)
     accounts = (
         curve.address,
@@ -301,8 +299,7 @@ def migrate(
         curve.config,
         AUTHORITY,
         pool.address,
-        *position,
-        pda(METEORA_DAMM_V2, b"position", position[0]),
+        *(pool.first_nft, position.nft_account, position.address),
         *(METEORA_DBC.address,) * 3,  # no second position
         DAMM_AUTHORITY,
         METEORA_DAMM_V2.address,
@@ -330,7 +327,7 @@ def migrate(
     sources = curve.vaults
     before = ledger.balance(sources[0]), ledger.balance(sources[1])
     initialize_pool(
-        tx, directory, pool, payer, AUTHORITY, sources, (tokens, lamports), config, position
+        tx, directory, pool, payer, AUTHORITY, sources, (tokens, lamports), config, pool.first_nft
     )
     moved = before[0] - ledger.balance(sources[0]), before[1] - ledger.balance(sources[1])
     tx.touch(curve)

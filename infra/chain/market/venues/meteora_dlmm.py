@@ -1,12 +1,14 @@
 """Meteora DLMM: bins of constant price; a swap empties one bin after the other.
 
 Fees stay in the reserves, outside the bins. `swap` emits its event after the transfers, `swap2`
-before them; the newest build adds Swap2Evt to Swap. `meteora_dlmm_liquidity` moves the bins to
-where the price went.
+before them; the newest build adds Swap2Evt to Swap. `meteora_dlmm_liquidity` has what positions do.
+Layouts: `LbPair`, `BinArray` and `PositionV2` of its IDL 0.12.0, Anchor; without rewards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 from struct import Struct
@@ -18,19 +20,35 @@ from infra.chain.market.runtime.ledger import Ledger, Mint
 from infra.chain.market.runtime.programs import (
     MEMO,
     METEORA_DLMM,
+    TOKEN_2022,
+    WSOL,
     anchor_tag,
-    derived,
     event_tag,
     pda,
 )
+from infra.chain.market.venues.bins import (
+    BINS_PER_ARRAY,
+    Bin,
+    BinnedPosition,
+    Pair,
+    Part,
+    bin_price,
+    moved,
+    spread,
+)
+from infra.chain.market.venues.ranges import rent_lamports
 from infra.chain.market.venues.sqrt_price import ONE
 from infra.chain.market.venues.venue import Call, Pool, Trader, ceil_div, pack_two_u64
 
 FEE_PRECISION: Final = 1_000_000_000
 PROTOCOL_SHARE: Final = 500  # basis points of the fee
-BINS_PER_ARRAY: Final = 70
-BINS_PER_SIDE: Final = 60
+BINS_PER_SIDE: Final = 60  # of the keeper's position, with the middle
+PAIR_BYTES: Final = 904
+ARRAY_BYTES: Final = 10_136
+MOST_BINS_AT_FIRST: Final = 70  # of a position; a longer one grows after it was opened
 
+_BASE_FACTOR: Final = 10_000
+_MAX_BIN: Final = 443_636
 _SWAP: Final = anchor_tag("swap")
 _SWAP2: Final = anchor_tag("swap2")
 _EVENT: Final = event_tag("Swap")
@@ -39,39 +57,124 @@ _BODY: Final = Struct("<iiQQ?QQ16sQ").pack
 _BODY2: Final = Struct("<ii?16sQQQQQQQ??").pack
 _SWAP_WRITABLE: Final = mask("w-wwww--w------ww")
 _SWAP2_WRITABLE: Final = mask("w-wwww--w-------ww")
-
-
-@lru_cache(maxsize=100_000)
-def bin_price(bin_step: int, bin_id: int) -> int:
-    """Return a bin's price as Q64.64: token Y a token X, raw."""
-    # By squaring, in 128 binary places: exact powers have 100,000 digits and take milliseconds.
-    base = ((10_000 + bin_step) << 128) // 10_000
-    up, left = 1 << 128, abs(bin_id)
-    while left:
-        if left & 1:
-            up = up * base >> 128
-        base = base * base >> 128
-        left >>= 1
-    return up >> 64 if bin_id >= 0 else (1 << 192) // up
+_PAIR_TAG: Final = bytes.fromhex("210b3162b565b10d")
+_ARRAY_TAG: Final = bytes.fromhex("5c8e5cdc059446b5")
+_POSITION_TAG: Final = bytes.fromhex("75b0d4c7f5b485b6")
+_PARAMETERS: Final = Struct("<HHHHIIiiHBBB3x").pack
+_PAIR: Final = Struct("<8s32s32xB2sBiHBB2sBB32s32s32s32sQQ").pack
+_PERMISSIONLESS: Final = 3  # PairType PermissionlessV2
+_LIQUIDITY_MINING: Final = 1  # FunctionType
+_ORACLE_AT: Final = 552
+_BITMAP_AT: Final = 584
+_BITMAP_ARRAYS: Final = 1_024
+_FLAGS_AT: Final = 880
+_BIN: Final = Struct("<QQ16s16s32x16s16s32x")
+_BINS_AT: Final = 56
+_FEES_AT: Final = 4_552
+_FEES: Final = Struct("<16s16sQQ")
+_BOUNDS: Final = Struct("<iiqQQ").pack_into
+_BOUNDS_AT: Final = 7_912
+_VERSION_AT: Final = 8_033
+_POSITION_BYTES: Final = 8_120
+_PART: Final = Struct("<16s48x16s16sQQ").pack  # of a bin beyond the first 70
 
 
 @lru_cache(maxsize=20_000)
-def _bin_array(pool: bytes, number: int) -> bytes:
+def array_address(pool: bytes, number: int) -> bytes:
+    """Return the address of an array of bins."""
     index = number.to_bytes(8, "little", signed=True)
     return pda(METEORA_DLMM, b"bin_array", pool, index)
 
 
+@lru_cache(maxsize=20_000)
+def position_address(pool: bytes, holder: bytes, lower: int, width: int) -> bytes:
+    """Return the address of the position that a holder opened with such bins."""
+    bounds = (each.to_bytes(4, "little", signed=True) for each in (lower, width))
+    return pda(METEORA_DLMM, b"position", pool, holder, *bounds)
+
+
+def position_bytes(width: int) -> int:
+    """Return the size of a position of so many bins."""
+    return _POSITION_BYTES + 112 * max(width - MOST_BINS_AT_FIRST, 0)
+
+
+def _u128(number: int) -> bytes:
+    return number.to_bytes(16, "little")
+
+
+class DlmmPosition(BinnedPosition):
+    """A position's account; its holder owns its fees, and nobody else may act for it."""
+
+    __slots__ = ()
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return METEORA_DLMM.address
+
+    def data(self) -> bytes:
+        """Return the account's bytes: columns of the first 70 bins, then the others one by one."""
+        data = bytearray(_POSITION_BYTES)
+        data[:72] = _POSITION_TAG + self.pool + self.holder
+        for number, part in enumerate(self.parts[:MOST_BINS_AT_FIRST]):
+            data[72 + 16 * number : 88 + 16 * number] = _u128(part.share)
+            seen = map(_u128, part.seen)
+            _FEES.pack_into(data, _FEES_AT + _FEES.size * number, *seen, *part.pending)
+        _BOUNDS(data, _BOUNDS_AT, self.lower, self.upper, self.time_s, *self.claimed)
+        data[_VERSION_AT] = 1
+        for part in self.parts[MOST_BINS_AT_FIRST:]:
+            data += _PART(_u128(part.share), *map(_u128, part.seen), *part.pending)
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class BinArray:
+    """70 bins of a pool, as they are now."""
+
+    pool: DlmmPool
+    number: int
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return METEORA_DLMM.address
+
+    def data(self) -> bytes:
+        """Return the account's 10,136 bytes."""
+        pool, first = self.pool, self.number * BINS_PER_ARRAY
+        data = bytearray(ARRAY_BYTES)
+        data[:17] = _ARRAY_TAG + self.number.to_bytes(8, "little", signed=True) + b"\1"
+        data[24:_BINS_AT] = pool.address
+        bins = pool.bins
+        for place in range(BINS_PER_ARRAY):
+            if (held := bins.get(first + place)) is not None:
+                _BIN.pack_into(
+                    data,
+                    _BINS_AT + _BIN.size * place,
+                    held.x,
+                    held.y,
+                    _u128(bin_price(pool.bin_step, first + place)),
+                    _u128(held.supply),
+                    *map(_u128, held.growths),
+                )
+        return bytes(data)
+
+
 class Fill(NamedTuple):
-    """What a swap does: output, fee, where it ends, and the bins it changes."""
+    """What a swap does: output, fee, the protocol's part, where it ends, the bins it changes."""
 
     out: int
     fee: int
+    protocol: int
     end_bin: int
-    changed: dict[int, tuple[int, int]]
+    changed: dict[int, Bin]
+
+
+_EMPTY: Final = Bin()
 
 
 class DlmmPool(Pool):
-    """A pair; sides are (token X, token Y). One position holds all its bins."""
+    """A pair; sides are (token X, token Y). Its keeper has a position around the price."""
 
     __slots__ = (
         "active_bin",
@@ -79,8 +182,9 @@ class DlmmPool(Pool):
         "bins",
         "center_bin",
         "fee_rate",
+        "keeper",
         "oracle",
-        "position",
+        "protocol_raw",
         "variant",
     )
 
@@ -88,7 +192,7 @@ class DlmmPool(Pool):
     PROGRAM = METEORA_DLMM
     SLIPPAGE_ERROR = 6_003
     ROUTE_STEP = b"\x26"
-    MUTABLE = ("active_bin", "alive", "bins", "center_bin")
+    MUTABLE = ("active_bin", "alive", "bins", "center_bin", "protocol_raw")
 
     def __init__(
         self,
@@ -96,6 +200,7 @@ class DlmmPool(Pool):
         address: bytes,
         sides: tuple[Mint, Mint],
         amounts: tuple[int, int],
+        keeper: bytes,
         bin_step: int = 100,
         variant: int = 0,
     ) -> None:
@@ -106,19 +211,93 @@ class DlmmPool(Pool):
         super().__init__(ledger, address, sides, vaults)
         self.bin_step = bin_step
         self.variant = variant  # 0: swap; 1: swap2; 2: swap2 with both events
-        self.fee_rate = 10_000 * bin_step * 10  # base factor 10,000
+        self.fee_rate = _BASE_FACTOR * bin_step * 10
         self.active_bin = self.center_bin = self._bin_of(*amounts)
-        self.bins = self.spread(amounts)
-        for side in (0, 1):
-            held = sum(amount[side] for amount in self.bins.values())
-            ledger.endow(vaults[side], sides[side], address, held)
+        self.bins: dict[int, Bin] = {}  # never changed in place; they stay
+        self.protocol_raw = (0, 0)
         self.oracle = pda(METEORA_DLMM, b"oracle", address)
-        self.position = derived("dlmm-position", address)
+        self.keeper = keeper
+        for vault, side in zip(vaults, sides, strict=True):
+            ledger.endow(vault, side, address, 0)
+        ledger.natives[address] = self
+        ledger.lamports[address] = rent_lamports(PAIR_BYTES)
+        self.found(keeper, *self.kept_bins, amounts)
+
+    @property
+    def owner(self) -> bytes:
+        """Return the program."""
+        return METEORA_DLMM.address
+
+    @property
+    def kept_bins(self) -> tuple[int, int]:
+        """Return the first and the last bin of the keeper's position."""
+        return self.center_bin - BINS_PER_SIDE + 1, self.center_bin + BINS_PER_SIDE - 1
+
+    def data(self) -> bytes:
+        """Return the account's 904 bytes; what the bitmap has no place for is not in it."""
+        parameters = _PARAMETERS(
+            *(_BASE_FACTOR, 30, 600, 5_000, 0, 0, -_MAX_BIN, _MAX_BIN),
+            *(PROTOCOL_SHARE, 0, _LIQUIDITY_MINING, 0),
+        )
+        step = self.bin_step.to_bytes(2, "little")
+        factor = _BASE_FACTOR.to_bytes(2, "little")
+        head = _PAIR(
+            *(_PAIR_TAG, parameters, 255, step, _PERMISSIONLESS, self.active_bin, self.bin_step),
+            *(0, 0, factor, 0, 0, *(side.address for side in self.sides), *self.vaults),
+            *self.protocol_raw,
+        )
+        data = bytearray(head.ljust(PAIR_BYTES, b"\0"))
+        data[_ORACLE_AT : _ORACLE_AT + 32] = self.oracle
+        for number in {at // BINS_PER_ARRAY for at, held in self.bins.items() if held.supply}:
+            place = number + _BITMAP_ARRAYS // 2
+            if 0 <= place < _BITMAP_ARRAYS:
+                data[_BITMAP_AT + place // 8] |= 1 << place % 8
+        flags = bytes(side.program is TOKEN_2022 for side in self.sides)
+        data[_FLAGS_AT : _FLAGS_AT + 3] = flags + b"\1"
+        return bytes(data)
+
+    # Bins.
+
+    def change(self, changed: Mapping[int, Bin]) -> None:
+        """Put bins in their place; the state must have been noted before."""
+        self.bins = {**self.bins, **changed}
+        rewritten = self.ledger.rewritten
+        rewritten.add(self.address)
+        for number in {at // BINS_PER_ARRAY for at in changed}:
+            rewritten.add(array_address(self.address, number))
+
+    def arrays(self, lower: int, upper: int) -> dict[int, bytes]:
+        """Return number and address of the arrays that have bins of a range."""
+        numbers = range(lower // BINS_PER_ARRAY, upper // BINS_PER_ARRAY + 1)
+        return {number: array_address(self.address, number) for number in numbers}
+
+    def found(self, holder: bytes, lower: int, upper: int, amounts: Pair) -> bytes:
+        """Give a holder a position before the first slot, with its tokens; returns its address."""
+        ledger = self.ledger
+        for number, at in self.arrays(lower, upper).items():
+            ledger.natives[at] = BinArray(self, number)
+            ledger.lamports[at] = rent_lamports(ARRAY_BYTES)
+        width = upper - lower + 1
+        empty = DlmmPosition(self.address, holder, lower, (Part(),) * width)
+        placed = spread(self.active_bin, lower, upper, amounts)
+        position, changed = empty.added(self.bins, placed, self.bin_step)
+        raw = moved(self.bins, changed)
+        for vault, side, amount in zip(self.vaults, self.sides, raw, strict=True):
+            ledger.tokens[vault].amount_raw += amount
+            side.supply_raw += amount
+            if side.address == WSOL:  # wrapped SOL is its lamports
+                ledger.lamports[vault] += amount
+        at = position_address(self.address, holder, lower, min(width, MOST_BINS_AT_FIRST))
+        ledger.natives[at] = position
+        ledger.lamports[at] = rent_lamports(position_bytes(width))
+        self.change(changed)
+        ledger.rewritten.clear()  # no slot wrote it
+        return at
 
     def bin_arrays(self) -> tuple[bytes, bytes]:
         """Return the account of the active bin's array and of the next one."""
         first = self.active_bin // BINS_PER_ARRAY
-        return _bin_array(self.address, first), _bin_array(self.address, first + 1)
+        return array_address(self.address, first), array_address(self.address, first + 1)
 
     def moving_accounts(self) -> tuple[bytes, ...]:
         """Return the bin arrays."""
@@ -135,15 +314,6 @@ class DlmmPool(Pool):
                 high = middle - 1
         return low
 
-    def spread(self, amounts: tuple[int, int]) -> dict[int, tuple[int, int]]:
-        """Return amounts in equal parts: X in the active bin and above, Y in it and below."""
-        each_x, each_y = (amount // BINS_PER_SIDE for amount in amounts)
-        bins = {self.active_bin: (each_x, each_y)}
-        for distance in range(1, BINS_PER_SIDE):
-            bins[self.active_bin + distance] = (each_x, 0)
-            bins[self.active_bin - distance] = (0, each_y)
-        return bins
-
     def depth(self) -> tuple[float, float]:
         """Return liquidity and root price at the active bin's price."""
         held_x, held_y = self.vault_balances()
@@ -154,7 +324,8 @@ class DlmmPool(Pool):
         """Return the trade that ends in the bin whose price is nearest, or in the last bin."""
         step = log(1 + self.bin_step / 10_000)
         wanted = self.active_bin + round((log(mid) - log(self.mid())) / step)
-        target = min(max(wanted, min(self.bins)), max(self.bins))
+        first, last = self.kept_bins
+        target = min(max(wanted, first), last)
         for_y = target < self.active_bin
         down = -1 if for_y else 1
         amount = sum(
@@ -167,37 +338,37 @@ class DlmmPool(Pool):
     def _room(self, bin_id: int, for_y: bool) -> tuple[int, int]:
         """Return the input that empties a bin, and the fee on it."""
         price = bin_price(self.bin_step, bin_id)
-        held_x, held_y = self.bins[bin_id]
-        room = ceil_div(held_y * ONE, price) if for_y else ceil_div(held_x * price, ONE)
+        held = self.bins.get(bin_id, _EMPTY)
+        room = ceil_div(held.y * ONE, price) if for_y else ceil_div(held.x * price, ONE)
         return room, ceil_div(room * self.fee_rate, FEE_PRECISION - self.fee_rate)
 
     def _fill(self, for_y: bool, amount_in: int) -> Fill:
-        bins = self.bins
-        changed: dict[int, tuple[int, int]] = {}
-        current, left, out, fees = self.active_bin, amount_in, 0, 0
-        rate = self.fee_rate
+        bins, step, rate = self.bins, self.bin_step, self.fee_rate
+        changed: dict[int, Bin] = {}
+        current, left, out, fees, protocol = self.active_bin, amount_in, 0, 0, 0
         while True:
-            if current not in bins:
-                raise InstructionError(6_039, "Error: InsufficientLiquidity")
-            held_x, held_y = bins[current]
-            price = bin_price(self.bin_step, current)
-            stock = held_y if for_y else held_x
-            room, room_fee = self._room(current, for_y)
-            if left >= room + room_fee:
-                used, fee, got = room, room_fee, stock
-            else:
-                fee = ceil_div(left * rate, FEE_PRECISION)
-                used = left - fee
-                got = used * price // ONE if for_y else used * ONE // price
-                got = min(got, stock)
-            changed[current] = (
-                (held_x + used, held_y - got) if for_y else (held_x - got, held_y + used)
-            )
-            left -= used + fee
-            out += got
-            fees += fee
+            held = bins.get(current)
+            if held is None and not min(bins) <= current <= max(bins):
+                raise InstructionError(6_012, "Error: PairInsufficientLiquidity")
+            if held is not None and (stock := held.y if for_y else held.x):
+                price = bin_price(step, current)
+                room, room_fee = self._room(current, for_y)
+                if left >= room + room_fee:
+                    used, fee, got = room, room_fee, stock
+                else:
+                    fee = ceil_div(left * rate, FEE_PRECISION)
+                    used = left - fee
+                    got = min(used * price // ONE if for_y else used * ONE // price, stock)
+                kept = fee * PROTOCOL_SHARE // 10_000
+                x, y = (used, -got) if for_y else (-got, used)
+                after = held._replace(x=held.x + x, y=held.y + y)
+                changed[current] = after.earning(0 if for_y else 1, fee - kept)
+                left -= used + fee
+                out += got
+                fees += fee
+                protocol += kept
             if not left:
-                return Fill(out, fees, current, changed)
+                return Fill(out, fees, protocol, current, changed)
             current += -1 if for_y else 1
 
     def quote(self, mint_in: Mint, amount_in_raw: int) -> int:
@@ -244,8 +415,12 @@ class DlmmPool(Pool):
         if self.variant:
             self._emit(tx, trader, start, amount_in_raw, for_y, fill)
         tx.touch(self)
-        self.bins = {**self.bins, **fill.changed}
+        self.change(fill.changed)
         self.active_bin = fill.end_bin
+        kept_x, kept_y = self.protocol_raw
+        self.protocol_raw = (
+            (kept_x + fill.protocol, kept_y) if for_y else (kept_x, kept_y + fill.protocol)
+        )
         vault_in, vault_out = self.vaults if for_y else self.vaults[::-1]
         spl.transfer_checked(tx, trader.source, mint_in, vault_in, trader.authority, amount_in_raw)
         spl.transfer_checked(tx, vault_out, mint_out, trader.destination, self.address, fill.out)
@@ -261,7 +436,7 @@ class DlmmPool(Pool):
     def _emit(
         self, tx: Execution, trader: Trader, start: int, amount_in: int, for_y: bool, fill: Fill
     ) -> None:
-        protocol = fill.fee * PROTOCOL_SHARE // 10_000
+        protocol = fill.protocol
         rate = self.fee_rate.to_bytes(16, "little")
         who = self.address + trader.authority
         body = _BODY(start, fill.end_bin, amount_in, fill.out, for_y, fill.fee, protocol, rate, 0)

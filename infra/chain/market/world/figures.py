@@ -19,6 +19,9 @@ from infra.chain.market.runtime.doves import MICRO_USD, AgPriceFeed
 from infra.chain.market.runtime.ledger import Ledger
 from infra.chain.market.runtime.programs import WSOL
 from infra.chain.market.runtime.stake import NEVER, Moved, Stake, StakeHistory, epoch_of
+from infra.chain.market.venues.bins import BinnedPosition
+from infra.chain.market.venues.meteora_damm_v2 import DammPosition, DammV2Pool, nft_account
+from infra.chain.market.venues.meteora_dlmm import DlmmPool
 from infra.chain.market.venues.orca_whirlpool import Whirlpool
 from infra.chain.market.venues.ranges import RangedPool, RangedPosition
 from infra.chain.market.venues.shares import SharePool
@@ -57,6 +60,10 @@ def figures(ledger: Ledger, wallets: Collection[bytes], slot: int, time_s: int) 
                 found += _ranged(ledger, each, wallets)
             case SharePool():
                 found += _shared(ledger, each, wallets)
+            case BinnedPosition() if each.holder in wallets:
+                found.append(_binned(ledger, at, each))
+            case DammPosition() if (holder := _nft_holder(ledger, each)) in wallets:
+                found.append(_over_all_prices(ledger, holder, each))
             case Stake():
                 found += _staked(ledger, at, each, wallets, slot)
             case jupiter_perps.Position() if each.owner_key in wallets and each.size_usd:
@@ -155,6 +162,41 @@ def _shared(ledger: Ledger, pool: SharePool, wallets: Collection[bytes]) -> Iter
             ]
             of = (pool.DEX.replace("-", "_"), "liquidity")
             yield _row(wallet, of, pool.address, lines, figures={"range.is_in_range": True})
+
+
+def _binned(ledger: Ledger, at: bytes, each: BinnedPosition) -> Row:
+    pool = ledger.natives[each.pool]
+    assert isinstance(pool, DlmmPool)
+    supplied, fees = each.amounts(pool.bins), each.settled(pool.bins).pending
+    lines = [
+        (role, side.address, raw)
+        for role, amounts in (("supply", supplied), ("reward", fees))
+        for side, raw in zip(pool.sides, amounts, strict=True)
+    ]
+    return _row(
+        *(each.holder, ("meteora_dlmm", "liquidity"), at, lines),
+        figures={"range.is_in_range": each.lower <= pool.active_bin <= each.upper},
+    )
+
+
+def _nft_holder(ledger: Ledger, each: DammPosition) -> bytes:
+    return ledger.tokens[nft_account(each.nft)].owner
+
+
+def _over_all_prices(ledger: Ledger, holder: bytes, each: DammPosition) -> Row:
+    pool = ledger.natives[each.pool]
+    assert isinstance(pool, DammV2Pool)
+    supplied = pool.amounts(each.liquidity, up=False)
+    fees = each.settled(pool.growths).pending
+    lines = [
+        (role, side.address, raw)
+        for role, amounts in (("supply", supplied), ("reward", fees))
+        for side, raw in zip(pool.sides, amounts, strict=True)
+    ]
+    return _row(
+        *(holder, ("meteora_damm_v2", "liquidity"), each.nft, lines),
+        figures={"range.is_in_range": True},
+    )
 
 
 def _staked(

@@ -48,6 +48,7 @@ EXCHANGE_LAMPORTS: Final = 50_000_000 * LAMPORTS
 MAKERS: Final = 3
 COMMISSIONS: Final = (0, 5, 7, 10)  # percent, of validators
 EXCHANGE_HOLDS: Final = 10  # times as much of a coin as its pools
+_DEMO_BINS: Final = 20  # on each side of the price, of a demo wallet's positions
 _FEWEST_DRIFTERS: Final = 32  # so many that one transaction cannot log all their funding
 DOLLARS_RAW: Final = 1_500_000_000_000  # of USDC and of USDT in their pool
 
@@ -137,6 +138,8 @@ class World:
         self.drift = self._drift(wallets, start_slot, start_time_s)
         self.ranged = self._provide()
         self._share()
+        self.binned = self._provide_bins()
+        self.whole_range = self._provide_over_all_prices()
         self.launched: dict[bytes, Pool] = {}  # curves of launched coins by mint, oldest first
 
     def address(self, *labels: object) -> bytes:
@@ -247,11 +250,13 @@ class World:
         sides = (self.sol, self.usdc)
         depth = 40_000 * LAMPORTS
         amounts = (depth, depth * SOL_PRICE_USDC // 1_000)
+        keeper = self.makers[0].address
         pools: list[Pool] = [
             Whirlpool(ledger, self.address("orca", "sol-usdc"), sides, amounts, 400),
             AmmV4Pool(ledger, self.address("v4", "sol-usdc"), sides, amounts),
             ClmmPool(ledger, sides, amounts, 400),
-            DlmmPool(ledger, self.address("dlmm", "sol-usdc"), sides, amounts, 10),
+            DlmmPool(ledger, self.address("dlmm", "sol-usdc"), sides, amounts, keeper, 10),
+            DammV2Pool(ledger, self.address("damm", "sol-usdc"), sides, amounts),
         ]
         for pool in pools:
             self.directory.add(pool)
@@ -280,6 +285,33 @@ class World:
             if isinstance(pool, SharePool) and type(pool) not in kinds and self.sol in pool.sides:
                 kinds.add(type(pool))
                 pool.hand(wallet, pool.lp_raw // 500)
+
+    def _provide_bins(self) -> list[DlmmPool]:
+        """Return the pools of bins of SOL, staked SOL and USDC, with a demo wallet's positions."""
+        tokens = {self.sol, self.usdc, self.staked_sol}
+        pools = [
+            pool
+            for pool in self.directory.pools.values()
+            if isinstance(pool, DlmmPool) and tokens.issuperset(pool.sides)
+        ]
+        for pool in pools:
+            held_x, held_y = pool.vault_balances()
+            bounds = pool.active_bin - _DEMO_BINS, pool.active_bin + _DEMO_BINS
+            owner = self.lender.borrower.address
+            pool.found(owner, *bounds, (held_x // 500, held_y // 500))
+        return pools
+
+    def _provide_over_all_prices(self) -> list[DammV2Pool]:
+        """Return the DAMM v2 pools of SOL, staked SOL and USDC, with a demo wallet's positions."""
+        tokens = {self.sol, self.usdc, self.staked_sol}
+        pools = [
+            pool
+            for pool in self.directory.pools.values()
+            if isinstance(pool, DammV2Pool) and tokens.issuperset(pool.sides)
+        ]
+        for pool in pools:
+            pool.found(self.holders[0].address, pool.liquidity // 500)
+        return pools
 
     def _dollar_pool(self) -> Pool:
         pool = ClmmPool(self.ledger, (self.usdc, self.usdt), (DOLLARS_RAW, DOLLARS_RAW), 100)
@@ -345,7 +377,9 @@ class World:
         sides = (staked, self.sol)
         amounts = (depth, depth * STAKED_SOL_PERCENT // 100)
         yield Whirlpool(ledger, self.address("orca", "staked-sol"), sides, amounts, 100)
-        yield DlmmPool(ledger, self.address("dlmm", "staked-sol"), sides, amounts, 25)
+        keeper = self.makers[0].address
+        yield DlmmPool(ledger, self.address("dlmm", "staked-sol"), sides, amounts, keeper, 25)
+        yield DammV2Pool(ledger, self.address("damm", "staked-sol"), sides, amounts, 0, swap2=True)
         for number, coin in enumerate(coins):
             if number % 4 == 2 or coin.transfer_fee_bps:
                 depth = self.random.randrange(100, 2_000) * LAMPORTS
@@ -371,9 +405,9 @@ class World:
                 yield PumpSwapPool(ledger, creator, sides, creator, LARGE, amounts)
             if number % 3 != 2:
                 address = self.address("dlmm", number)
-                yield DlmmPool(
-                    ledger, address, sides, amounts, (40, 80, 50)[number % 3], number % 4 % 3
-                )
+                step, variant = (40, 80, 50)[number % 3], number % 4 % 3
+                keeper = self.makers[0].address
+                yield DlmmPool(ledger, address, sides, amounts, keeper, step, variant)
         if number % 2 or coin.transfer_fee_bps:
             address = self.address("orca", number)
             flipped = number % 5 == 1

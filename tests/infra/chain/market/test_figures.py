@@ -29,7 +29,7 @@ TRADED = 150
 RESTED = 60
 LIVE = {
     *("marginfi", "kamino", "whirlpools", "raydium_clmm", "raydium_cpmm", "raydium_amm_v4"),
-    *("native_stake", "jupiter_perps", "drift"),
+    *("meteora_dlmm", "meteora_damm_v2", "native_stake", "jupiter_perps", "drift"),
 }
 
 
