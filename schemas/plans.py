@@ -22,8 +22,8 @@ class Plan:
     credits_a_month: int | None  # of a calendar month, UTC
     requests_a_minute: int | None  # in any 60 seconds
     connections: int | None  # WebSocket, at once
-    live_mib_a_minute: int | None  # of events over WebSocket, of each gateway
-    replay_mib_a_minute: int | None  # of what was missed and of snapshots
+    live_mib_a_minute: int  # of events over WebSocket, of each gateway
+    replay_mib_a_minute: int  # of what was missed and of snapshots
     wallet_filters: int  # wallets of one WebSocket subscription; 0: none by wallet
     kafka: bool
     mcp: Literal["basic", "full"]
@@ -37,9 +37,11 @@ PRO: Final = Plan("pro", 199, 1_000_000, 600, 1, 256, 64, 0, kafka=False, mcp="f
 BUSINESS: Final = Plan(
     "business", 799, 20_000_000, 2_000, 5, 1_024, 256, 100, kafka=True, mcp="full"
 )
-# Enterprise: its rate and connections are not stated, they are the customer's own.
+# Enterprise: its rate and connections are not stated, they are the customer's own. Its bytes have a
+# bound all the same, ten times that of Business: for many connections on one key, yet a client that
+# asks for the same replay over and over cannot occupy a gateway and its Redis.
 ENTERPRISE: Final = Plan(
-    "enterprise", None, None, None, None, None, None, 100, kafka=True, mcp="full"
+    "enterprise", None, None, None, None, 10_240, 2_560, 100, kafka=True, mcp="full"
 )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 from schemas.plans import MINUTE_S, Plan
@@ -22,7 +21,7 @@ _MIB: Final = 1024 * 1024
 class Budget:
     """What is left to a key, in bytes."""
 
-    live_most: float  # of a minute; `inf`: without limit
+    live_most: float  # of a minute
     replay_most: float
     live: float = field(init=False)
     replay: float = field(init=False)
@@ -35,7 +34,7 @@ class Budget:
     @staticmethod
     def of(plan: Plan) -> Budget:
         """Return the full budget of a plan."""
-        return Budget(_bytes(plan.live_mib_a_minute), _bytes(plan.replay_mib_a_minute))
+        return Budget(plan.live_mib_a_minute * _MIB, plan.replay_mib_a_minute * _MIB)
 
     def fill(self, elapsed_s: float) -> None:
         """Add what a time brings."""
@@ -74,7 +73,3 @@ class Budgets:
             budget.fill(elapsed_s)
             if budget.is_full and payer not in connected:
                 del self._budgets[payer]
-
-
-def _bytes(mib: int | None) -> float:
-    return inf if mib is None else mib * _MIB

@@ -1,9 +1,9 @@
-"""Keys and sessions that were refused lately, so that guessing costs their Redis next to nothing.
+"""Keys, sessions and links that were refused lately, so that guessing costs Redis next to nothing.
 
-Anybody can make up a key with a right checksum, or the cookie of a session; only Redis knows that
-it does not exist. An unknown one is remembered for a moment. An address of which too many were
-refused within a minute is refused without a look, except for keys and sessions that were good here
-lately: others may share the address.
+Anybody can make up a key with a right checksum, the cookie of a session or the token of a link;
+only Redis knows that it does not exist. An unknown one is remembered for a moment. An address of
+which too many were refused within a minute is refused without a look, except for keys and sessions
+that were good here lately: others may share the address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from api.access.paces import network
 T = TypeVar("T")
 
 FAILURES: Final = 60
-"""Refused keys and sessions of an address within `WINDOW_S`; more are not looked at."""
+"""Refused keys, sessions and links of an address within `WINDOW_S`; more are not looked at."""
 WINDOW_S: Final = 60.0
 UNKNOWN_FOR_S: Final = 5.0
 _UNKNOWN_KEPT: Final = 10_000
@@ -76,6 +76,23 @@ class Failures:
         else:
             self.found(digest)
         return found
+
+    async def link(
+        self, address: str, digest: str, spend: Callable[[], Awaitable[T | None]]
+    ) -> T | None:
+        """Return what spending a one-time link gives, by its token's hash; None if it is not valid.
+
+        Raises Problem where too many from the address were not, and what `spend` raises. No link is
+        good twice, so none is remembered as good.
+        """
+        if digest in self._unknown:
+            SPARED.labels("unknown").inc()
+            return None
+        self.check(address)
+        spent = await spend()
+        if spent is None:
+            self.refused(address, digest, is_unknown=True)
+        return spent
 
     def are_too_many(self, address: str) -> bool:
         """Return whether what comes from an address is refused without a look."""

@@ -31,10 +31,16 @@ class Sessions:
         self.cookie = f"soltape-{key_id(parse(demo_key))}"
         self._prefix = f"{self.cookie}=".encode()
 
-    async def begin(self, token: str, response: Response) -> bool:
-        """Spend the token of a link and set the cookie; return False if the link is not valid."""
+    async def begin(self, token: str, response: Response, address: str) -> bool:
+        """Spend the token of a link and set the cookie; return False if the link is not valid.
+
+        Raises Problem where too much from the address was refused: a guess counts as a key does.
+        """
+        if not passes.is_secret(token):
+            return False
+        spend = partial(passes.spend, self._redis, API_LINK, token)
         with store():
-            fingerprint = await passes.spend(self._redis, API_LINK, token)
+            fingerprint = await self._failures.link(address, passes.digest(token), spend)
             if fingerprint is None:
                 return False
             secret = await passes.issue(self._redis, API_SESSION, fingerprint)

@@ -34,10 +34,13 @@ _REFUSED: Final = """<!doctype html>
 """
 
 
-async def opened(sessions: Sessions, token: str) -> Response:
-    """Spend a link and return the answer; raises Problem while Redis is away."""
+async def opened(sessions: Sessions, token: str, address: str) -> Response:
+    """Spend a link and return the answer.
+
+    Raises Problem while Redis is away, and where too much from the address was refused.
+    """
     to_page = Response(None, 303, {**_NO_STORE, "location": "/"})
-    if await sessions.begin(token, to_page):
+    if await sessions.begin(token, to_page, address):
         return to_page
     headers = {**_NO_STORE, "content-security-policy": _STYLE_ONLY}
     return Response(_REFUSED, 403, headers, "text/html")

@@ -150,7 +150,8 @@ async def root(request: Request) -> Response:
     """Answer with the page; open a link first, so that its token leaves the address bar."""
     dashboard: Dashboard = request.app.state.dashboard
     if dashboard.links is not None and "token" in request.query_params:
-        return await link.opened(dashboard.links, request.query_params["token"])
+        token = request.query_params["token"]
+        return await link.opened(dashboard.links, token, _address(request))
     return await file(request)
 
 

@@ -61,6 +61,7 @@ _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
 _GAPS: Final = load(__package__, "gaps")
 _CAPACITY: Final = load(__package__, "capacity")
 _INFO: Final = ("INFO", "server", "memory")
+_LIVE: Final = "live "  # in `lost_by`, before a partition: the group keeps no books
 _TAGS: Final = {
     "pnl": wallet_tags,
     "market": mint_tags,
@@ -169,10 +170,18 @@ def _wrong(gaps: Gaps) -> Iterator[str]:
             f"{gaps['rolled_back']}; figures of the wallets that `gaps` names have what never "
             "happened"
         )
-    if gaps["lost_by"]:
+    books = [by for by in gaps["lost_by"] if not by.startswith(_LIVE)]
+    if books:
         yield (
             "slots of the last day that agent groups lost, as the log no longer had them: figures "
-            f"lack them on {', '.join(gaps['lost_by'])}"
+            f"lack them on {', '.join(books)}"
+        )
+    if len(books) < len(gaps["lost_by"]):
+        partitions = [by.removeprefix(_LIVE) for by in gaps["lost_by"] if by.startswith(_LIVE)]
+        yield (
+            "slots of the last day that the live lane lost before `live` read them: the public "
+            f"topics and WebSocket lack events of them on partitions {', '.join(partitions)}; "
+            "figures and the history have them"
         )
 
 

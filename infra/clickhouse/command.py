@@ -65,12 +65,14 @@ def migrate(check: bool) -> None:
 
     `soltape up` and `soltape agents` do it as they start; it may run at any time and from several
     places at once. On a ClickHouse server it also makes the user CLICKHOUSE_READER_USER, once
-    CLICKHOUSE_READER_PASSWORD is set: for that the writer needs the right to manage access.
+    CLICKHOUSE_READER_PASSWORD is set, and limits both users: for that the writer needs the right to
+    manage access.
     """
     from infra.clickhouse import migrations
     from infra.clickhouse.client import ClickHouseError, ClickHouseUnavailable, connect
     from infra.clickhouse.client import check as reach
     from infra.clickhouse.reader import create_on_server
+    from infra.clickhouse.writer import limit_on_server
 
     settings = load()
     where = f"{settings.clickhouse_database} at {host_of(settings.clickhouse_url)}"
@@ -85,6 +87,7 @@ def migrate(check: bool) -> None:
         click.echo(f"{where}: " + (f"applied {_names(applied)}" if applied else "up to date"))
         with connect(settings) as client:
             if create_on_server(client, settings):
+                limit_on_server(client, settings)
                 click.echo(f"{where}: {settings.clickhouse_reader_user} may read")
     except (migrations.MigrationError, ClickHouseError, ClickHouseUnavailable) as error:
         raise click.ClickException(str(error)) from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import faust
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import IllegalStateError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.consumer import ThreadDelegateConsumer
 
 T = TypeVar("T")
@@ -67,6 +67,17 @@ class GroupConsumer:
             return offset
 
         return await self.call(position_there)
+
+    async def committed(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what the group committed last of a partition, with its text; None: nothing."""
+
+        async def committed_there(consumer: AIOKafkaConsumer) -> OffsetAndMetadata | None:
+            # private `_coordinator`: aiokafka's `committed` leaves the text out.
+            found = await consumer._coordinator.fetch_committed_offsets([tp])
+            committed: OffsetAndMetadata | None = found.get(tp)
+            return None if committed is None or committed.offset < 0 else committed
+
+        return await self.call(committed_there)
 
     async def seek(self, tp: TopicPartition, offset: int) -> int | None:
         """Go on at an offset, or at the first there is after it; return which.

@@ -31,16 +31,24 @@ _HAND_OVER_S: Final = 1.0  # for what is in flight when partitions are taken awa
 class Partition:
     """The messages of one partition that are in flight, and the offset after those done."""
 
-    __slots__ = ("_flight", "next_offset")
+    __slots__ = ("_flight", "next_offset", "note", "passed")
 
     def __init__(self) -> None:
         self.next_offset: int | None = None  # none done yet
-        self._flight: deque[list[Any]] = deque()  # [offset, done] ascending
+        self.note = ""  # of the last message before `next_offset`
+        self.passed = 0  # before this offset there is no message that is not done
+        self._flight: deque[list[Any]] = deque()  # [offset, done, note] ascending
 
     @property
     def at(self) -> int | None:
         """The first offset that is not done, None before the first message."""
         return self._flight[0][0] if self._flight else self.next_offset
+
+    @property
+    def text(self) -> str:
+        """What the commit says beside the offset: the note, and how far there was nothing more."""
+        is_beyond = self.next_offset is not None and self.passed > self.next_offset
+        return f"{self.note} passed {self.passed}".lstrip() if is_beyond else self.note
 
     @property
     def idle(self) -> bool:
@@ -53,15 +61,23 @@ class Partition:
 
     def begin(self, offset: int) -> Callable[[], None]:
         """Note that a message is being worked on; return what to call when it is done."""
-        entry = [offset, False]
+        entry = [offset, False, ""]
         self._flight.append(entry)
 
         def done() -> None:
             entry[1] = True
             while self._flight and self._flight[0][1]:
-                self.next_offset = self._flight.popleft()[0] + 1
+                offset, _, self.note = self._flight.popleft()
+                self.next_offset = offset + 1
 
         return done
+
+    def annotate(self, offset: int, note: str) -> None:
+        """Have the commit after a message in flight say something of it."""
+        for entry in reversed(self._flight):
+            if entry[0] == offset:
+                entry[2] = note
+                return
 
 
 class Progress:
@@ -77,7 +93,7 @@ class Progress:
         self._slots_allowed: int | None = None  # where a message is a slot
         self._finish: Callable[[], Awaitable[None]] | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
-        self._committed: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, tuple[int, str]] = {}
         self._looks: dict[TopicPartition, tuple[int | None, int]] = {}
         app.on_partitions_revoked.connect(self._on_revoked)  # type: ignore[arg-type]
 
@@ -87,6 +103,16 @@ class Progress:
         if partition is None:
             partition = self._partitions[message.tp] = Partition()
         return partition.begin(message.offset)
+
+    def passed(self, tp: TopicPartition) -> int:
+        """Return an offset before which the log has no message that is not done; 0: not known."""
+        partition = self._partitions.get(tp)
+        return 0 if partition is None else partition.passed
+
+    def note(self, message: Any, note: str) -> None:
+        """Have the commit after a message in flight carry a text."""
+        if (partition := self._partitions.get(message.tp)) is not None:
+            partition.annotate(message.offset, note)
 
     @property
     def idle(self) -> bool:
@@ -110,15 +136,22 @@ class Progress:
         except KafkaError as error:
             log.warning("offsets not committed", reason=type(error).__name__)
             return False
-        return await self._commit({tp: self.at(tp) for tp in ours})
+        # Not before what is in flight, but after what is done: where the log lost what is between,
+        # that is not passed before it is on record (`live.lost`).
+        is_ours_to_say = self.at == self._at
+        done = {tp: self._next(tp) if is_ours_to_say else self.at(tp) for tp in ours}
+        return await self._commit(done, self._partitions)
 
-    async def _commit(self, done: dict[TopicPartition, int | None]) -> bool:
+    async def _commit(
+        self, done: dict[TopicPartition, int | None], held: dict[TopicPartition, Partition]
+    ) -> bool:
         committed = self._committed  # another one after the partitions changed hands
         offsets = {
-            tp: offset
+            tp: (offset, held[tp].text if tp in held else "")
             for tp, offset in done.items()
-            if offset is not None and offset != committed.get(tp)
+            if offset is not None
         }
+        offsets = {tp: at for tp, at in offsets.items() if at != committed.get(tp)}
 
         async def commit_there(consumer: AIOKafkaConsumer) -> None:
             # Not Faust's commit: that ends the app when it fails.
@@ -127,8 +160,8 @@ class Progress:
             if offsets:
                 await consumer.commit(
                     {
-                        TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
-                        for tp, offset in offsets.items()
+                        TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(*at)
+                        for tp, at in offsets.items()
                     }
                 )
 
@@ -162,8 +195,14 @@ class Progress:
         at = self.at(tp)
         before, self._looks[tp] = self._looks.get(tp), (at, position)
         partition = self._partitions.get(tp)
-        rests = before == (at, position) and partition is not None and partition.idle
-        return position if at is None or (rests and self.at == self._at) else at
+        if at is None:
+            return position
+        if partition is None or not partition.idle or self.at != self._at:
+            return at
+        if before != (at, position):
+            return at
+        partition.passed = position
+        return position
 
     def caught_up_within(self, slots: int) -> None:
         """Say that messages are slots, and how many a partition may lack of having caught up."""
@@ -184,6 +223,10 @@ class Progress:
     def _at(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.get(tp)
         return None if partition is None else partition.at
+
+    def _next(self, tp: TopicPartition) -> int | None:
+        partition = self._partitions.get(tp)
+        return None if partition is None else partition.next_offset
 
     def before_handing_over(self, finish: Callable[[], Awaitable[None]]) -> None:
         """Have `finish` called first when partitions are taken away."""
@@ -215,5 +258,5 @@ class Progress:
             pass  # the next owner does it again
         if self._partitions is held:
             self._partitions = {}
-        await self._commit({tp: partition.next_offset for tp, partition in held.items()})
+        await self._commit({tp: partition.next_offset for tp, partition in held.items()}, held)
         self._committed = {}

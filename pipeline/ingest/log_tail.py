@@ -147,7 +147,8 @@ async def _gaps(settings: Settings) -> tuple[Gap, ...]:
                 log.warning("a gap is left out of the known ones", why=str(error))
                 continue
             assert isinstance(gap, tape_pb2.SlotGap)
-            found.append(Gap(gap.first_slot, gap.last_slot, gap.reason))
+            if not gap.lost_by:  # one that an agent group alone has says nothing of the tape
+                found.append(Gap(gap.first_slot, gap.last_slot, gap.reason))
     return tuple(found)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,8 +51,9 @@ def test_a_budget_that_somebody_has_is_kept():
     assert budgets.of("f", FREE) is budget
 
 
-def test_without_limit_nothing_ends():
-    budget = Budget.of(ENTERPRISE)
-    budget.live -= 10**12
-    budget.fill(1.0)
-    assert (budget.live, budget.replay, budget.is_full) == (inf, inf, True)
+def test_no_plan_is_without_a_bound_and_enterprise_has_ten_times_that_of_business():
+    budget, business = Budget.of(ENTERPRISE), Budget.of(BUSINESS)
+    assert (budget.live, budget.replay) == (10 * business.live, 10 * business.replay)
+    budget.replay -= 2 * budget.replay_most
+    budget.fill(60.0)
+    assert (budget.replay, budget.is_full) == (0, False)

@@ -154,7 +154,7 @@ def test_paths_plans_and_numbers() -> None:
             (live, plan.live_mib_a_minute),
             (replayed, plan.replay_mib_a_minute),
         ):
-            assert documented == ("no limit" if most is None else str(most))
+            assert documented == str(most)
         assert wallets == (str(plan.wallet_filters) if plan.wallet_filters else "none")
     assert f"counts for {CONNECTION_LEASE_S} s more" in TEXT
     assert f"within {LIMITS.handshake_s:g} s" in section("## Connect")

@@ -26,6 +26,7 @@ from pipeline.agents import metrics
 from pipeline.agents.context import Context
 from pipeline.agents.live import broker_disk, chain, vocabulary
 from pipeline.agents.live import metrics as live_metrics
+from pipeline.agents.live.lost import LostBatches
 from pipeline.agents.live.prices import Prices
 from pipeline.agents.live.receipt import Receipt
 from pipeline.agents.live.streams import LiveStreams, Place
@@ -167,6 +168,7 @@ class Live:
         )
         self._prices = Prices(redis, context.kafka, self.streams)
         self._tokens = Tokens(redis, self.streams)
+        self._lost = LostBatches(GROUP, settings, context.kafka, context.progress)
         self._genesis_hash: str | None = None  # of the last batch; None: there was none yet
         self._changed = asyncio.Event()
         self.open = asyncio.Event()
@@ -184,9 +186,11 @@ class Live:
             where = f"{source.topic}[{source.partition}]@{source.offset}"
             metrics.POISON.labels(source.topic).inc()
             log.warning("poison message put aside", place=where, reason=str(error))
+            self._lost.skip(source)
             self.streams.add(Place(source.partition, source.offset, 0), (), [receipt])
             await self._kafka.send([undecoded(value, where, str(error))], receipt.release)
             return
+        await self._lost.before(source, batch)
         self._genesis_hash = batch.genesis_hash
         symbols = await self._complete(batch)
         messages = list(public_messages(batch))
@@ -230,6 +234,7 @@ class Live:
         """Forget what others may change from here on."""
         self._prices.clear()
         self._tokens.clear()
+        self._lost.handed_over()
         self.streams.handed_over()
 
     async def _complete(self, batch: LiveBatch) -> dict[str, str | None]:

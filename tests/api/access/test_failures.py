@@ -141,3 +141,33 @@ def test_a_good_session_vouches_for_its_key_until_that_is_refused(failures, cloc
     clock.now_s += WINDOW_S
     failures.vouch("of the session")
     assert code_of(failures, "203.0.113.9", "of the session") is None
+
+
+async def test_guessed_links_count_as_guessed_keys_do_and_are_not_asked_for_beyond(failures, clock):
+    asked = []
+
+    async def spend():
+        asked.append(1)
+
+    for number in range(FAILURES):
+        assert await failures.link("203.0.113.9", f"guess-{number}", spend) is None
+    assert len(asked) == FAILURES
+    with pytest.raises(Problem) as refused:
+        await failures.link("203.0.113.9", "another", spend)
+    assert refused.value.kind.code == "too_many_failures"
+    assert code_of(failures, "203.0.113.9", "a key") == "too_many_failures"
+    assert await failures.link("203.0.113.9", f"guess-{FAILURES - 1}", spend) is None
+    assert len(asked) == FAILURES, "unknown a moment ago"
+    assert await failures.link("203.0.113.10", "another", spend) is None
+    clock.now_s += WINDOW_S
+    assert await failures.link("203.0.113.9", "another", spend) is None
+    assert len(asked) == FAILURES + 2
+
+
+async def test_a_link_that_was_spent_is_not_remembered_as_good(failures):
+    async def spend():
+        return "fingerprint"
+
+    assert await failures.link("203.0.113.9", "link", spend) == "fingerprint"
+    assert not failures.knows("link")
+    assert code_of(failures, "203.0.113.9", "link") is None

@@ -226,21 +226,27 @@ def test_slots_that_were_rolled_back_or_lost_degrade_health_for_a_day(api, redis
         (100, 100, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=2), ["a wallet"]),
         (200, 203, ROLLED_BACK, datetime.now(UTC) - timedelta(hours=25), ["a wallet"]),
         (300, 309, LOST, datetime.now(UTC) - timedelta(hours=1), []),
+        (400, 409, LOST, datetime.now(UTC) - timedelta(hours=3), []),
     ]
-    rows = [(*row, "pnl 3" if row[2] == LOST else "") for row in rows]
+    lost_by = {300: "pnl 3", 400: "live 5"}
+    rows = [(*row, lost_by.get(row[0], "")) for row in rows]
     names = ["first_slot", "last_slot", "reason", "detected_at", "wallets", "lost_by"]
     clickhouse.insert("gaps", rows, column_names=names)
     time.sleep(1.1)  # a look is kept for a second
     answered = ask(api, api.key).json()
     gaps = answered["gaps"]
-    assert (gaps["count"], gaps["slots"], gaps["rolled_back"]) == (2, 1, 1)
-    assert gaps["lost_by"] == ["pnl 3"]
-    assert [gap["lost_by"] for gap in gaps["latest"]] == ["pnl 3", None]
+    assert (gaps["count"], gaps["slots"], gaps["rolled_back"]) == (3, 1, 1)
+    assert gaps["lost_by"] == ["live 5", "pnl 3"]
+    assert [gap["lost_by"] for gap in gaps["latest"]] == ["pnl 3", None, "live 5"]
     assert answered["status"] == "degraded"
     assert any(
         "rolled back after they were settled: 1;" in reason for reason in answered["reasons"]
     )
-    assert any("lack them on pnl 3" in reason for reason in answered["reasons"])
+    assert any(reason.endswith("lack them on pnl 3") for reason in answered["reasons"])
+    assert any(
+        "the public topics and WebSocket lack events of them on partitions 5;" in reason
+        for reason in answered["reasons"]
+    )
 
 
 def test_perp_events_that_could_not_be_read_are_counted_for_a_day(api, clickhouse):

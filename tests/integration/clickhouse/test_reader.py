@@ -4,6 +4,7 @@ import clickhouse_connect
 import pytest
 import urllib3
 
+from infra.clickhouse import writer
 from infra.clickhouse.client import connect
 from infra.clickhouse.migrations import migrate
 from infra.clickhouse.reader import LIMITS, as_reader, create_on_server, server_statements
@@ -131,3 +132,20 @@ def test_on_a_server_the_statements_are_sql_and_here_none_is_sent(settings):
             assert client.query(
                 "SELECT formatQuerySingleLine({sql:String})", parameters={"sql": sql}
             ).result_rows
+
+
+def test_the_writers_limits_are_sql_that_a_server_understands(settings):
+    given = Settings(_env_file=None, clickhouse_user="it`s \\ 5 %", clickhouse_database="tape")
+    statements = writer.server_statements(given)
+    with connect(settings) as client:
+        understood = [
+            client.query(
+                "SELECT formatQuerySingleLine({sql:String})", parameters={"sql": sql}
+            ).result_rows[0][0]
+            for sql in statements
+        ]
+    assert understood[0] == "CREATE SETTINGS PROFILE IF NOT EXISTS `tape_writer`"
+    assert understood[1].startswith("ALTER SETTINGS PROFILE `tape_writer`")
+    for name, most in writer.LIMITS.items():
+        assert f"{name} = {most}" in understood[1]
+    assert understood[1].endswith("TO `it\\`s \\\\ 5 %`")

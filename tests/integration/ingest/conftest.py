@@ -183,6 +183,14 @@ class Node:
         self._status(self.canonical[-1], geyser.SLOT_FINALIZED)
         self.done.set()
 
+    def send_slot(self, slot: Slot, *statuses: geyser.SlotStatus) -> None:
+        """Send a slot at once, whole, with what becomes of it."""
+        for info in slot.transactions:
+            self._send(slot.slot, self._transaction(slot, info))
+        self._send(slot.slot, self._meta(slot))
+        for status in (geyser.SLOT_PROCESSED, *statuses):
+            self._status(slot, status)
+
     def disconnect(self) -> None:
         for queue in self._subscribers:
             queue.put_nowait(None)

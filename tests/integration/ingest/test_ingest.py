@@ -16,7 +16,7 @@ import pytest
 import trustme
 
 from pipeline.ingest import finality
-from schemas.proto import tape_pb2
+from schemas.proto import geyser_pb2, tape_pb2
 from schemas.topics import GAPS, LIVE, SETTLED_BY_MINT, SETTLED_BY_WALLET, UNDECODED, Topic
 from tests.support.topics import values_of
 from tests.support.waiting import eventually_async
@@ -264,6 +264,47 @@ async def test_it_speaks_as_a_node_expects_and_survives_garbage(
     first = min(confirmed)
     assert {slot for slot in seen if slot >= first} <= confirmed | orphaned
     assert confirmed == {slot.slot for slot in node.canonical if slot.slot >= first}
+
+
+async def test_a_settled_slot_that_is_rolled_back_is_announced_with_its_wallets(
+    kafka: str, make_node: MakeNode, make_role: MakeRole
+) -> None:
+    node = make_node(seed=8, slots=60)
+    at = next(n for n, slot in enumerate(node.canonical) if n >= 10 and slot.transactions)
+    *before, back, other = node.chain = node.canonical[: at + 2]
+    other.parent = back.parent  # and not `back`, which was confirmed all the same
+    async with node.serve() as environment:
+        role = make_role(environment | {"KAFKA_BOOTSTRAP": kafka})
+        role.start()
+        await node.subscribed.wait()
+        for slot in (*before, back):
+            node.send_slot(slot, geyser_pb2.SLOT_CONFIRMED)
+        await until_settled(kafka, back.slot)
+        node.send_slot(other, geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED)
+
+        async def recorded() -> list[tape_pb2.SlotGap]:
+            return [gap for gap in await gaps(kafka) if gap.reason == finality.ROLLED_BACK]
+
+        await eventually_async(recorded, lambda: role.log)
+        assert await asyncio.to_thread(role.stop, signal.SIGTERM) == 0
+    [gap] = await recorded()
+    assert (gap.first_slot, gap.last_slot) == (back.slot, back.slot)
+    batches = [
+        batch
+        for lane in (await settled(kafka, SETTLED_BY_WALLET)).values()
+        for batch in lane
+        if batch.slot == back.slot
+    ]
+    traded = {event.swap.wallet for batch in batches for event in batch.events}
+    assert traded
+    assert traded <= set(gap.wallets)
+    said: dict[int, list[int]] = defaultdict(list)
+    for value in (await values_of(kafka, LIVE))[LIVE.partition(str(back.slot))]:
+        for event in tape_pb2.LiveBatch.FromString(value).events:
+            if event.HasField("slot_status"):
+                said[event.slot_status.slot].append(event.slot_status.status)
+    status = tape_pb2.SlotStatus
+    assert said[back.slot] == [status.PROCESSED, status.CONFIRMED, status.ORPHANED]
 
 
 @pytest.mark.parametrize("broker", ["embedded"], indirect=True)

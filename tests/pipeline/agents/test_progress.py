@@ -82,7 +82,12 @@ async def test_markers_at_the_end_of_an_idle_partition_are_no_lag(app, gauge):
     assert [await lag(9), await lag(9)] == [2, 2], "one in flight, and what follows it"
     done()
     assert await lag(9) == 1, "which may be fetched and not begun yet"
+    assert progress.passed(tp) == 0
     assert [await lag(9), await lag(9)] == [0, 0], "a marker"
+    assert progress.passed(tp) == 9
+    broker = Broker(progress, {tp})
+    assert await progress.commit()
+    assert (broker.committed, broker.texts) == ({tp: 8}, {tp: "passed 9"})
     assert await lag(10) == 2
     progress.begin(SimpleNamespace(tp=tp, offset=9))
     assert [await lag(10), await lag(10)] == [1, 1]
@@ -93,6 +98,7 @@ class Broker:
 
     def __init__(self, progress, ours):
         self.committed = {}
+        self.texts = {}
         self.refuses = False
         self._ours = ours
         progress.consumer.assignment = self.ours
@@ -111,6 +117,7 @@ class Broker:
         if self.refuses:
             raise RebalanceInProgressError
         self.committed |= {tp: each.offset for tp, each in offsets.items()}
+        self.texts |= {tp: each.metadata for tp, each in offsets.items()}
 
 
 async def test_what_a_hand_over_could_not_commit_is_committed_without_another_message(app):
@@ -133,6 +140,27 @@ async def test_what_a_hand_over_could_not_commit_is_committed_without_another_me
     progress.rewind(tp)
     assert await progress.commit()
     assert broker.committed == {tp: 8}
+
+
+async def test_commits_carry_what_was_noted_and_pass_no_hole_that_is_looked_at(app):
+    progress = Progress(app, "live")
+    tp = TopicPartition(LIVE.name, 3)
+    broker = Broker(progress, {tp})
+    messages = [SimpleNamespace(tp=tp, offset=offset) for offset in (7, 8, 50)]
+    first, second, after_hole = (progress.begin(message) for message in messages)
+    assert await progress.commit()
+    assert broker.committed == {}, "nothing is done"
+    progress.note(messages[0], "slot 100")
+    progress.note(messages[1], "slot 101")
+    second()
+    assert await progress.commit()
+    assert broker.committed == {}
+    first()
+    assert await progress.commit()
+    assert (broker.committed, broker.texts) == ({tp: 9}, {tp: "slot 101"})
+    after_hole()
+    assert await progress.commit()
+    assert (broker.committed, broker.texts) == ({tp: 51}, {tp: ""})
 
 
 async def test_a_settled_group_is_ready_when_no_partition_lacks_more_than_a_few_slots(app):
