@@ -213,7 +213,10 @@ def pools_with_liquidity_moved(infos: list[SubscribeUpdateTransactionInfo]) -> s
     keys = {
         base58.encode(key)
         for info in infos
-        if any(data.startswith(tags) for *_, data in flatten(info))
+        if any(
+            data.startswith((b"\3", b"\4") if program == known.RAYDIUM_AMM_V4.name else tags)
+            for program, *_, data in flatten(info)
+        )
         for key in (
             *info.transaction.message.account_keys,
             *info.meta.loaded_writable_addresses,
