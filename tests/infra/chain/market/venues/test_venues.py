@@ -208,6 +208,7 @@ def pools_with_liquidity_moved(infos: list[SubscribeUpdateTransactionInfo]) -> s
         *("deposit", "withdraw", "remove_liquidity_by_range2", "add_liquidity_by_strategy2"),
         *("increase_liquidity", "decrease_liquidity", "collect_fees"),
         *("increase_liquidity_v2", "decrease_liquidity_v2", "open_position_v2", "claim_fee2"),
+        *("add_liquidity", "remove_liquidity", "claim_position_fee"),
     )
     tags = tuple(map(anchor_tag, names))
     keys = {
