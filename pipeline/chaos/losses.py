@@ -112,7 +112,10 @@ async def forget(settings: Settings, group: str, partition: int) -> Hole | None:
     KafkaError and RedisError.
     """
     lane = LANES[group]
-    slot, offset = await _watermark(settings, group, partition)
+    mark = await _watermark(settings, group, partition)
+    if mark is None:
+        return None
+    slot, offset = mark
     waiting = await _records_from(settings, TopicPartition(lane.name, partition), offset + 1)
     for before, (at, batch) in itertools.pairwise(waiting):
         is_next = batch.HasField("parent") and batch.parent == before[1].slot
@@ -122,14 +125,14 @@ async def forget(settings: Settings, group: str, partition: int) -> Hole | None:
     return None
 
 
-async def _watermark(settings: Settings, group: str, partition: int) -> tuple[int, int]:
+async def _watermark(settings: Settings, group: str, partition: int) -> tuple[int, int] | None:
     key = WATERMARK.make(tag=tag_of_partition(LANES[group], partition), group=group)
     redis = connect(settings)
     try:
         slot, offset = await redis.hmget(key, ["slot", "offset"])
     finally:
         await redis.aclose()
-    return int(slot), int(offset)
+    return None if slot is None or offset is None else (int(slot), int(offset))
 
 
 async def _records_from(
