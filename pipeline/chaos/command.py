@@ -62,12 +62,19 @@ from pipeline.chaos.run import Run
 @click.option(
     "--standby",
     is_flag=True,
-    help="Run a second ingest; half of what hits one is a pause longer than a takeover.",
+    help="Run a second ingest; half of what hits one is a pause longer than a takeover. "
+    "takeover_s says how long the other took to write.",
 )
 @click.option(
     "--full",
     is_flag=True,
     help="At the end let Redis be full for a while, then give it 5 % more; --no-rebuild.",
+)
+@click.option(
+    "--log-lost",
+    is_flag=True,
+    help="At the end let the log lose what a stopped group needs next: a gap must name exactly "
+    "that, and all that does not rest on it be right; --no-rebuild.",
 )
 @click.option(
     "--accounts/--no-accounts",
@@ -83,6 +90,7 @@ from pipeline.chaos.run import Run
     multiple=True,
     type=click.Choice(sorted(DECK)),
     help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it; "
+    "clickhouse-lost empties ClickHouse some time after a backup and restores that; "
     "bad-value spoils a stored value, waits until its wallet or mint is in quarantine, and "
     "rebuilds.",
 )
@@ -96,6 +104,7 @@ def chaos(
     outage: bool,
     standby: bool,
     full: bool,
+    log_lost: bool,
     accounts: bool,
     replay: bool,
     rebuild: bool,
@@ -122,14 +131,16 @@ def chaos(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
     report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
-    # Stores that evicted to make room differ from stores that were rebuilt.
-    rebuild = rebuild and not full
+    # Stores that evicted to make room differ from stores that were rebuilt, and a log that lost
+    # slots does not give them again.
+    rebuild = rebuild and not (full or log_lost)
     run = Run(
         folder,
         report,
         outage=outage,
         standby=standby,
         full=full,
+        log_lost=log_lost,
         accounts=accounts,
         replay=replay,
         rebuild=rebuild,

@@ -12,12 +12,16 @@ from typing import Final
 
 from infra.bench import progress
 from infra.redis.client import connect
+from pipeline.chaos import losses
 from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed
+from pipeline.chaos.losses import Hole
 from pipeline.chaos.report import Report
 from pipeline.chaos.spoil import spoil
+from pipeline.chaos.takeovers import Takeovers
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 
 REDIS_LOST: Final = "redis-lost"
+CLICKHOUSE_LOST: Final = "clickhouse-lost"
 BAD_VALUE: Final = "bad-value"
 # How often each is chosen, from a deck that is dealt again when it is empty.
 DECK: Final = {
@@ -25,6 +29,7 @@ DECK: Final = {
     **dict.fromkeys((*GROUPS, *ACCOUNTS), 2),
     **dict.fromkeys(SYSTEMS, 1),
     REDIS_LOST: 1,
+    CLICKHOUSE_LOST: 1,
     BAD_VALUE: 1,
 }
 PAIRS: Final = 0.25  # of kills that hit two roles at once
@@ -49,6 +54,7 @@ class Faults:
         self._watch = watch
         self._report = report
         self._standby = standby
+        self._takeovers = Takeovers(watch, self._plan.ingests)
         self._cards = [
             role
             for role, times in DECK.items()
@@ -84,6 +90,10 @@ class Faults:
                 progress(f"{elapsed:5.0f} s: Redis loses all it has")
                 await self._lose_redis()
                 continue
+            if CLICKHOUSE_LOST in roles:
+                progress(f"{elapsed:5.0f} s: ClickHouse loses all it has")
+                await self._lose_clickhouse()
+                continue
             if BAD_VALUE in roles:
                 await self._spoil_value()
                 continue
@@ -92,29 +102,30 @@ class Faults:
                 continue
             before = {role: await self._watch.reached(role) for role in roles}
             progress(f"{elapsed:5.0f} s: SIGKILL {', '.join(roles)}")
-            killed_s = time.monotonic()
-            for role in roles:
-                await self._fleet.kill(role)
-                report.count(role)
-            await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
-            for role in sorted(roles, key=lambda role: role not in SYSTEMS):
-                self._fleet.launch(role)
-            for role in roles:
-                await self._fleet.serves(role)
-            for role in roles:
-                await self._watch.recovered(before[role], RECOVER_S)
-            recoveries.append(time.monotonic() - killed_s)
+            async with self._takeovers.timing(*roles):
+                killed_s = time.monotonic()
+                for role in roles:
+                    await self._fleet.kill(role)
+                    report.count(role)
+                await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
+                for role in sorted(roles, key=lambda role: role not in SYSTEMS):
+                    self._fleet.launch(role)
+                for role in roles:
+                    await self._fleet.serves(role)
+                for role in roles:
+                    await self._watch.recovered(before[role], RECOVER_S)
+                recoveries.append(time.monotonic() - killed_s)
         report.recovery_s = {
             "median": round(statistics.median(recoveries), 1) if recoveries else 0.0,
             "max": round(max(recoveries, default=0.0), 1),
         }
+        if self._standby:
+            report.takeover_s = self._takeovers.figures
 
     async def _lose_redis(self) -> None:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
         before = await self._watch.reached("redis")
-        settled = [name for name, group in self._plan.workers.items() if group in SETTLED_GROUPS]
-        if self._plan.accounts:
-            settled.append("accounts")
+        settled = self._keepers()
         for name in (*settled, "redis"):
             await self._fleet.kill(name)
         data = self._plan.settings.soltape_data / "redis"
@@ -125,6 +136,71 @@ class Faults:
         await self._fleet.start(*settled)
         await self._watch.recovered(before, RECOVER_S)
         self._report.count(REDIS_LOST)
+
+    async def _lose_clickhouse(self) -> None:
+        """Lose ClickHouse some time after a backup, and bring it back as documented.
+
+        What came after the backup is written again from the log.
+        """
+        fleet, keepers = self._fleet, self._keepers()
+        folder = self._plan.settings.soltape_data
+        backup, data = folder / "backup", folder / "clickhouse"
+        await asyncio.to_thread(shutil.rmtree, backup, ignore_errors=True)
+        before = await self._watch.reached("clickhouse")
+        await fleet.end(*keepers, "clickhouse")
+        await fleet.command("clickhouse", "backup", str(backup))
+        await fleet.start("clickhouse", *keepers)
+        await self._watch.recovered(before, RECOVER_S)
+        before = await self._watch.reached("clickhouse")
+        for name in (*keepers, "clickhouse"):
+            await fleet.kill(name)
+        await asyncio.to_thread(shutil.rmtree, data)
+        await fleet.command("clickhouse", "restore", str(backup))
+        await fleet.start("clickhouse")
+        await asyncio.sleep(AT_REST_S)
+        await fleet.rebuild("--from-checkpoint")
+        await fleet.start(*keepers)
+        await self._watch.recovered(before, RECOVER_S)
+        self._report.count(CLICKHOUSE_LOST)
+
+    def _keepers(self) -> list[str]:
+        """Return the agents that keep books."""
+        settled = [name for name, group in self._plan.workers.items() if group in SETTLED_GROUPS]
+        return settled + ["accounts"] * bool(self._plan.accounts)
+
+    async def lose_log(self) -> Hole:
+        """Keep a group down until the log of one of its partitions has lost what it needs next.
+
+        Returns what is lost, once ClickHouse names it. Raises TimeoutError where it does not.
+        """
+        group = self._random.choice(SETTLED_GROUPS)
+        # Partition 0 of `store` has the slots themselves.
+        partition = self._random.randrange(1, losses.LANES[group].partitions)
+        settings = self._plan.settings
+        workers = [name for name, of in self._plan.workers.items() if of == group]
+        before = await self._watch.reached(group)
+        for name in workers:
+            await self._fleet.kill(name)
+        holes: list[Hole] = []
+
+        async def forgotten() -> bool:
+            if (lost := await losses.forget(settings, group, partition)) is not None:
+                holes.append(lost)
+            return bool(holes)
+
+        await self._watch.until(forgotten, RECOVER_S, f"a log that {group} has not read")
+        [hole] = holes
+        slots = f"slots {hole.first_slot} to {hole.last_slot}"
+        progress(f"the log has lost {slots} of {hole.lost_by}")
+        await self._fleet.start(*workers)
+        await self._watch.recovered(before, RECOVER_S)
+
+        async def named() -> bool:
+            return hole.lost_by in await asyncio.to_thread(losses.named, settings)
+
+        await self._watch.until(named, RECOVER_S, f"a gap of {hole.lost_by}")
+        self._report.log_lost = f"{slots} of {hole.lost_by}"
+        return hole
 
     async def _spoil_value(self) -> None:
         """Spoil a stored value; agents must go on without its wallet or mint, and rebuild mend it.
@@ -166,9 +242,10 @@ class Faults:
         """Pause an ingest until the other one publishes; then its writes must be refused."""
         before = await self._watch.reached(role)
         progress(f"        SIGSTOP {role}")
-        with self._fleet.paused(role):
-            await asyncio.sleep(self._plan.settings.ingest_takeover_s)
-            await self._watch.recovered(before, RECOVER_S)
+        async with self._takeovers.timing(role):
+            with self._fleet.paused(role):
+                await asyncio.sleep(self._plan.settings.ingest_takeover_s)
+                await self._watch.recovered(before, RECOVER_S)
         self._report.count(f"{role} paused")
 
     def _choose(self) -> list[str]:

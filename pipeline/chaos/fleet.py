@@ -319,18 +319,22 @@ class Fleet:
             await asyncio.gather(*(child.end(3.0) for child in wave))
         self._children.clear()
 
-    async def rebuild(self) -> None:
+    async def rebuild(self, *options: str) -> None:
         """Run `soltape rebuild` to its end; raises RoleFailed."""
+        await self.command("rebuild", *options)
+
+    async def command(self, *words: str) -> None:
+        """Run a command of `soltape` to its end; raises RoleFailed."""
         child = await asyncio.create_subprocess_exec(
             *_SOLTAPE,
-            "rebuild",
+            *words,
             env=os.environ | dict(self.plan.processes["pnl"].env),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
         said, _ = await child.communicate()
         if child.returncode:
-            raise RoleFailed(f"soltape rebuild: {said.decode(errors='replace')[-2000:]}")
+            raise RoleFailed(f"soltape {words[0]}: {said.decode(errors='replace')[-2000:]}")
 
     async def _forget(self, name: str) -> None:
         task = self._tasks.pop(name)

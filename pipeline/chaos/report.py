@@ -27,9 +27,11 @@ class Report:
     compared: dict[str, int] = field(default_factory=dict)
     positions: int = 0  # of demo wallets, compared as the API answers them
     recovery_s: dict[str, float] = field(default_factory=dict)
+    takeover_s: dict[str, float] | None = None  # until a standby writes; None: there was none
     replay_changed: int | None = None  # None: not tried
     rebuild_changed: int | None = None  # None: not tried
     full: dict[str, int] | None = None  # writes refused; wallets, markets put away for it
+    log_lost: str = ""  # which slots of whom
     failure: str = ""
     folder: str = ""
 

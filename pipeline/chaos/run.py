@@ -33,6 +33,7 @@ class Run:
         outage: bool,
         standby: bool,
         full: bool,
+        log_lost: bool,
         accounts: bool,
         replay: bool,
         rebuild: bool,
@@ -43,6 +44,7 @@ class Run:
         self._outage = outage
         self._standby = standby
         self._full = full
+        self._log_lost = log_lost
         self._accounts = accounts
         self._replay = replay
         self._rebuild = rebuild
@@ -86,6 +88,7 @@ class Run:
             await faults.strike(asked.ask)
             if self._full:
                 await faults.fill_redis()
+            hole = await faults.lose_log() if self._log_lost else None
             await asked.ask()
             await asked.until_covered(watch)
             if planned.accounts:
@@ -94,7 +97,7 @@ class Run:
                 await positions.until_known(watch)
                 await positions.until_rest(fleet.rest, watch)
             last = await self._calm(fleet, watch)
-            await verdict.compare(asked, positions, last, lost_slots=self._outage)
+            await verdict.compare(asked, positions, last, lost_slots=self._outage, hole=hole)
             if self._replay or self._rebuild:
                 await verdict.read_again(last, replay=self._replay, rebuild=self._rebuild)
         finally:

@@ -9,12 +9,13 @@ from typing import Final
 import orjson
 
 from infra.bench import progress
-from pipeline.chaos import again, stores, truth
+from pipeline.chaos import again, losses, stores, truth
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.compare import Oracle, compare
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.fleet import ACCOUNTS, API, Fleet
 from pipeline.chaos.live import missing_live
+from pipeline.chaos.losses import Hole
 from pipeline.chaos.positions import ANSWER, KINDS, DemoPositions
 from pipeline.chaos.report import Report
 from pipeline.chaos.values import MONEY
@@ -34,20 +35,30 @@ class Verdict:
         self._settings = fleet.plan.settings
 
     async def compare(
-        self, asked: AskedAccounts, positions: DemoPositions, last: int, *, lost_slots: bool
+        self,
+        asked: AskedAccounts,
+        positions: DemoPositions,
+        last: int,
+        *,
+        lost_slots: bool,
+        hole: Hole | None = None,
     ) -> None:
-        """Compare all stores up to a slot; with `lost_slots`, gaps must say which were lost."""
+        """Compare all stores up to a slot; with `lost_slots`, gaps must say which were lost.
+
+        Of a group a gap must name the `hole` that it has, and nothing else.
+        """
         report = self._report
         progress(f"comparing up to slot {last}")
         settings = self._settings
         stored = await stores.read(settings)
         numbers = {row["slot"] for row in stored.rows["slots"]}
-        gaps = [(row["first_slot"], row["last_slot"]) for row in stored.rows["gaps"]]
+        of_all = [row for row in stored.rows["gaps"] if not row["lost_by"]]
+        gaps = [(row["first_slot"], row["last_slot"]) for row in of_all]
         whole = await asyncio.to_thread(truth.read, self._fleet.plan.truth)
         chain = [slot for slot in whole if min(numbers) <= slot.slot <= last]
         lost = [
             (row["first_slot"], row["last_slot"])
-            for row in stored.rows["gaps"]
+            for row in of_all
             if not row["reason"].startswith(NAMED_THOUGH_HAD)
         ]
         # Whether `slots` has it or not: its row comes from one of the partitions.
@@ -58,12 +69,15 @@ class Verdict:
         final = [slot for slot in rolled_back if slot.slot <= last - FINAL_SLOTS]
         named = [
             (row["first_slot"], row["last_slot"], row["wallets"])
-            for row in stored.rows["gaps"]
+            for row in of_all
             if row["reason"].startswith(NAMED_THOUGH_HAD)
         ]
         oracle = await asyncio.to_thread(Oracle, wanted)
         unknowable = {*torn}.union(*(truth.named_in(each) for each in chain if each.slot in torn))
+        if hole is not None:
+            unknowable |= hole.rests_on(whole)
         found = Differences(unknowable=frozenset(unknowable - {*MONEY}))
+        losses.compare(hole, stored.rows["gaps"], found)
         await asyncio.to_thread(compare, oracle, stored, found)
         await missing_live(settings, wanted, found)
         await asked.compare(self._watch, whole, found)
