@@ -13,6 +13,10 @@ export const title = "Account";
 const SECTIONS = [createKeys, createUsage, createPlan, createKafka];
 
 export function mount(root, { api, settings, useKey, signedOut }) {
+  if (!settings.account) {
+    fill(root, element("h1", {}, title), signInCard(settings));
+    return () => {};
+  }
   const leaving = new AbortController();
   const name = element("p", { class: "hint" });
   const problem = element("div");
@@ -32,8 +36,7 @@ export function mount(root, { api, settings, useKey, signedOut }) {
   const leave = element("button", { type: "button", on: { click: signOut } }, "Sign out");
   const head = element("header", { class: "row apart" }, element("h1", {}, title), leave);
   fill(root, head, name, problem, sections.map((each) => each.element));
-  if (settings.account) load().catch(() => {});
-  else showSignIn();
+  load().catch(() => {});
 
   async function load() {
     try {
@@ -50,7 +53,7 @@ export function mount(root, { api, settings, useKey, signedOut }) {
     for (const each of sections) each.show(account.answer);
   }
 
-  function showSignIn(words = "") {
+  function showSignIn(words) {
     leaving.abort();
     for (const each of sections) each.stop();
     fill(root, element("h1", {}, title), signInCard(settings, words));
