@@ -14,6 +14,7 @@ from api.access.charge import STORE
 from api.http.errors import Problem
 from api.stores.caches import SharedReading
 from api.stores.clients import Stores, unavailable
+from api.system import account_holes
 from api.system.availability import AvailabilityWatch
 from api.system.capacity import Judge, of_info, show, used_share
 from api.system.capacity_answers import Capacity
@@ -60,6 +61,7 @@ _UNKNOWN_CHAIN: Final[Chain] = {"network": None, "genesis_hash": None}
 
 _GAPS: Final = load(__package__, "gaps")
 _CAPACITY: Final = load(__package__, "capacity")
+_FLOORS: Final = tuple(account_holes.questions())
 _INFO: Final = ("INFO", "server", "memory")
 _LIVE: Final = "live "  # in `lost_by`, before a partition: the group keeps no books
 _TAGS: Final = {
@@ -100,15 +102,18 @@ class HealthReader:
         }
         show(capacity)
         chain, pipeline, watch = _UNKNOWN_CHAIN, None, None
+        lost: list[str] = []
         is_one_redis = False
         if facts is not None:
-            redis_info, _, genesis_hash, owner, reported, *positions = facts
+            redis_info, _, genesis_hash, owner, reported, *others = facts
+            floors, positions = others[: len(_FLOORS)], others[len(_FLOORS) :]
             chain, pipeline = _chain(genesis_hash), _pipeline(positions, now_ms)
+            lost = [*account_holes.reasons(floors, pipeline["head_slot"])]
             watch = watching(owner, dict(reported), now_ms)
             is_one_redis = info is not None and _run_id(info) == _run_id(redis_info)
         stores: Dependencies = {"redis": redis, "clickhouse": clickhouse, "keys": keys}
         away = [f"{name} {why}" for name, why in lacking(stores).items()]
-        late = list(_late(pipeline)) if pipeline else []
+        late = [*_late(pipeline), *lost] if pipeline else []
         late += list(_unwatched(watch)) if watch else []
         late += list(_wrong(gaps)) if gaps else []
         late += judge.reasons(capacity, is_one_redis=is_one_redis)
@@ -266,6 +271,7 @@ def _commands() -> list[tuple[Any, ...]]:
         ("GET", BROKER_DISK.make()),
         ("GET", CHAIN.make()),
         *WATCH_COMMANDS,
+        *_FLOORS,
         ("XREVRANGE", channels.STATUS.stream, "+", "-", "COUNT", LAST_ENTRIES),
         *(
             ("HGET", WATERMARK.make(tag=tag, group=group), "slot")

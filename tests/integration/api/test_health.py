@@ -17,6 +17,7 @@ from pipeline.ingest.finality import ROLLED_BACK
 from schemas import channels
 from schemas.redis_keys import (
     CHAIN,
+    COVERAGE_FLOOR,
     QUARANTINE,
     WATERMARK,
     tag_of_mints,
@@ -40,6 +41,9 @@ def redis(stores):
     """The stores' Redis with nothing of a pipeline in it, before and after."""
     client = sync_redis.Redis.from_url(stores.redis_url)
     of_pipeline = [channels.STATUS.stream, CHAIN.make()]
+    of_pipeline += [
+        COVERAGE_FLOOR.make(tag=GROUPS["accounts"](number)) for number in range(PARTITIONS)
+    ]
     of_pipeline += [
         WATERMARK.make(tag=tag(number), group=group)
         for group, tag in GROUPS.items()
@@ -119,6 +123,24 @@ def test_the_head_is_the_newest_slot_whatever_was_published_last(api, redis):
         settle(redis, group, [4990] * PARTITIONS)
     answered = ask(api, api.key).json()["pipeline"]
     assert (answered["head_slot"], answered["groups"]["pnl"]["lag_slots"]) == (5000, 10)
+
+
+def test_changes_of_accounts_that_are_not_had_are_named(api, redis):
+    publish_head(redis, [20_000])
+    for group in GROUPS:
+        settle(redis, group, [19_990] * PARTITIONS)
+    floor = COVERAGE_FLOOR.make(tag=GROUPS["accounts"](3))
+    redis.hset(floor, mapping={"hole": 19_900, "slot": 5_000})
+    assert ask(api, api.key).json()["reasons"] == []  # a hole is mended by and by
+    redis.hset(floor, "hole", 19_700)
+    answered = ask(api, api.key).json()
+    assert answered["status"] == "degraded"
+    [reason] = answered["reasons"]
+    assert reason.startswith("accounts that changed since slot 19700 are still being asked for")
+    redis.hdel(floor, "hole")
+    redis.hset(floor, "slot", 15_000)
+    [reason] = ask(api, api.key).json()["reasons"]
+    assert reason.startswith("accounts lost slots before 15000")
 
 
 def test_without_a_key_only_the_status_is_answered(api, redis):
