@@ -34,13 +34,17 @@ _REFUSED: Final = """<!doctype html>
 """
 
 
-async def opened(sessions: Sessions, token: str, address: str) -> Response:
+async def opened(sessions: Sessions, token: str, address: str, destination: str) -> Response:
     """Spend a link and return the answer.
+
+    `destination` is what a browser says it wants the link for, "" where it does not say. A page of
+    anybody can have it load images from here, and so guess in its user's name, until the user's own
+    link is refused: only what is opened as a document is spent, and counts.
 
     Raises Problem while Redis is away, and where too much from the address was refused.
     """
     to_page = Response(None, 303, {**_NO_STORE, "location": "/"})
-    if await sessions.begin(token, to_page, address):
+    if destination in ("", "document") and await sessions.begin(token, to_page, address):
         return to_page
     headers = {**_NO_STORE, "content-security-policy": _STYLE_ONLY}
     return Response(_REFUSED, 403, headers, "text/html")

@@ -151,7 +151,8 @@ async def root(request: Request) -> Response:
     dashboard: Dashboard = request.app.state.dashboard
     if dashboard.links is not None and "token" in request.query_params:
         token = request.query_params["token"]
-        return await link.opened(dashboard.links, token, _address(request))
+        destination = request.headers.get("sec-fetch-dest", "")
+        return await link.opened(dashboard.links, token, _address(request), destination)
     return await file(request)
 
 

@@ -410,8 +410,9 @@ class Books:
                 timeout=aiohttp.ClientTimeout(total=_WITHIN_S),
             ) as answer:
                 said = orjson.loads(await answer.read())
-                if "error" in said and said["error"]["code"] == _UNSUPPORTED_VERSION:
-                    raise Unreadable(f"{method}: {said['error']['message']}"[:_LONGEST_CAUSE])
+                refusal = said.get("error") if isinstance(said, dict) else None  # some send null
+                if refusal is not None and refusal["code"] == _UNSUPPORTED_VERSION:
+                    raise Unreadable(f"{method}: {refusal['message']}"[:_LONGEST_CAUSE])
                 return said["result"]
         except (
             aiohttp.ClientError,

@@ -47,6 +47,7 @@ MAX_STRANGERS: Final = 256  # connections without a login; beyond it the oldest 
 LINGER_S: Final = 1.0  # for a client to read the last answer
 TICK_S: Final = 0.1
 RETAIN_S: Final = 10.0
+_LONGEST_CAUSE: Final = 200
 _SIZE: Final = Struct(">i")
 _KEY: Final = Struct(">h")
 
@@ -73,8 +74,18 @@ async def serve(
         login = Login(user)
         task = asyncio.create_task(_Connection(broker, login, reader, writer, rooms).run())
         connections[task] = login
-        task.add_done_callback(connections.pop)
-        strangers = [task for task, login in connections.items() if not login.done]
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del connections[task]
+            writer.transport.abort()  # it may have been ended before it began
+
+        task.add_done_callback(ended)
+        # One that was ended takes a turn of the loop to go, in which many more may come.
+        strangers = [
+            task
+            for task, login in connections.items()
+            if not (login.done or task.cancelling() or task.done())
+        ]
         if len(strangers) > MAX_STRANGERS:
             strangers[0].cancel()
 
@@ -138,7 +149,9 @@ class _Connection:
             if self._login.done:
                 reason = "a request did not arrive, or its answer was not read, in time"
             log.warning("connection closed", client=self._host, reason=reason)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        except asyncio.CancelledError:  # it is in the way of others: no time to read an answer
+            self._writer.transport.abort()
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         except (frames.BadFrame, ValueError) as error:
             log.warning("connection closed", client=self._host, reason=str(error))
@@ -149,7 +162,6 @@ class _Connection:
                 self._writer.close()
                 async with asyncio.timeout(LINGER_S):
                     await self._writer.wait_closed()
-            self._writer.transport.abort()
 
     async def _answer_next(self, max_size: int) -> None:
         size = _SIZE.unpack(await self._reader.readexactly(4))[0]
@@ -205,7 +217,11 @@ class _Connection:
         schema = _request_schema(api_key, version)
         if schema.__flexible__:
             cursor.take(1)  # the header's tagged fields; clients send none
-        entity, _ = entity_reader(schema)(frame, cursor.at)
+        try:
+            entity, _ = entity_reader(schema)(frame, cursor.at)
+        except Exception as error:  # kio's own kinds, and others where a value is out of range
+            why = repr(error)[:_LONGEST_CAUSE]
+            raise frames.BadFrame(f"request {api_key} version {version}: {why}") from None
         if api_key == HANDSHAKE:
             return head + _write(self._login.handshake(entity))
         if api_key == AUTHENTICATE:

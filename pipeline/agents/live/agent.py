@@ -186,7 +186,7 @@ class Live:
             where = f"{source.topic}[{source.partition}]@{source.offset}"
             metrics.POISON.labels(source.topic).inc()
             log.warning("poison message put aside", place=where, reason=str(error))
-            self._lost.skip(source)
+            await self._lost.skip(source)
             self.streams.add(Place(source.partition, source.offset, 0), (), [receipt])
             await self._kafka.send([undecoded(value, where, str(error))], receipt.release)
             return

@@ -68,9 +68,7 @@ class LostBatches:
     async def before(self, source: Any, batch: LiveBatch) -> None:
         """Take note of a batch, once Kafka has the gap before it if there is one."""
         tp = TopicPartition(source.topic, source.partition)
-        reached = self._reached.get(tp.partition)
-        if reached is None:
-            reached = await self._committed(tp, source.offset)
+        reached = await self._so_far(tp, source.offset)
         expected = max(reached.next_offset, self._progress.passed(tp))
         if source.offset > expected and await self._has_lost(tp, expected):
             await self._record(tp, reached.slot, _newest(batch))
@@ -79,15 +77,25 @@ class LostBatches:
         if slot is not None:
             self._progress.note(source, f"slot {slot}")
 
-    def skip(self, source: Any) -> None:
-        """Take note of a message that is no batch."""
-        reached = self._reached.get(source.partition)
-        if reached is not None and reached.slot is not None:
+    async def skip(self, source: Any) -> None:
+        """Take note of a message that is no batch: what was lost before it the next batch shows."""
+        tp = TopicPartition(source.topic, source.partition)
+        # Before it is done: a commit after it says nothing of what was before it.
+        reached = await self._so_far(tp, source.offset)
+        if source.offset <= max(reached.next_offset, self._progress.passed(tp)):
+            reached = _Reached(source.offset + 1, reached.slot)
+        self._reached[tp.partition] = reached
+        if reached.slot is not None:
             self._progress.note(source, f"slot {reached.slot}")
 
     def handed_over(self) -> None:
         """Hear that others may read our partitions from here on."""
         self._reached.clear()
+
+    async def _so_far(self, tp: TopicPartition, offset: int) -> _Reached:
+        """Return how far a partition was read, or else committed."""
+        reached = self._reached.get(tp.partition)
+        return await self._committed(tp, offset) if reached is None else reached
 
     async def _committed(self, tp: TopicPartition, offset: int) -> _Reached:
         """Return how far the group has come; where it has not begun, up to `offset`."""

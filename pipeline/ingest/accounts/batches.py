@@ -23,6 +23,7 @@ class Composed:
 
     batches: list[SlotBatch]
     again: list[bytes] = field(default_factory=list)  # subjects whose answer came too late
+    outdated: list[bytes] = field(default_factory=list)  # accounts whose hole is not mended yet
     versions: int = 0
     covered: list[Covered] = field(default_factory=list)
 
@@ -33,22 +34,23 @@ async def compose(
     answers: Iterable[Answer],
     withdrawn: Callable[[], list[Covered]],
     *,
-    lost_to: int = -1,
+    lost_to: Callable[[], int] = lambda: -1,
     complete: bool = True,
 ) -> Composed:
     """Return a batch a partition of a slot and the answers that go with it.
 
     No answer covers anything with a slot below `lost_to`, the last slot that is lost. `complete`
-    is False while a hole before the slot is not mended. `withdrawn` is called last: what is
-    withdrawn meanwhile is let through no more.
+    is False while a hole before the slot is not mended. `withdrawn` is called last, and `lost_to`
+    again: what is withdrawn meanwhile is let through no more.
     """
     found: dict[bytes, AccountVersion] = {}
     given: list[Covered] = []
     again: list[bytes] = []
+    outdated: list[bytes] = []
     for answer in answers:
         if answer.subject is not None and (
             any(selection.is_outdated(update, slot) for slot, update in answer.updates)
-            or any(each.slot < lost_to for each in answer.covered)
+            or any(each.slot < lost_to() for each in answer.covered)
         ):
             again.append(answer.subject)
             continue
@@ -60,7 +62,9 @@ async def compose(
             if version is None or (before is not None and before.asked_slot > context_slot):
                 continue
             found[update.address] = version
-        given += [each for each in answer.covered if each.slot >= lost_to]
+            if answer.mends and selection.is_outdated(update, context_slot):
+                outdated.append(update.address)
+        given += answer.covered
         await asyncio.sleep(0)
     # After the answers: what a slot says of an account is later, and follows from them.
     for count, update in enumerate(settled.updates, start=1):
@@ -83,7 +87,8 @@ async def compose(
         if count % VERSIONS_BEFORE_YIELD == 0:
             await asyncio.sleep(0)
         batches[SETTLED_ACCOUNTS.partition(text(address))].accounts.append(found[address])
-    kept = [each for each in given if selection.keeps(each)]
+    least = lost_to()
+    kept = [each for each in given if each.slot >= least and selection.keeps(each)]
     left = [
         gone for each in kept if each.kind == Covered.HOLDERS for gone in selection.left_by(each)
     ]
@@ -91,4 +96,4 @@ async def compose(
     covered = [*withdrawals, *kept]
     for batch in batches:  # each says from when it has all of it
         batch.covered.extend(covered)
-    return Composed(batches, again, len(found), covered)
+    return Composed(batches, again, outdated, len(found), covered)

@@ -249,6 +249,7 @@ class AccountIngest:
         self._began_slot = -1  # from which on this process has the lane
         self._settled_slot = -1
         self._lost_to = -1  # the last slot that is lost
+        self._asked_to = -1  # the last slot whose changes were asked for, settled or not yet
         self._mending = Mending()
         self._tasks: set[asyncio.Task[None]] = set()
         for number, stream in enumerate(streams):
@@ -325,7 +326,7 @@ class AccountIngest:
             )
             audit = Audit(settings, rpc, self._asking, self._tracked)
             parts += [self._requests.run(), bootstrap.run(), audit.run(), rewards.run()]
-            self._begin()
+        self._begin()
         return {asyncio.create_task(part) for part in parts} | {
             stream.start() for stream in self._streams
         }
@@ -335,7 +336,6 @@ class AccountIngest:
 
         Holes that it had not mended are mended again.
         """
-        assert self._requests is not None
         if self._tail.settled is None:
             self._withdraw(-1, "a new lane of accounts begins")
             return
@@ -345,15 +345,17 @@ class AccountIngest:
             self._withdraw(self._tail.settled, "its holes were not mended when the process ended")
         elif self._tail.unmended:
             log.warning("holes are mended again", slots=len(self._tail.unmended))
-            self._mend(partial(self._fetch, self._tail.unmended))
+            self._mend(self._tail.settled, partial(self._fetch, self._tail.unmended))
         for covered in self._tail.broken:
             if covered.HasField("slot"):
                 self._answers.withdraw(_withdrawal(covered, "its accounts were not all written"))
-                self._requests.again([covered.address])
+                if self._requests is not None:
+                    self._requests.again([covered.address])
 
     async def _settled(self) -> int:
         await self._has_settled.wait()
-        return max(self._settled_slot, self._lost_to)
+        # Who is tracked from now on is asked for after what a hole before may have changed of it.
+        return max(self._settled_slot, self._lost_to, self._asked_to)
 
     # Streams.
 
@@ -422,14 +424,16 @@ class AccountIngest:
                     metrics.HOLES.labels("lost").inc(last - first + 1)
                     self._withdraw(last, f"slots {first} to {last} are lost: {reason}")
                 else:
-                    self._mend(partial(self._fetch, range(first, last + 1)))
+                    self._mend(last, partial(self._fetch, range(first, last + 1)))
             case Late(slot, address):
                 metrics.LATE.inc()
                 log.warning("account after its slot was settled", slot=slot, account=text(address))
-                self._mend(partial(self._ask, {address}, slot))
+                self._mend(slot, partial(self._ask, {address}, slot))
             case Undone(slot, addresses):
                 log.error("a settled slot was rolled back", slot=slot, accounts=len(addresses))
-                self._mend(partial(self._ask, set(addresses), self._settled_slot))
+                # A node on the lost fork must not answer as of it.
+                least = max(slot, self._settled_slot) + 1
+                self._mend(least, partial(self._ask, set(addresses), least))
 
     async def _write(self, settled: SettledAccounts) -> None:
         answers = self._answers.take(settled.slot, MAX_ANSWER_BYTES)
@@ -438,9 +442,15 @@ class AccountIngest:
             self._selection,
             answers,
             self._answers.withdrawn,
-            lost_to=self._lost_to,
+            lost_to=lambda: self._lost_to,
             complete=settled.complete and self._mending.is_done_with(answers),
         )
+        if composed.outdated:
+            self._mend(settled.slot, partial(self._ask, {*composed.outdated}, settled.slot))
+            for batch in composed.batches:
+                batch.complete = False
+        if self._requests is not None:  # before others may withdraw it
+            self._coverage.note(composed.covered)
         await self._publisher.settle(settled.slot, composed.batches)
         self._mending.end(mending(answers))
         if self._began_slot < 0:
@@ -454,7 +464,6 @@ class AccountIngest:
         if self._requests is not None:
             if composed.again:
                 self._requests.again(composed.again)
-            self._coverage.note(composed.covered)
             if any(not each.HasField("slot") for each in composed.covered):
                 self._spawn(self._forget(settled.slot, composed.covered))
 
@@ -489,7 +498,7 @@ class AccountIngest:
     async def fetched(self, stream: int, block: Block) -> None:
         """Take a block of a slot that a stream lacks."""
         metrics.HOLES.labels("mended").inc()
-        self._mend(partial(self._ask_changed, block))
+        self._mend(block.slot, partial(self._ask_changed, block))
         self._decide(
             self._ledger.fetched(
                 stream, block.slot, block.parent, block.blockhash, block.block_time_ms
@@ -504,13 +513,20 @@ class AccountIngest:
         """Return whether a stream's ledger waits for a slot."""
         return self._ledger.is_wanted(stream, slot)
 
-    def _mend(self, ask: Callable[[], Awaitable[None]]) -> None:
-        """Ask for what changed: no slot is complete until the lane has what `ask` asks for."""
+    def _mend(self, last: int, ask: Callable[[], Awaitable[None]]) -> None:
+        """Ask for what changed up to slot `last`.
+
+        No slot is complete until the lane has what `ask` asks for, or withdraws what is covered.
+        """
         self._mending.begin()
 
         async def mend() -> None:
             try:
                 await ask()
+            except Exception as error:
+                log.error("mending failed", error=repr(error))
+                reason = f"what changed could not be asked for ({type(error).__name__})"
+                self._withdraw(max(last, self._settled_slot), reason)
             finally:
                 self._mending.end()
 
@@ -518,6 +534,7 @@ class AccountIngest:
 
     async def _ask_changed(self, block: Block) -> None:
         """Ask for all that may have changed in a block: by transactions, and by the bank itself."""
+        self._asked_to = max(self._asked_to, block.slot)
         programs = self._coverage.programs
         wanted = keys_to_ask(block.transactions, programs, self._tracked)
         wanted.update(address for kind in self._coverage.kinds for address in kind.addresses)

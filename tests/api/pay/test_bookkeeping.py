@@ -249,6 +249,18 @@ async def test_an_error_that_is_not_of_the_transaction_puts_nothing_aside(
         await found.close()
 
 
+async def test_a_node_may_say_that_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+    node = Node(2, ACCOUNT)
+    for each in node.signatures:
+        found = {**node._found, "slot": node.slot_of(each)}
+        node.garbles[each] = {"jsonrpc": "2.0", "id": 1, "error": None, "result": found}
+    async with serving(node.answer) as url:
+        found_books = books(url, rows, monkeypatch, [])
+        assert await found_books.read() == 2
+        await found_books.close()
+
+
 async def test_a_look_asks_for_some_of_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Row] = []
     notes: list[Row] = []

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import psutil
@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from infra.kafka import apache, client, topics
 from infra.kafka.broker import server
@@ -216,6 +217,70 @@ async def test_the_oldest_of_too_many_strangers_goes_and_clients_with_a_login_st
         for reader, asks in ((known, writer), strangers[-1]):
             asks.write(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
             assert await reader.readexactly(4)
+
+
+def open_at(port):
+    """Return the far ends of the connections that a broker in this process has."""
+    ends = psutil.Process().net_connections("tcp")
+    return {end.raddr for end in ends if end.laddr.port == port and end.raddr}
+
+
+async def test_strangers_that_come_at_once_are_no_more_than_those_that_come_in_turn(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(server, "MAX_STRANGERS", 3)
+    monkeypatch.setattr(server, "LOGIN_S", 600.0)
+    async with serving(tmp_path) as port:
+        with ExitStack() as stack:
+            for _ in range(30):  # the broker has no turn in between
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            await eventually_async(lambda: len(open_at(port)) == 3)
+
+
+@pytest.mark.slow
+async def test_a_stranger_that_does_not_read_goes_when_it_is_in_the_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MAX_STRANGERS", 2)
+    monkeypatch.setattr(server, "LOGIN_S", 600.0)
+    monkeypatch.setattr(server, "LINGER_S", 600.0)
+    async with serving(tmp_path) as port:
+        with ExitStack() as stack:
+            deaf = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+            sent = -1
+            total = 0
+            while sent != total:  # until the broker reads no more, as its answers are not read
+                sent = total
+                for _ in range(100):
+                    with suppress(BlockingIOError):
+                        frames = (struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS) * 1000
+                        total += deaf.send(frames)
+                    await asyncio.sleep(0)
+            for _ in range(4):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                await asyncio.sleep(0.01)
+            await eventually_async(lambda: deaf.getsockname() not in open_at(port))
+
+
+async def test_a_request_that_cannot_be_read_is_a_line_of_the_log(tmp_path):
+    garbled = [
+        struct.pack(">hhih", 17, 1, 0, -1) + b"\x7f\xff",
+        struct.pack(">hhih", 17, 1, 0, -1) + b"\xff\xf0",
+        struct.pack(">hhih", 18, 3, 0, -1) + b"\0\x03\xff\xff\x01\0",
+        struct.pack(">hhih", 18, 3, 0, -1) + b"\0\x01\x01\x05\x05\x05",
+        struct.pack(">hhih", 36, 0, 0, -1) + b"\x80\0\0\0",
+    ]
+    async with serving(tmp_path) as port, asyncio.timeout(240):
+        for frame in garbled:
+            with capture_logs() as logs:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(struct.pack(">i", len(frame)) + frame)
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
+                await eventually_async(lambda logs=logs: logs)
+                writer.close()
+            assert [each["log_level"] for each in logs] == ["warning"], logs
+            assert logs[0]["reason"].startswith("request ")
 
 
 def test_a_local_broker_takes_one_mechanism_and_needs_both(tmp_path):

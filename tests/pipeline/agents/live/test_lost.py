@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -49,9 +50,18 @@ class Log:
 
     async def read(self, offset, *events):
         """Read a message, and return what a commit after it says."""
+        return await self._read(
+            offset, partial(self.batches.before, batch=LiveBatch(events=events))
+        )
+
+    async def skip(self, offset):
+        """Read a message that is no batch, and return what a commit after it says."""
+        return await self._read(offset, self.batches.skip)
+
+    async def _read(self, offset, take):
         source = SimpleNamespace(topic=TP.topic, partition=TP.partition, offset=offset, tp=TP)
         done = self.progress.begin(source)
-        await self.batches.before(source, LiveBatch(events=events))
+        await take(source)
         done()
         # private `_partitions`: what a commit takes, and where a look at a silent lane leaves it.
         partition = self.progress._partitions[TP]
@@ -150,3 +160,22 @@ async def test_a_process_that_starts_again_publishes_the_same_gap(log):
     await log.read(70, swap(1000))
     [first, second] = log.found
     assert first == second
+
+
+async def test_what_was_lost_before_a_message_that_is_no_batch(log):
+    log.committed = OffsetAndMetadata(40, "slot 900")
+    log.begins = 70
+    assert await log.skip(70) == (71, "slot 900")
+    log.committed = OffsetAndMetadata(71, "slot 900")  # at once, before the next comes
+    await log.skip(71)
+    await log.read(72, swap(1000))
+    assert log.found == [(900, 1000, LOST, "live 5")]
+
+
+async def test_a_message_that_is_no_batch_is_no_loss_and_keeps_the_slot(log):
+    log.committed = OffsetAndMetadata(40, "slot 900")
+    log.begins = 40
+    assert await log.skip(40) == (41, "slot 900")
+    log.begins = 41
+    await log.read(41, swap(901))
+    assert log.found == []

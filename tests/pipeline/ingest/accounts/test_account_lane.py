@@ -218,7 +218,7 @@ def test_an_answer_that_a_dropped_version_outdates_is_asked_again():
 def test_nothing_is_covered_from_before_what_is_lost():
     selection = Selection(Tracked(10, [(WALLET, 1)]), GROUPS)
     answer = Answer.of((), [Covered(kind=Covered.WALLET, address=WALLET, slot=6)], WALLET)
-    composed = made(selection, settled(9), answer, lost_to=7)
+    composed = made(selection, settled(9), answer, lost_to=lambda: 7)
     assert (composed.again, composed.covered) == ([WALLET], [])
 
 
