@@ -14,10 +14,13 @@ from infra.chain.market import Knobs, Market
 from pipeline.chaos.markets import CURVES, PROGRAM, Trade
 from pipeline.chaos.prices import disclosed_by
 from pipeline.chaos.values import DOLLARS, MONEY, SOL
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, text
 from tests.support.api.asking import Near
 from tests.support.api.oracle import Coin, Known
 from tests.support.api.wallet_figures import Figures, percent
 
+PROGRAM_2022 = text(TOKEN_2022_PROGRAM)
+NFT = Coin("Meteora Position NFT", "MPN", "", 1)  # of a position, minted when it is opened
 DAY_MIN = 1_440
 QUARTER_MIN = 15
 PUMP_FUN_FOR_SALE_RAW = 793_100_000_000_000  # of each coin, before it migrates
@@ -50,7 +53,7 @@ class TokenFigures:
     def about(self, mint: str) -> Figures:
         """Return what a token is, but for the supply that the RPC reports."""
         token = self._known.markets.tokens.get(mint, {})
-        coin = self.coins.get(mint)
+        coin = self._coin(mint)
         is_created = bool(token.get("created_slot"))
         found: Figures = {
             "mint": mint,
@@ -80,6 +83,12 @@ class TokenFigures:
             found |= self.supply(mint)
         return found
 
+    def _coin(self, mint: str) -> Coin | None:
+        """Return a mint that was there before the first slot, or the NFT of a DAMM v2 position."""
+        token = self._known.markets.tokens.get(mint, {})
+        is_nft = token.get("decimals") == 0 and token.get("token_program") == PROGRAM_2022
+        return self.coins.get(mint) or (NFT if is_nft else None)
+
     def supply(self, mint: str) -> Figures:
         """Return the supply in a token's creation."""
         token = self._known.markets.tokens[mint]
@@ -96,7 +105,7 @@ class TokenFigures:
         Nothing is minted after its creation but shares of pools, which have no name. The RPC says
         of the chain as it is: what an orphaned transaction burned may be missing.
         """
-        coin = self.coins.get(mint)
+        coin = self._coin(mint)
         if answer["supply_source"] != "rpc":
             return (
                 [] if answer["supply_raw"] is None and answer["supply_source"] is None else [answer]
