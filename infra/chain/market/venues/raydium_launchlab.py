@@ -216,6 +216,8 @@ class LaunchLabCurve(Pool):
                 spent = net + sum(fees)
             self.base_raw += out
             self.quote_raw += net
+        elif amount_in_raw > self.base_raw:  # more than there is outside: its transfer would fail
+            raise InstructionError(spl.INSUFFICIENT_FUNDS, "Error: insufficient funds")
         else:
             gross = self._sold(amount_in_raw)
             fees = fees_of(gross)

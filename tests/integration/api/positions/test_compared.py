@@ -85,8 +85,8 @@ async def test_nothing_differs(door: Door) -> None:
     assert min(found.compared[kind] for kind in (POSITION, AGGREGATED)) > 60
     programs = {protocol for _, protocol, _, _ in of_ledger().positions}
     assert programs == {
-        *("marginfi", "kamino", "whirlpools", "raydium_clmm"),
-        *("native_stake", "jupiter_perps", "drift"),
+        *("marginfi", "kamino", "whirlpools", "raydium_clmm", "raydium_cpmm", "raydium_amm_v4"),
+        *("meteora_dlmm", "meteora_damm_v2", "native_stake", "jupiter_perps", "drift"),
     }
     assert found.compared[IN_LEDGER] == len(of_ledger().positions) > 12
 
