@@ -98,5 +98,5 @@ def test_of_several_payers_none_is_named() -> None:
 
 @pytest.mark.parametrize("found", [{}, {"meta": {}}, [], "x", {"meta": None, "transaction": ["%"]}])
 def test_what_cannot_be_read_says_why(found: Any) -> None:
-    with pytest.raises(Unreadable, match="it cannot be read: .*Error"):
+    with pytest.raises(Unreadable, match=r"it cannot be read: .*Error"):
         arrival(found, SIGNATURE, SELLER)
