@@ -32,7 +32,9 @@ class AccountTail:
     some_empty: bool = True  # partitions without any slot
     versions: dict[int, list[AccountVersion]] = field(default_factory=dict)  # of the last slots
     incomplete: frozenset[int] = frozenset()  # of the last slots
-    unmended: tuple[int, ...] = ()  # the last slots up to `settled`, as none is complete after them
+    # Slots that may lack changes: all that were read here, where `settled` is not complete. What
+    # came late, or was rolled back, is asked for after its slot was complete.
+    unmended: tuple[int, ...] = ()
     is_all_unmended: bool = False  # of the slots read here none is complete: holes began before
     covered: list[Covered] = field(default_factory=list)  # of the last slots, ascending
     broken: list[Covered] = field(default_factory=list)  # of slots that not all partitions have
@@ -88,7 +90,7 @@ def tail_of(found: dict[int, list[SlotBatch]]) -> AccountTail:
             versions[batch.slot] += batch.accounts
             covered += [(batch.slot, each) for each in batch.covered]
     whole = [slot for slot in slots if slot <= least.slot and slot not in incomplete]
-    unmended = [slot for slot in sorted(slots) if max(whole, default=-1) < slot <= least.slot]
+    settled = [slot for slot in sorted(slots) if slot <= least.slot]
     # Each is in all partitions; of a slot what is withdrawn comes before what is given.
     distinct = {(slot, each.HasField("slot"), each.SerializeToString()) for slot, each in covered}
     covered = [(slot, Covered.FromString(raw)) for slot, _, raw in sorted(distinct)]
@@ -110,7 +112,7 @@ def tail_of(found: dict[int, list[SlotBatch]]) -> AccountTail:
         some_empty=False,
         versions=dict(versions),
         incomplete=frozenset(incomplete),
-        unmended=tuple(unmended),
+        unmended=tuple(settled) if least.slot in incomplete else (),
         is_all_unmended=not whole,
         covered=[each for _, each in covered],
         broken=[each for slot, each in covered if slot > least.slot],
