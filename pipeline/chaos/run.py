@@ -96,6 +96,8 @@ class Run:
                 await fleet.start(API)
                 await positions.until_known(watch)
                 await positions.until_rest(fleet.rest, watch)
+                # A slot that was rolled back meanwhile may have withdrawn what was covered.
+                await asked.until_covered(watch)
             last = await self._calm(fleet, watch)
             await verdict.compare(asked, positions, last, lost_slots=self._outage, hole=hole)
             if self._replay or self._rebuild:
