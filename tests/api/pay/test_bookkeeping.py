@@ -12,6 +12,7 @@ from aiohttp import web
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
+# private `_found`: one answer of a node, which a look at the chain asks for by the clock.
 from api.pay import bookkeeping
 from api.pay.bookkeeping import (
     MENDED_AT_ONCE,

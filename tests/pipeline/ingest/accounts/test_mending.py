@@ -9,6 +9,18 @@ from typing import Any
 import pytest
 
 from infra.settings import Settings
+
+# private `_answers`: one step of the settler, so that what comes between is chosen.
+# private `_ask_changed`: one step of the settler, so that what comes between is chosen.
+# private `_asking`: one step of the settler, so that what comes between is chosen.
+# private `_carry_out`: one step of the settler, so that what comes between is chosen.
+# private `_mend`: one step of the settler, so that what comes between is chosen.
+# private `_mending`: one step of the settler, so that what comes between is chosen.
+# private `_parts`: one step of the settler, so that what comes between is chosen.
+# private `_requests`: one step of the settler, so that what comes between is chosen.
+# private `_settled`: one step of the settler, so that what comes between is chosen.
+# private `_withdraw`: one step of the settler, so that what comes between is chosen.
+# private `_write`: one step of the settler, so that what comes between is chosen.
 from pipeline.ingest.accounts.asked import Answer
 from pipeline.ingest.accounts.coverage import Coverage
 from pipeline.ingest.accounts.ledger import SettledAccounts, Undone, Update
