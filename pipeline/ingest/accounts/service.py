@@ -334,7 +334,7 @@ class AccountIngest:
     def _begin(self) -> None:
         """Withdraw what the lane says and that is not so, as its process was killed amid a slot.
 
-        Holes that it had not mended are mended again.
+        Asks again for what changed in the holes that it left open.
         """
         if self._tail.settled is None:
             self._withdraw(-1, "a new lane of accounts begins")

@@ -92,7 +92,7 @@ def position_nft(address: bytes) -> Mint:
 
 @dataclass(frozen=True, slots=True)
 class DammPosition:
-    """A position's account; whoever has its NFT has the position."""
+    """A position's account; it belongs to the holder of its NFT."""
 
     pool: bytes
     nft: bytes
