@@ -32,7 +32,7 @@ from infra.chain.market.runtime.writes import Writer
 from infra.chain.market.traders.habits import Habits
 from infra.chain.market.traders.jupiter_perps import PERPS
 from infra.chain.market.traders.lending import LENDING
-from infra.chain.market.traders.providing import PROVIDING
+from infra.chain.market.traders.provider_habit import PROVIDING
 from infra.chain.market.traders.staking import STAKING
 from infra.chain.market.world import still
 from infra.chain.market.world.figures import PositionTruth

@@ -21,7 +21,7 @@ from infra.chain.market.traders.klend_lending import KlendLending
 from infra.chain.market.traders.lending import Lending
 from infra.chain.market.traders.meteora_providing import MeteoraProviding
 from infra.chain.market.traders.ordering import Ordering
-from infra.chain.market.traders.providing import Providing
+from infra.chain.market.traders.ranged_providing import RangedProviding
 from infra.chain.market.traders.routing import Routing
 from infra.chain.market.traders.staking import SHARE, Staking
 from infra.chain.market.traders.trading import Habit, Trading
@@ -45,7 +45,7 @@ class Habits:
         self._staking = Staking(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._lending = Lending(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._klend = KlendLending(world, self.signer, knobs.seed, per_slot, knobs.failed)
-        self._providing = Providing(world, self.signer, knobs.seed, per_slot, knobs.failed)
+        self._providing = RangedProviding(world, self.signer, knobs.seed, per_slot, knobs.failed)
         self._meteora = MeteoraProviding(world, self.signer, knobs.seed, per_slot, knobs.failed)
         rate_per_slot = knobs.rate * knobs.slot_ms / 1_000
         self._perps = PerpTrading(world, self.signer, knobs.seed, rate_per_slot, knobs.failed)

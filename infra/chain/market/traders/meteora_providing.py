@@ -5,12 +5,10 @@ They are the providers of pools of ticks too, with random numbers of their own f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from random import Random
 from typing import Final
 
-from infra.chain.market.runtime.execution import Intent, Step
-from infra.chain.market.traders.providing import PROVIDING
+from infra.chain.market.runtime.execution import Step
+from infra.chain.market.traders.provider_habit import LEAST_RAW, ProviderHabit
 from infra.chain.market.traders.signing import Signer
 from infra.chain.market.venues import meteora_damm_v2_liquidity as damm
 from infra.chain.market.venues import meteora_dlmm_liquidity as dlmm
@@ -21,51 +19,22 @@ from infra.chain.market.venues.meteora_dlmm_liquidity import Bins
 from infra.chain.market.world.genesis import World
 from infra.chain.market.world.wallets import Wallet
 
-_POSITIONS_EACH: Final = 3
-_LEAST_RAW: Final = 1_000
 _WIDTHS: Final = (8, 30, 69, 90)  # of bins; the last is more than a position is opened with
 
 
-class MeteoraProviding:
+class MeteoraProviding(ProviderHabit[Bins | Share]):
     """The habit of providing liquidity in bins, or over all prices."""
 
     def __init__(self, world: World, signer: Signer, seed: int, per_slot: float, failed: float):
-        self._world = world
-        self._signer = signer
-        self._random = Random(f"meteora-providing/{seed}")  # noqa: S311 - reproducible, not secret
-        self._per_slot = per_slot
-        self._failed = failed
+        super().__init__(world, signer, f"meteora-providing/{seed}", per_slot, failed)
         self._number = 0
-        self._own: dict[Wallet, dict[bytes, Bins | Share]] = {
-            wallet: {} for wallet in world.providers
-        }
 
-    def turn(self) -> Iterator[Intent]:
-        """Yield the next slot's transactions; each must have run before the next."""
-        random, natives = self._random, self._world.ledger.natives
-        count = int(self._per_slot) + (random.random() < self._per_slot % 1)
-        for _ in range(count):
-            wallet = random.choice(self._world.providers)
-            # A fork may have taken an opening back, or a closing.
-            own = [each for at, each in self._own[wallet].items() if at in natives]
-            cosigners: tuple[bytes, ...] = ()
-            if not own or (len(own) < _POSITIONS_EACH and random.random() < 0.4):
-                if random.random() < 0.6:
-                    steps = self._open_bins(wallet)
-                else:
-                    at = self._share(wallet)
-                    cosigners, steps = (at.nft.address,), self._open_share(at)
-            else:
-                steps = self._change(random.choice(own))
-            if steps:
-                yield Intent(
-                    serial=self._signer.next_serial(),
-                    payer=wallet.address,
-                    steps=steps,
-                    recent_blockhash=self._signer.recent_blockhash,
-                    cosigners=cosigners,
-                    tag=PROVIDING,
-                )
+    def _open(self, wallet: Wallet) -> tuple[Bins | Share, tuple[bytes, ...], list[Step]]:
+        if self._random.random() < 0.6:
+            bins = self._bins(wallet)
+            return bins, (), self._open_bins(bins)
+        share = self._share(wallet)
+        return share, (share.nft.address,), self._open_share(share)
 
     def _change(self, at: Bins | Share) -> list[Step]:
         position = self._world.ledger.natives[at.address]
@@ -77,16 +46,17 @@ class MeteoraProviding:
 
     # In bins.
 
-    def _open_bins(self, wallet: Wallet) -> list[Step]:
-        """Open a position: most are around the price, some below or above it."""
+    def _bins(self, wallet: Wallet) -> Bins:
+        """Return a place of bins: most are around the price, some below or above it."""
         random = self._random
         pool = random.choice(self._world.binned)
         width = random.choice(_WIDTHS)
         lower = pool.active_bin - random.randrange(-4, width + 4)
-        at = Bins(pool, wallet.address, lower, lower + width - 1)
+        return Bins(pool, wallet.address, lower, lower + width - 1)
+
+    def _open_bins(self, at: Bins) -> list[Step]:
         if at.address in self._world.ledger.natives:
             return []
-        self._own[wallet][at.address] = at
         amounts = self._amounts(at)
         return [*dlmm.opened(at, amounts)] if amounts else []
 
@@ -106,7 +76,7 @@ class MeteoraProviding:
         """Return a part of what a provider has; now and then more than it has, which fails."""
         part = self._random.randrange(4, 12)
         first, second = (self._world.ledger.held(at.holder, side) for side in at.pool.sides)
-        if min(first, second) // part < _LEAST_RAW * at.width:
+        if min(first, second) // part < LEAST_RAW * at.width:
             return None
         if self._random.random() < self._failed:
             return 2 * first, 2 * second
@@ -117,9 +87,7 @@ class MeteoraProviding:
     def _share(self, wallet: Wallet) -> Share:
         self._number += 1
         mint = self._world.address("meteora-position", self._number)
-        at = damm.share(self._random.choice(self._world.whole_range), wallet.address, mint)
-        self._own[wallet][at.address] = at
-        return at
+        return damm.share(self._random.choice(self._world.whole_range), wallet.address, mint)
 
     def _open_share(self, at: Share) -> list[Step]:
         liquidity, most = self._affordable(at)
@@ -137,15 +105,10 @@ class MeteoraProviding:
         return [*damm.increased(at, liquidity, most)] if liquidity else []
 
     def _affordable(self, at: Share) -> tuple[int, tuple[int, int]]:
-        """Return liquidity for a part of what a provider has, and what it may cost at most.
-
-        Now and then it may cost less than it does, and the transaction fails.
-        """
-        pool, part = at.pool, self._random.randrange(4, 12)
-        first, second = (self._world.ledger.held(at.holder, side) // part for side in pool.sides)
-        liquidity = pool.liquidity_of((first, second))
+        """Return liquidity for a part of what a provider has, and what it may cost at most."""
+        pool = at.pool
+        liquidity = pool.liquidity_of(self._part_held(at.holder, pool.sides))
         costs = pool.amounts(liquidity, up=True)
-        if max(costs) < _LEAST_RAW:
+        if max(costs) < LEAST_RAW:
             return 0, (0, 0)
-        percent = 90 if self._random.random() < self._failed else 110
-        return liquidity, (costs[0] * percent // 100, costs[1] * percent // 100)
+        return liquidity, self._at_most(costs)
