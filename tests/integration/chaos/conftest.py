@@ -71,7 +71,7 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path: Path = tmp_path_factory.mktemp("chaos") / "truth.jsonl"
     events: defaultdict[int, list[SlotEvent]] = defaultdict(list)
     with path.open("wb") as sink:
-        market = Market(Knobs(seed=request.param, forks=0.1), Truth(sink, flows=True))
+        market = Market(Knobs(seed=request.param, rate=150.0, forks=0.1), Truth(sink, flows=True))
         for event in market.generate(SLOTS):
             slot = event.header.slot if isinstance(event, SlotCompleted) else event.slot
             events[slot].append(event)

@@ -132,9 +132,9 @@ async def test_books_are_those_of_the_oracle(chain, settings):
     oracle = Oracle(chain.truth)
     found = differences(oracle, stored)
     assert not found.total, found.examples
-    assert found.compared["match"] > 1_000
-    assert found.compared["position"] > 3_000
-    assert found.compared["holder"] > 3_000
+    assert found.compared["match"] > 500
+    assert found.compared["position"] > 1_500
+    assert found.compared["holder"] > 1_500
     assert found.compared["trending"] > 30
     assert found.compared["chunk of lots"] >= 1
     assert found.compared["snapshot of holders"] > 10
@@ -160,7 +160,7 @@ async def test_cuts_and_restarts_change_no_byte(chain, settings):
     assert once.keys() == again.keys()
     assert not [key for key in once if once[key] != again[key]]
     assert once_rows == again_rows
-    assert len(once) > 10_000
+    assert len(once) > 5_000
 
 
 def spoil(stored: Stored) -> set[str]:
