@@ -93,7 +93,7 @@ class _Account:
         self._tx = tx
         self._parties = parties
         self._settled = settled
-        self._filled: set[tuple[str, str]] = set()  # owners of orders, and what they receive
+        self._received: set[tuple[str, str]] = set()  # by owners of orders: the mints
         self._no_swap = {at for each in no_swaps(tx) for at in each.positions}
         self._left: Nets = defaultdict(lambda: defaultdict(int))
         self._cuts: Nets = defaultdict(lambda: defaultdict(int))
@@ -102,9 +102,8 @@ class _Account:
             for mint, amount_raw in net.items():
                 self._take(owner, mint, -amount_raw)
         for swap in swaps.values():
-            sign = 1 if swap.side is Side.BUY else -1
-            self._take(swap.wallet, swap.mint, sign * swap.wallet_amount_raw)
-            self._take(swap.wallet, swap.quote_mint, -sign * swap.wallet_quote_amount_raw)
+            for mint, amount_raw in _given(swap):
+                self._take(swap.wallet, mint, amount_raw)
 
     def take_moved(self, entries: Sequence[Entry]) -> None:
         """Take off what instructions moved, but for what swaps state."""
@@ -135,18 +134,28 @@ class _Account:
 
     def take_kept(self, readings: Sequence[Reading], swaps: Mapping[int, Swap]) -> None:
         """Take off what keepers, and fees, kept of what came out of the swaps of an order."""
-        made = [(swaps[place(reading, leg)], leg) for reading in readings for leg in legs(reading)]
-        for position, filled in _fills(readings):
-            if filled.received_raw is None:
-                continue
-            self._filled.add((filled.owner, filled.output_mint))
-            kept_raw = -filled.received_raw
-            for swap, leg in made:
-                if filled.begin <= swap.event_index < self._tx.subtree_end(position) and (
-                    swap.wallet == filled.owner
+        unknown = {filled.owner for _, filled in _fills(readings) if filled.received_raw is None}
+        came: Nets = defaultdict(lambda: defaultdict(int))  # by owner of the order
+        kept: Nets = defaultdict(lambda: defaultdict(int))  # of that
+        keepers: dict[str, str] = {}
+        for swap, leg in _swapped(readings, swaps):
+            if swap.keeper and swap.wallet not in unknown:
+                keepers[swap.wallet] = swap.keeper
+                paid_raw = leg.input_raw if leg.paid_raw is None else leg.paid_raw
+                received_raw = leg.output_raw if leg.received_raw is None else leg.received_raw
+                for mint, amount_raw in (
+                    (leg.input_mint, -paid_raw),
+                    (leg.output_mint, received_raw),
                 ):
-                    kept_raw += _gained_raw(leg, filled.output_mint)
-            self._take(filled.keeper, filled.output_mint, max(kept_raw, 0))
+                    came[swap.wallet][mint] += amount_raw
+                    kept[swap.wallet][mint] += amount_raw
+                for mint, amount_raw in _given(swap):
+                    kept[swap.wallet][mint] -= amount_raw
+        for owner, keeper in keepers.items():
+            for mint, amount_raw in came[owner].items():
+                if amount_raw > 0:
+                    self._received.add((owner, mint))
+                    self._take(keeper, mint, max(kept[owner][mint], 0))
 
     def take_returned_rent(self) -> None:
         """Take off the lamports of accounts that programs closed, one of them or all together."""
@@ -171,7 +180,7 @@ class _Account:
         own = _moved(self._own[owner])
         if not left and self._parties.has(owner) and exchanged(own):
             left = own  # another of its party was given the swap
-        return left or {mint: own[mint] for mint in own if (owner, mint) in self._filled}
+        return left or {mint: own[mint] for mint in own if (owner, mint) in self._received}
 
     def causes(self, entries: Sequence[Entry], unexplained: Mapping[str, Net]) -> Iterator[str]:
         """Yield the instructions that moved what is left."""
@@ -221,13 +230,19 @@ def _settled(tx: Transaction, readings: Sequence[Reading]) -> Iterator[int]:
                 yield from range(at, tx.subtree_end(at))
 
 
-def _gained_raw(leg: Leg, mint: str) -> int:
-    """Return what a leg gave its trader of a mint, or took, where negative."""
-    if leg.output_mint == mint:
-        return leg.output_raw if leg.received_raw is None else leg.received_raw
-    if leg.input_mint == mint:
-        return -(leg.input_raw if leg.paid_raw is None else leg.paid_raw)
-    return 0
+def _swapped(readings: Sequence[Reading], swaps: Mapping[int, Swap]) -> Iterator[tuple[Swap, Leg]]:
+    for reading in readings:
+        for leg in legs(reading):
+            yield swaps[place(reading, leg)], leg
+
+
+def _given(swap: Swap) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Return what a swap gave its wallet by mint, or took, where negative."""
+    sign = 1 if swap.side is Side.BUY else -1
+    return (
+        (swap.mint, sign * swap.wallet_amount_raw),
+        (swap.quote_mint, -sign * swap.wallet_quote_amount_raw),
+    )
 
 
 def _moved(net: Net) -> dict[str, int]:

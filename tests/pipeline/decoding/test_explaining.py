@@ -239,16 +239,28 @@ def test_a_routers_accounts_are_the_traders(kept: int) -> None:
     assert explained(tx) == Explanation(cuts=cuts)
 
 
-def test_a_swap_that_another_signed_for_leaves_its_owner_unexplained() -> None:
-    """A program's own account exchanged; the swap is booked on the signer."""
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("booked_on", ["trader", "signer"])
+def test_a_swap_that_another_signed_for_is_its_owners(booked_on: str, kept: int) -> None:
+    """The signer's accounts pass on what another's gave and got, less what is kept."""
     tx = market("signer")
     tx.token("signer's dollars", USDC, "signer")
     tx.token("signer's coins", "coin", "signer")
     vault = tx.call("a vault program", "signer trader", b"trade")
     tx.transfer(vault, "dollars", "signer's dollars", "trader", 500)
     buy(tx, vault, who="signer", of="signer's ")
-    tx.transfer(vault, "signer's coins", "coins", "signer", 70)
-    assert left(tx)[address("trader")] == {USDC: -500, address("coin"): 70}
+    tx.transfer(vault, "signer's coins", "coins", "signer", 70 - kept)
+    tx.gain("signer", -5_000)
+    info = tx.info()
+    transaction = Transaction(info, 1, 2, PROGRAMS)
+    (swap,) = decode_update(info, 1, 2).events
+    assert isinstance(swap, Swap)
+    if booked_on == "signer":
+        swap = replace(swap, wallet=address("signer"), keeper="", wallet_amount_raw=70)
+    explanation = explain(transaction, list(read(transaction, [])), [swap])
+    assert explanation is not None
+    found = explanation.unexplained.get(address("trader"))
+    assert found == (None if booked_on == "trader" else {USDC: -500, address("coin"): 70 - kept})
 
 
 @pytest.mark.parametrize("kept", [0, 30])
