@@ -9,7 +9,7 @@ from typing import IO
 import click
 import orjson
 
-from pipeline.decoding.check import SHOWN, Conservation, Exchanges
+from pipeline.decoding.check import SHOWN, Conservation, Exchanges, Wallets
 from pipeline.decoding.decode import decode_update
 from schemas.codec import event_to_json, perp_event_to_json
 from schemas.json_lines import numbered_lines, parse_line
@@ -40,7 +40,9 @@ def transactions(lines: IO[bytes]) -> Iterator[RpcTransaction | UnreadableLine]:
     "listed venues, routers and keepers in which an owner gave one mint for another, how many of "
     "them swaps, transfers and rent explain to the last unit (one that cannot be read is not), "
     "programs whose transfers beside swaps explain a part, and the instructions that explain "
-    "others without a swap (liquidity, claims, lending).",
+    "others without a swap (liquidity, claims, lending). `wallets` counts whose swaps are: a "
+    "signer's, an order's owner's, a program's account's; or a signer's who passed on what came "
+    "out.",
 )
 @click.option(
     "--show",
@@ -68,7 +70,7 @@ def decode(file: IO[bytes], check: bool, show: int, undecoded: bool) -> None:
     Example:
       soltape decode transactions.jsonl | jq 'select(.kind == "swap") | .dex' | sort | uniq -c
     """
-    conservation = Conservation(exchanges=Exchanges(show))
+    conservation = Conservation(exchanges=Exchanges(show), wallets=Wallets(show))
     unreadable = 0
     out = sys.stdout.buffer
     for item in transactions(file):

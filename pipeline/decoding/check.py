@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.decoding.conservation import differences
 from pipeline.decoding.contract import UNREADABLE
 from pipeline.decoding.decode import Decoded, Reading, read
-from pipeline.decoding.exchanges import is_listed
+from pipeline.decoding.exchanges import changes, is_listed
 from pipeline.decoding.explaining import Explanation, explain
 from pipeline.decoding.registry import PROGRAMS
+from pipeline.decoding.wallets import Whose, whose
 from pipeline.solana.transaction import Transaction
 from schemas.events import Swap
 from schemas.solana.rpc_json import RpcTransaction
@@ -83,6 +85,27 @@ class Exchanges:
 
 
 @dataclass(slots=True)
+class Wallets:
+    """Wallets of swaps, one for each transaction, by whose the swaps are."""
+
+    shown: int = SHOWN
+    counted: Counter[Whose] = field(default_factory=Counter)
+    passed_on: list[dict[str, str]] = field(default_factory=list)  # the first ones
+
+    def add(self, tx: Transaction, swaps: Iterable[Swap]) -> None:
+        """Count the wallets of one transaction."""
+        for wallet, kind in whose(tx, changes(tx), swaps):
+            self.counted[kind] += 1
+            if kind is Whose.PASSED_ON and len(self.passed_on) < self.shown:
+                self.passed_on.append({"signature": tx.signature, "wallet": wallet})
+
+    def report(self) -> dict[str, Any]:
+        """Return the counts as JSON."""
+        counts = {kind.value: self.counted[kind] for kind in Whose}
+        return {**counts, "examples": self.passed_on}
+
+
+@dataclass(slots=True)
 class Conservation:
     """All that `--check` counts; `differences` and `unreadable` have each case."""
 
@@ -92,6 +115,7 @@ class Conservation:
     differences: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, str]] = field(default_factory=list)
     exchanges: Exchanges = field(default_factory=Exchanges)
+    wallets: Wallets = field(default_factory=Wallets)
 
     def add(self, transaction: RpcTransaction, decoded: Decoded) -> None:
         """Compare one transaction's swaps with its balances; a failed one moved nothing."""
@@ -108,8 +132,10 @@ class Conservation:
         tx = Transaction(transaction.info, transaction.slot or 0, 0, PROGRAMS)
         readings: list[Reading] = list(read(tx, []))
         self.exchanges.add(tx, explain(tx, readings, decoded.events))
-        if not any(isinstance(event, Swap) for event in decoded.events):
+        swaps = [event for event in decoded.events if isinstance(event, Swap)]
+        if not swaps:
             return
+        self.wallets.add(tx, swaps)
         self.with_swaps += 1
         found = differences(tx, readings)
         self.explained += not found
@@ -136,4 +162,5 @@ class Conservation:
             "differences": self.differences,
             "unreadable": self.unreadable,
             "exchanges": self.exchanges.report(),
+            "wallets": self.wallets.report(),
         }

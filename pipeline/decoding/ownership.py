@@ -38,7 +38,7 @@ def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]
 
 
 def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:
-    """Give swaps whose signer only passed tokens on to who gave and got them.
+    """Give swaps whose signer only passed tokens on to the account that gave and got them.
 
     Raises one of contract.UNREADABLE.
     """

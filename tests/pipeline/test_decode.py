@@ -164,4 +164,8 @@ def test_real_transactions_are_fully_explained() -> None:
     assert exchanges["share"] >= 0.99, exchanges["unexplained"]
     assert exchanges["unreadable"] == 0
     assert {name.split()[0] for name in exchanges["excluded"]} == {"byreal", "raydium-amm-v4"}
+    wallets = report["wallets"]
+    assert (wallets["passed_on"], wallets["examples"]) == (0, [])
+    assert wallets["order"] >= 10
+    assert wallets["account"] >= 3
     assert not [line for line in lines if line["kind"] == "undecoded"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.decoding.check import Conservation, Exchanges
 from pipeline.decoding.decode import decode_update
+from pipeline.decoding.exchanges import changes
+from pipeline.decoding.registry import PROGRAMS
+from pipeline.decoding.wallets import Whose, whose
+from pipeline.solana.transaction import Transaction
+from schemas.events import Swap
 from schemas.solana.rpc_json import RpcTransaction
 from tests.support.decoding import builder, examples
 from tests.support.decoding.builder import address
@@ -100,3 +106,28 @@ def test_what_is_no_swap_is_excluded_by_instruction() -> None:
         0,
         {"raydium-cpmm deposit (liquidity)": 1},
     )
+
+
+def test_wallets_by_whose_the_swaps_are() -> None:
+    """Of a signer, of a program's account, and of a signer whose friend has what came out."""
+    of_program, _ = examples.swap(examples.EXAMPLES["raydium-cpmm"])
+    of_program.keys[0] = address("signer")
+    passed_on, _ = examples.swap(examples.EXAMPLES["raydium-cpmm"])
+    passed_on.token("friend's", "token", "friend")
+    passed_on.transfer(None, "user 1", "friend's", "trader", examples.TOKEN_RAW)
+    conservation = Conservation()
+    for tx in (swapped(), of_program, passed_on):
+        add(conservation, tx)
+    wallets = conservation.report()["wallets"]
+    (example,) = wallets.pop("examples")
+    assert wallets == {"signer": 1, "order": 0, "account": 1, "passed_on": 1}
+    assert example["wallet"] == address("trader")
+
+
+def test_a_wallet_with_a_keeper_owns_an_order() -> None:
+    info = swapped().info()
+    (swap,) = decode_update(info, 1, 2).events
+    assert isinstance(swap, Swap)
+    tx = Transaction(info, 1, 2, PROGRAMS)
+    kept = [replace(swap, keeper=address("keeper"))]
+    assert list(whose(tx, changes(tx), kept)) == [(swap.wallet, Whose.ORDER)]

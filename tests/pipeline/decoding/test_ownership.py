@@ -88,7 +88,7 @@ def test_nobody_puts_trades_into_the_books_of_a_wallet_that_did_not_sign(
 def test_who_gave_and_got_traded_and_the_signer_was_the_keeper(
     first: str, second: str, kept_in: int, kept_out: int, routed: bool
 ) -> None:
-    """A program's vault: its tokens pass through the accounts of who signed, who keeps a part."""
+    """A program's vault: its tokens pass through the accounts of the signer, which keeps a part."""
     tx = market(first, second)
     tx.token("vault's", first, "owner", 10**9)
     vault = tx.call("a vault program", "signer owner", b"trade")
