@@ -3,9 +3,9 @@
 A listed keeper's program names the order's owner. Where an unlisted one trades for an account of
 its own or of a user, balances show it: who signed only passed tokens on, and one other account gave
 what was paid and got what came out. Both must be so: nothing leaves a wallet that did not sign but
-by a program it trusts, while anyone can send tokens to a wallet, through a pool of their own and at
-any price, and must not put trades into its books by that. There the trade stays with who signed,
-and what comes out of it is received.
+by a program it trusts, or by the issuer of a Token-2022 mint, which does not count; while anyone
+can send tokens to a wallet, through a pool of their own and at any price, and must not put trades
+into its books by that. There the trade stays with who signed, and what comes out of it is received.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from pipeline.decoding.assemble import gave
 from pipeline.decoding.contract import Filled, Leg
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Side, Swap
@@ -65,7 +66,7 @@ def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:
             and owner not in tx.signer_addresses
             and balances[input_mint] <= paid_raw < 0 < balances[output_mint] <= got_raw
         ]
-        if len(owners) == 1:
+        if len(owners) == 1 and _agreed(tx, owners[0][0], input_mint, -paid_raw):
             owner, received_raw = owners[0]
             _give(own, owner, wallet)
             _reduce(own, output_mint, received_raw)
@@ -78,6 +79,26 @@ def _others_share(tx: Transaction, net: Mapping[str, int]) -> bool:
         and account.owner not in tx.signer_addresses
         for account in tx.token_accounts.values()
     )
+
+
+def _agreed(tx: Transaction, owner: str, mint: str, amount_raw: int) -> bool:
+    """Return whether an owner agreed that as much left its accounts of a mint."""
+    if mint == WSOL:
+        return True  # nobody else moves it
+    accounts = {
+        index
+        for index, account in tx.token_accounts.items()
+        if account.owner == owner and account.mint == mint
+    }
+    moved = (tx.transfer(at) for at in range(len(tx.programs)))
+    given_raw = sum(
+        each.amount_raw
+        for each in moved
+        if each is not None
+        and each.source in accounts
+        and gave(tx, each.source, each.authority) == owner
+    )
+    return given_raw >= amount_raw
 
 
 def _stays(tx: Transaction, legs: Legs) -> bool:
@@ -100,8 +121,10 @@ def _stays(tx: Transaction, legs: Legs) -> bool:
 def _gained(tx: Transaction) -> dict[str, defaultdict[str, int]]:
     """Return what each owner's token accounts, and its own SOL, gained by mint."""
     found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for account in tx.token_accounts.values():
-        found[account.owner][account.mint] += account.post_raw - account.pre_raw
+    for index, account in tx.token_accounts.items():
+        former = tx.former_holders.get(index, account)
+        found[former.owner][former.mint] -= account.pre_raw
+        found[account.owner][account.mint] += account.post_raw
     pairs = zip(tx.keys, tx.meta.pre_balances, tx.meta.post_balances, strict=False)
     for index, (address, before, after) in enumerate(pairs):
         if before != after and tx.token_account(index) is None:

@@ -12,6 +12,7 @@ from pipeline.decoding.no_swaps import no_swaps
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS
 from pipeline.solana.transaction import Transaction
 from schemas.money import WSOL
+from schemas.solana.addresses import text
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
@@ -153,7 +154,7 @@ def test_what_is_excluded_is_nothing_that_a_venue_decodes() -> None:
     for program, venue in BY_PROGRAM.items():
         for tag in venue.handlers:
             tx = builder.TransactionBuilder("trader")
-            tx.call(builder.text(program), "x", tag + bytes(8))
+            tx.call(text(program), "x", tag + bytes(8))
             assert list(no_swaps(transaction(tx))) == []
 
 

@@ -18,6 +18,7 @@ from pipeline.decoding.tips import TIP_ACCOUNTS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Swap
 from schemas.money import WSOL
+from schemas.solana.addresses import text
 from tests.pipeline.conftest import Recorded
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
@@ -150,7 +151,7 @@ def test_a_tip_that_a_program_sends_is_no_cut() -> None:
     tx = market()
     app = tx.call("an app", "x", b"route")
     buy(tx, app)
-    tx.send(app, "trader", builder.text(min(TIP_ACCOUNTS)), 10_000)
+    tx.send(app, "trader", text(min(TIP_ACCOUNTS)), 10_000)
     tx.transfer(app, "fee coins", "coins", "app", 4)  # a bonus
     assert explained(tx) == Explanation(cuts=frozenset({address("an app")}))
 

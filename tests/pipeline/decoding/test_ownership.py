@@ -151,3 +151,52 @@ def test_an_owner_who_trades_in_the_same_transaction_is_not_confused() -> None:
     tx.transfer(call, "vault out", "owner out", "auth", GOT)
     swap(tx)
     assert owners(tx) == {(address("owner"), ""), (address("signer"), "")}
+
+
+@pytest.mark.parametrize("first", [USDC, "coin"])
+def test_what_a_programs_account_buys_for_a_wallet_is_no_trade_of_the_wallet(first: str) -> None:
+    """The program pays out of its own account straight into the pool, and the output goes on."""
+    tx = market(first, "other" if first == "coin" else "coin")
+    tx.token("program's", first, "program", 10**9)
+    names = ["program", "auth", "x", "pool", "program's", "owner out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16), under=tx.call("p", "", b""))
+    tx.transfer(call, "program's", "vault in", "program", PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    assert owners(tx) == {(address("program"), "")}
+
+
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_mint_whose_issuer_moves_it_from_any_wallet_makes_no_trade_of_the_wallet(
+    taken_back: bool,
+) -> None:
+    """A permanent delegate of Token-2022 takes the input of a swap out of a wallet."""
+    tx = market("issued", "coin")
+    tx.token("wallet's", "issued", "owner", 10**9, program=builder.TOKEN_2022)
+    if taken_back:
+        program = tx.call("a program", "signer", b"")
+        tx.transfer(program, "wallet's", "signer in", "delegate", PAID)
+        swap(tx, program)
+        tx.transfer(program, "signer out", "owner out", "signer", GOT)
+        assert owners(tx) == {(address("signer"), "")}
+        return
+    names = ["delegate", "auth", "x", "pool", "wallet's", "owner out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16), under=tx.call("p", "", b""))
+    tx.transfer(call, "wallet's", "vault in", "delegate", PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    assert address("owner") not in {owner for owner, _ in owners(tx)}
+
+
+def test_an_account_that_changes_hands_gave_nothing() -> None:
+    """What it held was its former holder's."""
+    tx = market(USDC, "coin")
+    tx.token("handed over", USDC, "signer", 10**9)
+    tx.transfer(None, "handed over", "signer in", "signer", PAID)
+    swap(tx)
+    tx.transfer(None, "signer out", "owner out", "signer", GOT)
+    info = tx.info()
+    at = tx.keys.index(address("handed over"))
+    (after,) = [each for each in info.meta.post_token_balances if each.account_index == at]
+    after.owner = address("owner")
+    (event,) = decode_update(info, 1, 2).events
+    assert isinstance(event, Swap)
+    assert event.wallet == address("signer")
