@@ -5,9 +5,10 @@ USD1, else the pool's own second side, else the greater address.
 
 Wallet: the owner whom the bytes name; else the trader whom the router's instruction names; else
 the owner of the token accounts that moved, or the venue's user, if it signed; else who signed the
-router's instruction; else that owner if its tokens changed (a program's own account trades); else
-whose tokens the outermost instruction moved first. A signer that only passed tokens on for another
-signer was a sponsor. `ownership` then gives swaps that were made for somebody else to their owner.
+router's instruction; else who gave the input, if its tokens changed (a program's own account
+trades); else whose tokens the outermost instruction moved first. A signer that only passed tokens
+on for another signer was a sponsor. `ownership` then gives swaps that were made for somebody else
+to their owner.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from pipeline.decoding.tips import TIP_ACCOUNTS
 from pipeline.solana.transaction import Transaction
 from schemas.events import Creation, Event, Migration, Side, Swap
 from schemas.money import SOL_DECIMALS, USD1, USDC, USDT, WSOL
-from schemas.solana.addresses import key, text
+from schemas.solana.addresses import TOKEN_2022_PROGRAM, key, text
 
 QUOTES: Final = {WSOL: 0, USDC: 1, USDT: 2, USD1: 3}
 _U64_MAX: Final = 2**64 - 1
+_TOKEN_2022: Final = text(TOKEN_2022_PROGRAM)
 _NO_QUOTE: Final = len(QUOTES)
 _KNOWN_DECIMALS: Final = {WSOL: SOL_DECIMALS, USDC: 6, USDT: 6, USD1: 6}
 
@@ -210,10 +212,11 @@ def _wallet(
         for index in tx.accounts[router[1]]:
             if index < tx.signers:
                 return text(tx.keys[index])
-    for owner in (*owners, *_first_giver(tx, position)):
+    givers = _givers(tx, leg)
+    for owner in (*givers, *_first_giver(tx, position)):
         if owner in signers or _keeps(tx, owner):
             return owner
-    return owners[0] if owners else tx.fee_payer
+    return givers[0] if givers else tx.fee_payer
 
 
 def _keeps(tx: Transaction, owner: str) -> bool:
@@ -232,9 +235,30 @@ def _behind(tx: Transaction, owner: str, signers: list[str]) -> str:
     return others[0] if len(others) == 1 else owner
 
 
+def _givers(tx: Transaction, leg: Leg) -> list[str]:
+    """Return who gave a swap's input: the owner of its account, and the venue's user."""
+    owner = "" if leg.source is None else gave(tx, leg.source, leg.user)
+    user = "" if leg.user is None else text(tx.keys[leg.user])
+    return [each for each in (owner, user) if each]
+
+
 def _first_giver(tx: Transaction, position: int) -> list[str]:
     """Return the owner of the tokens that the outermost instruction moved first."""
     outermost = [position, *tx.ancestors(position)][-1]
     moved = tx.transfers(outermost, nested=True)
-    account = tx.token_account(moved[0].source) if moved else None
-    return [account.owner] if account is not None and account.owner else []
+    owner = gave(tx, moved[0].source, moved[0].authority) if moved else ""
+    return [owner] if owner else []
+
+
+def gave(tx: Transaction, source: int, authority: int | None) -> str:
+    """Return the owner of an account if it agreed that tokens left it, else ''.
+
+    Of Token-2022 the mint's issuer may move them, too: there the owner's own authority counts.
+    """
+    account = tx.token_account(source)
+    if account is None or (
+        account.program == _TOKEN_2022
+        and (authority is None or text(tx.keys[authority]) != account.owner)
+    ):
+        return ""
+    return account.owner

@@ -15,6 +15,7 @@ from typing import Final
 
 from pipeline.decoding.contract import UNREADABLE, Leg
 from pipeline.decoding.decode import Reading
+from pipeline.decoding.ledger import lamports_for_account
 from pipeline.solana.transaction import (
     ACCOUNT,
     DESTINATION,
@@ -30,8 +31,6 @@ _TOKEN_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 _MINT_TO: Final = frozenset({b"\x07", b"\x0e"})
 _BURN: Final = frozenset({b"\x08", b"\x0f"})
 _CLOSE: Final = b"\x09"
-_SYSTEM_CREATE: Final = b"\x00\x00\x00\x00"
-_SYSTEM_CREATE_WITH_SEED: Final = b"\x03\x00\x00\x00"
 _SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
@@ -40,6 +39,7 @@ class Difference:
     """An account whose balance changed by another amount than the events say; raw units."""
 
     account: str
+    owner: str
     role: str  # "vault" or "trader"
     mint: str
     expected_raw: int
@@ -76,8 +76,11 @@ def differences(tx: Transaction, readings: Sequence[Reading]) -> list[Difference
                 continue
             actual = _change(tx, account)
             total = moved_raw + outside[account]
-            if actual is not None and actual[1] != total:
-                found.append(Difference(text(tx.keys[account]), role, actual[0], total, actual[1]))
+            if actual is None or actual[1] == total:
+                continue
+            address, token = text(tx.keys[account]), tx.token_accounts.get(account)
+            owner = address if token is None else token.owner
+            found.append(Difference(address, owner, role, actual[0], total, actual[1]))
     return found
 
 
@@ -144,11 +147,7 @@ def _add_lamports(tx: Transaction, position: int, moved: defaultdict[int, int]) 
 
 def _lamports(data: bytes) -> int:
     """Return what a System instruction moves from its first account to its second."""
-    if data[:4] in (_SYSTEM_CREATE, _SYSTEM_TRANSFER):
-        return u64(data, 4)
-    if data[:4] == _SYSTEM_CREATE_WITH_SEED:
-        return u64(data, 44 + u64(data, 36))  # base 32, the seed's length 8, seed
-    return 0
+    return u64(data, 4) if data[:4] == _SYSTEM_TRANSFER else lamports_for_account(data)
 
 
 def _as_tokens(tx: Transaction, index: int, lamports: int, data: bytes) -> int:

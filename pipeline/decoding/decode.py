@@ -11,7 +11,7 @@ from pipeline.decoding.assemble import assemble
 from pipeline.decoding.balances import changes
 from pipeline.decoding.contract import UNREADABLE, Fact, Filled, Instruction, Leg, Unread, Venue
 from pipeline.decoding.hops import ROUTER_PROGRAMS, hop, unlisted
-from pipeline.decoding.ownership import fill
+from pipeline.decoding.ownership import fill, pass_on
 from pipeline.decoding.perps import perp_events
 from pipeline.decoding.registry import BY_PROGRAM, PROGRAMS, UNLISTED
 from pipeline.solana.transaction import CPI_EVENT_TAG, Transaction
@@ -97,6 +97,7 @@ def decode_update(info: SubscribeUpdateTransactionInfo, slot: int, block_time_ms
             if legs:
                 for position, filled in fills:
                     fill(tx, position, filled, result.events)
+                pass_on(tx, legs, result.events)
             result.balances, result.movements = changes(tx, legs, result.events)
         except UNREADABLE as error:
             detail = f"balances: {error}"

@@ -1,19 +1,26 @@
-"""Whose the swaps of a filled order are: a listed keeper's program names the order's owner.
+"""Whose swaps are that another account signed for.
 
-Nothing else does. Balances could: a payer or an unlisted program passes what it bought on. But
-anyone can send tokens to a wallet, through a pool of their own and at any price, and must not put
-trades into its books by that. There the trade stays with who signed, and what comes out of it is
-received.
+A listed keeper's program names the order's owner. Where an unlisted one trades for an account of
+its own or of a user, balances show it: who signed only passed tokens on, and one other account gave
+what was paid and got what came out. Both must be so: nothing leaves a wallet that did not sign but
+by a program it trusts, or by the issuer of a Token-2022 mint, which does not count; while anyone
+can send tokens to a wallet, through a pool of their own and at any price, and must not put trades
+into its books by that. There the trade stays with who signed, and what comes out of it is received.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline.decoding.contract import Filled
+from pipeline.decoding.assemble import gave
+from pipeline.decoding.contract import Filled, Leg
 from pipeline.solana.transaction import Transaction
 from schemas.events import Event, Side, Swap
+from schemas.money import WSOL
+from schemas.solana.addresses import text
+
+Legs = Sequence[tuple[int, Leg]]  # with the position of the instruction that is the swap
 
 
 def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]) -> None:
@@ -29,6 +36,100 @@ def fill(tx: Transaction, position: int, filled: Filled, events: Iterable[Event]
     _give(swaps, filled.owner, filled.keeper)
     if filled.received_raw is not None:
         _reduce(swaps, filled.output_mint, filled.received_raw)
+
+
+def pass_on(tx: Transaction, legs: Legs, events: Iterable[Event]) -> None:
+    """Give swaps whose signer only passed tokens on to the account that gave and got them.
+
+    Raises one of contract.UNREADABLE.
+    """
+    if _stays(tx, legs):
+        return
+    swaps: defaultdict[str, list[Swap]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, Swap):
+            swaps[event.wallet].append(event)
+    for wallet, own in swaps.items():
+        net = {mint: raw for mint, raw in _net(own).items() if raw}
+        if (
+            len(net) != 2
+            or wallet not in tx.signer_addresses
+            or any(swap.keeper for swap in own)
+            or not _others_share(tx, net)
+        ):
+            continue
+        (paid_raw, input_mint), (got_raw, output_mint) = sorted((net[mint], mint) for mint in net)
+        owners = [
+            (owner, balances[output_mint])
+            for owner, balances in _gained(tx).items()
+            if owner not in swaps
+            and owner not in tx.signer_addresses
+            and balances[input_mint] <= paid_raw < 0 < balances[output_mint] <= got_raw
+        ]
+        if len(owners) == 1 and _agreed(tx, owners[0][0], input_mint, -paid_raw):
+            owner, received_raw = owners[0]
+            _give(own, owner, wallet)
+            _reduce(own, output_mint, received_raw)
+
+
+def _others_share(tx: Transaction, net: Mapping[str, int]) -> bool:
+    """Return whether tokens of one who did not sign moved as a wallet's net does."""
+    return any(
+        (account.post_raw - account.pre_raw) * net.get(account.mint, 0) > 0
+        and account.owner not in tx.signer_addresses
+        for account in tx.token_accounts.values()
+    )
+
+
+def _agreed(tx: Transaction, owner: str, mint: str, amount_raw: int) -> bool:
+    """Return whether an owner agreed that as much left its accounts of a mint."""
+    if mint == WSOL:
+        return True  # nobody else moves it
+    accounts = {
+        index
+        for index, account in tx.token_accounts.items()
+        if account.owner == owner and account.mint == mint
+    }
+    moved = (tx.transfer(at) for at in range(len(tx.programs)))
+    given_raw = sum(
+        each.amount_raw
+        for each in moved
+        if each is not None
+        and each.source in accounts
+        and gave(tx, each.source, each.authority) == owner
+    )
+    return given_raw >= amount_raw
+
+
+def _stays(tx: Transaction, legs: Legs) -> bool:
+    """Return whether the first leg's input left, or the last one's output stayed with, a signer."""
+    (_, first), (_, last) = legs[0], legs[-1]
+    for index, sign, amount_raw in (
+        (last.destination, 1, last.output_raw if last.received_raw is None else last.received_raw),
+        (first.source, -1, first.input_raw if first.paid_raw is None else first.paid_raw),
+    ):
+        account = None if index is None else tx.token_accounts.get(index)
+        if (
+            account is not None
+            and (account.post_raw - account.pre_raw) * sign >= amount_raw
+            and account.owner in tx.signer_addresses
+        ):
+            return True
+    return False
+
+
+def _gained(tx: Transaction) -> dict[str, defaultdict[str, int]]:
+    """Return what each owner's token accounts, and its own SOL, gained by mint."""
+    found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for index, account in tx.token_accounts.items():
+        former = tx.former_holders.get(index, account)
+        found[former.owner][former.mint] -= account.pre_raw
+        found[account.owner][account.mint] += account.post_raw
+    pairs = zip(tx.keys, tx.meta.pre_balances, tx.meta.post_balances, strict=False)
+    for index, (address, before, after) in enumerate(pairs):
+        if before != after and tx.token_account(index) is None:
+            found[text(address)][WSOL] += after - before
+    return found
 
 
 def _give(swaps: Sequence[Swap], owner: str, keeper: str) -> None:

@@ -104,7 +104,15 @@ def test_check_explains_every_swap() -> None:
     assert "fully explained" in errors
     exchanges = report["exchanges"]
     assert exchanges["transactions"] > 100
-    assert (exchanges["share"], exchanges["unexplained"]) == (1.0, [])
+    assert (exchanges["share"], exchanges["unexplained"]) == (1.0, {})
+
+
+def test_check_counts_a_line_that_cannot_be_read_as_not_explained() -> None:
+    lines, _, status = run("--check", "--show", "0", text=b"{nope\n" + answers(1, "json")[0])
+    assert status == 1
+    exchanges = lines[-1]["exchanges"]
+    assert exchanges["unreadable"] == 1
+    assert exchanges["transactions"] == exchanges["explained"] + 1
 
 
 def test_check_sees_a_swap_that_does_not_add_up() -> None:
@@ -152,7 +160,12 @@ def test_real_transactions_are_fully_explained() -> None:
     assert report["with_swaps"] >= 118
     assert report["share"] == 1.0, report["differences"]
     exchanges = report["exchanges"]
-    assert exchanges["transactions"] >= 117
+    assert exchanges["transactions"] >= 120
     assert exchanges["share"] >= 0.99, exchanges["unexplained"]
+    assert exchanges["unreadable"] == 0
     assert {name.split()[0] for name in exchanges["excluded"]} == {"byreal", "raydium-amm-v4"}
+    wallets = report["wallets"]
+    assert (wallets["passed_on"], wallets["examples"]) == (0, [])
+    assert wallets["order"] >= 10
+    assert wallets["account"] >= 3
     assert not [line for line in lines if line["kind"] == "undecoded"]

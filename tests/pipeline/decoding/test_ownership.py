@@ -1,4 +1,7 @@
-"""The owner of a swap that another account signed, where no listed keeper names the owner."""
+"""The owner of a swap that another account signed, where no listed keeper names the owner.
+
+`market` gives the owner accounts of both mints: `owner in` is an order's where that differs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.decoding.decode import decode_update
-from schemas.events import Swap
+from schemas.events import Side, Swap
 from tests.support.decoding import builder
 from tests.support.decoding.builder import address
 
@@ -77,3 +80,123 @@ def test_nobody_puts_trades_into_the_books_of_a_wallet_that_did_not_sign(
     elif passed_on == "by hand":
         tx.transfer(None, "signer out", "owner out", "signer", GOT)
     assert owners(tx) == {(address("signer"), "")}
+
+
+@pytest.mark.parametrize("routed", [True, False])
+@pytest.mark.parametrize(("kept_in", "kept_out"), [(0, 0), (5, 0), (0, 7), (5, 7)])
+@pytest.mark.parametrize(("first", "second"), [(USDC, "coin"), ("coin", USDC), ("coin", "other")])
+def test_who_gave_and_got_traded_and_the_signer_was_the_keeper(
+    first: str, second: str, kept_in: int, kept_out: int, routed: bool
+) -> None:
+    """A program's vault: its tokens pass through the accounts of the signer, which keeps a part."""
+    tx = market(first, second)
+    tx.token("vault's", first, "owner", 10**9)
+    vault = tx.call("a vault program", "signer owner", b"trade")
+    tx.transfer(vault, "vault's", "signer in", "owner", PAID + kept_in)
+    swap(tx, tx.call(JUPITER, "x signer", ROUTE, under=vault) if routed else vault)
+    tx.transfer(vault, "signer out", "owner out", "signer", GOT - kept_out)
+    (event,) = decode_update(tx.info(), 1, 2).events
+    assert isinstance(event, Swap)
+    assert (event.wallet, event.keeper) == (address("owner"), address("signer"))
+    paid, got = event.wallet_quote_amount_raw, event.wallet_amount_raw
+    if event.side is Side.SELL:
+        paid, got = got, paid
+    assert (paid, got) == (PAID, GOT - kept_out)
+    assert event.fee_payer == address("signer")
+
+
+def test_the_legs_of_a_route_are_all_the_owners() -> None:
+    tx = market(USDC, "coin")
+    tx.token("vault's", USDC, "owner", 10**9)
+    tx.token("last", "last coin", "signer")
+    tx.token("owner last", "last coin", "owner")
+    tx.token("pool coins", "coin", "auth")
+    tx.token("pool last", "last coin", "auth", 10**9)
+    vault = tx.call("a vault program", "signer owner", b"trade")
+    tx.transfer(vault, "vault's", "signer in", "owner", PAID)
+    swap(tx, vault)
+    names = ["signer", "auth", "x", "pool 2", "signer out", "last", "pool coins", "pool last"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16), under=vault)
+    tx.transfer(call, "signer out", "pool coins", "signer", GOT)
+    tx.transfer(call, "pool last", "last", "auth", 3)
+    tx.transfer(vault, "last", "owner last", "signer", 3)
+    assert owners(tx) == {(address("owner"), address("signer"))}
+    assert len(decode_update(tx.info(), 1, 2).events) == 2
+
+
+@pytest.mark.parametrize("wrong", ["gave less", "got more", "two of them"])
+def test_otherwise_the_swap_stays_with_its_signer(wrong: str) -> None:
+    """What another gave must be what was paid, what it got must be of what came out."""
+    tx = market(USDC, "coin")
+    for number in range(1 + (wrong == "two of them")):
+        who = f"owner{number or ''}"
+        tx.token(f"{who} dollars", USDC, who, 10**9)
+        tx.token(f"{who} coins", "coin", who, 10**9)
+        vault = tx.call("a vault program", f"signer {who}", b"trade")
+        less = 1 if wrong == "gave less" else 0
+        tx.transfer(vault, f"{who} dollars", "signer in", who, PAID - less)
+        more = 1 if wrong == "got more" else 0
+        tx.transfer(vault, "signer out", f"{who} coins", "signer", GOT // 2 * (1 + more) + more)
+    swap(tx, vault)
+    assert owners(tx) == {(address("signer"), "")}
+
+
+def test_an_owner_who_trades_in_the_same_transaction_is_not_confused() -> None:
+    """Two swaps the same way: each is its own wallet's."""
+    tx = market(USDC, "coin")
+    tx.token("vault's", USDC, "owner", 10**9)
+    names = ["owner", "auth", "x", "pool 2", "vault's", "owner out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16))
+    tx.transfer(call, "vault's", "vault in", "owner", 2 * PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    swap(tx)
+    assert owners(tx) == {(address("owner"), ""), (address("signer"), "")}
+
+
+@pytest.mark.parametrize("first", [USDC, "coin"])
+def test_what_a_programs_account_buys_for_a_wallet_is_no_trade_of_the_wallet(first: str) -> None:
+    """The program pays out of its own account straight into the pool, and the output goes on."""
+    tx = market(first, "other" if first == "coin" else "coin")
+    tx.token("program's", first, "program", 10**9)
+    names = ["program", "auth", "x", "pool", "program's", "owner out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16), under=tx.call("p", "", b""))
+    tx.transfer(call, "program's", "vault in", "program", PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    assert owners(tx) == {(address("program"), "")}
+
+
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_mint_whose_issuer_moves_it_from_any_wallet_makes_no_trade_of_the_wallet(
+    taken_back: bool,
+) -> None:
+    """A permanent delegate of Token-2022 takes the input of a swap out of a wallet."""
+    tx = market("issued", "coin")
+    tx.token("wallet's", "issued", "owner", 10**9, program=builder.TOKEN_2022)
+    if taken_back:
+        program = tx.call("a program", "signer", b"")
+        tx.transfer(program, "wallet's", "signer in", "delegate", PAID)
+        swap(tx, program)
+        tx.transfer(program, "signer out", "owner out", "signer", GOT)
+        assert owners(tx) == {(address("signer"), "")}
+        return
+    names = ["delegate", "auth", "x", "pool", "wallet's", "owner out", "vault in", "vault out"]
+    call = tx.call(CPMM, [*names, *["x"] * 5], SWAP + bytes(16), under=tx.call("p", "", b""))
+    tx.transfer(call, "wallet's", "vault in", "delegate", PAID)
+    tx.transfer(call, "vault out", "owner out", "auth", GOT)
+    assert address("owner") not in {owner for owner, _ in owners(tx)}
+
+
+def test_an_account_that_changes_hands_gave_nothing() -> None:
+    """What it held was its former holder's."""
+    tx = market(USDC, "coin")
+    tx.token("handed over", USDC, "signer", 10**9)
+    tx.transfer(None, "handed over", "signer in", "signer", PAID)
+    swap(tx)
+    tx.transfer(None, "signer out", "owner out", "signer", GOT)
+    info = tx.info()
+    at = tx.keys.index(address("handed over"))
+    (after,) = [each for each in info.meta.post_token_balances if each.account_index == at]
+    after.owner = address("owner")
+    (event,) = decode_update(info, 1, 2).events
+    assert isinstance(event, Swap)
+    assert event.wallet == address("signer")
