@@ -39,6 +39,7 @@ from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 SDKS = Path(__file__).parent / "kamino_sdks"
 RECORDED = SDKS / "recorded.json"
@@ -98,7 +99,7 @@ def asked(request: pytest.FixtureRequest, questions: list[dict[str, Any]]) -> li
         input="\n".join(json.dumps(each) for each in lines),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -183,9 +184,7 @@ def test_200_loans_are_read_as_klend_sdk_reads_them(request: pytest.FixtureReque
     worlds = asked(request, [{"loan": seed} for seed in range(200)])
     differences = [each for world in worlds for each in check_loan(world)]
     assert len(differences) > 500
-    print(
-        f"\nloans: {len(differences)} lines, {sum(map(bool, differences))} differ by cut off bits"
-    )
+    judged(worlds=len(worlds), differences=sum(map(bool, differences)))
 
 
 @pytest.mark.node
@@ -194,7 +193,7 @@ def test_200_farms_are_read_as_farms_sdk_reads_them(request: pytest.FixtureReque
     worlds = asked(request, [{"farm": seed} for seed in range(200)])
     differences = [each for world in worlds for each in check_farm(world)]
     assert len(differences) > 500
-    print(f"\nfarms: {len(differences)} rewards, {sum(map(bool, differences))} differ by rounding")
+    judged(worlds=len(worlds), differences=sum(map(bool, differences)))
 
 
 @pytest.mark.node
@@ -220,6 +219,7 @@ def test_random_accounts_are_of_their_kind_and_never_break_a_reading(
             account = Account(OTHER, kind, 1, data, 7)
             for wallet in found_by:
                 unless_unreadable(wallet, {OTHER: account}, {wallet: 5})
+        judged(worlds=len(asking))
 
 
 @pytest.mark.node

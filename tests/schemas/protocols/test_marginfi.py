@@ -30,6 +30,7 @@ from schemas.protocols.mint import MINT
 from schemas.solana.addresses import key
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 HERE = Path(__file__).parent / "marginfi_sdk"
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p02-marginfi"
@@ -224,6 +225,7 @@ def test_random_worlds_are_read_as_the_sdk_reads_them(request: pytest.FixtureReq
     assert len(worlds) == 200
     for world in worlds:
         check(world)
+    judged(worlds=len(worlds))
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")

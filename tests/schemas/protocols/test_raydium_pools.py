@@ -41,6 +41,7 @@ from schemas.protocols.token import TOKEN
 from schemas.solana.addresses import TOKEN_PROGRAM, key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "raydium_sdk"
 PACKAGE = "@raydium-io/raydium-sdk-v2"
@@ -319,7 +320,7 @@ def asked(request: pytest.FixtureRequest, *arguments: str) -> list[dict[str, Any
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -338,6 +339,7 @@ def test_random_pools_are_worth_what_the_sdk_says(request: pytest.FixtureRequest
     assert len({each["lp"] for each in worlds}) > 390
     for world in worlds:
         check(world)
+    judged(worlds=len(worlds))
 
 
 @pytest.mark.node
@@ -363,6 +365,7 @@ def test_random_stakes_in_farms_are_read_as_the_sdk_wrote_them(
         [asset] = position.assets
         assert (text(asset.mint), str(asset.amount_raw)) == (world["mint"], world["deposited"])
         assert position.market == key(world["id"])
+    judged(worlds=len(worlds))
 
 
 @pytest.mark.node
@@ -387,3 +390,4 @@ def test_a_real_pool_is_read_as_the_sdk_reads_it(request: pytest.FixtureRequest)
         theirs["quoteVault"],
         theirs["targetOrders"],
     }
+    judged(accounts=1)

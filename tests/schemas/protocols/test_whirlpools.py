@@ -45,6 +45,7 @@ from schemas.protocols.whirlpools import (
 from schemas.solana.addresses import key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p19-orca-whirlpools"
 SDKS = Path(__file__).parent / "whirlpool_sdks"
@@ -106,7 +107,7 @@ def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]
         input="".join(json.dumps(each) + "\n" for each in questions),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -146,6 +147,7 @@ def test_random_worlds_are_worth_what_the_sdk_says(sdks: Path) -> None:
     assert statuses == {"priceInRange", "priceBelowRange", "priceAboveRange"}
     assert locked > 30
     assert earned > 700
+    judged(worlds=len(worlds))
 
 
 @pytest.mark.node
