@@ -25,6 +25,7 @@ from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ from schemas.protocols.kamino_parts import farms, lending
 from schemas.protocols.kamino_parts.reserve import RESERVE, compounded
 from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import key, text
-from tests.support import npm
+from tests.support import anchor, npm
 from tests.support.exploring import examples
 from tests.support.judging import judged
 
@@ -220,6 +221,35 @@ def test_random_accounts_are_of_their_kind_and_never_break_a_reading(
             for wallet in found_by:
                 unless_unreadable(wallet, {OTHER: account}, {wallet: 5})
         judged(worlds=len(asking))
+
+
+@pytest.mark.node
+def test_withdrawals_that_wait_are_what_the_coder_wrote(request: pytest.FixtureRequest) -> None:
+    chance = Random(1)
+    fields = [
+        {
+            "owner": text(WALLET),
+            "reserve": text(OTHER),
+            "queued_collateral_amount": str(chance.randrange(1 << chance.randrange(1, 40))),
+        }
+        for _ in range(200)
+    ]
+    idl = anchor.idl("p01-kamino_lend.json")
+    answers = anchor.asked(
+        anchor.coder(request),
+        [
+            {"encode": "WithdrawTicket", "idl": idl, "seed": seed, "fields": each}
+            for seed, each in enumerate(fields)
+        ],
+    )
+    reserve = account(OTHER, RESERVE, reserve_data(3000, 2000))
+    for wanted, answer in zip(fields, answers, strict=True):
+        data = base64.b64decode(answer["data"])
+        assert kind_of(MINT, lending.TICKET.program, data) is lending.TICKET
+        found = read(WALLET, {OTHER: reserve, MINT: account(MINT, lending.TICKET, data)})
+        redeemed = int(wanted["queued_collateral_amount"]) * 3000 // 2000
+        lines = [(each.role, each.amount_raw) for of in found for each in of.assets]
+        assert lines == [(Role.PENDING, redeemed)] * bool(redeemed)
 
 
 @pytest.mark.node
