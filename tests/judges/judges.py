@@ -32,6 +32,7 @@ JUDGES: Final = {
         (
             f"{_KAMINO}200_loans_are_read_as_klend_sdk_reads_them",
             f"{_KAMINO}random_accounts_are_of_their_kind_and_never_break_a_reading",
+            f"{_KAMINO}real_accounts_are_read_as_klend_sdk_reads_them",
             f"{_KAMINO}withdrawals_that_wait_are_what_the_coder_wrote",
             "test_vault_sdk.py",
         ),

@@ -277,9 +277,8 @@ def test_recorded_farms_are_read_as_farms_sdk_reads_them() -> None:
     assert sum(len(check_farm(world)) for world in worlds) > 50
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
-def test_a_recorded_obligation_and_reserve_are_read() -> None:
-    """The obligation has the program's own values, of a day before the reserve was recorded."""
+def recorded() -> dict[bytes, Account]:
+    """The real accounts of klend by address."""
     accounts = {}
     for file in sorted(CORPUS.glob("*.json")):
         found = json.loads(file.read_text())
@@ -289,6 +288,35 @@ def test_a_recorded_obligation_and_reserve_are_read() -> None:
         if kind is not None:
             accounts[key(found["pubkey"])] = Account(key(found["pubkey"]), kind, 1, data, 7)
     assert {each.kind.name for each in accounts.values()} == {"kamino_obligation", "kamino_reserve"}
+    return accounts
+
+
+@pytest.mark.node
+@needs_sdks
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_real_accounts_are_read_as_klend_sdk_reads_them(request: pytest.FixtureRequest) -> None:
+    """Also loans that are made up, of which one deposit or debt is in the real reserve."""
+    real = {
+        each.kind: [text(each.address), base64.b64encode(each.data).decode()]
+        for each in recorded().values()
+    }
+    questions: list[dict[str, Any]] = [
+        {"loan": seed, "reserve": real[RESERVE]} for seed in range(40)
+    ]
+    both = {"reserve": real[RESERVE], "obligation": real[lending.OBLIGATION]}
+    questions += [{"loan": seed, **both} for seed in range(20)]
+    worlds = asked(request, questions)
+    mints = [{*each["deposits"], *each["borrows"]} for each in worlds]
+    mint = text(base64.b64decode(real[RESERVE][1])[128:160])
+    assert sum(mint in each for each in mints) > 40
+    differences = [each for world in worlds for each in check_loan(world)]
+    judged(accounts=len(real), differences=sum(map(bool, differences)))
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_a_recorded_obligation_and_reserve_are_read() -> None:
+    """The obligation has the program's own values, of a day before the reserve was recorded."""
+    accounts = recorded()
     [obligation] = [each for each in accounts.values() if each.kind is lending.OBLIGATION]
     [reserve] = [each for each in accounts.values() if each.kind is RESERVE]
     slot = int.from_bytes(reserve.data[16:24], "little")

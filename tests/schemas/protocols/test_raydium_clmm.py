@@ -152,6 +152,25 @@ def test_random_worlds_are_worth_what_the_sdk_says(sdk: Path) -> None:
 
 
 @pytest.mark.node
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_real_accounts_are_worth_what_the_sdk_says(sdk: Path) -> None:
+    """Positions and what else is not recorded are made up; the array's pool is not recorded."""
+    pool, array = (
+        json.loads((CORPUS / f"{name}.json").read_text())["account"]["data"][0]
+        for name in ("PoolState-2b82233cb0cd", "TickArrayState-e0375e06a9dc")
+    )
+    of = text(base64.b64decode(array)[8:40])
+    questions: list[dict[str, Any]] = [
+        *({"seed": seed, "pool": [text(POOL_AT), pool]} for seed in range(40)),
+        *({"seed": seed, "pool": [of, pool], "array": array} for seed in range(40)),
+    ]
+    worlds = asked(sdk, questions)
+    assert len(worlds) == 80
+    assert sum(check(each) for each in worlds) > 100
+    judged(accounts=2)
+
+
+@pytest.mark.node
 def test_square_roots_of_prices_are_the_sdks(sdk: Path) -> None:
     ticks = [MIN_TICK, MAX_TICK, *range(-20, 20), *range(MIN_TICK, MAX_TICK, 401)]
     [answer] = asked(sdk, [{"ticks": ticks}])
