@@ -33,7 +33,7 @@ mutants: $(READY)  ## mutation testing; ROOM=, SAMPLE=, SEED=, MINUTES=, AGAIN=1
 	@nice -n 19 $(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) --sample $(or $(SAMPLE),300) \
 		--seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(AGAIN),--again) $(if $(REPORT),--report)
 
-# Not of the gate. They are installed once, some 1.5 GB in .pytest_cache: tests/README.md.
+# Not of the gate. Installed once, 1.8 GB in .pytest_cache: tests/README.md.
 judges: $(READY)  ## ask the SDKs of all protocols about positions in random worlds; ONLY=
 	@$(BIN)/python -m tests.judges $(if $(ONLY),--only $(ONLY))
 
