@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-fast fuzz mutants lint types contracts proto bench clean help
+.PHONY: run test test-fast fuzz mutants judges lint types contracts proto bench clean help
 
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,10 @@ fuzz: $(READY)  ## explore every property with a hundred times the examples, slo
 mutants: $(READY)  ## mutation testing; ROOM=, SAMPLE=, SEED=, MINUTES=, AGAIN=1, REPORT=1
 	@nice -n 19 $(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) --sample $(or $(SAMPLE),300) \
 		--seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(AGAIN),--again) $(if $(REPORT),--report)
+
+# Not of the gate. Installed once, 1.8 GB in .pytest_cache: tests/README.md.
+judges: $(READY)  ## ask the SDKs of all protocols about positions in random worlds; ONLY=
+	@$(BIN)/python -m tests.judges $(if $(ONLY),--only $(ONLY))
 
 lint: $(READY)  ## style, and no retired word in the rooms that are free of them
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tests.rules.words

@@ -19,6 +19,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
+from infra.chain.demo_wallets import ADDRESSES, WALLETS
 from infra.chain.market import Knobs, Market
 from infra.chain.source import SlotTransactions
 from infra.kafka import client as kafka_client
@@ -27,6 +28,7 @@ from infra.local import passwords
 from infra.local.running import addresses
 from infra.settings import Settings
 from schemas.proto.geyser_pb2 import SubscribeUpdateTransactionInfo
+from schemas.solana.addresses import text
 from schemas.solana.rpc_json import transaction_to_json
 from tests.support import documents
 from tests.support.systems import bound
@@ -167,6 +169,24 @@ def first_request(up):
     return found.groups()
 
 
+def demo_wallets_have_what_is_printed_of_them(up, key):
+    """Three wallets are printed with what they do, and the API has positions of it."""
+    printed = re.findall(r"^  A wallet that (.+): (http://\S+)/#/wallet/(\w+)$", up.said(), re.M)
+    assert {wallet: habit for habit, _, wallet in printed} == WALLETS
+    for name, route in (("holder-0", "lp"), ("lender-1", "lending"), ("staker-0", "staking")):
+        [url] = {at for _, at, wallet in printed if wallet == text(ADDRESSES[name])}
+        path = f"{url}/api/wallets/{text(ADDRESSES[name])}/all-{route}"
+
+        def positions(path=path):
+            try:
+                with urlopen(Request(path, headers={"x-api-key": key}), timeout=240) as answer:
+                    return json.load(answer)["positions"]
+            except OSError:  # a store is slow
+                return None
+
+        up.until(positions)
+
+
 def runs_what_readme_shows(up):
     """The request, frame, subscriber and MCP call of README are answered as they are there."""
     published = addresses(up.folder / ".soltape")
@@ -232,6 +252,7 @@ def test_from_nothing_to_swaps_and_back_to_nothing(start, tmp_path):
     [listen] = re.findall(r"^  (python -c .* < \S+)$", up.said(), re.MULTILINE)
     assert '"subscribed"' in up.shell(listen, until="subscribed")
     runs_what_readme_shows(up)
+    demo_wallets_have_what_is_printed_of_them(up, key)
     assert key not in (tmp_path / ".soltape" / "logs" / "api.log").read_text()
     [link] = re.findall(r"Watch it live at (\S+/\?token=\S+) ", up.said())
     with urlopen(link, timeout=240) as answer:  # without the cookie the page is what it leads to

@@ -14,10 +14,10 @@ from typing import Any, Final
 import pytest
 
 from tests.support import npm
+from tests.support.judging import judged
 
 IDLS: Final = Path(__file__).parents[3] / "shared" / "facts" / "positions" / "idl"
 _SOURCE: Final = Path(__file__).parent / "anchor_coder"
-_ANSWER_S: Final = 300.0
 
 
 def coder(request: pytest.FixtureRequest) -> Path:
@@ -41,8 +41,9 @@ def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]
         input="".join(json.dumps(each) + "\n" for each in questions),
         capture_output=True,
         text=True,
-        timeout=_ANSWER_S,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    judged(worlds=len(questions))
     return [json.loads(line) for line in done.stdout.splitlines()]

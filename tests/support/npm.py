@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-INSTALL_S = 500.0  # a hundred packages, on a busy machine
+INSTALL_S = 1500.0  # a hundred packages, on a busy machine
+ANSWERS_S = 1500.0  # of a program of a package, to hundreds of questions, on a busy machine
 
 
 def installed(request: pytest.FixtureRequest, name: str, source: Path, package: str) -> Path:

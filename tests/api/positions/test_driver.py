@@ -8,6 +8,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from api.positions.driver import (
     MOST_LEFT_OUT,
@@ -34,6 +35,7 @@ from schemas.protocols.contract import (
     World,
 )
 
+BUSY_S, WAITED_S = 0.02, 0.5  # of the thread's time; of the clock's
 WORLD = World(10, 20, 30)
 KIND = Kind("thing", b"p" * 32, size=1)
 
@@ -111,6 +113,36 @@ async def test_one_that_fails_fails_alone() -> None:
     assert [each.code for each in found[0].failures] == ["unreadable"]
     assert found[0].failures[0].detail == "its reading failed (KeyError)"
     assert found[2].failures == [(None, "unreadable", "byte 7 is 3")]
+
+
+async def test_a_reading_is_counted_and_timed_without_what_it_waits_for() -> None:
+    def busy(held: Held, world: World) -> Reading:
+        for _ in range(2):
+            began = thread_time()
+            while thread_time() - began < BUSY_S:
+                pass
+            yield [account("a").address]
+        return []
+
+    def broken(held: Held, world: World) -> Reading:
+        raise Unreadable("byte 7 is 3")
+        yield
+
+    async def fetch(wanted: Sequence[bytes]) -> Mapping[bytes, Account]:
+        await asyncio.sleep(WAITED_S)
+        return CHAIN
+
+    def value(of: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(f"soltape_api_{of}", labels) or 0
+
+    asked = [(protocol("timed", busy), HELD), (protocol("counted", broken), HELD)]
+    await run(asked, WORLD, fetch)
+    assert value("reading_ms_count", protocol="timed") == 1
+    assert 2 * BUSY_S <= value("reading_ms_sum", protocol="timed") / 1000 < WAITED_S
+    assert value("readings_total", protocol="timed", outcome="whole") == 1
+    assert value("readings_total", protocol="timed", outcome="partial") == 0
+    assert value("reading_ms_count", protocol="counted") == 1
+    assert value("readings_total", protocol="counted", outcome="partial") == 1
 
 
 async def test_an_unreadable_account_is_left_out_and_the_others_read() -> None:

@@ -216,6 +216,22 @@ def test_positions_of_protocols_show_health_range_and_what_they_are_worth(
     assert visit.overflow_px() == 0
 
 
+def test_a_wallet_shows_what_it_has_earned_and_may_claim(look: Any, up: Up) -> None:
+    """Rewards as they are answered, and fees of liquidity beside what earns them."""
+    wallet = text(ADDRESSES["staker-0"])
+    page = look(f"wallet/{wallet}").page
+    rewards = rows(page, "Rewards to claim, most valuable first")
+    for protocol in ("Kamino", "marginfi", "Loopscale"):
+        row = rewards.filter(has_text=protocol)
+        expect(row).to_have_count(1, timeout=READ_WITHIN_MS)
+        expect(row.locator("div.asset")).to_have_text(re.compile(r"^[1-9][\d,.]* \S"))
+    answer = ask(up, f"/api/wallets/{wallet}/all-rewards")
+    assert all(int(each["amount_raw"]) for of in answer["positions"] for each in of["assets"])
+    page = look(f"wallet/{text(ADDRESSES['holder-0'])}").page
+    earning = rows(page, "Liquidity, most valuable first").filter(has_text="to claim").first
+    expect(earning).to_contain_text(re.compile(r"to claim [\d,.]+ \S"), timeout=READ_WITHIN_MS)
+
+
 def test_the_wallets_net_worth_is_at_the_top_with_its_kinds(look: Any) -> None:
     page = look(f"wallet/{text(ADDRESSES['holder-0'])}").page
     worth = page.get_by_role("region", name="Net worth")

@@ -37,6 +37,7 @@ from schemas.protocols.contract import Account, Held, Kind, Margin, Position, Wo
 from schemas.protocols.drift_parts import layout
 from schemas.protocols.token import TOKEN
 from tests.support import npm
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "drift_sdk"
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p08-drift"
@@ -225,7 +226,7 @@ def asked(request: pytest.FixtureRequest, script: str, *arguments: str, given: s
         input=given,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -248,6 +249,7 @@ def test_figures_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
     assert len([bet for bet in bets if bet["liquidation"] != "-1"]) > 100
     assert len({each["margin"]["health"] for each in says}) > 20
     assert differences(worlds) == []
+    judged(worlds=len(worlds))
 
 
 def corpus_worlds() -> list[dict[str, Any]]:
@@ -310,3 +312,4 @@ def test_figures_of_real_users_are_those_of_the_sdk(request: pytest.FixtureReque
         user = account(layout.USER, b"\3" * 32, base64.b64decode(world["user"]))
         found += [f"{number}: {each}" for each in complaints(user, world, json.loads(answer))]
     assert found == []
+    judged(accounts=len(worlds))

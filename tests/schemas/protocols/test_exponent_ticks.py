@@ -20,6 +20,7 @@ import pytest
 from schemas.protocols import exponent_ticks
 from schemas.protocols.contract import Account, Held, Kind, Position, Unreadable
 from tests.support import npm
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "exponent_sdk"
 WALLET, MARKET, TICKS, POSITION, PT, SY = (bytes([n]) * 32 for n in range(1, 7))
@@ -112,7 +113,7 @@ def test_worlds_that_the_sdk_answers_now(request: pytest.FixtureRequest) -> None
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=npm.ANSWERS_S,
         check=True,
     )
     lines = done.stdout.splitlines()
@@ -120,6 +121,7 @@ def test_worlds_that_the_sdk_answers_now(request: pytest.FixtureRequest) -> None
     worlds = [json.loads(line) for line in lines]
     assert [each for each in worlds if not is_read_as_the_sdk_says(each)] == []
     assert sum(each["pt"] is None for each in worlds) < len(worlds) // 4
+    judged(worlds=len(worlds))
 
 
 def three(shares: int = 100) -> list[list[Any]]:

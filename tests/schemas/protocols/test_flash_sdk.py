@@ -24,6 +24,7 @@ from schemas.protocols import flash
 from schemas.protocols.contract import Account, Held, Kind, Position, World
 from schemas.protocols.flash_closing import paid_at, quote
 from tests.support import npm
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "flash_sdk"
 MICROS = 1_000_000
@@ -105,7 +106,7 @@ def test_bets_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -115,3 +116,4 @@ def test_bets_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
     assert len([each for each in worlds if each["close"] != "0"]) > 50
     assert len([each for each in worlds if each["liquidation"] == "0"]) < 250
     assert [each for each in worlds if not is_as_said(each)] == []
+    judged(worlds=len(worlds))

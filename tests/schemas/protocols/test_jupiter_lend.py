@@ -26,6 +26,7 @@ from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import key
 from schemas.solana.derived import derived
 from tests.support import npm
+from tests.support.judging import judged
 
 HERE = Path(__file__).parent / "jupiter_lend_sdk"
 WALLET = bytes([1]) * 32
@@ -232,3 +233,4 @@ def test_random_worlds_are_read_as_the_sdk_reads_them(request: pytest.FixtureReq
     assert len(worlds) == 200
     for world in worlds:
         check(world)
+    judged(worlds=len(worlds))

@@ -25,6 +25,7 @@ from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -37,8 +38,9 @@ from schemas.protocols.kamino_parts import farms, lending
 from schemas.protocols.kamino_parts.reserve import RESERVE, compounded
 from schemas.protocols.registry import kind_of
 from schemas.solana.addresses import key, text
-from tests.support import npm
+from tests.support import anchor, npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 SDKS = Path(__file__).parent / "kamino_sdks"
 RECORDED = SDKS / "recorded.json"
@@ -98,7 +100,7 @@ def asked(request: pytest.FixtureRequest, questions: list[dict[str, Any]]) -> li
         input="\n".join(json.dumps(each) for each in lines),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -183,9 +185,7 @@ def test_200_loans_are_read_as_klend_sdk_reads_them(request: pytest.FixtureReque
     worlds = asked(request, [{"loan": seed} for seed in range(200)])
     differences = [each for world in worlds for each in check_loan(world)]
     assert len(differences) > 500
-    print(
-        f"\nloans: {len(differences)} lines, {sum(map(bool, differences))} differ by cut off bits"
-    )
+    judged(worlds=len(worlds), differences=sum(map(bool, differences)))
 
 
 @pytest.mark.node
@@ -194,7 +194,7 @@ def test_200_farms_are_read_as_farms_sdk_reads_them(request: pytest.FixtureReque
     worlds = asked(request, [{"farm": seed} for seed in range(200)])
     differences = [each for world in worlds for each in check_farm(world)]
     assert len(differences) > 500
-    print(f"\nfarms: {len(differences)} rewards, {sum(map(bool, differences))} differ by rounding")
+    judged(worlds=len(worlds), differences=sum(map(bool, differences)))
 
 
 @pytest.mark.node
@@ -220,6 +220,36 @@ def test_random_accounts_are_of_their_kind_and_never_break_a_reading(
             account = Account(OTHER, kind, 1, data, 7)
             for wallet in found_by:
                 unless_unreadable(wallet, {OTHER: account}, {wallet: 5})
+        judged(worlds=len(asking))
+
+
+@pytest.mark.node
+def test_withdrawals_that_wait_are_what_the_coder_wrote(request: pytest.FixtureRequest) -> None:
+    chance = Random(1)
+    fields = [
+        {
+            "owner": text(WALLET),
+            "reserve": text(OTHER),
+            "queued_collateral_amount": str(chance.randrange(1 << chance.randrange(1, 40))),
+        }
+        for _ in range(200)
+    ]
+    idl = anchor.idl("p01-kamino_lend.json")
+    answers = anchor.asked(
+        anchor.coder(request),
+        [
+            {"encode": "WithdrawTicket", "idl": idl, "seed": seed, "fields": each}
+            for seed, each in enumerate(fields)
+        ],
+    )
+    reserve = account(OTHER, RESERVE, reserve_data(3000, 2000))
+    for wanted, answer in zip(fields, answers, strict=True):
+        data = base64.b64decode(answer["data"])
+        assert kind_of(MINT, lending.TICKET.program, data) is lending.TICKET
+        found = read(WALLET, {OTHER: reserve, MINT: account(MINT, lending.TICKET, data)})
+        redeemed = int(wanted["queued_collateral_amount"]) * 3000 // 2000
+        lines = [(each.role, each.amount_raw) for of in found for each in of.assets]
+        assert lines == [(Role.PENDING, redeemed)] * bool(redeemed)
 
 
 @pytest.mark.node
@@ -247,9 +277,8 @@ def test_recorded_farms_are_read_as_farms_sdk_reads_them() -> None:
     assert sum(len(check_farm(world)) for world in worlds) > 50
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
-def test_a_recorded_obligation_and_reserve_are_read() -> None:
-    """The obligation has the program's own values, of a day before the reserve was recorded."""
+def recorded() -> dict[bytes, Account]:
+    """The real accounts of klend by address."""
     accounts = {}
     for file in sorted(CORPUS.glob("*.json")):
         found = json.loads(file.read_text())
@@ -259,6 +288,35 @@ def test_a_recorded_obligation_and_reserve_are_read() -> None:
         if kind is not None:
             accounts[key(found["pubkey"])] = Account(key(found["pubkey"]), kind, 1, data, 7)
     assert {each.kind.name for each in accounts.values()} == {"kamino_obligation", "kamino_reserve"}
+    return accounts
+
+
+@pytest.mark.node
+@needs_sdks
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_real_accounts_are_read_as_klend_sdk_reads_them(request: pytest.FixtureRequest) -> None:
+    """Also loans that are made up, of which one deposit or debt is in the real reserve."""
+    real = {
+        each.kind: [text(each.address), base64.b64encode(each.data).decode()]
+        for each in recorded().values()
+    }
+    questions: list[dict[str, Any]] = [
+        {"loan": seed, "reserve": real[RESERVE]} for seed in range(40)
+    ]
+    both = {"reserve": real[RESERVE], "obligation": real[lending.OBLIGATION]}
+    questions += [{"loan": seed, **both} for seed in range(20)]
+    worlds = asked(request, questions)
+    mints = [{*each["deposits"], *each["borrows"]} for each in worlds]
+    mint = text(base64.b64decode(real[RESERVE][1])[128:160])
+    assert sum(mint in each for each in mints) > 40
+    differences = [each for world in worlds for each in check_loan(world)]
+    judged(accounts=len(real), differences=sum(map(bool, differences)))
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_a_recorded_obligation_and_reserve_are_read() -> None:
+    """The obligation has the program's own values, of a day before the reserve was recorded."""
+    accounts = recorded()
     [obligation] = [each for each in accounts.values() if each.kind is lending.OBLIGATION]
     [reserve] = [each for each in accounts.values() if each.kind is RESERVE]
     slot = int.from_bytes(reserve.data[16:24], "little")

@@ -17,6 +17,7 @@ import pytest
 from schemas.protocols import meteora_s2e as s2e
 from schemas.protocols.contract import Account, Held, World
 from tests.support import npm
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "m3m3_sdk"
 
@@ -58,10 +59,11 @@ def test_fees_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     worlds = done.stdout.splitlines()
     assert len(worlds) == 200
     assert differences(worlds) == []
+    judged(worlds=len(worlds))

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,9 +28,10 @@ from schemas.protocols.contract import Account, Held, Kind, Position, Role, Unre
 from schemas.protocols.marginfi_interest import rates_of, values_at
 from schemas.protocols.math.i80f48 import i80f48
 from schemas.protocols.mint import MINT
-from schemas.solana.addresses import key
-from tests.support import npm
+from schemas.solana.addresses import key, text
+from tests.support import anchor, npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 HERE = Path(__file__).parent / "marginfi_sdk"
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p02-marginfi"
@@ -39,6 +41,11 @@ NOW_S = 1_763_000_000
 ONE = 1 << 48
 NEAR = Fraction(1, 10**9)
 GROUP = marginfi.GROUP.tag + bytes(1056)
+SIDES = ((272, 80), (256, 96))  # of a bank: shares and what one is worth, supplied and borrowed
+
+
+def word(value: int) -> bytes:
+    return value.to_bytes(16, "little", signed=True)
 
 
 def account(kind: Kind, data: bytes, address: bytes = b"a" * 32, slot: int = 5) -> Account:
@@ -86,9 +93,11 @@ def run(reading: Any, known: Mapping[bytes, Account]) -> list[Position]:
     raise AssertionError("it asks for ever")
 
 
-def read(data: bytes, banks: Mapping[bytes, bytes], now_s: int = NOW_S) -> list[Position]:
+def read(
+    data: bytes, banks: Mapping[bytes, bytes], now_s: int = NOW_S, group: bytes = GROUP
+) -> list[Position]:
     known = {at: account(marginfi.BANK, of, at, 3) for at, of in banks.items()}
-    known[GROUP_AT] = account(marginfi.GROUP, GROUP, GROUP_AT, 4)
+    known[GROUP_AT] = account(marginfi.GROUP, group, GROUP_AT, 4)
     held = Held(WALLET, [account(marginfi.ACCOUNT, data)])
     return run(marginfi.read(held, World(9, now_s, 1)), known)
 
@@ -212,40 +221,163 @@ def test_recorded_worlds_are_read_as_the_sdk_read_them() -> None:
         check(world)
 
 
-@pytest.mark.node
-@pytest.mark.skipif(os.environ.get("MARGINFI_SDK") != "1", reason="127 MB: MARGINFI_SDK=1")
-def test_random_worlds_are_read_as_the_sdk_reads_them(request: pytest.FixtureRequest) -> None:
+def asked(request: pytest.FixtureRequest, which: str, given: str = "") -> list[dict[str, Any]]:
     folder = npm.installed(request, "marginfi-sdk", HERE, "@mrgnlabs/marginfi-client-v2")
     done = subprocess.run(
-        ["node", "worlds.cjs", "200"], cwd=folder, capture_output=True, text=True, check=False
+        ["node", "worlds.cjs", which],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=npm.ANSWERS_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    worlds = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+needs_sdk = pytest.mark.skipif(
+    os.environ.get("MARGINFI_SDK") != "1", reason="127 MB: MARGINFI_SDK=1"
+)
+
+
+@pytest.mark.node
+@needs_sdk
+def test_random_worlds_are_read_as_the_sdk_reads_them(request: pytest.FixtureRequest) -> None:
+    worlds = asked(request, "200")
     assert len(worlds) == 200
     for world in worlds:
         check(world)
+    judged(worlds=len(worlds))
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
-def test_real_accounts_are_read() -> None:
+@pytest.mark.node
+def test_fees_of_the_program_are_those_that_the_coder_writes(
+    request: pytest.FixtureRequest,
+) -> None:
+    """The SDK knows no fees of the program; they come on top of what it says of a bank."""
+    chance = Random(2)
+    chosen = [
+        {
+            "group_flags": str(chance.choice((0, 1, 2, 3, 2**64 - 1))),
+            "fee_state_cache.program_fee_fixed.value": word(chance.randrange(ONE // 9)).hex(),
+            "fee_state_cache.program_fee_rate.value": word(chance.randrange(ONE // 4)).hex(),
+        }
+        for _ in range(200)
+    ]
+    coder, idl = anchor.coder(request), anchor.idl("p02-marginfi_v2.json")
+    groups = anchor.asked(
+        coder,
+        [
+            {"encode": "MarginfiGroup", "idl": idl, "seed": seed, "fields": fields}
+            for seed, fields in enumerate(chosen)
+        ],
+    )
+    worlds = [json.loads(line) for line in (HERE / "worlds.jsonl").read_text().splitlines()]
+    banks = [
+        (base64.b64decode(world["banks"][says["bank"]]), says)
+        for world in worlds
+        for says in world["answers"]
+        if Fraction(says["lending"])
+    ]
+    for number, (fields, answer) in enumerate(zip(chosen, groups, strict=True)):
+        group = base64.b64decode(answer["data"])
+        assert marginfi.GROUP.matches(GROUP_AT, marginfi.PROGRAM, group)
+        of, says = banks[number % len(banks)]
+        supplied, owed = (i80f48(of, at) * i80f48(of, worth) for at, worth in SIDES)
+        base = Fraction(says["lending"]) * supplied / owed
+        fixed, rate = (
+            Fraction(
+                int.from_bytes(bytes.fromhex(fields[f"fee_state_cache.{name}.value"]), "little"),
+                ONE,
+            )
+            for name in ("program_fee_fixed", "program_fee_rate")
+        )
+        added = base * rate + fixed if int(fields["group_flags"]) & 1 else Fraction(0)
+        rates = rates_of(of, group)
+        assert rates is not None
+        assert abs(Fraction(rates.lending, ONE) - Fraction(says["lending"])) < NEAR
+        assert abs(Fraction(rates.borrowing, ONE) - Fraction(says["borrowing"]) - added) < NEAR
+        data = holder((BANK_AT, 0, 10**6 * ONE, 0))
+        year = struct.unpack_from("<q", of, 288)[0] + 31_536_000
+        due = bytearray(of)
+        due[41:73] = GROUP_AT
+        [lending] = read(data, {BANK_AT: bytes(due)}, year, group)
+        exact = 10**6 * Fraction(i80f48(of, 96), ONE) * (1 + Fraction(rates.borrowing, ONE))
+        assert lending.assets[0].amount_raw == ceil(exact)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[bytes, Account]:
+    """The real accounts by address."""
+    if not CORPUS.exists():
+        pytest.skip("the corpus of real accounts is not here")
     known: dict[bytes, Account] = {}
     for file in sorted(CORPUS.glob("*.json")):
-        recorded = json.loads(file.read_text())
-        data = base64.b64decode(recorded["account"]["data"][0])
-        at = key(recorded["pubkey"])
+        found = json.loads(file.read_text())
+        data = base64.b64decode(found["account"]["data"][0])
+        at = key(found["pubkey"])
         [kind] = (
             each for each in marginfi.PROTOCOL.kinds if each.matches(at, marginfi.PROGRAM, data)
         )
         known[at] = account(kind, data, at)
-    owners = [each for each in known.values() if each.kind is marginfi.ACCOUNT]
+    return known
+
+
+def of_kind(known: Mapping[bytes, Account], kind: Kind) -> dict[bytes, Account]:
+    return {at: each for at, each in known.items() if each.kind is kind}
+
+
+def test_real_accounts_are_read(recorded: dict[bytes, Account]) -> None:
+    owners = of_kind(recorded, marginfi.ACCOUNT).values()
     assert len(owners) == 5
     positions = []
     for each in owners:
         held = Held(each.data[40:72], [each])
-        positions += run(marginfi.read(held, World(9, NOW_S, 1)), known)
+        positions += run(marginfi.read(held, World(9, NOW_S, 1)), recorded)
     assert {each.route for each in positions} == {"lending"}
     amounts = {line.amount_raw for each in positions for line in each.assets}
     assert {738280152, 679254161} <= amounts
+
+
+@pytest.mark.node
+@needs_sdk
+def test_real_accounts_and_banks_are_read_as_the_sdk_reads_them(
+    request: pytest.FixtureRequest, recorded: dict[bytes, Account]
+) -> None:
+    """As of the banks' last updates. Each bank also has ten accounts that the SDK made up.
+
+    No health is compared: one bank alone has a price in its cache, and that without a confidence.
+    """
+    banks, owners = (of_kind(recorded, each) for each in (marginfi.BANK, marginfi.ACCOUNT))
+    given = {
+        "banks": {text(at): base64.b64encode(each.data).decode() for at, each in banks.items()},
+        "accounts": [base64.b64encode(each.data).decode() for each in owners.values()],
+    }
+    worlds = asked(request, "real", json.dumps(given))
+    assert len(worlds) == len(owners) + 10 * len(banks) == 105
+    [group] = of_kind(recorded, marginfi.GROUP).values()
+    compared = with_rates = 0
+    for world in worlds:
+        data = base64.b64decode(world["account"])
+        held = Held(data[40:72], [account(marginfi.ACCOUNT, data)])
+        found = run(marginfi.read(held, World(9, 0, 1)), recorded)
+        lines = [line for each in found for line in each.assets]
+        for line, says in zip(lines, world["answers"], strict=True):
+            bank = banks[key(says["bank"])].data
+            supplied, borrowed = floor(Fraction(says["supplied"])), ceil(Fraction(says["borrowed"]))
+            assert (line.role, line.mint) == (Role.SUPPLY if supplied else Role.BORROW, bank[8:40])
+            assert line.amount_raw == (supplied or borrowed)
+            assert line.weight is not None
+            assert abs(line.weight - Fraction(says["weights"][not supplied])) < NEAR
+            compared += 1
+            if (rates := rates_of(bank, group.data)) is not None:
+                assert abs(Fraction(rates.lending, ONE) - Fraction(says["lending"])) < NEAR
+                assert abs(Fraction(rates.borrowing, ONE) - Fraction(says["borrowing"])) < NEAR
+                with_rates += 1
+        assert {each.health.health_factor for each in found if each.health} <= {None}
+    assert (compared, with_rates) == (202, 20)
+    judged(accounts=len(banks) + len(owners) + 1)
 
 
 WORDS = st.integers(-(2**127), 2**127 - 1)

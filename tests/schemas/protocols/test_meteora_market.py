@@ -432,6 +432,37 @@ def test_a_demo_wallet_collects_the_fees_over_all_prices_that_the_reading_says()
         assert raw(actors.answer(at), Role.REWARD, pool) == (0, 0)
 
 
+def test_adding_and_taking_over_all_prices_changes_what_a_wallet_has_by_a_unit_of_each() -> None:
+    actors = OverAllPrices(Market(KNOBS), seed=7)
+    wallet = actors.wallets[0]
+    for number, pool in enumerate(actors.pools):
+        at = damm.share(pool, wallet, bytes([number + 1]) * 32)
+        opened = damm.opened(at, 10**10 << 64, (10**13,) * 2)
+        assert actors.run("open", wallet, *opened).err_code is None
+        for _ in range(20):
+            actors.swap(pool)
+
+        def worth(at: Share = at, pool: DammV2Pool = pool) -> Pair:
+            position = actors.answer(at)
+            lines = [raw(position, role, pool) for role in (Role.SUPPLY, Role.REWARD)]
+            first, second = zip(*lines, actors.balances(wallet, pool), strict=True)
+            return sum(first), sum(second)
+
+        before = worth()
+        for steps in (
+            damm.increased(at, 10**9 << 64, (10**13,) * 2),
+            damm.increased(at, 12_345 << 64, (10**13,) * 2),
+            damm.decreased(at, (10**9 << 64) // 3),
+        ):
+            tx = actors.run("change", wallet, *steps)
+            assert tx.err_code is None
+            after = worth()
+            tx.changes.take_back(actors.ledger)
+            assert worth() == before
+            for first, then in zip(before, after, strict=True):
+                assert first - 1 <= then <= first
+
+
 def test_a_closed_position_leaves_nothing_and_what_was_done_can_be_taken_back() -> None:
     actors = OverAllPrices(Market(KNOBS), seed=5)
     wallet, pool = actors.wallets[0], actors.pools[0]

@@ -20,6 +20,7 @@ from schemas.protocols.registry import KINDS, SHARE_PROGRAMS, kind_of, pool_shar
 from schemas.solana.addresses import key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts"
 SDKS = Path(__file__).parent / "pool_sdks"
@@ -83,6 +84,7 @@ def test_random_pools_are_read_as_their_sdk_reads_them(sdks: Path, kind: str, so
     assert len({each["lamports"] for each in answers}) > 190
     for theirs in answers:
         check(kind, base64.b64decode(theirs["data"]), theirs)
+    judged(worlds=len(answers))
 
 
 @pytest.mark.node
@@ -103,6 +105,7 @@ def test_recorded_pools_are_read_as_their_sdk_reads_them(sdks: Path) -> None:
         assert Fraction(1) <= rate < Fraction(3, 2), "staking earns"
         if "price_x32" in theirs:  # what the program itself computed last
             assert int(rate * 2**32) == int(theirs["price_x32"])
+    judged(accounts=len(recorded))
 
 
 @given(U64, U64, U64, U64)

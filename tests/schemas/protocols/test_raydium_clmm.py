@@ -41,6 +41,7 @@ from schemas.protocols.raydium_clmm import LOCK, POOL, POSITION, PROTOCOL, TICK_
 from schemas.solana.addresses import key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p20-raydium-clmm"
 SDK = Path(__file__).parent / "clmm_sdk"
@@ -121,7 +122,7 @@ def check(world: dict[str, Any]) -> int:
 def sdk(request: pytest.FixtureRequest) -> Path:
     if "RAYDIUM_SDK" not in os.environ:
         pytest.skip("RAYDIUM_SDK is not set: the SDK takes 260 MB")
-    return npm.installed(request, "clmm-sdk", SDK, "@raydium-io/raydium-sdk-v2")
+    return npm.installed(request, "raydium-sdk", SDK, "@raydium-io/raydium-sdk-v2")
 
 
 def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -131,7 +132,7 @@ def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]
         input="".join(json.dumps(each) + "\n" for each in questions),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -147,6 +148,26 @@ def test_random_worlds_are_worth_what_the_sdk_says(sdk: Path) -> None:
     assert sum(each["isLocked"] for each in worlds) > 30
     dropped = [raw for each in worlds for _, raw in each["owed"] if int(raw) >= 2**64]
     assert len(dropped) < 50, "few lines are what the program drops"
+    judged(worlds=len(worlds), differences=len(dropped))
+
+
+@pytest.mark.node
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_real_accounts_are_worth_what_the_sdk_says(sdk: Path) -> None:
+    """Positions and what else is not recorded are made up; the array's pool is not recorded."""
+    pool, array = (
+        json.loads((CORPUS / f"{name}.json").read_text())["account"]["data"][0]
+        for name in ("PoolState-2b82233cb0cd", "TickArrayState-e0375e06a9dc")
+    )
+    of = text(base64.b64decode(array)[8:40])
+    questions: list[dict[str, Any]] = [
+        *({"seed": seed, "pool": [text(POOL_AT), pool]} for seed in range(40)),
+        *({"seed": seed, "pool": [of, pool], "array": array} for seed in range(40)),
+    ]
+    worlds = asked(sdk, questions)
+    assert len(worlds) == 80
+    assert sum(check(each) for each in worlds) > 100
+    judged(accounts=2)
 
 
 @pytest.mark.node

@@ -25,6 +25,7 @@ from schemas.protocols.registry import SLUGS, kind_of
 from schemas.protocols.vote_deposits import Deposit, Terms
 from schemas.solana.addresses import key, text
 from tests.support import anchor, npm
+from tests.support.judging import judged
 
 WALLET, OTHER, MINT, REALM, REGISTRAR = (bytes([n]) * 32 for n in range(1, 6))
 SHARED_V1, SHARED_V2 = realms.RECORDS[:2]
@@ -341,6 +342,7 @@ def test_records_are_what_the_official_client_reads(judges: Path) -> None:
         assert (None if delegate is None else text(delegate)) == answer["delegate"]
         is_held = bool(answer["votes"] or answer["proposals"])
         assert asset.role is (Role.LOCKED if is_held else Role.SUPPLY)
+    judged(worlds=len(own))
 
 
 @pytest.mark.node

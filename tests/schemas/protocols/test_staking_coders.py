@@ -25,6 +25,7 @@ from schemas.protocols.contract import Account, Held, Kind, Lock, Position, Read
 from schemas.protocols.token import TOKEN
 from schemas.solana.derived import derived
 from tests.support import npm
+from tests.support.judging import judged
 
 IDLS = Path(__file__).parents[4] / "shared" / "facts" / "positions" / "idl"
 CODERS = Path(__file__).parent / "staking_coders"
@@ -71,12 +72,13 @@ def written(
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(sets)
+    judged(worlds=len(sets))
     return [Written(kind, of, address) for of, address in zip(answers, sets, strict=True)]
 
 

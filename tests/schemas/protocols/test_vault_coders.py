@@ -20,6 +20,7 @@ from schemas.protocols.contract import Account, Held, Kind, Position, Reading, W
 from schemas.protocols.kamino_parts import vaults
 from schemas.protocols.kamino_parts.reserve import RESERVE
 from tests.support import npm
+from tests.support.judging import judged
 
 IDLS = Path(__file__).parents[4] / "shared" / "facts" / "positions" / "idl"
 CODERS = Path(__file__).parent / "vault_coders"
@@ -66,12 +67,13 @@ def written(folder: Path, kind: Kind, name: str, size: int, sets: list[Any]) -> 
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(sets)
+    judged(worlds=len(sets))
     return [Written(kind, answer, n) for n, answer in enumerate(answers)]
 
 

@@ -1,8 +1,8 @@
 """What a share of a Kamino vault is worth, against klend-sdk 8.0.2's getTokensPerShareSingleVault.
 
-The SDK is large: KAMINO_SDK names a folder where npm has installed kamino_sdks/package.json.
-Without it, its answers to 20 worlds are checked that are recorded beside the test. To record anew:
-`KAMINO_SDK=<folder> KAMINO_RECORD=1 pytest tests/schemas/protocols/test_vault_sdk.py`.
+The SDK is large: with KLEND_SDK=1 it is installed and answers 200 worlds. Without it, its answers
+to 20 worlds are checked that are recorded beside the test. To record anew:
+`KLEND_SDK=1 KAMINO_RECORD=1 pytest tests/schemas/protocols/test_vault_sdk.py`.
 
 Where reserves are as they were last refreshed, our amount is the SDK's rounded down. Interest since
 then the program computes in steps of 1/2**60, as we do, and the SDK in decimals: the second term of
@@ -26,21 +26,28 @@ from schemas.protocols.contract import Account, Held, World
 from schemas.protocols.kamino_parts import vaults
 from schemas.protocols.kamino_parts.reserve import RESERVE
 from schemas.solana.addresses import key
+from tests.support import npm
+from tests.support.judging import judged
 
 HERE = Path(__file__).parent / "vault_sdk"
 RECORDED = HERE / "recorded.json"
 IDLS = Path(__file__).parents[4] / "shared" / "facts" / "positions" / "idl"
-SDK = os.environ.get("KAMINO_SDK")
+SDKS = Path(__file__).parent / "kamino_sdks"
+needs_sdk = pytest.mark.skipif(
+    not os.environ.get("KLEND_SDK") or not IDLS.exists(),
+    reason="KLEND_SDK is not set, or there are no IDLs here",
+)
 
 
-def asked(seeds: range) -> list[dict[str, Any]]:
+def asked(request: pytest.FixtureRequest, seeds: range) -> list[dict[str, Any]]:
+    folder = npm.installed(request, "kamino-sdks", SDKS, "@kamino-finance/klend-sdk")
     idls = [str(IDLS / name) for name in ("p01-kamino_lend.json", "p01-kamino_vault.json")]
     done = subprocess.run(
-        ["node", str(HERE / "worlds.cjs"), str(SDK)],
+        ["node", str(HERE / "worlds.cjs"), str(folder)],
         input=json.dumps({"idls": idls, "seeds": [*seeds]}),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -72,13 +79,14 @@ def check(world: dict[str, Any]) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.skipif(SDK is None or not IDLS.exists(), reason="KAMINO_SDK names no folder")
-def test_random_vaults_are_worth_what_klend_sdk_says() -> None:
-    worlds = asked(range(200))
+@needs_sdk
+def test_random_vaults_are_worth_what_klend_sdk_says(request: pytest.FixtureRequest) -> None:
+    worlds = asked(request, range(200))
     assert len(worlds) == 200
     assert len({each["worth"] for each in worlds}) > 190
     for each in worlds:
         check(each)
+    judged(worlds=len(worlds))
     if os.environ.get("KAMINO_RECORD"):
         RECORDED.write_text(json.dumps(worlds[:20], indent=1) + "\n")
 

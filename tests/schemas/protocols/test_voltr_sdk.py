@@ -23,6 +23,7 @@ from schemas.protocols import voltr
 from schemas.protocols.contract import Account, Held, Kind, Position, World
 from schemas.protocols.mint import MINT
 from tests.support import npm
+from tests.support.judging import judged
 
 SDK = Path(__file__).parent / "voltr_sdk"
 
@@ -95,7 +96,7 @@ def test_amounts_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -108,3 +109,4 @@ def test_amounts_are_those_of_the_sdk(request: pytest.FixtureRequest) -> None:
     assert 30 < len(capped) < 120  # both ways are asked for
     assert len({each["worth"] for each in said}) > 150
     assert differences(worlds) == []
+    judged(worlds=len(worlds))

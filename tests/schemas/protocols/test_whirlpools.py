@@ -45,6 +45,7 @@ from schemas.protocols.whirlpools import (
 from schemas.solana.addresses import key, text
 from tests.support import npm
 from tests.support.exploring import examples
+from tests.support.judging import judged
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "accounts" / "p19-orca-whirlpools"
 SDKS = Path(__file__).parent / "whirlpool_sdks"
@@ -52,6 +53,7 @@ PROGRAM = Pubkey(POSITION.program)
 WALLET, POOL, NFT, A, B, R = (bytes([n]) * 32 for n in range(1, 7))
 NOW_S = 1_700_000_100
 SPACING = 4
+SEEDS = range(1, 21)
 
 
 def kind_of(data: bytes) -> Kind:
@@ -106,46 +108,94 @@ def asked(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]
         input="".join(json.dumps(each) + "\n" for each in questions),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=npm.ANSWERS_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def check(world: dict[str, Any]) -> int:
+    """Read a world; returns in how many lines it is owed something."""
+    accounts = {
+        key(address): account(key(address), base64.b64decode(data))
+        for address, data in world["accounts"].items()
+    }
+    own = accounts[key(world["position"])]
+    mint = key(world["mint"])
+    [found] = read([own], accounts.values(), [mint], world["now"])
+    some = [tuple(each) for each in world["amounts"] if each[1] != "0"]
+    owed = [tuple(each) for each in world["owed"] if each[1] != "0"]
+    role = Role.LOCKED if world["isLocked"] else Role.SUPPLY
+    assert lines(found, role) == some
+    assert lines(found, Role.REWARD) == owed
+    assert len(found.assets) == len(some) + len(owed)
+    assert found.missing == []
+    assert found.unsupported_fields == []
+    assert found.market == key(world["market"])
+    assert found.id == (None if world["isBundled"] else mint)
+    assert found.stands_for == {mint: 1}
+    assert bool(found.locks) is world["isLocked"]
+    lower, upper, current = world["ticks"]
+    assert found.range is not None
+    assert found.range.is_in_range is (lower <= current < upper)
+    return len(owed)
+
+
 @pytest.mark.node
 def test_random_worlds_are_worth_what_the_sdk_says(sdks: Path) -> None:
     worlds = asked(sdks, [{"seed": seed} for seed in range(200)])
-    statuses, locked, earned = set(), 0, 0
-    for world in worlds:
-        accounts = {
-            key(address): account(key(address), base64.b64decode(data))
-            for address, data in world["accounts"].items()
-        }
-        own = accounts[key(world["position"])]
-        mint = key(world["mint"])
-        [found] = read([own], accounts.values(), [mint], world["now"])
-        some = [tuple(each) for each in world["amounts"] if each[1] != "0"]
-        owed = [tuple(each) for each in world["owed"] if each[1] != "0"]
-        role = Role.LOCKED if world["isLocked"] else Role.SUPPLY
-        assert lines(found, role) == some
-        assert lines(found, Role.REWARD) == owed
-        assert len(found.assets) == len(some) + len(owed)
-        assert found.missing == []
-        assert found.unsupported_fields == []
-        assert found.market == key(world["market"])
-        assert found.id == (None if world["isBundled"] else mint)
-        assert found.stands_for == {mint: 1}
-        assert bool(found.locks) is world["isLocked"]
-        lower, upper, current = world["ticks"]
-        assert found.range is not None
-        assert found.range.is_in_range is (lower <= current < upper)
-        statuses.add(world["status"])
-        locked += world["isLocked"]
-        earned += len(owed)
+    earned = sum(check(world) for world in worlds)
+    statuses = {world["status"] for world in worlds}
     assert statuses == {"priceInRange", "priceBelowRange", "priceAboveRange"}
-    assert locked > 30
+    assert sum(world["isLocked"] for world in worlds) > 30
     assert earned > 700
+    judged(worlds=len(worlds))
+
+
+@pytest.mark.node
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real accounts is not here")
+def test_real_accounts_are_worth_what_the_sdk_says(sdks: Path) -> None:
+    """What is not recorded of a world with real pools, arrays and positions is made up.
+
+    So is the pool of an array or position whose own is not recorded: any other of its spacing.
+    """
+
+    def data(name: str) -> str:
+        [file] = CORPUS.glob(f"{name}*.json")
+        encoded: str = json.loads(file.read_text())["account"]["data"][0]
+        return encoded
+
+    by_spacing = {
+        int.from_bytes(base64.b64decode(each)[41:43], "little"): each
+        for file in sorted(CORPUS.glob("Whirlpool-*.json"))
+        for each in [json.loads(file.read_text())["account"]["data"][0]]
+    }
+    assert [*sorted(by_spacing)] == [4, 16, 64, 128, 32896]
+    somewhere = text(POOL)
+    questions: list[dict[str, Any]] = [
+        {"seed": seed, "pool": [somewhere, pool]} for pool in by_spacing.values() for seed in SEEDS
+    ]
+    recorded = "EgxU92G34jw6QDG9RuTX9StFg1PmHuDqkRKAE5kVEiZ4"
+    whole = [data("TickArray-AihM"), data("TickArray-F4h3")]
+    arrays = [(64, recorded, whole)]
+    for spacing, name, at in ((32896, "TickArray-d688", -32), (128, "DynamicTickArray-6038", 12)):
+        array = data(name)
+        of = (base64.b64decode(array)[at:] + bytes(32))[:32]
+        arrays.append((spacing, text(of), [array]))
+    questions += [
+        {"seed": seed, "pool": [pool, by_spacing[spacing]], "arrays": some}
+        for spacing, pool, some in arrays
+        for seed in SEEDS
+    ]
+    reset, other = data("Position-J6DF"), data("Position-63b5")
+    of_other = text(base64.b64decode(other)[8:40])
+    questions.append({"seed": 1, "pool": [recorded, by_spacing[64]], "arrays": whole, "own": reset})
+    questions += [{"seed": n, "pool": [of_other, by_spacing[16]], "own": other} for n in SEEDS]
+    worlds = asked(sdks, questions)
+    assert sum(check(world) for world in worlds) > 3 * len(worlds)
+    assert worlds[-1]["amounts"][0][1] != "0"
+    judged(accounts=len(by_spacing) + sum(len(some) for _, _, some in arrays) + 2)
 
 
 @pytest.mark.node

@@ -121,6 +121,14 @@ class Play:
     def held(self, wallet: bytes) -> list[int]:
         return [self.ledger.held(wallet, side) for side in self.pool.sides]
 
+    def worth(self, wallet: bytes) -> list[int]:
+        """What a wallet has of both tokens, in its accounts and as shares of the pool."""
+        found = self.held(wallet)
+        for position in read(self.market, self.pool, wallet):
+            for number, raw in enumerate(amounts(position)):
+                found[number] += raw or 0
+        return found
+
     def run(self, wallet: bytes, step: Step, code: int | None = None) -> None:
         self.done.append(ran(self.market, wallet, step, code=code))
 
@@ -153,7 +161,7 @@ class Play:
             code = 30
         put = partial(put, lp=self.lp, owner=owner)
         self.run(owner, partial(put, most=(needs[0], needs[1] - 1)), code)
-        before, whole = self.held(owner), pool.lp_raw
+        before, whole, worth = self.held(owner), pool.lp_raw, self.worth(owner)
         all_of_it = pool.withdrawn(whole)
         self.run(owner, partial(put, most=needs))
         paid = [was - now for was, now in zip(before, self.held(owner), strict=True)]
@@ -161,6 +169,11 @@ class Play:
         assert pool.lp_raw >= whole + lp_raw
         for was, now in zip(all_of_it, pool.withdrawn(whole), strict=True):
             assert now >= was  # others have no less
+        # AMM v4 gives LP tokens for the coin that is put in, cut off: less than one is lost.
+        lost = [1 + (code == 30) * -(-raw // pool.lp_raw) for raw in pool.withdrawn(pool.lp_raw)]
+        fees = [side.transfer_fee(raw) for side, raw in zip(pool.sides, needs, strict=True)]
+        for was, now, fee, most in zip(worth, self.worth(owner), fees, lost, strict=True):
+            assert was - fee - most <= now <= was - fee
 
     def withdraw(self) -> None:
         pool, owner = self.pool, self.random.choice(self.holders)

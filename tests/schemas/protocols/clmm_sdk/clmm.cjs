@@ -2,6 +2,8 @@
 //   {"ticks": [n]}  -> {"roots": [text]}: square roots of prices, Q64
 //   {"seed": n}     -> a random world: accounts by address (deflated, base64), and what the SDK
 //                      says of them
+//   {"seed": n, "pool": [address, base64], "array"?: base64} -> one in which the pool and an array
+//                      of ticks, in which the lower end is, are these
 const readline = require("node:readline");
 const crypto = require("node:crypto");
 const zlib = require("node:zlib");
@@ -41,11 +43,13 @@ function inside(current, lower, upper, whole, outsideLower, outsideUpper) {
   return (whole - under - over) & MASK;
 }
 
+const packed = (data) => zlib.deflateSync(data).toString("base64");
+
 function encoded(layout, name, fields) {
   const data = Buffer.alloc(layout.span);
   layout.encode(fields, data);
   crypto.createHash("sha256").update(`account:${name}`).digest().copy(data, 0, 0, 8);
-  return zlib.deflateSync(data).toString("base64");
+  return packed(data);
 }
 
 function tick(index, random) {
@@ -60,25 +64,36 @@ function tick(index, random) {
   };
 }
 
-async function world(seed) {
+const bytes = (text) => Buffer.from(text, "base64");
+
+async function world({ seed, pool: given, array: recorded }) {
   const random = chance(seed);
-  const spacing = SPACINGS[random.below(SPACINGS.length)];
+  const real = given && sdk.PoolInfoLayout.decode(bytes(given[1]));
+  const array = recorded && sdk.TickArrayLayout.decode(bytes(recorded));
+  const spacing = real?.tickSpacing ?? SPACINGS[random.below(SPACINGS.length)];
   const last = Math.floor(LAST / spacing);
   const near = seed % 2 ? Math.min(last, 400) : last;
-  const ends = [random.below(2 * near + 1) - near, random.below(2 * near + 1) - near];
+  const first = array && array.startTickIndex / spacing;
+  const ends = array
+    ? [first + random.below(60), first + 60 + random.below(last - first - 60)]
+    : [random.below(2 * near + 1) - near, random.below(2 * near + 1) - near];
   if (ends[0] === ends[1]) ends[1] = ends[0] === near ? -near : ends[0] + 1;
   const [lower, upper] = ends.sort((a, b) => a - b).map((each) => each * spacing);
   const spans = [-LAST, lower, upper, LAST];
   const part = random.below(3);
   const span = spans[part + 1] - spans[part];
-  const current = Math.min(spans[part] + random.below(Math.max(span, 1)), LAST - 1);
+  const anywhere = Math.min(spans[part] + random.below(Math.max(span, 1)), LAST - 1);
+  const current = real?.tickCurrent ?? anywhere;
   const from = root(current);
   const sqrtPrice = from + (random.bits(120) % (root(current + 1) - from));
-  const poolId = random.key();
+  const poolId = given ? new PublicKey(given[0]) : random.key();
   const nft = random.key();
-  const ticks = [tick(lower, random), tick(upper, random)];
+  const ticks = [
+    array ? array.ticks[(lower - array.startTickIndex) / spacing] : tick(lower, random),
+    tick(upper, random),
+  ];
   const updated = 1_700_000_000n + random.bits(24);
-  const pool = {
+  const pool = real ?? {
     bump: 1,
     mintA: random.key(),
     mintB: random.key(),
@@ -150,18 +165,23 @@ async function world(seed) {
   const address = sdk.getPdaPersonalPositionAddress(PROGRAM, nft).publicKey.toBase58();
   const accounts = {
     [address]: encoded(sdk.PersonalPositionLayout, "PersonalPositionState", position),
-    [poolId.toBase58()]: encoded(sdk.PoolInfoLayout, "PoolState", pool),
+    [poolId.toBase58()]: given
+      ? packed(bytes(given[1]))
+      : encoded(sdk.PoolInfoLayout, "PoolState", pool),
   };
   const placed = new Map();
-  ticks.forEach((each) => {
-    const start = Math.floor(each.tick / (60 * spacing)) * 60 * spacing;
+  [lower, upper].forEach((index, number) => {
+    const start = Math.floor(index / (60 * spacing)) * 60 * spacing;
     if (!placed.has(start)) placed.set(start, Array.from({ length: 60 }, () => tick(0)));
-    placed.get(start)[(each.tick - start) / spacing] = each;
+    placed.get(start)[(index - start) / spacing] = ticks[number];
   });
   for (const [start, all] of placed) {
     const at = sdk.getPdaTickArrayAddress(PROGRAM, poolId, start).publicKey.toBase58();
-    const array = { poolId, startTickIndex: start, ticks: all, initializedTickCount: 2 };
-    accounts[at] = encoded(sdk.TickArrayLayout, "TickArrayState", array);
+    const made = { poolId, startTickIndex: start, ticks: all, initializedTickCount: 2 };
+    accounts[at] =
+      start === array?.startTickIndex
+        ? packed(bytes(recorded))
+        : encoded(sdk.TickArrayLayout, "TickArrayState", made);
   }
   let [held, mint] = [address, nft];
   const isLocked = random.below(3) === 0;
@@ -177,7 +197,7 @@ async function world(seed) {
       lockNftMint: mint,
     });
   }
-  const now = Number(updated + random.bits(18));
+  const now = Number(BigInt(real?.rewardInfos[0].lastUpdateTime ?? updated) + random.bits(18));
   const programs = { rewardDefaultInfos: [0, 1, 2].map(() => ({ mint: { programId: PROGRAM } })) };
   // Those of a reward that has emitted all that u64 counts are left out: there is none here.
   const rewardInfos = await sdk.PoolUtil.updatePoolRewardInfos({
@@ -189,7 +209,11 @@ async function world(seed) {
   const fees = sdk.PositionUtils.GetPositionFees(pool, position, ...ticks);
   const rewards = sdk.PositionUtils.GetPositionRewards({ ...pool, rewardInfos }, position, ...ticks);
   const mints = [pool.mintA, pool.mintB, ...pool.rewardInfos.map((each) => each.mint)];
-  const lines = (raw) => raw.map((each, at) => [mints[at].toBase58(), each.toString()]);
+  const lines = (raw) =>
+    raw
+      .map((each, at) => [mints[at], each.toString()])
+      .filter(([each]) => !each.equals(PublicKey.default)) // a reward that the pool does not have
+      .map(([each, amount]) => [each.toBase58(), amount]);
   return {
     accounts,
     held,
@@ -212,7 +236,7 @@ async function main() {
     const asked = JSON.parse(line);
     const answer = asked.ticks
       ? { roots: asked.ticks.map((each) => root(each).toString()) }
-      : await world(asked.seed);
+      : await world(asked);
     console.log(JSON.stringify(answer));
   }
 }

@@ -1,6 +1,7 @@
 // Worlds of loans and farms: Anchor's coder writes their bytes by the IDL, Kamino's SDKs answer.
 // A line {"idls": [lend, farms]} first, then {"loan": seed}, {"farm": seed} or {"account": kind,
-// "seed"}; an answer a line.
+// "seed"}; an answer a line. {"loan": seed, "reserve": [address, base64]}: one of the reserves is
+// this; with "obligation": [address, base64] the obligation is this, and has no other reserve.
 const fs = require("fs");
 const { BorshAccountsCoder, BN, web3 } = require("@coral-xyz/anchor");
 const { deflateSync } = require("zlib");
@@ -82,12 +83,33 @@ function limbs(value) {
   return [0n, 64n, 128n, 192n].map((at) => big((value >> at) & ((1n << 64n) - 1n)));
 }
 
-function loan(seed) {
+const bytes = (text) => Buffer.from(text, "base64");
+
+function recorded([address, text]) {
+  const state = coders.lend.coder.decode("Reserve", bytes(text));
+  const words = state.liquidity.cumulative_borrow_rate_bsf.value;
+  state.rate = words.reduce((sum, each, i) => sum + (BigInt(each.toString()) << BigInt(64 * i)), 0n);
+  return { address: new web3.PublicKey(address), state, data: bytes(text) };
+}
+
+function loan({ loan: seed, reserve, obligation: given }) {
   const random = rng(seed);
   const market = random.key();
-  const slot = 300_000_000n;
+  const real = reserve && recorded(reserve);
   const elapsed = seed % 4 === 0 ? 0n : seed % 4 === 1 ? random.below(6) : random.size(4n);
-  const group = random.pick(2) ? 1 + random.pick(32) : 0;
+  const slot = real ? BigInt(real.state.last_update.slot.toString()) + elapsed : 300_000_000n;
+  const group = random.pick(2) && !real ? 1 + random.pick(32) : 0;
+  const place = blank("lend", "LendingMarket");
+  if (given) {
+    const data = bytes(given[1]);
+    const { owner } = coders.lend.coder.decode("Obligation", data);
+    const accounts = {
+      [given[0]]: ["kamino_obligation", packed(data)],
+      [reserve[0]]: ["kamino_reserve", packed(real.data)],
+    };
+    const theirs = answerLoan([real], data, encode("lend", "LendingMarket", place), slot);
+    return { wallet: owner.toString(), slot: slot.toString(), elapsed: Number(elapsed), accounts, ...theirs };
+  }
   const reserves = Array.from({ length: 4 }, () => {
     const state = blank("lend", "Reserve");
     const available = random.size(10n) + 1n;
@@ -124,7 +146,7 @@ function loan(seed) {
     });
     return { address: random.key(), state };
   });
-  const place = blank("lend", "LendingMarket");
+  if (real) reserves[seed % 2 ? 3 : 0] = real;
   if (group) {
     Object.assign(place.elevation_groups[group - 1], {
       id: group,
@@ -157,7 +179,7 @@ function loan(seed) {
     [market]: ["kamino_lending_market", packed(encode("lend", "LendingMarket", place))],
   };
   for (const each of reserves) {
-    each.data = encode("lend", "Reserve", each.state);
+    each.data ??= encode("lend", "Reserve", each.state);
     accounts[each.address] = ["kamino_reserve", packed(each.data)];
   }
   const theirs = answerLoan(reserves, encode("lend", "Obligation", obligation), encode("lend", "LendingMarket", place), slot);
@@ -278,6 +300,6 @@ function farm(seed) {
 const [head, ...questions] = fs.readFileSync(0, "utf8").trim().split("\n").map((each) => JSON.parse(each));
 load(head.idls);
 const answers = questions.map((each) =>
-  each.account ? random(each) : each.loan !== undefined ? loan(each.loan) : farm(each.farm),
+  each.account ? random(each) : each.loan !== undefined ? loan(each) : farm(each.farm),
 );
 process.stdout.write(answers.map((each) => JSON.stringify(each) + "\n").join(""), () => process.exit(0));

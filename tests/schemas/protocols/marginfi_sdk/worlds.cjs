@@ -1,5 +1,7 @@
 // node worlds.cjs <count>: writes one world a line, {account, banks: {address: data}, answers},
 // accounts encoded by Anchor's coder with the SDK's IDL, answers computed by the SDK.
+// node worlds.cjs real: reads {banks: {address: data}, accounts: [data]} and writes a world of each
+// account with those of its banks, and then ten of random balances in each bank.
 const { BN, BorshAccountsCoder } = require("@coral-xyz/anchor");
 const { PublicKey } = require("@solana/web3.js");
 const BigNumber = require("bignumber.js").default ?? require("bignumber.js");
@@ -67,43 +69,36 @@ function bank(group, decimals) {
   const confidence = price / BigInt(20 + below(2000));
   one.cache.lastOraclePrice = wrapped(price);
   one.cache.lastOraclePriceConfidence = wrapped(confidence);
-  return { one, price, confidence };
+  return one;
 }
 const whole = (scaled) => new BigNumber(scaled.toString()).div(new BigNumber(2).pow(48));
 
-for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
+function begin(seed) {
   state = BigInt(seed + 1) * 1234567891n;
   for (let warm = 0; warm < 8; warm += 1) word();
-  const group = new PublicKey(Buffer.alloc(32, 9));
-  const account = empty("marginfiAccount");
-  account.group = group;
-  account.authority = new PublicKey(Buffer.alloc(32, 1));
-  const banks = {};
+}
+
+function say(data, banks) {
+  const group = new PublicKey(data.subarray(8, 40));
   const sdkBanks = new Map();
   const prices = new Map();
-  const keys = [];
-  for (let n = 0; n < 2 + below(4); n += 1) {
-    const key = new PublicKey(Buffer.alloc(32, 20 + n));
-    const { one, price, confidence } = bank(group, [6, 9, 8, 5][below(4)]);
-    const data = encode("bank", one);
-    banks[key.toBase58()] = data.toString("base64");
-    sdkBanks.set(key.toBase58(), Bank.fromBuffer(key, data, idl, {}));
+  for (const [address, of] of Object.entries(banks)) {
+    const bytes = Buffer.from(of, "base64");
+    sdkBanks.set(address, Bank.fromBuffer(new PublicKey(address), bytes, idl, {}));
+    const { cache } = coder.decode(nameOf("bank"), bytes);
+    const [price, confidence] = [cache.lastOraclePrice, cache.lastOraclePriceConfidence].map(
+      ({ value }) => BigInt(new BN(value, "le").toString()),
+    );
     const side = {
       price: whole(price),
       confidence: whole(confidence),
       lowestPrice: whole(price - confidence),
       highestPrice: whole(price + confidence),
     };
-    prices.set(key.toBase58(), { priceRealtime: side, priceWeighted: side, timestamp: new BigNumber(0) });
-    const shares = wrapped(((word() % 10n ** 12n) << 48n) + fraction());
-    const balance = account.lendingAccount.balances[n];
-    Object.assign(balance, { active: 1, bankPk: key });
-    if (n % 2) balance.liabilityShares = shares;
-    else balance.assetShares = shares;
-    keys.push(key.toBase58());
+    prices.set(address, { priceRealtime: side, priceWeighted: side, timestamp: new BigNumber(0) });
   }
-  const data = encode("marginfiAccount", account);
   const parsed = MarginfiAccount.fromAccountDataRaw(group, data, idl);
+  parsed.balances = parsed.balances.filter((each) => sdkBanks.has(each.bankPk.toBase58()));
   const active = parsed.balances.filter((each) => each.active);
   const { assets, liabilities } = parsed.computeHealthComponentsLegacy(
     sdkBanks, prices, MarginRequirementType.Maintenance);
@@ -117,8 +112,46 @@ for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
       borrowed: quantity.liabilities.toFixed(40),
       lending: rates.lendingRate.toFixed(30),
       borrowing: rates.borrowingRate.toFixed(30),
+      weights: [of.config.assetWeightMaint, of.config.liabilityWeightMaint].map((each) => each.toFixed(60)),
     };
   });
   const health = { assets: assets.toFixed(30), liabilities: liabilities.toFixed(30) };
   console.log(JSON.stringify({ account: data.toString("base64"), banks, answers, health }));
+}
+
+function balanceOf(account, n, key) {
+  const shares = wrapped(((word() % 10n ** 12n) << 48n) + fraction());
+  const balance = account.lendingAccount.balances[n];
+  Object.assign(balance, { active: 1, bankPk: key });
+  if (n % 2) balance.liabilityShares = shares;
+  else balance.assetShares = shares;
+}
+
+function real({ banks, accounts }) {
+  for (const each of accounts) say(Buffer.from(each, "base64"), banks);
+  Object.keys(banks).forEach((address, number) => {
+    for (let seed = 0; seed < 10; seed += 1) {
+      begin(10 * number + seed);
+      const account = empty("marginfiAccount");
+      account.authority = new PublicKey(Buffer.alloc(32, 1));
+      [0, 1].forEach((n) => balanceOf(account, n + (seed % 2), new PublicKey(address)));
+      say(encode("marginfiAccount", account), { [address]: banks[address] });
+    }
+  });
+}
+
+if (process.argv[2] === "real") real(JSON.parse(require("node:fs").readFileSync(0, "utf8")));
+for (let seed = 0; seed < Number(process.argv[2]); seed += 1) {
+  begin(seed);
+  const group = new PublicKey(Buffer.alloc(32, 9));
+  const account = empty("marginfiAccount");
+  account.group = group;
+  account.authority = new PublicKey(Buffer.alloc(32, 1));
+  const banks = {};
+  for (let n = 0; n < 2 + below(4); n += 1) {
+    const key = new PublicKey(Buffer.alloc(32, 20 + n));
+    banks[key.toBase58()] = encode("bank", bank(group, [6, 9, 8, 5][below(4)])).toString("base64");
+    balanceOf(account, n, key);
+  }
+  say(encode("marginfiAccount", account), banks);
 }

@@ -1,6 +1,8 @@
 // Reads one question a line from stdin and writes one answer a line, both JSON:
 //   {"ticks": [n]}  -> {"roots": [text]}: square roots of prices, Q64
 //   {"seed": n}     -> a random world: accounts by address, base64, and what the SDK says of them
+//   {"seed": n, "pool"?: [address, base64], "arrays"?: [base64], "own"?: base64} -> one in which the
+//                      pool, arrays of ticks and the position are these
 const readline = require("node:readline");
 const client = require("@orca-so/whirlpools-client");
 const core = require("@orca-so/whirlpools-core");
@@ -53,28 +55,67 @@ const empty = {
   rewardGrowthsOutside: [0n, 0n, 0n],
 };
 
+const NO_REWARD = decoder.decode(new Uint8Array(32));
 const base64 = (bytes) => Buffer.from(bytes).toString("base64");
 
-async function world(seed) {
+const bytes = (text) => Buffer.from(text, "base64");
+
+function arrayOf(data) {
+  if (data.length === client.getFixedTickArraySize()) {
+    return client.getFixedTickArrayDecoder().decode(data);
+  }
+  const array = client.getDynamicTickArrayDecoder().decode(data);
+  const ticks = array.ticks.map((each) =>
+    each.__kind === "Initialized" ? { initialized: true, ...each.fields[0] } : empty,
+  );
+  return { ...array, ticks };
+}
+
+// Growths of the lower tick with which a position has earned so much since it was last written.
+function outsideOf(lower, current, whole, over, target) {
+  return (current >= lower ? whole - over - target : over + target) & MASK;
+}
+
+async function world({ seed, pool: given, arrays = [], own }) {
   const random = chance(seed);
-  const spacing = SPACINGS[random.below(SPACINGS.length)];
+  const real = given && client.getWhirlpoolDecoder().decode(bytes(given[1]));
+  const recorded = new Map(
+    arrays.map((each) => {
+      const array = arrayOf(bytes(each));
+      return [array.startTickIndex, { array, each }];
+    }),
+  );
+  const held = own && client.getPositionDecoder().decode(bytes(own));
+  const spacing = real?.tickSpacing ?? SPACINGS[random.below(SPACINGS.length)];
+  const recordedAt = (index) => {
+    const start = core.getTickArrayStartTickIndex(index, spacing);
+    return recorded.get(start)?.array.ticks[core.getTickIndexInArray(index, start, spacing)];
+  };
   const last = Math.floor(LAST / spacing);
   const near = seed % 2 ? Math.min(last, 400) : last;
-  const ends = [random.below(2 * near + 1) - near, random.below(2 * near + 1) - near];
-  if (ends[0] === ends[1]) ends[1] = ends[0] === near ? -near : ends[0] + 1;
+  const ends = held ? [held.tickLowerIndex / spacing, held.tickUpperIndex / spacing] : [];
+  for (const { array } of held ? [] : recorded.values()) {
+    ends.push(array.startTickIndex / spacing + array.ticks.findIndex((each) => each.initialized));
+  }
+  while (ends.length < 2) {
+    const end = random.below(2 * near + 1) - near;
+    if (end !== ends[0] && recordedAt(end * spacing) === undefined) ends.push(end);
+  }
   const [lower, upper] = ends.sort((a, b) => a - b).map((each) => each * spacing);
   const spans = [-LAST, lower, upper, LAST];
   const part = random.below(3);
   const span = spans[part + 1] - spans[part];
-  const current = Math.min(spans[part] + random.below(Math.max(span, 1)), LAST - 1);
+  const anywhere = Math.min(spans[part] + random.below(Math.max(span, 1)), LAST - 1);
+  const current = real?.tickCurrentIndex ?? anywhere;
   const from = core.tickIndexToSqrtPrice(current);
   const to = core.tickIndexToSqrtPrice(current + 1);
-  const sqrtPrice = random.below(8) ? from + (random.bits(120) % (to - from)) : from;
-  const whirlpool = random.key();
-  const mint = random.key();
+  const between = random.below(8) ? from + (random.bits(120) % (to - from)) : from;
+  const sqrtPrice = real?.sqrtPrice ?? between;
+  const whirlpool = given?.[0] ?? random.key();
+  const mint = held?.positionMint ?? random.key();
   const poolLiquidity = random.below(10) ? random.bits(20 + random.below(70)) : 0n;
-  const ticks = [tick(random), tick(random)];
-  const pool = {
+  const ticks = [lower, upper].map((each) => recordedAt(each) ?? tick(random));
+  const pool = real ?? {
     whirlpoolsConfig: random.key(),
     whirlpoolBump: new Uint8Array([255]),
     tickSpacing: spacing,
@@ -101,7 +142,7 @@ async function world(seed) {
       growthGlobalX64: random.bits(127),
     })),
   };
-  let liquidity = random.below(12) ? random.bits(30 + random.below(60)) : 0n;
+  let liquidity = held?.liquidity ?? (random.below(12) ? random.bits(30 + random.below(60)) : 0n);
   let amounts;
   for (;;) {
     try {
@@ -121,7 +162,14 @@ async function world(seed) {
       at === undefined ? ticks[1][name] : ticks[1][name][at],
     );
   const since = () => random.bits(20 + random.below(40));
-  const position = {
+  if (held && !recordedAt(lower)) {
+    ["A", "B"].forEach((each) => {
+      const target = held[`feeGrowthCheckpoint${each}`] + since();
+      const [name, over] = [`feeGrowthOutside${each}`, ticks[1][`feeGrowthOutside${each}`]];
+      ticks[0][name] = outsideOf(lower, current, pool[`feeGrowthGlobal${each}`], over, target);
+    });
+  }
+  const position = held ?? {
     whirlpool,
     positionMint: mint,
     liquidity,
@@ -137,16 +185,16 @@ async function world(seed) {
       amountOwed: random.bits(40),
     })),
   };
-  const bundleIndex = seed % 5 ? undefined : random.below(256);
+  const bundleIndex = seed % 5 || held ? undefined : random.below(256);
   const [address] =
     bundleIndex === undefined
       ? await client.getPositionAddress(mint)
       : await client.getBundledPositionAddress(mint, bundleIndex);
   const accounts = {
-    [address]: base64(client.getPositionEncoder().encode(position)),
-    [whirlpool]: base64(client.getWhirlpoolEncoder().encode(pool)),
+    [address]: own ?? base64(client.getPositionEncoder().encode(position)),
+    [whirlpool]: given?.[1] ?? base64(client.getWhirlpoolEncoder().encode(pool)),
   };
-  const isLocked = random.below(3) === 0;
+  const isLocked = random.below(3) === 0 && !held;
   if (isLocked) {
     const [lock] = await client.getLockConfigAddress(address);
     accounts[lock] = base64(
@@ -170,6 +218,10 @@ async function world(seed) {
   });
   for (const [start, all] of placed) {
     const [at] = await client.getTickArrayAddress(whirlpool, start);
+    if (recorded.has(start)) {
+      accounts[at] = recorded.get(start).each;
+      continue;
+    }
     const array = { startTickIndex: start, whirlpool };
     if (random.below(2)) {
       accounts[at] = base64(client.getFixedTickArrayEncoder().encode({ ...array, ticks: all }));
@@ -200,7 +252,7 @@ async function world(seed) {
     owed: lines(
       [pool.tokenMintA, pool.tokenMintB, ...pool.rewardInfos.map((each) => each.mint)],
       [fees.feeOwedA, fees.feeOwedB, ...rewards.rewards.map((each) => each.rewardsOwed)],
-    ),
+    ).filter(([each]) => each !== NO_REWARD),
     ticks: [lower, upper, current],
   };
 }
@@ -210,7 +262,7 @@ async function main() {
     const asked = JSON.parse(line);
     const answer = asked.ticks
       ? { roots: asked.ticks.map((each) => core.tickIndexToSqrtPrice(each).toString()) }
-      : await world(asked.seed);
+      : await world(asked);
     console.log(JSON.stringify(answer));
   }
 }
