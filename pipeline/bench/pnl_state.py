@@ -12,9 +12,11 @@ from schemas import redis_keys
 from schemas.positions import WalletDay, pack_wallet_day
 from schemas.redis_keys import wallet_tag
 from schemas.solana import addresses
-from schemas.times import DAY_MS
+from schemas.times import DAY_MS, HOUR_MS
 
 _AT_ONCE: Final = 5_000  # commands
+_MOVED_HOUR: Final = FIRST_MS // HOUR_MS
+_DUE_HOUR: Final = _MOVED_HOUR + 24 * 7  # when a wallet that rests is put away
 
 
 def open_lots(store: redis.Redis, tape: Tape, lots: int) -> None:
@@ -66,6 +68,8 @@ class _Writer:
         hset(redis_keys.WALLET_TOTALS.make(tag=tag), raw, total)
         hset(redis_keys.WALLET_DAYS.make(tag=tag, day=day), raw, total)
         self._pipe.zadd(redis_keys.TOP_OF_MINT.make(tag=tag, mint=mint), {raw: 0})
+        self._pipe.zadd(redis_keys.WALLETS_DUE.make(tag=tag), {raw: _DUE_HOUR})
+        self._pipe.zadd(redis_keys.TRADED.make(tag=tag), {addresses.key(mint): _MOVED_HOUR})
         self._now_and_then()
 
     def set(self, key: str, value: bytes) -> None:
