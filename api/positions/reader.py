@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from api.accounts.following import Following, FollowState
+from api.accounts.wallets import LaneReading
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.aggregates import Aggregate
@@ -141,12 +142,16 @@ class Positions:
         holder: str,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> Everything:
         """Return what a wallet has of an aggregate, with the tokens that its positions mean.
 
         `renews`: the wallet is followed on account of this, not only what its positions need.
+        `reading`: its accounts, where they were read already.
         """
-        read, records, positions = await self._of_routes(wallet, [of], slugs, holder, renews=renews)
+        read, records, positions = await self._of_routes(
+            wallet, [of], slugs, holder, renews=renews, reading=reading
+        )
         stands_for: Counter[str] = Counter()
         for position in positions:
             for mint, amount_raw in position.stands_for.items():
@@ -162,10 +167,11 @@ class Positions:
         holder: str | None,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> tuple[_Read, list[PositionRecord], list[Position]]:
         """Return what was read, and the positions of all routes asked for, each once."""
         served = {slug: slugs[slug] for each in asked for slug, _ in each.routes}
-        read = await self._read(wallet, served, holder, renews=renews)
+        read = await self._read(wallet, served, holder, renews=renews, reading=reading)
         routes = {route for each in asked for route in each.routes}
         found = {
             # A position is in one route, and counts once.
@@ -185,10 +191,11 @@ class Positions:
         holder: str | None,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> _Read:
         by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]
         asks = holder if by_tokens and renews else None
-        held, known = await self._held(wallet, served.values(), asks)
+        held, known = await self._held(wallet, served.values(), asks, reading)
         try:
             clock = clock_of(known[CLOCK])
         except (KeyError, Unreadable):
@@ -224,7 +231,11 @@ class Positions:
         return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
 
     async def _held(
-        self, wallet: str, protocols: Collection[Protocol], holder: str | None
+        self,
+        wallet: str,
+        protocols: Collection[Protocol],
+        holder: str | None,
+        of: LaneReading | None,
     ) -> tuple[WalletAccounts, dict[bytes, Account]]:
         """Return a wallet's accounts, and the clock; with a holder the wallet is followed first.
 
@@ -232,7 +243,7 @@ class Positions:
         accounts once more where the wallet's tokens were not all known.
         """
         programs = programs_of(protocols)
-        reading = self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
+        reading = self._accounts.of_wallet(wallet, programs, of), self._accounts.at([CLOCK])
         if holder is None:
             return await asyncio.gather(*reading)
         standing, held, known = await asyncio.gather(
