@@ -377,7 +377,7 @@ def _aggregate(
 
 def _sum(records: Collection[PositionRecord]) -> int | None:
     """Return what positions are worth; None where none has a price, or a part is not known."""
-    if any(has_unknown(each["assets"]) for each in records):
+    if any(map(has_unknown, records)):
         return None
     values = [int(each["value_usd_micros"]) for each in records if each["value_usd_micros"]]
     return sum(values) if values else None

@@ -107,9 +107,11 @@ def record(
     }
 
 
-def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
-    """Return whether what assets are worth together cannot be known."""
-    for each in assets:
+def has_unknown(position: PositionRecord) -> bool:
+    """Return whether what a position's assets are worth together cannot be known."""
+    if position["value_usd_micros"] is not None:
+        return False  # then it is known, and most are
+    for each in position["assets"]:
         raw = each["amount_raw"]
         if raw is None:
             return True
