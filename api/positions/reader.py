@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import structlog
@@ -36,10 +37,19 @@ from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
 from schemas.protocols.clock import clock_of
-from schemas.protocols.contract import Account, Held, Position, Protocol, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Position,
+    Protocol,
+    Unreadable,
+    World,
+)
 from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
 
+_ROUTES: Final = 1 << 7  # sets of protocols that are asked for together
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
 _NO_DECIMALS: Final = (
@@ -202,15 +212,14 @@ class Positions:
             failure = Failure(CLOCK, "reference_missing", "the chain's clock is not known")
             return _Read(held, {slug: Outcome([], [failure]) for slug in served}, None)
         tokens = held_tokens(held.accounts)
-        kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.has_mints}
+        kinds = _represented(tuple(by_tokens))
         found = await self._by_mint.find(held, tokens, kinds) if kinds else Found()
-        everything = [*held.accounts, *found.accounts]
-        there = {account.kind for account in everything}
-        asked = []
-        for protocol in served.values():
-            own = there.intersection(protocol.kinds)
-            accounts = [account for account in everything if account.kind in own] if own else []
-            asked.append((protocol, Held(key(wallet), accounts, tokens)))
+        own = _by_protocol(served.values(), [*held.accounts, *found.accounts])
+        asked = {
+            slug: (protocol, Held(key(wallet), own[protocol], tokens))
+            for slug, protocol in served.items()
+            if own[protocol] or protocol.reads_tokens or protocol.reads_derived or not protocol.read
+        }
 
         followed: set[bytes] = set()
 
@@ -221,14 +230,16 @@ class Positions:
             return {**known, **sent}
 
         world = World(clock.slot, clock.time_s, clock.epoch)
-        outcomes = await driver.run(asked, world, fetch)
+        outcomes = await driver.run(asked.values(), world, fetch)
         unknown = _without_decimals(outcomes)
         if holder is not None:
             await self._follow(outcomes, followed, unknown, holder)
-        for protocol, outcome in zip(served.values(), outcomes, strict=True):
+        of_slugs = dict(zip(asked, outcomes, strict=True))
+        for slug, protocol in served.items():
+            outcome = of_slugs.setdefault(slug, Outcome())  # of a protocol that it has nothing of
             if protocol.reads_tokens:
                 outcome.failures += _of_tokens(key(wallet), held, found)
-        return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
+        return _Read(held, of_slugs, clock.epoch)
 
     async def _held(
         self,
@@ -308,6 +319,34 @@ class Positions:
                 detail = f"the position cannot be answered ({type(error).__name__})"
                 read.outcomes[slug].failures.append(Failure(address, "unreadable", detail))
         return sorted(records, key=_order)
+
+
+@lru_cache(_ROUTES)
+def _represented(protocols: tuple[Protocol, ...]) -> frozenset[Kind]:
+    """Return the kinds of protocols whose accounts a mint represents."""
+    return frozenset(kind for each in protocols for kind in each.kinds if kind.has_mints)
+
+
+def _by_protocol(
+    protocols: Collection[Protocol], accounts: Iterable[Account]
+) -> dict[Protocol, list[Account]]:
+    """Return which of some accounts are of the kinds of each protocol, in their order."""
+    found: dict[Protocol, list[Account]] = {protocol: [] for protocol in protocols}
+    of_kinds = _of_kinds((*found,))
+    for account in accounts:
+        for protocol in of_kinds.get(account.kind, ()):
+            found[protocol].append(account)
+    return found
+
+
+@lru_cache(_ROUTES)
+def _of_kinds(protocols: tuple[Protocol, ...]) -> dict[Kind, list[Protocol]]:
+    """Return which of some protocols have a kind."""
+    found: dict[Kind, list[Protocol]] = {}
+    for protocol in protocols:
+        for kind in protocol.kinds:
+            found.setdefault(kind, []).append(protocol)
+    return found
 
 
 def _aggregate(

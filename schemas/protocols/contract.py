@@ -327,5 +327,7 @@ class Protocol:
     unsupported_fields: tuple[str, ...] = ()
     reads_tokens: bool = False
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
+    reads_derived: bool = False
+    """A wallet's address leads to positions that none of its accounts says are there."""
     share: Callable[[Account], PoolShare] | None = None
     """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""
