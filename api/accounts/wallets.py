@@ -18,8 +18,9 @@ from api.stores.clients import Stores
 from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import PartitionState
-from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, unpack
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, StoredAccount, unpack
 from schemas.accounts import BadAccount as BadStored
+from schemas.protocols.contract import Kind
 from schemas.protocols.token import state_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
@@ -28,6 +29,7 @@ from schemas.solana.token_accounts import BadAccount, TokenAccountState
 MOST_AT_ONCE: Final = 5_000  # accounts, of all wallets of a batch
 ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.02
+_MANY: Final = 25  # accounts of a partition
 _TAGS: Final = tuple(account_tags())
 _ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in _TAGS}
 _COVERED: Final = {tag: COVERED.make(tag=tag, address="") for tag in _TAGS}
@@ -37,13 +39,17 @@ _PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 Command = tuple[Any, ...]
 
 
+Opened = tuple[Kind, StoredAccount, bytes]  # with its data
+
+
 @dataclass(frozen=True, slots=True)
 class LaneReading:
     """What the partitions said of a wallet in one reading, and what they stored of its accounts."""
 
     states: Mapping[str, PartitionState]  # by tag, without the coverage of programs
     floors: Mapping[str, Sequence[bytes | None]]  # by tag, answers to `floor_question`
-    stored: Mapping[bytes, bytes | None]  # by address, as `schemas.accounts` packs them
+    stored: Mapping[bytes, StoredAccount]  # by address
+    tokens: Mapping[bytes, Opened]  # those token accounts among them that are alive
     as_of_ms: int  # of the slot that all of them have
 
 
@@ -81,7 +87,10 @@ class WalletAccountsReader:
         """
         found = await self._doubts(wallets)
         sound = [wallet for wallet, doubt in zip(wallets, found, strict=True) if doubt is None]
-        read = iter(await asyncio.gather(*map(self._read_one, sound)))
+        if len(sound) == 1:  # as most are; no task is needed for it
+            read = iter([await self._read_one(sound[0])])
+        else:
+            read = iter(await asyncio.gather(*map(self._read_one, sound)))
         return [next(read) if doubt is None else doubt for doubt in found]
 
     async def _doubts(self, wallets: Sequence[str]) -> list[NotCovered | None]:
@@ -137,6 +146,8 @@ class WalletAccountsReader:
         own_tag = account_tag(wallet)
         lamports, lamports_slot, newest = 0, since.slot, 0
         tokens: list[tuple[bytes, bytes, TokenAccountState]] = []
+        versions: dict[bytes, StoredAccount] = {}
+        opened: dict[bytes, Opened] = {}
         addresses = [
             [*state.found] + ([raw] if tag == own_tag else []) for tag, state in states.items()
         ]
@@ -144,12 +155,13 @@ class WalletAccountsReader:
         if stored is None:  # let go in between
             return NotCovered(FollowState.NOT_FOLLOWED), True
         for state, packed in zip(states.values(), stored, strict=True):
-            await asyncio.sleep(0)  # a partition at a time: others come in between
+            if len(packed) > _MANY:
+                await asyncio.sleep(0)  # a partition at a time: others come in between
             try:
                 for address, value in packed.items():
                     if value is None:
                         continue
-                    account = unpack(value)
+                    account = versions[address] = unpack(value)
                     newest = max(newest, account.slot)
                     if address == raw and account_reading.is_alive(raw, state, account):
                         lamports = 0 if account.closed else account.lamports
@@ -158,12 +170,13 @@ class WalletAccountsReader:
                     if account.program in _PROGRAMS and (
                         living := account_reading.living_account(raw, state, address, account)
                     ):
+                        opened[address] = living
                         held = state_of(account.program, living[2])
                         tokens.append((address, account.program, held))
             except (BadStored, BadAccount):
                 return NotCovered(FollowState.UNREADABLE), True
-        every = {address: value for of_tag in stored for address, value in of_tag.items()}
-        reading = LaneReading(states, floors, every, min(time_ms for _, time_ms in marks))
+        least_ms = min(time_ms for _, time_ms in marks)
+        reading = LaneReading(states, floors, versions, opened, least_ms)
         found = WalletAccounts(
             as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens, reading
         )

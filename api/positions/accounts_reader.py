@@ -16,7 +16,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from api.accounts.wallets import LaneReading
+from api.accounts.wallets import LaneReading, Opened
 from api.positions import covered_programs
 from api.positions.covered_programs import CoveredPrograms, OfPrograms
 from api.positions.opened import OpenedAccounts
@@ -92,22 +92,20 @@ class AccountsReader:
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
         read = wanted[:MOST_ACCOUNTS]
-        if reading is None:
-            stored: Mapping[bytes, bytes | None] = await self.stored(each for _, each in read)
-        else:
-            stored = reading.stored
+        packed = {} if reading is not None else await self.stored(each for _, each in read)
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
-            cold = await self._cold(wallet, stored)
+            cold = await self._cold(wallet, packed if reading is None else reading.stored)
             known += len(cold)
         accounts: list[Account] = []
         unreadable: dict[bytes, str] = {}
         for tag, address in read:
-            if (packed := stored[address]) is None:
-                continue
             try:
-                living = account_reading.living_one(finder, states[tag], address, packed)
+                if reading is None:
+                    living = _living(finder, states[tag], address, packed[address])
+                else:
+                    living = _living_of(finder, states[tag], address, reading)
             except BadAccount as error:
                 unreadable[address] = str(error)
                 continue
@@ -248,7 +246,7 @@ class AccountsReader:
         return _stored(by_tag, await self._stores.ask(_gets(by_tag)))
 
     async def _cold(
-        self, wallet: str, stored: Mapping[bytes, bytes | None]
+        self, wallet: str, stored: Mapping[bytes, object]
     ) -> list[tuple[StoredAccount, bytes, bytes]]:
         """Return header, address and data of what ClickHouse alone has of a wallet."""
         rows = await self._stores.query(_COLD, {"wallet": wallet, "most": MOST_ACCOUNTS + 1})
@@ -260,6 +258,26 @@ class AccountsReader:
                 header = StoredAccount(row["slot"], row["lamports"], program, len(data), b"")
                 found.append((header, address, data))
         return found
+
+
+def _living(
+    finder: bytes, state: PartitionState, address: bytes, packed: bytes | None
+) -> Opened | None:
+    """Return a stored account, None where there is none or it is not alive; raises BadAccount."""
+    if packed is None:
+        return None
+    return account_reading.living_one(finder, state, address, packed)
+
+
+def _living_of(
+    finder: bytes, state: PartitionState, address: bytes, reading: LaneReading
+) -> Opened | None:
+    """Return an account of a reading, as `_living`."""
+    if (opened := reading.tokens.get(address)) is not None:
+        return opened
+    if (account := reading.stored.get(address)) is None:
+        return None
+    return account_reading.living_account(finder, state, address, account)
 
 
 @lru_cache(len(_FOUND_BY))
