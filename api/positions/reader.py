@@ -398,7 +398,7 @@ def _aggregate(
         "positions": own,
         "value_usd": usd(value),
         "value_usd_micros": number_text(value),
-        "unpriced": _unpriced(own),
+        "unpriced": sum(each["unpriced"] for each in sums),
         "is_complete": is_whole and not aggregate.pending,
         "protocols": sums,
         "pending": [

@@ -97,6 +97,7 @@ class _Shares:
     upper: int
     release_point: int
     shares: Sequence[int]  # Q64.64, of each bin
+    whole_shares: Sequence[int]
     arrays: Mapping[int, bytes]  # that its shares are in: index -> address
 
     @property
@@ -220,7 +221,8 @@ def _shares(account: Account) -> _Shares:
         raise Unreadable(f"{width} bins in {len(data)} bytes", account.address)
     owner, fee_owner = raw_pubkey(data, _OWNER_AT), raw_pubkey(data, _FEE_OWNER_AT)
     pair = raw_pubkey(data, 8)
-    shares = _wide(*_columns(data, width, _SHARES_AT, 0, 2))
+    parts, wholes = _columns(data, width, _SHARES_AT, 0, 2)
+    shares = _wide(parts, wholes)
     return _Shares(
         account=account,
         pair=pair,
@@ -230,6 +232,7 @@ def _shares(account: Account) -> _Shares:
         upper=upper,
         release_point=u64(data, 7992),
         shares=shares,
+        whole_shares=wholes,
         arrays={
             index: array_address(pair, index)
             for index in range(lower // bins.ARRAY_BINS, upper // bins.ARRAY_BINS + 1)
@@ -389,7 +392,8 @@ def _amounts(
         first = shares.lower + of.start
         place = first - index * bins.ARRAY_BINS
         theirs = slice(place, place + of.stop - of.start)
-        own, supplies = shares.shares[of], array.supplies[theirs]
+        own, wholes = shares.shares[of], shares.whole_shares[of]
+        supplies = array.supplies[theirs]
         total[0] += bins.parts_of(own, array.x_raw[theirs], supplies)
         total[1] += bins.parts_of(own, array.y_raw[theirs], supplies)
         active = pair.active - first
@@ -401,7 +405,7 @@ def _amounts(
                 stored[active] += unpaid
             seen = of_counter.seen_q64[of]
             grown = [now - then for now, then in zip(stored, seen, strict=True)]
-            total[2 + number] += bins.earned(own, grown)
+            total[2 + number] += bins.earned(wholes, grown)
             if min(grown) < 0:  # it never falls
                 fell += [
                     (bin_id, number)

@@ -51,19 +51,17 @@ def parts_of(shares: Iterable[int], reserves_raw: Iterable[int], supplies: Itera
         [
             share * reserve_raw // supply
             for share, reserve_raw, supply in zip(shares, reserves_raw, supplies, strict=True)
-            if supply
+            if reserve_raw and supply  # most bins have but one of both tokens
         ]
     )
 
 
-def earned(shares: Iterable[int], grown_q64: Iterable[int]) -> int:
-    """Return the raw amount that shares (Q64.64) of bins earned, by the growth per share of each.
+def earned(whole_shares: Iterable[int], grown_q64: Iterable[int]) -> int:
+    """Return the raw amount that whole shares of bins earned, by the growth per share of each.
 
     It is rounded down in each bin, and summed.
     """
-    return sum(
-        [(share >> 64) * grown >> 64 for share, grown in zip(shares, grown_q64, strict=True)]
-    )
+    return sum([share * grown >> 64 for share, grown in zip(whole_shares, grown_q64, strict=True)])
 
 
 def reward_growth(rate_q64: int, seconds: int, supply: int) -> int:
