@@ -80,8 +80,13 @@ def _of_tag(tag: str) -> tuple[tuple[Any, ...], str, str]:
 
 
 def _coverage_question(tag: str, address: bytes) -> tuple[Any, ...]:
-    name = redis_keys.COVERED.make(tag=tag, address=text(address))
-    return ("HMGET", name, "slot", "given", "reason")
+    return ("HMGET", _covered(tag) + text(address), "slot", "given", "reason")
+
+
+@lru_cache(_CACHED_QUESTIONS)
+def _covered(tag: str) -> str:
+    """Return the key of what is covered in a partition, without the address."""
+    return redis_keys.COVERED.make(tag=tag, address="")
 
 
 @lru_cache(_CACHED_QUESTIONS)
@@ -185,7 +190,13 @@ def living_one(
 
     Raises BadAccount.
     """
-    account = unpack(packed)
+    return living_account(finder, state, address, unpack(packed))
+
+
+def living_account(
+    finder: bytes, state: PartitionState, address: bytes, account: StoredAccount
+) -> tuple[Kind, StoredAccount, bytes] | None:
+    """Return what `living_one` does, of an account whose header was read; raises BadAccount."""
     if account.closed or not is_alive(finder, state, account):
         return None
     data = account.data()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api.accounts.following import FollowState
 from api.stores.caches import BoundedCache, now_s
 from api.stores.clients import Stores
+from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.accounts import BadAccount as BadStored
 from schemas.accounts import unpack
@@ -29,8 +29,7 @@ _REMEMBERED: Final = 1 << 14
 _TAGS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Mint:
+class Mint(NamedTuple):
     """A mint's account, as the chain has it at `as_of_slot`."""
 
     account: MintAccount
@@ -41,8 +40,7 @@ class Mint:
     texts: Metadata | None = None  # its own, else those of its Metaplex account
 
 
-@dataclass(frozen=True, slots=True)
-class NoMint:
+class NoMint(NamedTuple):
     """Why a mint's account cannot be had from the lane."""
 
     standing: FollowState
@@ -68,23 +66,19 @@ class MintReader:
         wanted = list(dict.fromkeys(mints))
         if now_s() < self._no_lane_until:
             return dict.fromkeys(wanted, NoMint(FollowState.NOT_INGESTED))
-        tags = {mint: account_tag(mint) for mint in wanted}
+        tags = {mint: _of_mint(mint) for mint in wanted}
         # A partition's slot and floor are read before its mints, which are so never older.
-        partitions = [*dict.fromkeys(tags.values())]
+        partitions = dict.fromkeys(tag for tag, _ in tags.values())
         commands: list[tuple[Any, ...]] = [each for tag in partitions for each in _of_tag(tag)]
-        for mint, tag in tags.items():
-            commands += (
-                ("HMGET", COVERED.make(tag=tag, address=mint), "slot", "given", "reason"),
-                ("GET", ACCOUNT.make(tag=tag, address=mint)),
-                ("GET", _metaplex_key(mint)),
-            )
+        for _, asked in tags.values():
+            commands += asked
         answers = iter(await self._stores.ask(commands) if commands else ())
         said = {tag: (next(answers), next(answers)) for tag in partitions}
         if wanted and all(slot is None for (slot, _), _ in said.values()):
             self._no_lane_until = now_s() + NO_LANE_FOR_S
         return {
             mint: self._mint(mint, *said[tag], next(answers), next(answers), next(answers))
-            for mint, tag in tags.items()
+            for mint, (tag, _) in tags.items()
         }
 
     def _mint(
@@ -139,13 +133,19 @@ class MintReader:
 
 
 @lru_cache(maxsize=_TAGS)
-def _of_tag(tag: str) -> tuple[tuple[Any, ...], ...]:
+def _of_tag(tag: str) -> tuple[Repeated, Repeated]:
     """Return what to ask a partition for: how far it is, and the floor of its coverage."""
     watermark = WATERMARK.make(tag=tag, group=account_reading.GROUP)
-    return ("HMGET", watermark, "slot", "time_ms"), account_reading.floor_question(tag)
+    slot = Repeated(("HMGET", watermark, "slot", "time_ms"))
+    return slot, Repeated(account_reading.floor_question(tag))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _metaplex_key(mint: str) -> str:
-    address = encode(metadata_address(decode(mint)))
-    return ACCOUNT.make(tag=account_tag(address), address=address)
+@lru_cache(maxsize=_REMEMBERED)  # the second address is searched for by hashing; 1 kB each
+def _of_mint(mint: str) -> tuple[str, tuple[tuple[Any, ...], ...]]:
+    """Return a mint's tag, and what to ask of it: coverage, account, Metaplex account."""
+    tag, metaplex = account_tag(mint), encode(metadata_address(decode(mint)))
+    return tag, (
+        ("HMGET", COVERED.make(tag=tag, address=mint), "slot", "given", "reason"),
+        ("GET", ACCOUNT.make(tag=tag, address=mint)),
+        ("GET", ACCOUNT.make(tag=account_tag(metaplex), address=metaplex)),
+    )

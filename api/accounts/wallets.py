@@ -8,16 +8,19 @@ this reading: then it is read again, a few times.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from api.accounts.following import FollowState
 from api.stores.clients import Stores
+from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import PartitionState
-from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, unpack
+from schemas.accounts import MOST_OF_WALLET, TOO_MANY_ACCOUNTS, StoredAccount, unpack
 from schemas.accounts import BadAccount as BadStored
+from schemas.protocols.contract import Kind
 from schemas.protocols.token import state_of
 from schemas.redis_keys import ACCOUNT, COVERED, FOUND_BY, WATERMARK, account_tag, account_tags
 from schemas.solana.addresses import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, key, text
@@ -26,11 +29,28 @@ from schemas.solana.token_accounts import BadAccount, TokenAccountState
 MOST_AT_ONCE: Final = 5_000  # accounts, of all wallets of a batch
 ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.02
+_MANY: Final = 25  # accounts of a partition
 _TAGS: Final = tuple(account_tags())
 _ACCOUNTS: Final = {tag: ACCOUNT.make(tag=tag, address="") for tag in _TAGS}
-_PROGRAMS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
+_COVERED: Final = {tag: COVERED.make(tag=tag, address="") for tag in _TAGS}
+_FOUND_BY: Final = {tag: FOUND_BY.make(tag=tag, address="") for tag in _TAGS}
+_PROGRAMS: Final = frozenset({TOKEN_PROGRAM, TOKEN_2022_PROGRAM})
 
 Command = tuple[Any, ...]
+
+
+Opened = tuple[Kind, StoredAccount, bytes]  # with its data
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReading:
+    """What the partitions said of a wallet in one reading, and what they stored of its accounts."""
+
+    states: Mapping[str, PartitionState]  # by tag, without the coverage of programs
+    floors: Mapping[str, Sequence[bytes | None]]  # by tag, answers to `floor_question`
+    stored: Mapping[bytes, StoredAccount]  # by address
+    tokens: Mapping[bytes, Opened]  # those token accounts among them that are alive
+    as_of_ms: int  # of the slot that all of them have
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +63,7 @@ class WalletAccounts:
     lamports: int  # the wallet's own, at `lamports_slot`: they are asked for, not streamed
     lamports_slot: int
     tokens: Sequence[tuple[bytes, bytes, TokenAccountState]]  # address, program
+    reading: LaneReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +87,10 @@ class WalletAccountsReader:
         """
         found = await self._doubts(wallets)
         sound = [wallet for wallet, doubt in zip(wallets, found, strict=True) if doubt is None]
-        read = iter(await asyncio.gather(*map(self._read_one, sound)))
+        if len(sound) == 1:  # as most are; no task is needed for it
+            read = iter([await self._read_one(sound[0])])
+        else:
+            read = iter(await asyncio.gather(*map(self._read_one, sound)))
         return [next(read) if doubt is None else doubt for doubt in found]
 
     async def _doubts(self, wallets: Sequence[str]) -> list[NotCovered | None]:
@@ -74,9 +98,8 @@ class WalletAccountsReader:
         first = _TAGS[0]
         commands: list[Command] = [_watermark(first)]
         for wallet in wallets:
-            name = COVERED.make(tag=first, address=wallet)
-            commands.append(("HMGET", name, "slot", "reason"))
-            commands += (("SCARD", FOUND_BY.make(tag=tag, address=wallet)) for tag in _TAGS)
+            commands.append(("HMGET", _COVERED[first] + wallet, "slot", "reason"))
+            commands += [("SCARD", found_by + wallet) for found_by in _FOUND_BY.values()]
         (begun, _), *answers = await self._stores.ask(commands)
         if begun is None:
             return [NotCovered(FollowState.NOT_INGESTED)] * len(wallets)
@@ -109,44 +132,54 @@ class WalletAccountsReader:
         asked = [[_watermark(tag), *account_reading.questions(tag, raw)] for tag in _TAGS]
         answers = iter(await self._stores.ask([each for commands in asked for each in commands]))
         marks: list[tuple[int, int]] = []
-        states: list[PartitionState] = []
-        for commands in asked:
+        states: dict[str, PartitionState] = {}
+        floors: dict[str, Sequence[bytes | None]] = {}
+        for tag, commands in zip(_TAGS, asked, strict=True):
             (slot, time_ms), *said = (next(answers) for _ in commands)
             marks.append((int(slot or 0), int(time_ms or 0)))
-            states.append(account_reading.partition_state(raw, said))
-        since = account_reading.covered_since(states, raw)
+            states[tag] = account_reading.partition_state(raw, said)
+            floors[tag] = said[1]
+        since = account_reading.covered_since(states.values(), raw)
         if since.slot is None:
             return _not_covered(since.reason), True
         as_of_slot, as_of_ms = min(marks)
         own_tag = account_tag(wallet)
         lamports, lamports_slot, newest = 0, since.slot, 0
         tokens: list[tuple[bytes, bytes, TokenAccountState]] = []
+        versions: dict[bytes, StoredAccount] = {}
+        opened: dict[bytes, Opened] = {}
         addresses = [
-            [*state.found] + ([raw] if tag == own_tag else [])
-            for tag, state in zip(_TAGS, states, strict=True)
+            [*state.found] + ([raw] if tag == own_tag else []) for tag, state in states.items()
         ]
         stored = await self._stored(wallet, addresses)
         if stored is None:  # let go in between
             return NotCovered(FollowState.NOT_FOLLOWED), True
-        for state, packed in zip(states, stored, strict=True):
-            await asyncio.sleep(0)  # a partition at a time: others come in between
+        for state, packed in zip(states.values(), stored, strict=True):
+            if len(packed) > _MANY:
+                await asyncio.sleep(0)  # a partition at a time: others come in between
             try:
-                versions = {a: unpack(value) for a, value in packed.items() if value is not None}
-                newest = max((newest, *(each.slot for each in versions.values())))
-                own = versions.get(raw)
-                if own and account_reading.is_alive(raw, state, own):
-                    lamports = 0 if own.closed else own.lamports
-                    lamports_slot = own.slot
-                living = account_reading.living(raw, state, packed)
-                if living.unreadable:
-                    return NotCovered(FollowState.UNREADABLE), True
-                for address, (_, account, data) in living.accounts.items():
-                    if account.program in _PROGRAMS:
-                        held = state_of(account.program, data)
+                for address, value in packed.items():
+                    if value is None:
+                        continue
+                    account = versions[address] = unpack(value)
+                    newest = max(newest, account.slot)
+                    if address == raw and account_reading.is_alive(raw, state, account):
+                        lamports = 0 if account.closed else account.lamports
+                        lamports_slot = account.slot
+                    # Data of others say nothing about what is held.
+                    if account.program in _PROGRAMS and (
+                        living := account_reading.living_account(raw, state, address, account)
+                    ):
+                        opened[address] = living
+                        held = state_of(account.program, living[2])
                         tokens.append((address, account.program, held))
             except (BadStored, BadAccount):
                 return NotCovered(FollowState.UNREADABLE), True
-        found = WalletAccounts(as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens)
+        least_ms = min(time_ms for _, time_ms in marks)
+        reading = LaneReading(states, floors, versions, opened, least_ms)
+        found = WalletAccounts(
+            as_of_slot, as_of_ms, since.slot, lamports, lamports_slot, tokens, reading
+        )
         return found, newest <= as_of_slot
 
     async def _stored(
@@ -161,7 +194,7 @@ class WalletAccountsReader:
         for tag, of_tag in zip(_TAGS, addresses, strict=True):
             if of_tag:
                 commands.append(("MGET", *(_account(tag, each) for each in of_tag)))
-            commands.append(("HEXISTS", COVERED.make(tag=tag, address=wallet), "slot"))
+            commands.append(("HEXISTS", _COVERED[tag] + wallet, "slot"))
         answers = iter(await self._stores.ask(commands))
         found: list[dict[bytes, bytes | None]] = []
         for of_tag in addresses:
@@ -176,8 +209,10 @@ def _account(tag: str, address: bytes) -> str:
     return _ACCOUNTS[tag] + text(address)
 
 
-def _watermark(tag: str) -> Command:
-    return ("HMGET", WATERMARK.make(tag=tag, group=account_reading.GROUP), "slot", "time_ms")
+@lru_cache(len(_TAGS))
+def _watermark(tag: str) -> Repeated:
+    name = WATERMARK.make(tag=tag, group=account_reading.GROUP)
+    return Repeated(("HMGET", name, "slot", "time_ms"))
 
 
 def _not_covered(reason: str) -> NotCovered:

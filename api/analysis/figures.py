@@ -23,9 +23,9 @@ _ORDER: Final = tuple(Shape)
 
 def amounts_of(held: HeldAccounts) -> dict[str, int]:
     """Return what accounts hold, by mint: mint -> raw amount, above 0."""
-    found: Counter[str] = Counter()
+    found: dict[str, int] = {}
     for each in held.tokens:
-        found[each.mint] += each.amount_raw
+        found[each.mint] = found.get(each.mint, 0) + each.amount_raw
     return {mint: amount_raw for mint, amount_raw in found.items() if amount_raw}
 
 
@@ -59,7 +59,7 @@ def net_worth(holdings: Holdings, found: AggregatePositions, *, moved: bool) -> 
     coverage = found["coverage"]
     if found["errors"] or coverage["known_accounts"] != coverage["read_accounts"]:
         reasons.append("positions_incomplete")
-    if any(_is_unknown(each) for each in positions):
+    if any(map(has_unknown, positions)):
         reasons.append("positions_unknown")
     if moved:
         reasons.append("moved_while_read")
@@ -101,7 +101,7 @@ def categories(found: AggregatePositions, shape_of: ShapeOf) -> list[Category]:
 def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) -> Category:
     values = [each["value_usd_micros"] for each in own]
     priced = [int(each) for each in values if each is not None]
-    is_known = is_complete and priced and not any(map(_is_unknown, own))
+    is_known = is_complete and priced and not any(map(has_unknown, own))
     value = sum(priced) if is_known else None
     return {
         "category": shape.value,
@@ -110,10 +110,6 @@ def _category(shape: Shape, own: Sequence[PositionRecord], is_complete: bool) ->
         "value_usd_micros": text(value),
         "is_complete": is_complete,
     }
-
-
-def _is_unknown(position: PositionRecord) -> bool:
-    return has_unknown(position["assets"])
 
 
 def _sum(

@@ -91,16 +91,20 @@ class AnalysisService:
     ) -> tuple[Facts, Everything, bool]:
         """Return what a wallet holds and its positions, and whether tokens moved in between.
 
-        A deposit between the two readings would count twice, or not at all: both must have seen
-        the same amounts of every token. `renews`: the wallet is followed on account of this.
+        Both are of one reading of its accounts where that serves both. A deposit between two
+        readings would count twice, or not at all: both must have seen the same amounts of every
+        token. `renews`: the wallet is followed on account of this.
         """
         asked = FollowState.NOT_FOLLOWED
         if renews:
             asked = await self._wallets.follow(wallet, holder, WAIT_S)
         for _ in range(_MOST_READINGS):
             facts = await self._wallets.facts(wallet, asked)
-            found = await self._positions.everything(wallet, holder, renews=renews)
-            held, covered = facts.balances, found.answer["coverage"]
+            held = facts.balances
+            found = await self._positions.everything(
+                wallet, holder, renews=renews, reading=held.reading
+            )
+            covered = found.answer["coverage"]
             is_whole = held.is_complete and covered["known_accounts"] == covered["read_accounts"]
             if not is_whole or amounts_of(held) == found.tokens:
                 return facts, found, False

@@ -29,8 +29,10 @@ class Encoded:
     def etag(self) -> bytes:
         """Return the weak ETag of the answer without its `as_of_*`."""
         if not self._etag:  # computed once, and never for a door without ETags
-            digest = blake2b(_without_as_of(self.body), digest_size=8).hexdigest()
-            self._etag = b'W/"%b"' % digest.encode()
+            digest = blake2b(digest_size=8)
+            for part in _without_as_of(self.body):
+                digest.update(part)
+            self._etag = b'W/"%b"' % digest.hexdigest().encode()
         return self._etag
 
 
@@ -39,9 +41,11 @@ def encode(answer: Any) -> Encoded:
     return Encoded(orjson.dumps(answer))
 
 
-def _without_as_of(body: bytes) -> bytes:
+def _without_as_of(body: bytes) -> tuple[bytes | memoryview, ...]:
+    """Return the parts of an answer around its `as_of_*`."""
     # It is first or last, so it is found at once, however long the answer is.
     at = 1 if body.startswith(_AS_OF, 1) else body.rfind(_AS_OF)
     if at >= 0 and (found := _AS_OF_PAIR.match(body, at)):
-        return body[:at] + body[found.end() :]
-    return body
+        view = memoryview(body)  # to join the parts would copy an answer of 100 kB
+        return view[:at], view[found.end() :]
+    return (body,)

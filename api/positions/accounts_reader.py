@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,12 +16,14 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from api.accounts.wallets import LaneReading, Opened
 from api.positions import covered_programs
 from api.positions.covered_programs import CoveredPrograms, OfPrograms
 from api.positions.opened import OpenedAccounts
 from api.stores.caches import BoundedCache
 from api.stores.clients import Stores
 from infra.clickhouse.sql import load
+from infra.redis.pipelined import Repeated
 from schemas import account_reading
 from schemas.account_reading import GROUP, Coverage, PartitionState
 from schemas.accounts import MOST_OF_WALLET, BadAccount, StoredAccount, followed_of
@@ -34,6 +35,7 @@ from schemas.solana.addresses import key, text
 MOST_ACCOUNTS: Final = 1_000  # of a wallet
 _REMEMBERED: Final = 1 << 14  # addresses, some 500 bytes each
 _ADDRESS: Final = attrgetter("address")
+_FOUND_BY: Final = tuple(FOUND_BY.make(tag=tag, address="") for tag in account_tags())
 _COLD: Final = load(__package__, "cold_accounts")
 
 
@@ -73,27 +75,37 @@ class AccountsReader:
         self._programs = CoveredPrograms()
         self._small: BoundedCache[str, None] = BoundedCache(_REMEMBERED)
 
-    async def of_wallet(self, wallet: str, programs: Sequence[bytes]) -> WalletAccounts:
-        """Return the accounts of a wallet, and what is covered of it and of programs."""
+    async def of_wallet(
+        self, wallet: str, programs: Sequence[bytes], reading: LaneReading | None = None
+    ) -> WalletAccounts:
+        """Return the accounts of a wallet, and what is covered of it and of programs.
+
+        From a reading of the wallet where the coverage of programs is known that it had.
+        """
         finder = key(wallet)
-        total, (states, of_programs, as_of_ms) = await self._found(wallet, tuple(programs))
+        total, said = 0, self._said(tuple(programs), reading)
+        if said is None:
+            reading = None
+            total, said = await self._found(wallet, tuple(programs))
+        states, of_programs, as_of_ms = said
         wanted = [
             (tag, address) for tag, state in states.items() for address in sorted(state.found)
         ]
         read = wanted[:MOST_ACCOUNTS]
-        stored = await self.stored(read)
+        packed = {} if reading is not None else await self.stored(each for _, each in read)
         known = max(total, len(wanted)) if total > MOST_OF_WALLET else len(wanted)
         cold: list[tuple[StoredAccount, bytes, bytes]] = []
         if known < MOST_ACCOUNTS and any(state.may_be_away for state in states.values()):
-            cold = await self._cold(wallet, stored)
+            cold = await self._cold(wallet, packed if reading is None else reading.stored)
             known += len(cold)
         accounts: list[Account] = []
         unreadable: dict[bytes, str] = {}
         for tag, address in read:
-            if (packed := stored[address]) is None:
-                continue
             try:
-                living = account_reading.living_one(finder, states[tag], address, packed)
+                if reading is None:
+                    living = _living(finder, states[tag], address, packed[address])
+                else:
+                    living = _living_of(finder, states[tag], address, reading)
             except BadAccount as error:
                 unreadable[address] = str(error)
                 continue
@@ -127,15 +139,16 @@ class AccountsReader:
         """
         if not addresses:
             return {}
-        by_tag = _by_tag((_place(address)[0], address) for address in addresses)
+        by_tag = _by_tag(addresses)
         # Coverage is read behind the account. Where it was withdrawn and given anew in between, its
         # slot is above that of a version from before.
         followed = self._opened.of_tokens(addresses)
         answers = await self._stores.ask([*_gets(by_tag), *_coverage_questions(followed)])
         found: dict[bytes, Account] = {}
+        opened = self._opened.get
         for address, packed in _stored(by_tag, answers).items():
             # One that cannot be opened counts as missing: who wants it says so.
-            if packed is not None and (account := self._opened.get(address, packed)) is not None:
+            if packed is not None and (account := opened(address, packed)) is not None:
                 found[address] = account
         since = _covered_since(followed, answers[len(by_tag) :])
         of_tokens = [each for each in found if found[each].kind.group == "tokens"]
@@ -166,10 +179,27 @@ class AccountsReader:
             self._small.put(wallet, None)
         return total, states
 
+    def _said(self, programs: tuple[bytes, ...], reading: LaneReading | None) -> _States | None:
+        """Return what `_states` does, from a reading; None where it must be asked."""
+        if reading is None:
+            return None
+        known = self._programs.known(programs)
+        states: dict[str, PartitionState] = {}
+        covered: list[OfPrograms] = []
+        for tag, state in reading.states.items():
+            of_partition = known.get(tag)
+            coverage = None if of_partition is None else of_partition.get(reading.floors[tag])
+            if coverage is None:
+                return None
+            covered.append(coverage)
+            states[tag] = PartitionState(
+                state.slot, {**state.coverage, **coverage}, state.found, state.may_be_away
+            )
+        return _States(states, self._programs.since(programs, covered), reading.as_of_ms)
+
     async def _count(self, wallet: str) -> int:
         """Return how many accounts the partitions have of a wallet."""
-        names = (FOUND_BY.make(tag=tag, address=wallet) for tag in account_tags())
-        return sum(await self._stores.ask([("SCARD", name) for name in names]))
+        return sum(await self._stores.ask([("SCARD", found_by + wallet) for found_by in _FOUND_BY]))
 
     async def _states(
         self, finder: bytes, programs: tuple[bytes, ...], *, is_large: bool
@@ -184,7 +214,7 @@ class AccountsReader:
             for tag in account_tags():
                 if tag not in known:
                     commands += covered_programs.questions(tag, programs)
-                commands.append(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
+                commands.append(_time_question(tag))
                 questions = account_reading.questions(tag, finder)
                 commands += map(_for_a_part, questions) if is_large else questions
             answers = iter(await self._stores.ask(commands))
@@ -208,15 +238,15 @@ class AccountsReader:
                 return _States(states, self._programs.since(programs, covered), min(times))
             known = {}  # the coverage of a program has changed
 
-    async def stored(self, wanted: Sequence[tuple[str, bytes]]) -> dict[bytes, bytes | None]:
-        """Return what is stored at addresses, each with its tag."""
-        if not wanted:
-            return {}
+    async def stored(self, wanted: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        """Return what is stored at addresses."""
         by_tag = _by_tag(wanted)
+        if not by_tag:
+            return {}
         return _stored(by_tag, await self._stores.ask(_gets(by_tag)))
 
     async def _cold(
-        self, wallet: str, stored: Mapping[bytes, bytes | None]
+        self, wallet: str, stored: Mapping[bytes, object]
     ) -> list[tuple[StoredAccount, bytes, bytes]]:
         """Return header, address and data of what ClickHouse alone has of a wallet."""
         rows = await self._stores.query(_COLD, {"wallet": wallet, "most": MOST_ACCOUNTS + 1})
@@ -228,6 +258,31 @@ class AccountsReader:
                 header = StoredAccount(row["slot"], row["lamports"], program, len(data), b"")
                 found.append((header, address, data))
         return found
+
+
+def _living(
+    finder: bytes, state: PartitionState, address: bytes, packed: bytes | None
+) -> Opened | None:
+    """Return a stored account, None where there is none or it is not alive; raises BadAccount."""
+    if packed is None:
+        return None
+    return account_reading.living_one(finder, state, address, packed)
+
+
+def _living_of(
+    finder: bytes, state: PartitionState, address: bytes, reading: LaneReading
+) -> Opened | None:
+    """Return an account of a reading, as `_living`."""
+    if (opened := reading.tokens.get(address)) is not None:
+        return opened
+    if (account := reading.stored.get(address)) is None:
+        return None
+    return account_reading.living_account(finder, state, address, account)
+
+
+@lru_cache(len(_FOUND_BY))
+def _time_question(tag: str) -> Repeated:
+    return Repeated(("HGET", WATERMARK.make(tag=tag, group=GROUP), "time_ms"))
 
 
 @lru_cache(_REMEMBERED)
@@ -245,29 +300,37 @@ def _coverage_question(address: bytes) -> tuple[Any, ...]:
     return ("HMGET", name, "slot", "given", "reason")
 
 
-def _by_tag(wanted: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
+class _OfTag(NamedTuple):
+    """Addresses of one tag, and the keys that their accounts are stored under."""
+
+    addresses: list[bytes]
+    names: list[str]
+
+
+def _by_tag(wanted: Iterable[bytes]) -> dict[str, _OfTag]:
     """Return addresses by their tags."""
-    by_tag: defaultdict[str, list[bytes]] = defaultdict(list)
-    for tag, address in wanted:
-        by_tag[tag].append(address)
+    by_tag: dict[str, _OfTag] = {}
+    for address in wanted:
+        tag, name = _place(address)
+        if (of_tag := by_tag.get(tag)) is None:
+            by_tag[tag] = _OfTag([address], [name])
+        else:
+            of_tag.addresses.append(address)
+            of_tag.names.append(name)
     return by_tag
 
 
-def _gets(by_tag: Mapping[str, Sequence[bytes]]) -> list[tuple[Any, ...]]:
+def _gets(by_tag: Mapping[str, _OfTag]) -> list[tuple[Any, ...]]:
     """Return what to ask for what is stored at addresses: a question a tag."""
-    return [
-        ("MGET", *[_place(address)[1] for address in addresses]) for addresses in by_tag.values()
-    ]
+    return [("MGET", *of_tag.names) for of_tag in by_tag.values()]
 
 
-def _stored(
-    by_tag: Mapping[str, Sequence[bytes]], answers: Sequence[Any]
-) -> dict[bytes, bytes | None]:
+def _stored(by_tag: Mapping[str, _OfTag], answers: Sequence[Any]) -> dict[bytes, bytes | None]:
     """Return what is stored at addresses, from answers that begin with those to `_gets`."""
     return {
         address: packed
-        for addresses, found in zip(by_tag.values(), answers, strict=False)
-        for address, packed in zip(addresses, found, strict=True)
+        for of_tag, found in zip(by_tag.values(), answers, strict=False)
+        for address, packed in zip(of_tag.addresses, found, strict=True)
     }
 
 

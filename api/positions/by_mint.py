@@ -73,7 +73,7 @@ class ByMint:
             found.left_out.append(detail)
             wanted = dict(sorted(wanted.items())[:MOST_FOUND])
         tags = {address: account_tag(text(address)) for address in wanted}
-        stored = await self._accounts.stored([(tag, address) for address, tag in tags.items()])
+        stored = await self._accounts.stored(tags)
         for address, mint in wanted.items():
             if (packed := stored[address]) is None:
                 found.unreadable[address] = "the account was put away, and a token leads to it"

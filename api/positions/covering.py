@@ -13,11 +13,17 @@ from schemas.solana.addresses import text
 
 MOST_NAMED: Final = 5  # of the programs that are not covered
 _PROTOCOLS: Final = 256
+_ROUTES: Final = 1 << 7  # sets of protocols that are asked for together
 _NO_REASON: Final = "not all accounts of {} are known yet"
 
 
 def programs_of(protocols: Iterable[Protocol]) -> tuple[bytes, ...]:
     """Return the programs that must be covered for the positions of protocols to be all."""
+    return _programs_of(tuple(protocols))
+
+
+@lru_cache(_ROUTES)
+def _programs_of(protocols: tuple[Protocol, ...]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(program for each in protocols for program in _own_programs(each)))
 
 

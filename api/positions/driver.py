@@ -87,6 +87,7 @@ async def run(asked: Iterable[tuple[Protocol, Held]], world: World, fetch: Fetch
         wanted = {address for each in waiting for address in each.wanted if address not in known}
         if wanted:
             found = await fetch(sorted(wanted))
+            budget.go_on()
             known.update((address, found.get(address)) for address in wanted)
         for each in waiting:
             each.go_on(known)
@@ -100,16 +101,26 @@ class _Budget:
     def __init__(self) -> None:
         self.left_s = MOST_OF_ALL_S
         self._since_pause_s = 0.0
+        self._at_s = thread_time()
 
-    def spend(self, seconds: float) -> None:
-        self.left_s -= seconds
-        self._since_pause_s += seconds
+    def go_on(self) -> None:
+        """Count from now on: what was computed by now was for others."""
+        self._at_s = thread_time()
+
+    def spend(self) -> float:
+        """Return what was computed since this was last called, and take it off."""
+        now_s = thread_time()
+        took_s, self._at_s = now_s - self._at_s, now_s
+        self.left_s -= took_s
+        self._since_pause_s += took_s
+        return took_s
 
     async def pause(self) -> None:
         """Let others come in between, where something has been computed."""
         if self._since_pause_s > _PAUSE_AFTER_S:
             self._since_pause_s = 0.0
             await asyncio.sleep(0)
+            self.go_on()
 
 
 class _Run:
@@ -171,7 +182,6 @@ class _Run:
 
     def _advance(self, sent: Mapping[bytes, Account] | None) -> None:
         """Go on to where accounts are wanted, or to the end."""
-        began = thread_time()
         self.wanted = ()
         try:
             self._go(sent)
@@ -187,9 +197,7 @@ class _Run:
         except Exception as error:
             log.exception("reading failed", protocol=self._protocol.name)
             self._fail(None, "unreadable", f"its reading failed ({type(error).__name__})")
-        took_s = thread_time() - began
-        self._took_s += took_s
-        self._budget.spend(took_s)
+        self._took_s += self._budget.spend()
 
     def _go(self, sent: Mapping[bytes, Account] | None) -> None:
         try:

@@ -11,11 +11,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import structlog
 
 from api.accounts.following import Following, FollowState
+from api.accounts.wallets import LaneReading
 from api.positions import driver
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.positions.aggregates import Aggregate
@@ -35,10 +37,19 @@ from api.tokens.reader import TokenReader
 from schemas.amounts import text as number_text
 from schemas.amounts import usd
 from schemas.protocols.clock import clock_of
-from schemas.protocols.contract import Account, Held, Position, Protocol, Unreadable, World
+from schemas.protocols.contract import (
+    Account,
+    Held,
+    Kind,
+    Position,
+    Protocol,
+    Unreadable,
+    World,
+)
 from schemas.protocols.token import held_tokens
 from schemas.solana.addresses import CLOCK, key, text
 
+_ROUTES: Final = 1 << 7  # sets of protocols that are asked for together
 WAIT_S: Final = 1.5  # until all of a wallet's tokens are known, where they lead to positions
 
 _NO_DECIMALS: Final = (
@@ -141,12 +152,16 @@ class Positions:
         holder: str,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> Everything:
         """Return what a wallet has of an aggregate, with the tokens that its positions mean.
 
         `renews`: the wallet is followed on account of this, not only what its positions need.
+        `reading`: its accounts, where they were read already.
         """
-        read, records, positions = await self._of_routes(wallet, [of], slugs, holder, renews=renews)
+        read, records, positions = await self._of_routes(
+            wallet, [of], slugs, holder, renews=renews, reading=reading
+        )
         stands_for: Counter[str] = Counter()
         for position in positions:
             for mint, amount_raw in position.stands_for.items():
@@ -162,10 +177,11 @@ class Positions:
         holder: str | None,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> tuple[_Read, list[PositionRecord], list[Position]]:
         """Return what was read, and the positions of all routes asked for, each once."""
         served = {slug: slugs[slug] for each in asked for slug, _ in each.routes}
-        read = await self._read(wallet, served, holder, renews=renews)
+        read = await self._read(wallet, served, holder, renews=renews, reading=reading)
         routes = {route for each in asked for route in each.routes}
         found = {
             # A position is in one route, and counts once.
@@ -185,25 +201,25 @@ class Positions:
         holder: str | None,
         *,
         renews: bool = True,
+        reading: LaneReading | None = None,
     ) -> _Read:
         by_tokens = [protocol for protocol in served.values() if protocol.reads_tokens]
         asks = holder if by_tokens and renews else None
-        held, known = await self._held(wallet, served.values(), asks)
+        held, known = await self._held(wallet, served.values(), asks, reading)
         try:
             clock = clock_of(known[CLOCK])
         except (KeyError, Unreadable):
             failure = Failure(CLOCK, "reference_missing", "the chain's clock is not known")
             return _Read(held, {slug: Outcome([], [failure]) for slug in served}, None)
         tokens = held_tokens(held.accounts)
-        kinds = {kind for protocol in by_tokens for kind in protocol.kinds if kind.has_mints}
+        kinds = _represented(tuple(by_tokens))
         found = await self._by_mint.find(held, tokens, kinds) if kinds else Found()
-        everything = [*held.accounts, *found.accounts]
-        there = {account.kind for account in everything}
-        asked = []
-        for protocol in served.values():
-            own = there.intersection(protocol.kinds)
-            accounts = [account for account in everything if account.kind in own] if own else []
-            asked.append((protocol, Held(key(wallet), accounts, tokens)))
+        own = _by_protocol(served.values(), [*held.accounts, *found.accounts])
+        asked = {
+            slug: (protocol, Held(key(wallet), own[protocol], tokens))
+            for slug, protocol in served.items()
+            if own[protocol] or protocol.reads_tokens or protocol.reads_derived or not protocol.read
+        }
 
         followed: set[bytes] = set()
 
@@ -214,17 +230,23 @@ class Positions:
             return {**known, **sent}
 
         world = World(clock.slot, clock.time_s, clock.epoch)
-        outcomes = await driver.run(asked, world, fetch)
+        outcomes = await driver.run(asked.values(), world, fetch)
         unknown = _without_decimals(outcomes)
         if holder is not None:
             await self._follow(outcomes, followed, unknown, holder)
-        for protocol, outcome in zip(served.values(), outcomes, strict=True):
+        of_slugs = dict(zip(asked, outcomes, strict=True))
+        for slug, protocol in served.items():
+            outcome = of_slugs.setdefault(slug, Outcome())  # of a protocol that it has nothing of
             if protocol.reads_tokens:
                 outcome.failures += _of_tokens(key(wallet), held, found)
-        return _Read(held, dict(zip(served, outcomes, strict=True)), clock.epoch)
+        return _Read(held, of_slugs, clock.epoch)
 
     async def _held(
-        self, wallet: str, protocols: Collection[Protocol], holder: str | None
+        self,
+        wallet: str,
+        protocols: Collection[Protocol],
+        holder: str | None,
+        of: LaneReading | None,
     ) -> tuple[WalletAccounts, dict[bytes, Account]]:
         """Return a wallet's accounts, and the clock; with a holder the wallet is followed first.
 
@@ -232,7 +254,7 @@ class Positions:
         accounts once more where the wallet's tokens were not all known.
         """
         programs = programs_of(protocols)
-        reading = self._accounts.of_wallet(wallet, programs), self._accounts.at([CLOCK])
+        reading = self._accounts.of_wallet(wallet, programs, of), self._accounts.at([CLOCK])
         if holder is None:
             return await asyncio.gather(*reading)
         standing, held, known = await asyncio.gather(
@@ -299,6 +321,34 @@ class Positions:
         return sorted(records, key=_order)
 
 
+@lru_cache(_ROUTES)
+def _represented(protocols: tuple[Protocol, ...]) -> frozenset[Kind]:
+    """Return the kinds of protocols whose accounts a mint represents."""
+    return frozenset(kind for each in protocols for kind in each.kinds if kind.has_mints)
+
+
+def _by_protocol(
+    protocols: Collection[Protocol], accounts: Iterable[Account]
+) -> dict[Protocol, list[Account]]:
+    """Return which of some accounts are of the kinds of each protocol, in their order."""
+    found: dict[Protocol, list[Account]] = {protocol: [] for protocol in protocols}
+    of_kinds = _of_kinds((*found,))
+    for account in accounts:
+        for protocol in of_kinds.get(account.kind, ()):
+            found[protocol].append(account)
+    return found
+
+
+@lru_cache(_ROUTES)
+def _of_kinds(protocols: tuple[Protocol, ...]) -> dict[Kind, list[Protocol]]:
+    """Return which of some protocols have a kind."""
+    found: dict[Kind, list[Protocol]] = {}
+    for protocol in protocols:
+        for kind in protocol.kinds:
+            found.setdefault(kind, []).append(protocol)
+    return found
+
+
 def _aggregate(
     wallet: str,
     aggregate: Aggregate,
@@ -348,7 +398,7 @@ def _aggregate(
         "positions": own,
         "value_usd": usd(value),
         "value_usd_micros": number_text(value),
-        "unpriced": _unpriced(own),
+        "unpriced": sum(each["unpriced"] for each in sums),
         "is_complete": is_whole and not aggregate.pending,
         "protocols": sums,
         "pending": [
@@ -366,7 +416,7 @@ def _aggregate(
 
 def _sum(records: Collection[PositionRecord]) -> int | None:
     """Return what positions are worth; None where none has a price, or a part is not known."""
-    if any(has_unknown(each["assets"]) for each in records):
+    if any(map(has_unknown, records)):
         return None
     values = [int(each["value_usd_micros"]) for each in records if each["value_usd_micros"]]
     return sum(values) if values else None

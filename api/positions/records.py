@@ -107,9 +107,11 @@ def record(
     }
 
 
-def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
-    """Return whether what assets are worth together cannot be known."""
-    for each in assets:
+def has_unknown(position: PositionRecord) -> bool:
+    """Return whether what a position's assets are worth together cannot be known."""
+    if position["value_usd_micros"] is not None:
+        return False  # then it is known, and most are
+    for each in position["assets"]:
         raw = each["amount_raw"]
         if raw is None:
             return True
@@ -120,22 +122,25 @@ def has_unknown(assets: Iterable[AssetAnswer]) -> bool:
 
 def _asset(asset: Asset, tokens: Tokens) -> tuple[AssetAnswer, int | None]:
     """Return an asset as it is answered, and its worth in millionths of a dollar."""
-    mint = address_text(asset.mint)
-    token = tokens.get(mint)
-    decimals = asset.decimals
-    if decimals is None and token is not None:
-        decimals = token.decimals
+    # A hundred assets are in a large answer: each call here is half a per cent of it.
+    mint, raw, decimals, symbol = address_text(asset.mint), asset.amount_raw, asset.decimals, None
+    token = tokens.by_mint.get(mint)
+    if token is not None:
+        about = token.facts.about
+        symbol = about["symbol"]
+        if decimals is None:
+            decimals = about["decimals"]
     price_usd, source, micros = _priced(asset, token, decimals)
     answer: AssetAnswer = {
         "role": asset.role._value_,
         "mint": mint,
-        "symbol": None if token is None else token.about["symbol"],
-        "amount_raw": text(asset.amount_raw),
-        "amount": _whole(asset.amount_raw, decimals),
+        "symbol": symbol,
+        "amount_raw": None if raw is None else str(raw),
+        "amount": _whole(raw, decimals),
         "price_usd": price_usd,
         "price_source": source,
-        "value_usd_micros": text(micros),
-        "value_usd": usd(micros),
+        "value_usd_micros": None if micros is None else str(micros),
+        "value_usd": None if micros is None else micros / MICROS,
     }
     return answer, micros
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from api.accounts.wallets import LaneReading
 from api.http.encoding import Encoded
 from api.positions.aggregates import aggregates, everything
 from api.positions.answers import AggregatePositions
@@ -60,13 +61,23 @@ class PositionService:
         [answer] = await of(wallet, [self.aggregates[name]], self.slugs, holder)
         return answer
 
-    async def everything(self, wallet: str, holder: str, *, renews: bool = True) -> Everything:
+    async def everything(
+        self,
+        wallet: str,
+        holder: str,
+        *,
+        renews: bool = True,
+        reading: LaneReading | None = None,
+    ) -> Everything:
         """Return all positions of a wallet, with the tokens of its own that they mean.
 
         `renews`: the wallet is followed on account of this, not only what its positions need.
+        `reading`: its accounts, where they were read already.
         """
         of = self._positions.everything
-        return await of(wallet, self._everything, self.slugs, holder, renews=renews)
+        return await of(
+            wallet, self._everything, self.slugs, holder, renews=renews, reading=reading
+        )
 
     def shape_of(self, slug: str, route: str) -> Shape:
         """Return the shape of a route that is served."""

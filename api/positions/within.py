@@ -15,6 +15,7 @@ from typing import Final
 
 _LEAST_S: Final = 0.001  # 0 would switch the timer off
 _AGAIN_S: Final = 0.02
+_MAIN: Final = threading.main_thread().ident
 _handles = False
 _inside = False
 
@@ -32,7 +33,7 @@ class within:  # noqa: N801 - it reads as a statement
     def __enter__(self) -> None:
         """Start the timer."""
         global _handles, _inside
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != _MAIN:
             return
         if not _handles:  # to ask for the handler takes longer than most blocks
             signal.signal(signal.SIGVTALRM, _over)
@@ -48,7 +49,7 @@ class within:  # noqa: N801 - it reads as a statement
     ) -> None:
         """Stop the timer."""
         global _inside
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == _MAIN:
             _inside = False
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 

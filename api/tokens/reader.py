@@ -23,6 +23,7 @@ from api.tokens.answers import About, PriceSource
 from api.tokens.cold_markets import may_be_away, read_cold
 from api.tokens.facts import Facts, facts
 from api.tokens.pool_price import PoolPrice
+from infra.redis.pipelined import Repeated
 from schemas.markets import is_priced, unpack_candles, unpack_head, whole
 from schemas.money import DOLLARS, WSOL
 from schemas.prices import LastPrice, change_24h_pct
@@ -120,7 +121,8 @@ class _Names:
         self.market = MARKET.make(tag=tag, mint="")
         self.metadata = METADATA.make(tag=tag, mint="")
         self.away = MARKETS_AWAY.make(tag=tag)
-        self.progress = ("HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd")
+        asked = "HMGET", MARKETS.make(tag=tag), "slot", "time_ms", "sol_usd"
+        self.progress = Repeated(asked)
 
 
 _PRICE: Final = PRICE.make(mint="")

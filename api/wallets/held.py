@@ -13,7 +13,7 @@ from typing import Final
 
 from api.accounts.following import FollowState
 from api.accounts.mints import Mint
-from api.accounts.wallets import NotCovered, WalletAccounts
+from api.accounts.wallets import LaneReading, NotCovered, WalletAccounts
 from api.tokens.reader import Tokens
 from api.wallets.answers import COVERAGE, COVERED, Coverage, Reason
 from api.wallets.state import WalletState
@@ -97,6 +97,7 @@ class HeldAccounts:
     since_ms: int | None
     standing: FollowState
     withdrawn: str = ""  # what ingest says of it
+    reading: LaneReading | None = None  # that this is from; None: the books'
     mints: Mapping[str, Mint] = field(default_factory=dict)  # those whose account is known
 
     @property
@@ -199,6 +200,7 @@ def held_accounts(
         since_slot=read.since_slot,
         since_ms=None,
         standing=FollowState.COMPLETE,
+        reading=read.reading,
     )
 
 

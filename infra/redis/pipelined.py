@@ -287,14 +287,17 @@ class _Link(asyncio.Protocol):
         reader, asks = self._reader, self._asks
         reader.feed(data)
         gets = reader.gets
+        left = 0  # of the first ask's answers
         try:
             while (answer := gets()) is not _MISSING:
                 if type(answer) is PushNotification:
                     continue  # pushed unasked, such as that a node is about to move
-                ask = asks[0]
-                answers = ask.answers
-                answers.append(answer)
-                if len(answers) == ask.count:
+                if not left:
+                    ask = asks[0]
+                    append, left = ask.answers.append, ask.count - len(ask.answers)
+                append(answer)
+                left -= 1
+                if not left:
                     asks.popleft()
                     self._answered(ask)
         except (InvalidResponse, IndexError):

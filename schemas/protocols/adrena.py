@@ -242,4 +242,5 @@ PROTOCOL: Final = Protocol(
         "limit orders, and the collateral that they hold",
         "rewards of stakes: they are shared out by rounds, of which an account keeps no sums",
     ),
+    reads_derived=True,
 )

@@ -138,8 +138,7 @@ class Asset:
     weight: Fraction | None = None  # in its health: of a supply below 1, of a borrow above
 
 
-@dataclass(frozen=True, slots=True)
-class Stake:
+class Stake(NamedTuple):
     """What a stake account is delegated to, and how much of it is effective."""
 
     validator: bytes | None  # its vote account; None: delegated to none
@@ -152,8 +151,7 @@ class Stake:
     locked_until_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """How far a loan is from its liquidation, by the protocol's own prices and weights."""
 
     health_factor: Fraction | None  # below 1 it may be liquidated; None: no debt, or not known
@@ -161,8 +159,7 @@ class Health:
     liquidation_ltv: Fraction | None  # the `ltv` from which it may be liquidated
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Between which prices liquidity earns; a price is of a whole `base` in whole `quote`."""
 
     base: bytes  # mints
@@ -176,8 +173,7 @@ class Range:
     is_in_range: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(NamedTuple):
     """What keeps a part of a position from being withdrawn, and until when."""
 
     kind: Literal["permanent", "vesting", "cooldown", "escrow", "term"]
@@ -187,8 +183,7 @@ class Lock:
     ends_slot: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Perp:
+class Perp(NamedTuple):
     """An open bet on a price; what is owed for it is in the position's assets.
 
     A profit that is not settled is a line of role `pending`, a loss one of role `borrow`, both of
@@ -207,8 +202,7 @@ class Perp:
     funding_usd: Fraction | None  # not settled: received, or owed where negative; borrow fees too
 
 
-@dataclass(frozen=True, slots=True)
-class Margin:
+class Margin(NamedTuple):
     """What backs an account's bets and loans together, by the protocol's own prices and weights."""
 
     collateral_usd: Fraction | None  # weighted, for maintenance
@@ -219,8 +213,7 @@ class Margin:
     health_pct: Fraction | None  # 0 to 100, as the protocol shows it; 0 is liquidated
 
 
-@dataclass(frozen=True, slots=True)
-class Voting:
+class Voting(NamedTuple):
     """What a deposit or lock counts for in votes."""
 
     power_raw: int | None  # votes of it, in the unit that the program counts
@@ -228,8 +221,7 @@ class Voting:
     delegate: bytes | None  # who votes with it in the wallet's place
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(NamedTuple):
     """A count that a protocol keeps for its users; no mint represents it, and nothing prices it."""
 
     name: str  # what it counts, as the protocol writes it: "fuel_taker"
@@ -327,5 +319,7 @@ class Protocol:
     unsupported_fields: tuple[str, ...] = ()
     reads_tokens: bool = False
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
+    reads_derived: bool = False
+    """A wallet's address leads to positions that none of its accounts says are there."""
     share: Callable[[Account], PoolShare] | None = None
     """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""

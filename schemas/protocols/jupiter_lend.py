@@ -8,6 +8,7 @@ into. Source: IDLs of the earn, vaults and liquidity programs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from struct import error, pack
 from typing import Final
 
@@ -68,6 +69,7 @@ METADATA: Final = Kind("jupiter_vault_metadata", VAULTS, bytes.fromhex("f8b1f45d
 TICK: Final = Kind("jupiter_vault_tick", VAULTS, bytes.fromhex("b05e43f785ad0773"), size=40)
 TICK_IDS: Final = Kind("jupiter_vault_tick_ids", VAULTS, bytes.fromhex("291cbec544d51fb5"), size=57)
 BRANCH: Final = Kind("jupiter_vault_branch", VAULTS, bytes.fromhex("0e3f643219081d05"), size=47)
+_CACHED_ADDRESSES: Final = 1 << 12  # of vaults' ticks, 1 kB each
 _MOST_BRANCHES: Final = 5  # the trips to the store that are left
 _NO_TICK: Final = -(2**31)
 _VAULT_DECIMALS: Final = 9
@@ -159,19 +161,24 @@ def _read_vaults(held: Held, world: World) -> Reading:
     return found
 
 
-def _vault_of(data: bytes) -> list[bytes]:
+def _vault_of(data: bytes) -> tuple[bytes, ...]:
     """Return the addresses of config, state, metadata; of one with debt, of its ticks."""
-    vault = data[8:10]
+    tick = _tick_of(data)
+    return _addresses(data[8:10], tick, u32(data, 51) if tick > MIN_TICK else 0)
+
+
+@lru_cache(_CACHED_ADDRESSES)
+def _addresses(vault: bytes, tick: int, tick_id: int) -> tuple[bytes, ...]:
     found = [
         derived(VAULTS, seed, vault)
         for seed in (b"vault_config", b"vault_state", b"vault_metadata")
     ]
-    if (tick := _tick_of(data)) > MIN_TICK:
+    if tick > MIN_TICK:
         place = pack("<I", tick + MAX_TICK)
         found.append(derived(VAULTS, b"tick", vault, place))
-        ids = pack("<I", (u32(data, 51) + 2) // 3 % 2**32)
+        ids = pack("<I", (tick_id + 2) // 3 % 2**32)
         found.append(derived(VAULTS, b"tick_id_liquidation", vault, place, ids))
-    return found
+    return tuple(found)
 
 
 def _tick_of(data: bytes) -> int:

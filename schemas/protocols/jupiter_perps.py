@@ -156,13 +156,13 @@ def _position(
         _SYMBOLS.get(raw_pubkey(custody.data, 40)),
         side,
         units,
-        None if mark is None else units * mark / MICROS,
+        None if mark is None else Fraction(size * mark, entry * MICROS),
         Fraction(entry, MICROS),
         None if mark is None else Fraction(mark, MICROS),
         None if ends is None else Fraction(ends, MICROS),
-        None if mark is None or not kept else units * mark / kept,
+        None if mark is None or not kept else Fraction(size * mark, entry * kept),
         None if gain is None else Fraction(gain, MICROS),
-        None if owed is None else -Fraction(owed, MICROS),
+        None if owed is None else Fraction(-owed, MICROS),
     )
     position.unsupported_fields += _unknown(mark, token, owed, fee)
     if left is None and owed is not None:

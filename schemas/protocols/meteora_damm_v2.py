@@ -9,7 +9,6 @@ Source: IDL `cp_amm` 0.2.5 (zero-copy layouts), `@meteora-ag/cp-amm-sdk` 1.5.0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from schemas.protocols.contract import (
@@ -28,8 +27,9 @@ from schemas.protocols.contract import (
     Unreadable,
     World,
 )
-from schemas.protocols.decimals import decimals_of, whole_ratio
+from schemas.protocols.decimals import decimals_of
 from schemas.protocols.math import damm
+from schemas.protocols.math.concentrated import price
 from schemas.solana.addresses import key
 from schemas.solana.borsh import raw_pubkey, u16, u64, u128
 
@@ -344,11 +344,7 @@ def _lines(
 
 def _range(pool: _Pool, decimals: Mapping[bytes, int]) -> Range:
     """Return the pool's range; a compounding pool's liquidity is at any price."""
-    power = whole_ratio(pool.a, pool.b, decimals)
-
-    def price(sqrt_price: int) -> Fraction | None:
-        return None if power is None else damm.price_of(sqrt_price) * Fraction(10) ** power
-
+    places = decimals.get(pool.a), decimals.get(pool.b)
     is_bounded = not pool.is_compounding
     return Range(
         base=pool.a,
@@ -356,9 +352,9 @@ def _range(pool: _Pool, decimals: Mapping[bytes, int]) -> Range:
         lower_index=None,
         upper_index=None,
         current_index=None,
-        lower=price(pool.sqrt_min) if is_bounded else None,
-        upper=price(pool.sqrt_max) if is_bounded else None,
-        current=price(pool.sqrt_price),
+        lower=price(pool.sqrt_min, *places) if is_bounded else None,
+        upper=price(pool.sqrt_max, *places) if is_bounded else None,
+        current=price(pool.sqrt_price, *places),
         is_in_range=pool.sqrt_min <= pool.sqrt_price <= pool.sqrt_max if is_bounded else True,
     )
 

@@ -9,11 +9,10 @@ Source: IDL `lb_clmm` 0.12.0 (zero-copy layouts), `@meteora-ag/dlmm` 1.9.14 `pro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -64,28 +63,26 @@ ROUTE: Final = "liquidity"
 _BASE_BINS: Final = 70
 _MAX_BINS: Final = 1400  # POSITION_MAX_LENGTH
 _BASE_SIZE: Final = 8120
-_SHARE: Final = struct.Struct("<2Q")
-_COUNTED: Final = struct.Struct("<6Q")  # two counters of u128, two pending u64
-_MORE: Final = struct.Struct("<14Q")  # PositionBinData: share, rewards, fees
-_BIN: Final = struct.Struct("<14Q")  # X, Y, price, supply, both rewards, both fees; more behind
+_SHARES_AT: Final = 72
+_REWARDS_AT: Final = 1192  # of each bin two counters of u128, two pending u64
+_FEES_AT: Final = 4552  # likewise
+_COUNTED_WORDS: Final = 6
+_MORE_WORDS: Final = 14  # PositionBinData: share, rewards, fees
+_MORE_SIZE: Final = 8 * _MORE_WORDS
+_MORE_REWARDS: Final = 2  # word of it
+_MORE_FEES: Final = 8
 _BINS_AT: Final = 56
-_BIN_SIZE: Final = 144
+_BIN_WORDS: Final = 18  # X, Y, price, supply, both rewards, both fees; more behind
+_ARRAY: Final = struct.Struct(f"<{_BIN_WORDS * bins.ARRAY_BINS}Q")
 _COUNTERS: Final = ("fee_x", "fee_y", "reward_0", "reward_1")
-_COUNTERS_AT: Final = (10, 12, 6, 8)  # in words of 8 bytes
+_COUNTERS_AT: Final = (10, 12, 6, 8)  # words of a bin
+_CACHED_ARRAYS: Final = 1 << 8  # 40 kB each
+_CACHED_PRICES: Final = 1 << 13  # some 300 bytes each
 _CACHED_ADDRESSES: Final = 1 << 15  # one or two for each position; some 300 bytes each
 _NOBODY: Final = bytes(32)
 _JSON_MAX: Final = (1 << 53) - 1
 _LIMIT_ORDERS: Final = 2  # FunctionType; 0 is undetermined, 1 liquidity mining
 _SHARES_UNKNOWN: Final = "assets: shares in a bin array that is not known"
-
-
-class _Bin(NamedTuple):
-    """A position's part of a bin; its counters are fees of X and Y, then both rewards."""
-
-    bin_id: int
-    share: int
-    seen_q64: tuple[int, ...]  # what the position last saw of each counter
-    pending_raw: tuple[int, ...]  # what it had earned until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +96,30 @@ class _Shares:
     lower: int
     upper: int
     release_point: int
-    bins: tuple[_Bin, ...]
+    shares: Sequence[int]  # Q64.64, of each bin
+    whole_shares: Sequence[int]
+    arrays: Mapping[int, bytes]  # that its shares are in: index -> address
 
     @property
-    def arrays(self) -> dict[int, bytes]:
-        """The arrays that its shares are in: index -> address."""
-        indexes = {bins.array_of(each.bin_id)[0] for each in self.bins if each.share}
-        return {index: array_address(self.pair, index) for index in sorted(indexes)}
+    def width(self) -> int:
+        """How many bins it has."""
+        return len(self.shares)
+
+
+class _Counted(NamedTuple):
+    """What a position earned of a counter, bin by bin."""
+
+    seen_q64: Sequence[int]  # what the position last saw of the counter
+    pending_raw: Sequence[int]  # what it had earned until then
+
+
+class _Bins(NamedTuple):
+    """The bins of an array, by columns."""
+
+    x_raw: Sequence[int]
+    y_raw: Sequence[int]
+    supplies: Sequence[int]  # Q64.64
+    counters: tuple[Sequence[int], ...]  # Q64.64 a share: fees of X and Y, then both rewards
 
 
 class _Reward(NamedTuple):
@@ -203,52 +217,76 @@ def _shares(account: Account) -> _Shares:
     width = upper - lower + 1
     if not 0 < width <= _MAX_BINS:
         raise Unreadable(f"upper_bin_id is {upper}, lower_bin_id {lower}", account.address)
-    if len(data) < _BASE_SIZE + _MORE.size * max(width - _BASE_BINS, 0):
+    if len(data) < _BASE_SIZE + _MORE_SIZE * max(width - _BASE_BINS, 0):
         raise Unreadable(f"{width} bins in {len(data)} bytes", account.address)
     owner, fee_owner = raw_pubkey(data, _OWNER_AT), raw_pubkey(data, _FEE_OWNER_AT)
+    pair = raw_pubkey(data, 8)
+    parts, wholes = _columns(data, width, _SHARES_AT, 0, 2)
+    shares = _wide(parts, wholes)
     return _Shares(
         account=account,
-        pair=raw_pubkey(data, 8),
+        pair=pair,
         owner=owner,
         fee_owner=owner if fee_owner == _NOBODY else fee_owner,
         lower=lower,
         upper=upper,
         release_point=u64(data, 7992),
-        bins=tuple(islice(_bins(data, lower), width)),
+        shares=shares,
+        whole_shares=wholes,
+        arrays={
+            index: array_address(pair, index)
+            for index in range(lower // bins.ARRAY_BINS, upper // bins.ARRAY_BINS + 1)
+            if any(shares[_part(index, lower, upper)])
+        },
     )
 
 
-def _bins(data: bytes, lower: int) -> Iterator[_Bin]:
-    """Yield the part of each bin: of the base by columns, of those beyond it one by one."""
-    parts = chain(
-        zip(
-            _SHARE.iter_unpack(data[72:1192]),
-            _COUNTED.iter_unpack(data[1192:4552]),
-            _COUNTED.iter_unpack(data[4552:7912]),
-            strict=True,
-        ),
-        (
-            (part[:2], part[2:8], part[8:])
-            for part in _MORE.iter_unpack(data[_BASE_SIZE : _whole(len(data))])
-        ),
+def _part(index: int, lower: int, upper: int) -> slice:
+    """Return which bins of a position are in an array."""
+    first = index * bins.ARRAY_BINS
+    return slice(max(first - lower, 0), min(first + bins.ARRAY_BINS, upper + 1) - lower)
+
+
+def _columns(data: bytes, width: int, at: int, of_more: int, words: int) -> list[tuple[int, ...]]:
+    """Return words of all bins, by columns: the base has them at `at`, what is beyond at a word."""
+    base = min(width, _BASE_BINS)
+    flat = struct.unpack_from(f"<{base * words}Q", data, at)
+    columns = [flat[word::words] for word in range(words)]
+    if width > base:
+        more = struct.unpack_from(f"<{(width - base) * _MORE_WORDS}Q", data, _BASE_SIZE)
+        beyond = [more[of_more + word :: _MORE_WORDS] for word in range(words)]
+        columns = [own + others for own, others in zip(columns, beyond, strict=True)]
+    return columns
+
+
+def _wide(low: Sequence[int], high: Sequence[int]) -> Sequence[int]:
+    """Return integers of 16 bytes from their halves."""
+    if not any(high):
+        return low
+    return [lower | upper << 64 for lower, upper in zip(low, high, strict=True)]
+
+
+def _counted(shares: _Shares, at: int, of_more: int) -> list[_Counted]:
+    """Return both counters that are there."""
+    columns = _columns(shares.account.data, shares.width, at, of_more, _COUNTED_WORDS)
+    first_low, first_high, second_low, second_high, first, second = columns
+    return [
+        _Counted(_wide(first_low, first_high), first),
+        _Counted(_wide(second_low, second_high), second),
+    ]
+
+
+@lru_cache(_CACHED_ARRAYS)
+def _bins(array: bytes) -> _Bins:
+    """Return the bins of an array's data."""
+    flat = _ARRAY.unpack_from(array, _BINS_AT)
+    columns = [flat[word::_BIN_WORDS] for word in range(_BIN_WORDS)]
+    return _Bins(
+        columns[0],
+        columns[1],
+        _wide(columns[4], columns[5]),
+        tuple(_wide(columns[at], columns[at + 1]) for at in _COUNTERS_AT),
     )
-    for bin_id, (share, rewards, fees) in enumerate(parts, lower):
-        yield _Bin(
-            bin_id,
-            share[0] | share[1] << 64,
-            (
-                fees[0] | fees[1] << 64,
-                fees[2] | fees[3] << 64,
-                rewards[0] | rewards[1] << 64,
-                rewards[2] | rewards[3] << 64,
-            ),
-            (fees[4], fees[5], rewards[4], rewards[5]),
-        )
-
-
-def _whole(size: int) -> int:
-    """Return where the last whole bin beyond the base ends."""
-    return size - (size - _BASE_SIZE) % _MORE.size
 
 
 def _pair(account: Account, of: _Shares) -> _Pair:
@@ -341,30 +379,45 @@ def _amounts(
     Without a share in a bin, only what is pending there counts.
     """
     arrays = {index: _array(known[address], shares) for index, address in shares.arrays.items()}
-    counters = (0, 1, *(2 + n for n, each in enumerate(pair.rewards) if each.mint != _NOBODY))
+    mine = dict(enumerate(_counted(shares, _FEES_AT, _MORE_FEES)))
+    if paid := [number for number, each in enumerate(pair.rewards) if each.mint != _NOBODY]:
+        rewards = _counted(shares, _REWARDS_AT, _MORE_REWARDS)
+        mine |= {2 + number: rewards[number] for number in paid}
     total = [0] * 6
-    for mine in shares.bins:
-        share = mine.share
-        for number in counters:
-            total[2 + number] += mine.pending_raw[number]
-        if not share:
-            continue
-        index, place = bins.array_of(mine.bin_id)
-        of_bin = _BIN.unpack_from(arrays[index], _BINS_AT + _BIN_SIZE * place)
-        supply = of_bin[4] | of_bin[5] << 64
-        total[0] += bins.share_of(share, of_bin[0], supply)
-        total[1] += bins.share_of(share, of_bin[1], supply)
-        for number in counters:
-            at = _COUNTERS_AT[number]
-            stored = of_bin[at] | of_bin[at + 1] << 64
-            if number > 1 and mine.bin_id == pair.active:
-                stored += _unpaid(pair.rewards[number - 2], supply, world)
-            if stored < mine.seen_q64[number]:  # it never falls
-                raise Unreadable(
-                    f"bin {mine.bin_id} has less {_COUNTERS[number]} per share than was seen",
-                    shares.account.address,
-                )
-            total[2 + number] += bins.earned(share, stored - mine.seen_q64[number])
+    for number, of_counter in mine.items():
+        total[2 + number] = sum(of_counter.pending_raw)
+    fell: list[tuple[int, int]] = []  # bin, counter
+    for index, array in arrays.items():
+        of = _part(index, shares.lower, shares.upper)
+        first = shares.lower + of.start
+        place = first - index * bins.ARRAY_BINS
+        theirs = slice(place, place + of.stop - of.start)
+        own, wholes = shares.shares[of], shares.whole_shares[of]
+        supplies = array.supplies[theirs]
+        total[0] += bins.parts_of(own, array.x_raw[theirs], supplies)
+        total[1] += bins.parts_of(own, array.y_raw[theirs], supplies)
+        active = pair.active - first
+        for number, of_counter in mine.items():
+            stored = array.counters[number][theirs]
+            if number > 1 and 0 <= active < len(stored):
+                unpaid = _unpaid(pair.rewards[number - 2], supplies[active], world)
+                stored = [*stored]
+                stored[active] += unpaid
+            seen = of_counter.seen_q64[of]
+            grown = [now - then for now, then in zip(stored, seen, strict=True)]
+            total[2 + number] += bins.earned(wholes, grown)
+            if min(grown) < 0:  # it never falls
+                fell += [
+                    (bin_id, number)
+                    for bin_id, (share, by) in enumerate(zip(own, grown, strict=True), first)
+                    if share and by < 0
+                ]
+    if fell:
+        bin_id, number = min(fell)
+        raise Unreadable(
+            f"bin {bin_id} has less {_COUNTERS[number]} per share than was seen",
+            shares.account.address,
+        )
     return total
 
 
@@ -374,30 +427,36 @@ def _unpaid(reward: _Reward, supply: int, world: World) -> int:
     return bins.reward_growth(reward.rate_q64, seconds, supply)
 
 
-def _array(account: Account, of: _Shares) -> bytes:
+def _array(account: Account, of: _Shares) -> _Bins:
     if account.kind is not BIN_ARRAY or len(account.data) != BIN_ARRAY.size:
         raise Unreadable("a bin array's address has something else", of.account.address)
-    return account.data
+    return _bins(account.data)
 
 
 def _range(shares: _Shares, pair: _Pair, decimals: Mapping[bytes, int]) -> Range:
     power = whole_ratio(pair.x, pair.y, decimals)
-
-    def price(bin_id: int) -> Fraction | None:
-        raw = bins.price_of(bin_id, pair.bin_step_bps)
-        return None if raw is None or power is None else raw * Fraction(10) ** power
-
+    lower, upper, current = (
+        None if power is None else _price(bin_id, pair.bin_step_bps, power)
+        for bin_id in (shares.lower, shares.upper, pair.active)
+    )
     return Range(
         base=pair.x,
         quote=pair.y,
         lower_index=shares.lower,
         upper_index=shares.upper,
         current_index=pair.active,
-        lower=price(shares.lower),
-        upper=price(shares.upper),
-        current=price(pair.active),
+        lower=lower,
+        upper=upper,
+        current=current,
         is_in_range=shares.lower <= pair.active <= shares.upper,
     )
+
+
+@lru_cache(_CACHED_PRICES)
+def _price(bin_id: int, bin_step_bps: int, power: int) -> Fraction | None:
+    """Return the price of a bin, of a whole X in whole Y."""
+    raw = bins.price_of(bin_id, bin_step_bps)
+    return None if raw is None else raw * Fraction(10) ** power
 
 
 def _lock(shares: _Shares, pair: _Pair) -> Lock:
@@ -405,7 +464,7 @@ def _lock(shares: _Shares, pair: _Pair) -> Lock:
     point = shares.release_point
     return Lock(
         "term",
-        locked_raw=sum(each.share for each in shares.bins),
+        locked_raw=sum(shares.shares),
         claimable_raw=0,
         ends_ms=None if pair.is_by_slot else min(point * 1000, _JSON_MAX),
         ends_slot=min(point, _JSON_MAX) if pair.is_by_slot else None,

@@ -36,7 +36,9 @@ def price_of(amount: int, exponent: int) -> Fraction | None:
     """Return an oracle's price in dollars; None where it has none that can be one."""
     if amount <= 0 or not _LEAST_EXPONENT <= exponent <= _MOST_EXPONENT:
         return None
-    return amount * Fraction(10) ** exponent
+    if exponent >= 0:
+        return Fraction(amount * 10**exponent)
+    return Fraction(amount, 10**-exponent)
 
 
 def gain_of(side: Side, size: int, entry: int, mark: int) -> Fraction:
@@ -85,6 +87,7 @@ def _line(token: Token, role: Role, micros: int | None) -> Asset:
     """Return a line; what is owed is rounded up."""
     amount_raw = None
     if micros is not None and token.paid_at_usd is not None:
-        amount = micros * 10**token.decimals / (token.paid_at_usd * MICROS)
-        amount_raw = -(-amount // 1) if role is Role.BORROW else amount // 1
+        dollars, tokens = token.paid_at_usd.as_integer_ratio()
+        over, under = micros * 10**token.decimals * tokens, dollars * MICROS
+        amount_raw = -(-over // under) if role is Role.BORROW else over // under
     return Asset(role, token.mint, amount_raw, token.decimals, token.usd)

@@ -58,6 +58,7 @@ _TICKS: Final = 60
 _TICK_SIZE: Final = 168
 _REWARDS_AT: Final = range(397, 397 + 3 * 169, 169)
 _U64: Final = (1 << 64) - 1
+_CACHED_POOLS: Final = 1 << 10  # 3 kB each
 _CACHED_ADDRESSES: Final = 1 << 15  # two for each position; some 300 bytes each
 _UNKNOWN: Final = "fees and rewards: a tick array is missing"
 
@@ -215,7 +216,7 @@ def _position(
     else:
         position.unsupported_fields.append(_UNKNOWN)
     own = placed.account.data
-    for number, (mint, whole) in enumerate(_growths(pool, mints, world.time_s)):
+    for number, (mint, whole) in enumerate(_growths(data, world.time_s)):
         if mint == bytes(32):
             continue
         owed: int | None = None
@@ -239,12 +240,14 @@ def _owed(data: bytes, number: int) -> int:
     return u64(data, 129 + 8 * number if number < 2 else 161 + 24 * (number - 2))
 
 
-def _growths(pool: Account, mints: tuple[bytes, bytes], time_s: int) -> Iterator[tuple[bytes, int]]:
-    """Yield (mint, growth of a unit of liquidity): of fees, then of rewards until now."""
-    yield mints[0], u128(pool.data, 277)
-    yield mints[1], u128(pool.data, 293)
-    for at in _REWARDS_AT:
-        yield raw_pubkey(pool.data, at + 57), _reward_growth(pool.data, at, time_s)
+@lru_cache(_CACHED_POOLS)  # one pool is in many positions
+def _growths(pool: bytes, time_s: int) -> tuple[tuple[bytes, int], ...]:
+    """Return (mint, growth of a unit of liquidity): of fees, then of rewards until now."""
+    return (
+        (raw_pubkey(pool, 73), u128(pool, 277)),
+        (raw_pubkey(pool, 105), u128(pool, 293)),
+        *((raw_pubkey(pool, at + 57), _reward_growth(pool, at, time_s)) for at in _REWARDS_AT),
+    )
 
 
 def _reward_growth(data: bytes, at: int, time_s: int) -> int:

@@ -135,4 +135,5 @@ PROTOCOL: Final = Protocol(
         "when unstaked ATLAS is free: its term is in an account whose layout is not known",
         "rewards of locked POLIS",
     ),
+    reads_derived=True,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
@@ -53,12 +52,12 @@ _plain: Final = lru_cache(_CACHED_STATES)(read_token_account)
 
 def held_tokens(accounts: Iterable[Account]) -> dict[bytes, int]:
     """Return the raw amounts by mint of the token accounts among some; unreadable ones are none."""
-    amounts: Counter[bytes] = Counter()
+    amounts: dict[bytes, int] = {}
     for account in accounts:
         if account.kind in _KINDS:
             try:
                 state = state_of(account.kind.program, account.data)
             except BadAccount:
                 continue
-            amounts[state.mint] += state.amount_raw
-    return dict(amounts)
+            amounts[state.mint] = amounts.get(state.mint, 0) + state.amount_raw
+    return amounts

@@ -63,6 +63,7 @@ _SPOTS: Final = range(104, 104 + 8 * 40, 40)
 _PERPS: Final = range(424, 424 + 8 * 96, 96)
 _SPOT: Final = Struct("<QqqqHBB")
 _PERP: Final = Struct("<8qQQq2xHHBB")
+_NO_PERP: Final = bytes(_PERP.size)
 
 
 class SpotPosition(NamedTuple):
@@ -219,6 +220,8 @@ def _spot(account: Account, at: int) -> SpotPosition | None:
 
 
 def _perp(data: bytes, at: int) -> PerpPosition | None:
+    if data[at : at + _PERP.size] == _NO_PERP:  # as most places are
+        return None
     (rate, base, quote, _, entry, bids, asks, _, shares, balance, per_share, *rest) = (
         _PERP.unpack_from(data, at)
     )

@@ -144,7 +144,11 @@ class _Reserves:
 def _obligation(account: Account) -> _Obligation:
     data = account.data
     try:
-        deposits = [_Deposit(raw_pubkey(data, at), u64(data, at + 32)) for at in _DEPOSITS_AT]
+        deposits = [
+            _Deposit(raw_pubkey(data, at), u64(data, at + 32))
+            for at in _DEPOSITS_AT
+            if any(data[at : at + 32])
+        ]
         borrows = [
             _Borrow(
                 raw_pubkey(data, at),
@@ -152,6 +156,7 @@ def _obligation(account: Account) -> _Obligation:
                 u128(data, at + 88),
             )
             for at in _BORROWS_AT
+            if any(data[at : at + 32])
         ]
         market, group = raw_pubkey(data, 32), data[2285]
     except (error, IndexError):
@@ -162,8 +167,8 @@ def _obligation(account: Account) -> _Obligation:
         account,
         market,
         group,
-        [each for each in deposits if any(each.reserve) and each.collateral_raw],
-        [each for each in borrows if any(each.reserve) and each.amount_sf],
+        [each for each in deposits if each.collateral_raw],
+        [each for each in borrows if each.amount_sf],
     )
 
 

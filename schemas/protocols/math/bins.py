@@ -5,6 +5,7 @@ Source: Meteora's DLMM program `lb_clmm` 0.12.0, as `@meteora-ag/dlmm` 1.9.14 co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
@@ -16,11 +17,6 @@ _BASIS_POINTS: Final = 10_000
 _EXPONENT_BITS: Final = 19
 _REWARD_DIVISOR: Final = 15
 """By which the program divides what a second pays, before it divides it among shares."""
-
-
-def array_of(bin_id: int) -> tuple[int, int]:
-    """Return the index of a bin's array, and the bin's place in it."""
-    return divmod(bin_id, ARRAY_BINS)
 
 
 def price_of(bin_id: int, bin_step_bps: int) -> Fraction | None:
@@ -49,14 +45,23 @@ def price_of(bin_id: int, bin_step_bps: int) -> Fraction | None:
     return Fraction(_MAX // result if is_inverse else result, _ONE)
 
 
-def share_of(share: int, reserve_raw: int, supply: int) -> int:
-    """Return what a share of a bin's supply is of a reserve, rounded down."""
-    return share * reserve_raw // supply if supply else 0
+def parts_of(shares: Iterable[int], reserves_raw: Iterable[int], supplies: Iterable[int]) -> int:
+    """Return what shares of bins' supplies are of their reserves, each rounded down, summed."""
+    return sum(
+        [
+            share * reserve_raw // supply
+            for share, reserve_raw, supply in zip(shares, reserves_raw, supplies, strict=True)
+            if reserve_raw and supply  # most bins have but one of both tokens
+        ]
+    )
 
 
-def earned(share: int, grown_q64: int) -> int:
-    """Return the raw amount that shares (Q64.64) earned, by the growth per share, rounded down."""
-    return (share >> 64) * grown_q64 >> 64
+def earned(whole_shares: Iterable[int], grown_q64: Iterable[int]) -> int:
+    """Return the raw amount that whole shares of bins earned, by the growth per share of each.
+
+    It is rounded down in each bin, and summed.
+    """
+    return sum([share * grown >> 64 for share, grown in zip(whole_shares, grown_q64, strict=True)])
 
 
 def reward_growth(rate_q64: int, seconds: int, supply: int) -> int:

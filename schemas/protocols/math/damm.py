@@ -5,7 +5,6 @@ Source: program `cp_amm` 0.2.5, as `@meteora-ag/cp-amm-sdk` 1.5.0 computes it.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final
 
 _U64_MAX: Final = (1 << 64) - 1
@@ -24,11 +23,6 @@ def amount_a(liquidity: int, sqrt_price: int, sqrt_max: int) -> int:
 def amount_b(liquidity: int, sqrt_min: int, sqrt_price: int) -> int:
     """Return the raw amount of B in liquidity, rounded down."""
     return liquidity * (sqrt_price - sqrt_min) >> FEE_BITS
-
-
-def price_of(sqrt_price: int) -> Fraction:
-    """Return the price of a raw A in raw B."""
-    return Fraction(sqrt_price * sqrt_price, 1 << 128)
 
 
 def grown(stored: int, checkpoint: int) -> int:

@@ -15,6 +15,7 @@ from schemas.protocols.contract import (
     Kind,
     Position,
     Protocol,
+    Reading,
     Unreadable,
     World,
 )
@@ -210,6 +211,25 @@ def test_only_who_says_so_looks_at_the_wallets_tokens(protocol: Protocol) -> Non
         held = held_of(protocol, seed)
         read_all(protocol, Held(WALLET, held.accounts, tokens), seed)
     assert tokens.is_asked == protocol.reads_tokens
+
+
+def sent_nothing(reading: Reading) -> tuple[list[bytes], list[Position]]:
+    """Return what a reading asks for, and what it finds where none of that exists."""
+    asked: list[bytes] = []
+    try:
+        asked += next(reading)
+        while True:
+            asked += reading.send({})
+    except StopIteration as end:
+        return asked, end.value
+
+
+@pytest.mark.parametrize("protocol", READ, ids=named)
+def test_only_who_says_so_asks_for_accounts_of_a_wallet_that_has_none(protocol: Protocol) -> None:
+    assert protocol.read is not None
+    asked, found = sent_nothing(protocol.read(Held(WALLET, []), WORLD))
+    assert found == []
+    assert bool(asked) == protocol.reads_derived
 
 
 @pytest.mark.parametrize("protocol", READ, ids=named)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -209,6 +210,117 @@ def test_what_is_beyond_seventy_bins_follows_the_base() -> None:
     ]
     with pytest.raises(Unreadable, match="71 bins in 8231 bytes"):
         in_bins(data[:-1])
+
+
+def bin_by_bin(
+    position: bytes, arrays: dict[int, bytes], rewards: list[tuple[int, int]]
+) -> list[int]:
+    """Return X, Y, fees and rewards of a position field by field; `rewards` has rate and seconds.
+
+    Raises Unreadable for the first counter of the first bin that fell.
+    """
+
+    def word(data: bytes, at: int, size: int = 8) -> int:
+        return int.from_bytes(data[at : at + size], "little")
+
+    lower, upper = struct.unpack_from("<ii", position, 7912)
+    total = [0] * 6
+    for number, bin_id in enumerate(range(lower, upper + 1)):
+        more = 8120 + 112 * (number - 70)
+        share_at = 72 + 16 * number if number < 70 else more
+        rewards_at = 1192 + 48 * number if number < 70 else more + 16
+        fees_at = 4552 + 48 * number if number < 70 else more + 64
+        of_counters = [fees_at, fees_at + 16, rewards_at, rewards_at + 16][: 2 + len(rewards)]
+        pending = [fees_at + 32, fees_at + 40, rewards_at + 32, rewards_at + 40]
+        for counter in range(len(of_counters)):
+            total[2 + counter] += word(position, pending[counter])
+        share = word(position, share_at, 16)
+        if not share:
+            continue
+        index, place = divmod(bin_id, 70)
+        at = 56 + 144 * place
+        supply = word(arrays[index], at + 32, 16)
+        for leg in range(2):
+            reserve_raw = word(arrays[index], at + 8 * leg)
+            total[leg] += share * reserve_raw // supply if supply else 0
+        for counter, seen_at in enumerate(of_counters):
+            stored = word(arrays[index], at + (80, 96, 48, 64)[counter], 16)
+            if counter > 1 and bin_id == UPPER and supply >> 64:
+                rate_q64, seconds = rewards[counter - 2]
+                stored += rate_q64 * seconds // 15 // (supply >> 64)
+            grown = stored - word(position, seen_at, 16)
+            if grown < 0:
+                name = ("fee_x", "fee_y", "reward_0", "reward_1")[counter]
+                raise Unreadable(f"bin {bin_id} has less {name} per share than was seen", AT)
+            total[2 + counter] += (share >> 64) * grown >> 64
+    return total
+
+
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(-300, UPPER + 5),
+    st.integers(1, 300),
+    st.integers(0, 2),
+    st.sampled_from((0, 64, 130)),
+)
+@examples(60)
+def test_bins_by_columns_are_what_they_are_one_by_one(
+    random: Random, lower: int, width: int, rewards: int, seen_bits: int
+) -> None:
+    def some(bits: int) -> int:
+        return random.getrandbits(min(random.choice((0, bits // 2, bits)), 128))
+
+    data = bytearray(bin_position(size=8120 + 112 * max(width - 70, 0)))
+    struct.pack_into("<ii", data, 7912, lower, lower + width - 1)
+    for number in range(width):
+        parts = wide(some(70))
+        counters = [
+            b"".join(
+                (wide(some(seen_bits)), wide(some(seen_bits)), wide(some(64), 8), wide(some(64), 8))
+            )
+            for _ in range(2)
+        ]
+        if number < 70:
+            places = (72 + 16 * number, 1192 + 48 * number, 4552 + 48 * number)
+        else:
+            more = 8120 + 112 * (number - 70)
+            places = (more, more + 16, more + 64)
+        for at, part in zip(places, (parts, *counters), strict=True):
+            data[at : at + len(part)] = part
+    arrays = {
+        index: bytes(put(10136, dlmm.BIN_ARRAY.tag)[:56] + random.randbytes(10080))
+        for index in range(lower // 70, (lower + width - 1) // 70 + 1)
+    }
+    rates = [(some(100), 10 * (1 + number)) for number in range(rewards)]
+    kept = [
+        (
+            at,
+            bytes([7 + number]) * 32
+            + bytes(72)
+            + struct.pack("<Q", 1900)
+            + wide(rate)
+            + struct.pack("<Q", 1900 - seconds),
+        )
+        for number, (at, (rate, seconds)) in enumerate(zip((264, 408), rates, strict=False))
+    ]
+    pair = bin_pair((264, bytes(144)), *kept)
+    known = {PAIR: account(PAIR, dlmm.PAIR, pair), X: mint(X, 6), Y: mint(Y, 9)}
+    for index, array in arrays.items():
+        address = dlmm.array_address(PAIR, index)
+        known[address] = account(address, dlmm.BIN_ARRAY, array)
+    held = Held(WALLET, [account(AT, dlmm.POSITION, data)])
+    try:
+        expected = bin_by_bin(bytes(data), arrays, rates)
+    except Unreadable as fell:
+        with pytest.raises(Unreadable, match=f"^{fell}$") as failure:
+            driven(dlmm.read(held, WORLD), known)
+        assert failure.value.account == AT
+        return
+    [position] = driven(dlmm.read(held, WORLD), known)
+    legs = [X, Y, X, Y, *(bytes([7 + number]) * 32 for number in range(rewards))]
+    assert [(each.mint, each.amount_raw) for each in position.assets] == [
+        (leg, raw) for leg, raw in zip(legs, expected, strict=False) if raw
+    ]
 
 
 def test_without_an_array_or_the_pair_amounts_are_not_known() -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from api.accounts import wallets
+from api.accounts.wallets import WalletAccountsReader
 from api.positions.accounts_reader import AccountsReader, WalletAccounts
 from api.stores.clients import Stores
 from infra.settings import Settings
 from schemas.redis_keys import COVERAGE_FLOOR, COVERED, account_tags
 from schemas.solana.addresses import text
-from tests.support.api.accounts_lane import AccountsLane
+from tests.support.api.accounts_lane import AccountsLane, token_data
 
 WALLET = text(bytes([7] * 32))
 PROGRAMS = [bytes([each] * 32) for each in range(1, 5)]
@@ -116,3 +118,36 @@ async def test_while_there_is_no_revision_all_is_asked_for_each_time(
         stores.asked.clear()
         await reader.of_wallet(WALLET, PROGRAMS)
         assert stores.asked["programs"] == len(PROGRAMS) * len(TAGS)
+
+
+async def test_a_reading_of_what_a_wallet_holds_serves_its_positions_as_well(
+    lane: AccountsLane, stores: Counted
+) -> None:
+    await lane.advance(9)
+    random, reader, holdings = Random(3), AccountsReader(stores), WalletAccountsReader(stores)
+    raw, addresses = bytes([7] * 32), [random.randbytes(32) for _ in range(24)]
+    for tag in TAGS:
+        for program in PROGRAMS:
+            await change(lane, tag, program, random)
+    await lane.cover(raw)
+    served = 0
+    for _ in range(80):
+        address = random.choice(addresses)
+        match random.randrange(5):
+            case 0 | 1:
+                data = token_data(random.choice(addresses), raw, random.randrange(9))
+                slot = lane.slot - random.randrange(3)
+                await lane.write(address, data, found_by=[raw], slot=slot)
+            case 2:
+                await lane.write(address, b"", found_by=[raw], closed=True)
+            case 3:
+                await change(lane, random.choice(TAGS), random.choice(PROGRAMS), random)
+            case 4:
+                await lane.advance()
+        [held] = await holdings.read([WALLET])
+        assert isinstance(held, wallets.WalletAccounts)
+        stores.asked.clear()
+        found = await reader.of_wallet(WALLET, PROGRAMS, held.reading)
+        served += not stores.asked["trips"]
+        assert found == await AccountsReader(stores).of_wallet(WALLET, PROGRAMS)
+    assert 40 < served < 80, "where coverage of programs changed, all is asked for"

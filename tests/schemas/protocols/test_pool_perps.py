@@ -1,0 +1,43 @@
+"""Arithmetic of bets against a pool, against fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.protocols.contract import Role
+from schemas.protocols.pool_perps import MICROS, Token, lines, price_of
+from tests.support.exploring import examples
+
+MINT = bytes([7]) * 32
+U64 = st.integers(0, 2**64 - 1)
+PRICES = st.fractions(min_value=Fraction(1, 10**12), max_value=10**12)
+
+
+@given(U64, st.integers(-40, 20))
+@examples(100)
+def test_a_price_is_its_amount_by_a_power_of_ten(amount: int, exponent: int) -> None:
+    price = price_of(amount, exponent)
+    if amount and -30 <= exponent <= 12:
+        assert price == amount * Fraction(10) ** exponent
+    else:
+        assert price is None
+
+
+@given(U64, U64, U64, st.integers(0, 30), PRICES)
+@examples(100)
+def test_what_is_paid_is_rounded_down_and_what_is_owed_up(
+    collateral: int, gain: int, owed: int, decimals: int, price: Fraction
+) -> None:
+    def exact(micros: int) -> Fraction:
+        return micros * 10**decimals / (price * MICROS)
+
+    found = lines(Token(MINT, decimals, price, price), collateral, gain, (owed,))
+    expected = [(Role.SUPPLY, floor(exact(collateral)))]
+    expected += [(Role.PENDING, floor(exact(gain)))] if gain else []
+    left = sum(amount for _, amount in expected)
+    expected += [(Role.BORROW, min(ceil(exact(owed)), left))] if owed else []
+    assert [(each.role, each.amount_raw) for each in found] == expected
