@@ -14,6 +14,7 @@ class Report:
     broker: str
     rate: float
     workers: int
+    account_streams: int = 0  # of the lane of accounts; 0: it does not run
     slots: int = 0
     swaps: int = 0
     gap_slots: int = 0
