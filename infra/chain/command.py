@@ -286,6 +286,13 @@ _GC_THRESHOLDS: Final = (100_000, 50, 1_000)
     help="slots that from_slot can go back",
 )
 @click.option(
+    "--last-node-replay-slots",
+    type=click.IntRange(0, 100_000),
+    default=_OPTIONS.last_node_replay_slots,
+    show_default=True,
+    help="fewer of them at the last of several nodes; 0 is as many",
+)
+@click.option(
     "--history-slots",
     type=click.IntRange(128, 100_000),
     default=_OPTIONS.history_slots,
@@ -507,6 +514,7 @@ def _server_options(
             seed=options["seed"],
         ),
         nodes=options["nodes"],
+        last_node_replay_slots=options["last_node_replay_slots"],
         account_limits=AccountLimits(
             max_filters=options["max_account_filters"],
             max_accounts=options["max_filter_accounts"],

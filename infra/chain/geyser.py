@@ -139,7 +139,9 @@ class GeyserService:
                 await context.abort(error.code, error.details)
 
     def _replay_info(self, _: SubscribeReplayInfoRequest) -> SubscribeReplayInfoResponse:
-        return SubscribeReplayInfoResponse(first_available=self._replay.first_slot)
+        return SubscribeReplayInfoResponse(
+            first_available=self._replay.first_of(self._limits.replay_slots)
+        )
 
     def _ping(self, request: PingRequest) -> PongResponse:
         return PongResponse(count=request.count)

@@ -7,6 +7,7 @@ memory, and falling too far behind is a subtraction.
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Protocol
 
 from infra.chain.updates import WRITE_BYTES, AccountsUpdate, TransactionUpdate, Update
@@ -76,12 +77,20 @@ class ReplayLog:
         start = position - self._base
         return self._updates[start : start + limit]
 
-    def position_of(self, slot: int) -> int | None:
+    def first_of(self, newest: int) -> int | None:
+        """Return the first slot of a node that keeps the newest slots alone; 0: all of them."""
+        if not newest or newest >= len(self._starts):
+            return self.first_slot
+        return next(islice(reversed(self._starts), newest - 1, None))
+
+    def position_of(self, slot: int, newest: int = 0) -> int | None:
         """Return where to start reading for this slot and all later ones.
 
-        None: the slot is no longer kept, or never was. A slot to come starts at `head`.
+        None: the slot is no longer kept, or never was; on a node that keeps the newest slots alone
+        it may be gone sooner. A slot to come starts at `head`.
         """
-        if self.first_slot is None or slot < self.first_slot:
+        first = self.first_of(newest)
+        if first is None or slot < first:
             return None
         return min(
             (position for start, position in self._starts.items() if start >= slot),

@@ -91,6 +91,7 @@ class ServerOptions:
     program_scans: bool = True  # without, getProgramAccounts is refused as some providers do
     faults: Faults = field(default_factory=Faults)
     nodes: int = 1  # gRPC endpoints of the same chain, at the ports from `grpc_port`
+    last_node_replay_slots: int = 0  # of the last of several nodes; 0: as of all others
     account_limits: AccountLimits = field(default_factory=AccountLimits)
 
 
@@ -238,6 +239,7 @@ class LocalChain:
 
     async def _start_node(self, number: int, port: int) -> None:
         options, faults = self._options, self._options.faults
+        is_last = options.nodes > 1 and number == options.nodes - 1
         service = GeyserService(
             self.history,
             self.replay,
@@ -247,6 +249,7 @@ class LocalChain:
                 disconnect_every=faults.disconnect_every,
                 lag_every=faults.lag_every,
                 seed=faults.seed,
+                replay_slots=options.last_node_replay_slots if is_last else 0,
             ),
             options.x_token,
             self._source.genesis_hash,

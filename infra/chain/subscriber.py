@@ -64,6 +64,7 @@ class StreamLimits:
     disconnect_every: int = 0  # fault: see Faults
     lag_every: int = 0
     seed: int = 1
+    replay_slots: int = 0  # that from_slot can go back; 0: all that are kept
 
 
 class Feed(Protocol):
@@ -299,12 +300,13 @@ class Subscriber:
     def _ask(self, request: Any) -> None:
         self._feed.apply(request)
         if isinstance(request, SubscribeRequest) and request.HasField("from_slot"):
-            position = self._replay.position_of(request.from_slot)
+            newest = self._limits.replay_slots
+            position = self._replay.position_of(request.from_slot, newest)
             if position is None:
                 raise EndStream(
                     grpc.StatusCode.OUT_OF_RANGE,
                     f"broadcast from {request.from_slot} is not available, "
-                    f"first available: {self._replay.first_slot}",
+                    f"first available: {self._replay.first_of(newest)}",
                 )
             self._position = position
             self._from_slot = request.from_slot

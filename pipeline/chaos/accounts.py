@@ -1,151 +1,75 @@
-"""The state of the chain's accounts in Redis, against what the chain noted of every write.
+"""All accounts that are stored, against what the chain noted of every write of any account.
 
-Layouts and rules are written down here once more: of a token account the owner is at 32, a stake
-account has 200 bytes, and what is stored below its coverage is not alive.
+Every account of the chain is compared, byte for byte, or left out by a rule with a name
+(`account_kinds`): those of programs that are covered whole, and those that somebody asked for. What
+is stored beside them (closings, what is below its coverage or kept no more) must be as the chain
+had it at the slot that is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, TypeVar
 
-from infra.chain.account_truth import GENESIS, Noted, digest, read
+from infra.chain.account_truth import GENESIS, Noted
 from infra.redis.client import connect
 from infra.settings import Settings
-from pipeline.chaos.differences import Differences
-from schemas.accounts import BadAccount, unpack
-from schemas.redis_keys import (
-    ACCOUNT,
-    ASKED_ACCOUNTS,
-    COVERAGE_FLOOR,
+from pipeline.chaos import account_kinds, account_states
+from pipeline.chaos.account_kinds import (
     COVERED,
-    FOUND_BY,
-    WATERMARK,
-    account_tag,
-    account_tags,
+    HOLDER_AT,
+    METADATA_MINT_AT,
+    NO_PROTOCOL,
+    NOT_ASKED_FOR,
+    TRACKED,
+    VOTES,
 )
-from schemas.solana.addresses import (
-    STAKE_PROGRAM,
-    TOKEN_2022_PROGRAM,
-    TOKEN_PROGRAM,
-    key,
-    text,
-)
+from pipeline.chaos.account_states import AccountState
+from pipeline.chaos.account_stores import Asked, StoredAccounts, Version
+from pipeline.chaos.differences import Differences
+from schemas.accounts import followed_of, largest_of
+from schemas.redis_keys import ASKED_ACCOUNTS, WATERMARK, account_tags
+from schemas.solana.addresses import METAPLEX_PROGRAM, VOTE_PROGRAM, text
 
 GROUP: Final = "accounts"
-MARGINFI_PROGRAM: Final = key("MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA")
-KLEND_PROGRAM: Final = key("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD")
-WHIRLPOOL_PROGRAM: Final = key("whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc")
-CLMM_PROGRAM: Final = key("CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK")
-CPMM_PROGRAM: Final = key("CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C")
-AMM_PROGRAM: Final = key("675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8")
-DLMM_PROGRAM: Final = key("LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo")
-DAMM_V2_PROGRAM: Final = key("cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG")
-SIZES: Final = {
-    STAKE_PROGRAM: frozenset({200}),
-    MARGINFI_PROGRAM: frozenset({1_064, 1_864, 2_312}),  # groups, banks and accounts
-    KLEND_PROGRAM: frozenset({3_344, 4_664, 8_624}),  # obligations, markets and reserves
-    WHIRLPOOL_PROGRAM: frozenset({216, 653, 9_988}),  # positions, pools and arrays of ticks
-    CLMM_PROGRAM: frozenset({281, 1_544, 10_240}),
-    CPMM_PROGRAM: frozenset({637}),
-    AMM_PROGRAM: frozenset({752, 2_208}),  # pools and target orders
-    DLMM_PROGRAM: frozenset({904, 8_120, 10_136, 10_360, 13_608}),  # positions of three lengths
-    DAMM_V2_PROGRAM: frozenset({408, 1_112}),
-}
-"""Programs that are compared whole, and the sizes of their accounts that are stored."""
-_NAMES: Final = {
-    STAKE_PROGRAM: "stake account",
-    MARGINFI_PROGRAM: "marginfi account",
-    KLEND_PROGRAM: "klend account",
-    WHIRLPOOL_PROGRAM: "Whirlpools account",
-    CLMM_PROGRAM: "CLMM account",
-    CPMM_PROGRAM: "CPMM pool",
-    AMM_PROGRAM: "AMM v4 account",
-    DLMM_PROGRAM: "DLMM account",
-    DAMM_V2_PROGRAM: "DAMM v2 account",
-}
-TOKEN_SIZE: Final = 165
-_TOKENS: Final = (TOKEN_PROGRAM, TOKEN_2022_PROGRAM)
-_HOLDER_AT: Final = slice(32, 64)
-_READ_AT_ONCE: Final = 1_000
+OF_WALLET: Final = "account of a wallet"
+LAMPORTS: Final = "lamports of a wallet"
+MINT: Final = "mint account"
+METADATA: Final = "metadata of a mint"
+LARGEST: Final = "largest account of a mint"
+FOLLOWED: Final = "account asked for by its address"
+FOUND_BY: Final = "set of a wallet's accounts"
+AT_ITS_SLOT: Final = "stored version, at its slot"
+COVERAGE: Final = "coverage"
+NO_KIND: Final = "account of no kind in the table"
 _ENTRIES: Final = 10_000  # of the stream of asks
 
+A = TypeVar("A", Noted, Version)
 Row = dict[str, Any]
+Rows = dict[str, Row]  # by base58 address
 
 
-class _Alive(NamedTuple):
-    slot: int
-    owner: bytes
-    lamports: int
-    data: bytes
+def in_clickhouse(kind: str) -> str:
+    """Return what the rows of a kind are compared as."""
+    return f"{kind}, in ClickHouse"
 
 
-@dataclass(slots=True)
-class AccountState:
-    """All accounts at the end of a slot, and those that slots wrote which are left since."""
-
-    accounts: dict[bytes, Noted] = field(default_factory=dict)
-    lamports: dict[bytes, list[tuple[int, int]]] = field(default_factory=dict)
-    """Of the wallets that were asked for: each slot that changed them, ascending, and after it."""
-    unsettled: set[str] = field(default_factory=set)  # base58
-
-
-def after(
-    file: Path,
-    canonical: Collection[int],
-    rolled_back: Collection[int],
-    wallets: Iterable[str],
-) -> AccountState:
-    """Return the state after the canonical slots; the others' writes are noted as not settled.
-
-    `rolled_back` are slots that were confirmed and left, of which nobody could know it yet.
-    """
-    state = AccountState(lamports={key(wallet): [] for wallet in wallets})
-    for noted in read(file):
-        if noted.slot in canonical or noted.slot == GENESIS:
-            state.accounts[noted.address] = noted
-            if (changes := state.lamports.get(noted.address)) is not None:
-                changes.append((noted.slot, noted.lamports))
-        elif noted.slot in rolled_back:
-            state.unsettled.add(text(noted.address))
-    return state
-
-
-async def ask(settings: Settings, wallets: Iterable[str], mints: Iterable[str]) -> None:
-    """Ask for wallets and mints as the API does; raises RedisError."""
+async def ask(settings: Settings, asked: Asked) -> None:
+    """Ask for accounts as the API does; raises RedisError."""
     redis = connect(settings)
     try:
         pipe = redis.pipeline(transaction=False)
-        for kind, addresses in (("wallet", wallets), ("mint", mints)):
-            for address in addresses:
-                pipe.xadd(ASKED_ACCOUNTS.make(), {kind: key(address)}, maxlen=_ENTRIES)
+        for kind, addresses in (
+            ("wallet", asked.wallets),
+            ("mint", asked.mints),
+            ("holders", asked.holders),
+            ("account", asked.accounts),
+        ):
+            for address in sorted(addresses):
+                pipe.xadd(ASKED_ACCOUNTS.make(), {kind: address}, maxlen=_ENTRIES)
         await pipe.execute()
-    finally:
-        await redis.aclose()
-
-
-async def since(redis: Any, subject: str) -> int | None:
-    """Return the slot from which all partitions have all of a program, wallet or mint."""
-    pipe = redis.pipeline(transaction=False)
-    for tag in account_tags():
-        pipe.hmget(COVERED.make(tag=tag, address=subject), "slot", "given")
-        pipe.hmget(COVERAGE_FLOOR.make(tag=tag), "slot", "hole")
-    answers = await pipe.execute()
-    slots = []
-    for (slot, given), (floor, hole) in zip(answers[::2], answers[1::2], strict=True):
-        if slot is None or given is None or int(given) < int(floor or 0) or hole is not None:
-            return None
-        slots.append(int(slot))
-    return max(slots)
-
-
-async def uncovered(settings: Settings, subjects: Iterable[str]) -> list[str]:
-    """Return which programs, wallets and mints are not covered; raises RedisError."""
-    redis = connect(settings)
-    try:
-        return [each for each in subjects if await since(redis, each) is None]
     finally:
         await redis.aclose()
 
@@ -162,55 +86,208 @@ async def watermark(settings: Settings) -> int:
     return min(int(slot or 0) for slot in slots)
 
 
-async def compare(
-    settings: Settings,
-    state: AccountState,
-    wallets: Collection[str],
-    mints: Collection[str],
-    found: Differences,
-) -> None:
-    """Note where stored accounts differ from the chain's: each must be there, and no other."""
-    of_wallets: dict[str, dict[str, Row]] = {wallet: {} for wallet in wallets}
-    of_programs: dict[bytes, dict[str, Row]] = {program: {} for program in SIZES}
+def compare(state: AccountState, stored: StoredAccounts, found: Differences) -> Counter[str]:
+    """Note where what is stored as alive differs from the chain: each is there, and no other.
+
+    Returns how many accounts of the chain are left out, by the rule that says so.
+    """
+    found.compared[COVERAGE] += len(stored.since)
+    for subject, slot in stored.since.items():
+        if slot is None:
+            found.add(COVERAGE, text(subject), "covered", "not")
+    left_out = _programs(state, stored, found)
+    asked_for = _asked_for(state, stored, found)
     for address, noted in state.accounts.items():
-        if not noted.lamports:
+        if noted.lamports and noted.owner in TRACKED and text(address) not in asked_for:
+            left_out[NOT_ASKED_FOR[noted.owner]] += 1
+    return left_out
+
+
+def _programs(state: AccountState, stored: StoredAccounts, found: Differences) -> Counter[str]:
+    """Compare the accounts of programs that are covered whole."""
+    left_out: Counter[str] = Counter()
+    wanted: defaultdict[str, Rows] = defaultdict(dict)
+    of_wallets: set[str] = set()
+    for address, noted in state.accounts.items():
+        if not noted.lamports or noted.owner in TRACKED:
             continue
-        holder = text(noted.first_data[_HOLDER_AT])
-        if noted.owner in _TOKENS and noted.size >= TOKEN_SIZE and holder in of_wallets:
-            of_wallets[holder][text(address)] = _noted(noted)
-        elif noted.size in SIZES.get(noted.owner, ()):
-            of_programs[noted.owner][text(address)] = _noted(noted)
-    redis = connect(settings, answer_timeout_s=60.0)
-    try:
-        for program, wanted in of_programs.items():
-            alive = await _of_program(redis, program, found)
-            stored = {address: _stored(each) for address, each in alive.items()}
-            found.maps(_NAMES[program], wanted, stored)
-        for wallet, wanted in of_wallets.items():
-            alive = await _of_wallet(redis, wallet, found)
-            # Its own lamports are those of the slot at which they were asked, which is stored.
-            own = alive.pop(wallet, None)
-            found.maps(
-                "lamports of a wallet",
-                {wallet: _at(state.lamports[key(wallet)], own.slot if own else None)},
-                {wallet: own.lamports if own else 0},
-            )
-            found.maps("account of a wallet", wanted, {a: _stored(s) for a, s in alive.items()})
-        for mint in mints:
-            of_mint = state.accounts.get(key(mint))
-            wanted = {mint: _noted(of_mint)} if of_mint and of_mint.lamports else {}
-            alive = await _alive(redis, [mint], mint, found)
-            found.maps("mint account", wanted, {a: _stored(each) for a, each in alive.items()})
-    finally:
-        await redis.aclose()
+        if noted.owner not in COVERED:
+            left_out[VOTES if noted.owner == VOTE_PROGRAM else NO_PROTOCOL] += 1
+            continue
+        kind = account_kinds.kind_of(noted.owner, noted.size, noted.first_data)
+        if kind is None:
+            found.add(NO_KIND, text(address), "one", _class(noted))
+        elif kind.is_stored:
+            wanted[kind.name][text(address)] = _noted(noted)
+            of_wallets |= {kind.name} if kind.is_of_wallet else set()
+        else:
+            left_out[kind.name] += 1
+    here = _by_kind(state, _of_programs(stored, stored.whole))
+    for name in wanted.keys() | here.keys():
+        found.maps(name, wanted[name], here[name])
+    there = _by_kind(state, _of_programs(stored, stored.rows))
+    for name in of_wallets | there.keys():
+        expected = wanted[name] if name in of_wallets else {}
+        found.maps(in_clickhouse(name), expected, there[name])
+    return left_out
 
 
-def _at(changes: Sequence[tuple[int, int]], slot: int | None) -> int:
-    """Return what was there at the end of a slot, None: at the end of all."""
-    return next((lamports for at, lamports in reversed(changes) if slot is None or at <= slot), 0)
+def _of_programs(stored: StoredAccounts, versions: Mapping[bytes, Version]) -> dict[bytes, Version]:
+    """Return the versions of programs that are covered whole, if they are alive."""
+    of_program: defaultdict[bytes, dict[bytes, Version]] = defaultdict(dict)
+    for address, each in versions.items():
+        of_program[each.owner][address] = each
+    alive: dict[bytes, Version] = {}
+    for program in COVERED:
+        alive |= stored.alive(program, of_program[program])
+    return alive
+
+
+def _by_kind(state: AccountState, versions: Mapping[bytes, Version]) -> defaultdict[str, Rows]:
+    found: defaultdict[str, Rows] = defaultdict(dict)
+    for address, each in versions.items():
+        kind = account_kinds.kind_of(each.owner, each.size, each.first_data)
+        name = NO_KIND if kind is None else kind.name
+        found[name][text(address)] = _stored(state, address, each)
+    return found
+
+
+def _asked_for(state: AccountState, stored: StoredAccounts, found: Differences) -> set[str]:
+    """Compare what is kept because somebody asked for it; return the addresses."""
+    asked, whole = stored.asked, stored.whole
+    chain = _Named({a: noted for a, noted in state.accounts.items() if noted.lamports})
+    here, rows = _Named(whole), _Named(stored.rows)
+    compared: set[str] = set()
+    for wallet in sorted(asked.wallets):
+        wanted = _all_noted(chain.of_holder[wallet])
+        alive = stored.alive(wallet, here.of_holder[wallet])
+        there = stored.alive(wallet, rows.of_holder[wallet])
+        found.maps(OF_WALLET, wanted, _all_stored(state, alive))
+        found.maps(in_clickhouse(OF_WALLET), wanted, _all_stored(state, there))
+        # Which leads readers to them.
+        listed = {text(address): True for address in stored.found_by[wallet] & alive.keys()}
+        found.maps(FOUND_BY, dict.fromkeys(wanted, True), listed)
+        compared |= {*wanted, text(wallet)}
+    for mint in sorted(asked.mints):
+        wanted = _all_noted(chain.of_mint[mint])
+        alive = stored.alive(mint, here.of_mint[mint])
+        found.maps(METADATA, wanted, _all_stored(state, alive))
+        compared |= {*wanted, *_by_address(MINT, mint, [mint], state, stored, found)}
+    for mint in sorted(asked.holders):
+        subject, accounts = largest_of(mint), stored.largest[mint]
+        compared |= _by_address(LARGEST, subject, accounts, state, stored, found)
+    for address in sorted(asked.accounts):
+        subject = followed_of(address)
+        compared |= _by_address(FOLLOWED, subject, [address], state, stored, found)
+    return compared
+
+
+def _by_address(
+    kind: str,
+    subject: bytes,
+    addresses: Collection[bytes],
+    state: AccountState,
+    stored: StoredAccounts,
+    found: Differences,
+) -> set[str]:
+    """Compare the accounts at addresses, which are alive by the coverage of a subject."""
+    wanted = _all_noted(
+        {
+            address: noted
+            for address in addresses
+            if (noted := state.accounts.get(address)) is not None and noted.lamports
+        }
+    )
+    of_tokens = {
+        text(address): wanted[text(address)]
+        for address in addresses
+        if text(address) in wanted and _is_token_account(state.accounts[address])
+    }
+    for name, expected, store in (
+        (kind, wanted, stored.whole),
+        (in_clickhouse(kind), of_tokens, stored.rows),
+    ):
+        versions = {address: store[address] for address in addresses if address in store}
+        found.maps(name, expected, _all_stored(state, stored.alive(subject, versions)))
+    return {*wanted}
+
+
+def _is_token_account(account: Noted | Version) -> bool:
+    return account_kinds.is_token_account(account.owner, account.size)
+
+
+class _Named(Generic[A]):
+    """Token accounts by their holders, and metadata by mints, of the chain or of a store."""
+
+    def __init__(self, accounts: Mapping[bytes, A]) -> None:
+        self.of_holder: defaultdict[bytes, dict[bytes, A]] = defaultdict(dict)
+        self.of_mint: defaultdict[bytes, dict[bytes, A]] = defaultdict(dict)
+        for address, each in accounts.items():
+            if _is_token_account(each):
+                self.of_holder[each.first_data[HOLDER_AT]][address] = each
+            elif each.owner == METAPLEX_PROGRAM:
+                self.of_mint[each.first_data[METADATA_MINT_AT]][address] = each
+
+
+def compare_at_slots(
+    file: Path,
+    canonical: set[int],
+    rolled_back: set[int],
+    stored: StoredAccounts,
+    found: Differences,
+) -> int:
+    """Note which stored versions the chain did not have at the end of the slots they name.
+
+    Closings are versions without lamports. Versions of slots that were left are not alive, or are
+    of accounts nobody keeps; their number is returned.
+    """
+    left = 0
+    wanted: set[account_states.Version] = set()
+    settled: dict[str, dict[account_states.Version, Version]] = {}
+    for kind, store in ((AT_ITS_SLOT, stored.here), (in_clickhouse(AT_ITS_SLOT), stored.rows)):
+        versions = {(address, each.slot): each for address, each in store.items()}
+        settled[kind] = {at: v for at, v in versions.items() if v.slot not in rolled_back}
+        left += len(versions) - len(settled[kind])
+        wanted |= settled[kind].keys()
+    at_slots = account_states.versions_at(file, canonical, wanted)
+    for kind, versions in settled.items():
+        found.maps(
+            kind,
+            {_place(at): _noted_alone(at_slots[at]) for at in versions},
+            {_place(at): _stored_alone(each) for at, each in versions.items()},
+        )
+    for wallet in stored.asked.wallets:
+        # No stream brings a wallet's own lamports: they are those of the slot of the answer.
+        own = stored.here.get(wallet)
+        if own is None:
+            found.add(LAMPORTS, text(wallet), "stored, or a closing", "none")
+        elif own.slot not in rolled_back:
+            there = at_slots[wallet, own.slot]
+            expected = {text(wallet): there.lamports if there else 0}
+            found.maps(LAMPORTS, expected, {text(wallet): own.lamports})
+    return left
+
+
+def _place(version: account_states.Version) -> tuple[str, int]:
+    return text(version[0]), version[1]
+
+
+def _class(noted: Noted) -> tuple[str, int, str]:
+    return text(noted.owner), noted.size, noted.first_data[:8].hex()
+
+
+def _all_noted(accounts: Mapping[bytes, Noted]) -> Rows:
+    return {text(address): _noted(noted) for address, noted in accounts.items()}
 
 
 def _noted(noted: Noted) -> Row:
+    return _noted_alone(noted) | {"slot": noted.slot}
+
+
+def _noted_alone(noted: Noted | None) -> Row:
+    """Return what is expected of a version but for its slot; of a closing nothing."""
+    if noted is None or not noted.lamports:
+        return {}
     return {
         "owner": text(noted.owner),
         "lamports": noted.lamports,
@@ -219,60 +296,24 @@ def _noted(noted: Noted) -> Row:
     }
 
 
-def _stored(alive: _Alive) -> Row:
-    return {
-        "owner": text(alive.owner),
-        "lamports": alive.lamports,
-        "size": len(alive.data),
-        "digest": digest(alive.data).hex(),
-    }
+def _all_stored(state: AccountState, versions: Mapping[bytes, Version]) -> Rows:
+    return {text(address): _stored(state, address, each) for address, each in versions.items()}
 
 
-async def _of_program(redis: Any, program: bytes, found: Differences) -> dict[str, _Alive]:
-    addresses = [
-        name.decode().rpartition(":")[2]
-        for tag in account_tags()
-        async for name in redis.scan_iter(ACCOUNT.make(tag=tag, address="*"), count=5_000)
-    ]
-    alive = await _alive(redis, addresses, text(program), found)
-    return {address: each for address, each in alive.items() if each.owner == program}
+def _stored(state: AccountState, address: bytes, version: Version) -> Row:
+    """Return what is stored. An answer of RPC names its own slot, not that of the last write."""
+    noted = state.accounts.get(address)
+    written = noted.slot if noted is not None else GENESIS
+    is_newest = written <= version.slot <= state.last_slot
+    return _stored_alone(version) | {"slot": written if is_newest else version.slot}
 
 
-async def _of_wallet(redis: Any, wallet: str, found: Differences) -> dict[str, _Alive]:
-    addresses = {wallet}
-    for tag in account_tags():
-        addresses |= set(map(text, await redis.smembers(FOUND_BY.make(tag=tag, address=wallet))))
-    alive = await _alive(redis, sorted(addresses), wallet, found)
-    return {
-        address: each
-        for address, each in alive.items()
-        if address == wallet or (each.owner in _TOKENS and text(each.data[_HOLDER_AT]) == wallet)
-    }
-
-
-async def _alive(
-    redis: Any, addresses: Sequence[str], subject: str, found: Differences
-) -> dict[str, _Alive]:
-    """Return the accounts at addresses that are alive, as the coverage of a subject says."""
-    covered_from = await since(redis, subject)
-    if covered_from is None:
-        found.add("coverage", subject, "covered", "not")
+def _stored_alone(version: Version) -> Row:
+    if version.closed:
         return {}
-    alive = {}
-    for at in range(0, len(addresses), _READ_AT_ONCE):
-        chunk = addresses[at : at + _READ_AT_ONCE]
-        pipe = redis.pipeline(transaction=False)
-        for address in chunk:
-            pipe.get(ACCOUNT.make(tag=account_tag(address), address=address))
-        for address, packed in zip(chunk, await pipe.execute(), strict=True):
-            if packed is None:
-                continue
-            try:
-                account = unpack(packed)
-                data = account.data()
-            except BadAccount as error:
-                found.add("stored account", address, "an account", str(error))
-                continue
-            if not account.closed and account.slot >= covered_from:
-                alive[address] = _Alive(account.slot, account.program, account.lamports, data)
-    return alive
+    return {
+        "owner": text(version.owner),
+        "lamports": version.lamports,
+        "size": version.size,
+        "digest": version.digest.hex(),
+    }

@@ -19,6 +19,8 @@ class Balancer:
         self._port = port
         self._nodes = itertools.cycle(nodes)
         self._server: asyncio.Server | None = None
+        self._is_cut = False
+        self._connections: list[asyncio.StreamWriter] = []  # of clients, the oldest first
 
     async def __aenter__(self) -> Balancer:
         self._server = await asyncio.start_server(self._serve, HOST, self._port)
@@ -28,13 +30,37 @@ class Balancer:
         if self._server:
             self._server.close()
 
+    @property
+    def connections(self) -> int:
+        """Return how many clients are connected."""
+        return len(self._connections)
+
+    def cut(self, *spared: int) -> None:
+        """Break connections, but for those at some places by age, and take no new ones."""
+        self._is_cut = True
+        for at, writer in enumerate(self._connections):
+            if at not in spared:
+                writer.transport.abort()
+
+    def mend(self, nodes: Sequence[int]) -> None:
+        """Take connections again, which go to these nodes in turn."""
+        self._nodes = itertools.cycle(nodes)
+        self._is_cut = False
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
         try:
             node = await asyncio.open_connection(HOST, next(self._nodes))
         except OSError:  # the chain does not run
             writer.close()
             return
-        await asyncio.gather(_pass(reader, node[1]), _pass(node[0], writer))
+        self._connections.append(writer)
+        try:
+            await asyncio.gather(_pass(reader, node[1]), _pass(node[0], writer))
+        finally:
+            self._connections.remove(writer)
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

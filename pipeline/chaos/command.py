@@ -80,7 +80,8 @@ from pipeline.chaos.run import Run
     "--accounts/--no-accounts",
     default=True,
     show_default=True,
-    help="With the lane of accounts, against a chain of two nodes.",
+    help="With the lane of accounts, against a chain of two nodes; where the seed is even, in two "
+    "streams.",
 )
 @click.option("--replay/--no-replay", default=True, help="Read the log again onto the stores.")
 @click.option("--rebuild/--no-rebuild", default=True, help="Compute all again from empty stores.")
@@ -92,7 +93,8 @@ from pipeline.chaos.run import Run
     help="Kill only this role; may be repeated. redis-lost empties Redis and rebuilds it; "
     "clickhouse-lost empties ClickHouse some time after a backup and restores that; "
     "bad-value spoils a stored value, waits until its wallet or mint is in quarantine, and "
-    "rebuilds.",
+    "rebuilds; accounts-hole breaks all streams of accounts, or one of two, for longer than a node "
+    "and RPC remember: coverage must be withdrawn, health name it, and all be covered again.",
 )
 @click.option("--keep", is_flag=True, help="Keep the folder, whatever comes out.")
 def chaos(
@@ -116,10 +118,10 @@ def chaos(
     Runs everything in a folder of its own: a simulated chain with forks, duplicates and broken
     streams; broker, ClickHouse, Redis, ingest and each agent group as processes, which are killed
     with SIGKILL and started again. At the end all that the stores hold is compared with what
-    follows from the market's own notes, and what the API answers of the positions of demo wallets
-    with the ledger and the accounts of the chain, whose market rests by then; then the log is read
-    onto the finished stores again, which must change nothing, and onto empty ones, which must give
-    the same.
+    follows from the market's own notes, every account byte for byte; and what the API answers of
+    the positions of demo wallets with the ledger and the accounts of the chain, whose market rests
+    by then; then the log is read onto the finished stores again, which must change nothing, and
+    onto empty ones, which must give the same.
 
     Prints one JSON line. Status 1 if anything differs; the folder is kept then.
 

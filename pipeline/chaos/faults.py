@@ -12,7 +12,8 @@ from typing import Final
 
 from infra.bench import progress
 from infra.redis.client import connect
-from pipeline.chaos import losses
+from pipeline.chaos import account_holes, losses
+from pipeline.chaos.account_holes import AccountPath
 from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed
 from pipeline.chaos.losses import Hole
 from pipeline.chaos.report import Report
@@ -23,6 +24,7 @@ from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 REDIS_LOST: Final = "redis-lost"
 CLICKHOUSE_LOST: Final = "clickhouse-lost"
 BAD_VALUE: Final = "bad-value"
+ACCOUNTS_HOLE: Final = account_holes.OF_ALL
 # How often each is chosen, from a deck that is dealt again when it is empty.
 DECK: Final = {
     "ingest": 3,
@@ -31,6 +33,7 @@ DECK: Final = {
     REDIS_LOST: 1,
     CLICKHOUSE_LOST: 1,
     BAD_VALUE: 1,
+    ACCOUNTS_HOLE: 1,
 }
 PAIRS: Final = 0.25  # of kills that hit two roles at once
 PAUSE_S: Final = 5.0  # between a recovery and the next kill, on average
@@ -39,6 +42,7 @@ LONGEST_DOWN_S: Final = 3.0
 RECOVER_S: Final = 360.0
 FULL_S: Final = 15.0
 AT_REST_S: Final = 17.0  # `soltape rebuild` regards agents as stopped after that time
+LONG_MIN: Final = 2.0  # a run of so many minutes has a hole of accounts, in its second half
 PNL, MARKET = "pnl", "market"
 
 
@@ -46,19 +50,27 @@ class Faults:
     """Chooses faults by the seed of the run, and makes them happen."""
 
     def __init__(
-        self, fleet: Fleet, watch: Watch, report: Report, only: Collection[str], *, standby: bool
+        self,
+        fleet: Fleet,
+        watch: Watch,
+        report: Report,
+        only: Collection[str],
+        *,
+        standby: bool,
+        path: AccountPath | None,
     ) -> None:
-        """Choose among `only`, or among all faults where it is empty."""
+        """Choose among `only`, or all faults where it is empty; `path`: of the lane of accounts."""
         self._fleet = fleet
         self._plan = fleet.plan
         self._watch = watch
         self._report = report
         self._standby = standby
+        self._path = path
         self._takeovers = Takeovers(watch, self._plan.ingests)
         self._cards = [
             role
             for role, times in DECK.items()
-            if role in (only or DECK) and (self._plan.accounts or role not in ACCOUNTS)
+            if role in (only or DECK) and (path or role not in (*ACCOUNTS, ACCOUNTS_HOLE))
             for _ in range(times)
         ]
         self._deck: list[str] = []
@@ -74,10 +86,13 @@ class Faults:
         await self._fleet.start(*self._plan.ingests)
         await self._watch.recovered(before, RECOVER_S)
 
-    async def strike(self, between: Callable[[], Awaitable[None]]) -> None:
+    async def strike(
+        self, between: Callable[[], Awaitable[None]], until_covered: Callable[[], Awaitable[None]]
+    ) -> None:
         """Kill roles for as long as the run lasts; calls `between` before each kill.
 
-        Raises RoleFailed, and TimeoutError where a role makes no progress after a kill.
+        `until_covered` waits until the accounts are covered that were asked for. Raises
+        RoleFailed, and TimeoutError where a role makes no progress after a kill.
         """
         report = self._report
         recoveries: list[float] = []
@@ -85,7 +100,11 @@ class Faults:
         while (elapsed := time.monotonic() - began) < report.minutes * 60:
             await between()
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
-            roles = self._choose()
+            roles = [ACCOUNTS_HOLE] if self._lacks_hole(elapsed) else self._choose()
+            if ACCOUNTS_HOLE in roles:
+                progress(f"{elapsed:5.0f} s: the lane of accounts loses slots")
+                await self._lose_accounts(until_covered)
+                continue
             if REDIS_LOST in roles:
                 progress(f"{elapsed:5.0f} s: Redis loses all it has")
                 await self._lose_redis()
@@ -115,12 +134,31 @@ class Faults:
                 for role in roles:
                     await self._watch.recovered(before[role], RECOVER_S)
                 recoveries.append(time.monotonic() - killed_s)
+        if self._lacks_hole(time.monotonic() - began):
+            await self._lose_accounts(until_covered)
         report.recovery_s = {
             "median": round(statistics.median(recoveries), 1) if recoveries else 0.0,
             "max": round(max(recoveries, default=0.0), 1),
         }
         if self._standby:
             report.takeover_s = self._takeovers.figures
+
+    def _lacks_hole(self, elapsed_s: float) -> bool:
+        """Return whether it is time for the hole of accounts that each long run has."""
+        minutes = self._report.minutes
+        had = self._report.kills.keys() & {account_holes.OF_ALL, account_holes.OF_ONE}
+        is_time = minutes >= LONG_MIN and elapsed_s > minutes * 30
+        return is_time and not had and ACCOUNTS_HOLE in self._cards
+
+    async def _lose_accounts(self, until_covered: Callable[[], Awaitable[None]]) -> None:
+        """Let the lane of accounts lose slots for good; then it goes on."""
+        assert self._path is not None
+        hole = await account_holes.lose_slots(
+            self._fleet, self._watch, self._path, until_covered, self._random, RECOVER_S
+        )
+        before = await self._watch.reached(ACCOUNTS[0])
+        await self._watch.recovered(before, RECOVER_S)
+        self._report.count(hole)
 
     async def _lose_redis(self) -> None:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""

@@ -28,7 +28,9 @@ GROUPS: Final = ("live", "store", "pnl", "market")
 # The lane of accounts, from the chain to Redis.
 ACCOUNTS: Final = ("ingest-accounts", "accounts")
 API: Final = "api"
+INGEST_ACCOUNTS: Final = ACCOUNTS[0]
 NODES: Final = 2  # of the chain, that number their writes differently
+FORGETFUL_SLOTS: Final = 20  # that a third node can replay: only the fault `accounts-hole` uses it
 # Those that keep what they know on disk: killing them must lose nothing for good.
 SYSTEMS: Final = ("kafka", "clickhouse", "redis")
 READY_S: Final = 300.0  # on a busy machine Apache Kafka takes over a minute after a SIGKILL
@@ -54,6 +56,10 @@ class Plan:
     truth: Path
     accounts: Path | None  # notes of all accounts; None: the lane of accounts does not run
     nodes: tuple[int, ...]  # ports of the chain's nodes, behind the one of GEYSER_ENDPOINT
+    account_streams: int = 1
+    account_geyser: int = 0  # ports that only the lane of accounts goes through to the chain
+    account_rpc: int = 0
+    forgetful_node: int = 0  # port of a node that can replay a few slots only
     processes: dict[str, Process] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
     workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
@@ -99,7 +105,8 @@ class Chain:
         }
         command = [*_SOLTAPE, "chain", "simulated", "--truth", str(planned.truth), "--truth-flows"]
         if planned.accounts:
-            options |= {"truth-accounts": planned.accounts, "nodes": len(planned.nodes)}
+            options |= {"truth-accounts": planned.accounts, "nodes": NODES + 1}
+            options |= {"last-node-replay-slots": FORGETFUL_SLOTS}
             options |= {"truth-positions": planned.positions}
             options |= {"account-duplicates": 0.02, "account-late": 0.001}
             command.append("--account-reorder")
@@ -118,11 +125,13 @@ def plan(
     *,
     standby: bool = False,
     accounts: bool = False,
+    account_streams: int = 1,
 ) -> Plan:
     """Decide what is run where: everything on this machine, at ports that are free now.
 
     So many processes share the partitions of each group that keeps books. With `standby` there is
-    a second ingest, with `accounts` the lane of accounts and a chain of several nodes.
+    a second ingest, with `accounts` the lane of accounts, in so many streams, and a chain of
+    several nodes.
 
     Raises ApacheUnavailable.
     """
@@ -143,10 +152,14 @@ def plan(
         settings,
         folder / "truth.jsonl",
         folder / "accounts.truth" if accounts else None,
-        free_ports(NODES) if accounts else (ports["geyser"],),
+        (ports["geyser"],),
     )
     if accounts:
         planned.positions, planned.api_key = folder / "positions.truth", folder / "api-key"
+        ports_of_nodes = free_ports(NODES + 1)
+        planned.nodes, planned.forgetful_node = ports_of_nodes[:NODES], ports_of_nodes[NODES]
+        planned.account_streams = account_streams
+        planned.account_geyser, planned.account_rpc = free_port(), free_port()
     processes = planned.processes
     processes["kafka"] = _BROKERS[broker].process(settings)
     processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
@@ -162,7 +175,7 @@ def plan(
         **{name: (*_SOLTAPE, "agents", group) for name, group in planned.workers.items()},
     }
     if accounts:
-        roles["ingest-accounts"] = (*_SOLTAPE, "ingest", "accounts")
+        roles[INGEST_ACCOUNTS] = (*_SOLTAPE, "ingest", "accounts")
         roles["accounts"] = (*_SOLTAPE, "agents", "accounts")
         roles[API] = (*_SOLTAPE, "api", "--demo-key", str(planned.api_key))
     for name, command in roles.items():
@@ -170,7 +183,7 @@ def plan(
         known = {
             "chain": "CHAIN",
             "live": "AGENTS",
-            "ingest-accounts": "INGEST_ACCOUNTS",
+            INGEST_ACCOUNTS: "INGEST_ACCOUNTS",
             API: "API",
             **dict.fromkeys(planned.ingests, "INGEST"),
         }
@@ -204,6 +217,10 @@ def plan(
             ready=lambda: listens(ports["api"]),
             env={**processes[API].env, **_of_api(settings)},
         )
+        processes[INGEST_ACCOUNTS] = replace(
+            processes[INGEST_ACCOUNTS],
+            env={**processes[INGEST_ACCOUNTS].env, **_of_ingest_accounts(planned)},
+        )
     chain_at = {"GEYSER_ENDPOINT": f"http://{HOST}:{planned.nodes[0]}"}
     processes["chain"] = replace(processes["chain"], env={**processes["chain"].env, **chain_at})
     return planned
@@ -217,6 +234,14 @@ def _of_api(settings: Settings) -> dict[str, str]:
         "API_NEW_ACCOUNTS_PER_KEY": str(settings.api_new_accounts),
         "ACCESS_REDIS_URL": f"{settings.redis_url.removesuffix('/0')}/1",
         "METADATA_FETCH": "false",
+    }
+
+
+def _of_ingest_accounts(planned: Plan) -> dict[str, str]:
+    return {
+        "GEYSER_ENDPOINT": f"http://{HOST}:{planned.account_geyser}",
+        "RPC_ENDPOINT": f"http://{HOST}:{planned.account_rpc}",
+        "ACCOUNT_STREAMS": str(planned.account_streams),
     }
 
 

@@ -8,16 +8,14 @@ RPC (`readings`), and its ledger says what the programs that run believe (`figur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-
-import aiohttp
-import orjson
 
 from infra.chain.demo_wallets import WALLETS
 from infra.solana_rpc.client import call, session
 from pipeline.chaos import figures, readings
 from pipeline.chaos.differences import Differences
+from pipeline.chaos.door import Ask, Door
 from pipeline.chaos.figures import Figures
 from pipeline.chaos.fleet import Plan
 from pipeline.chaos.readings import ROUTES, ChainAccounts, Row, answered
@@ -33,13 +31,9 @@ _UNTIL_KNOWN_S: Final = 180.0
 _AGAIN_S: Final = 1.0
 _BUSY: Final = 503  # no answer, as when a store does not answer in time on a busy machine
 _TRIES: Final = 20
-_REQUEST_S: Final = 60.0
 _NOT_YET: Final = "not known yet"  # of a field that will be known once it was asked for
 _OF_WALLET: Final = "/api/wallets/{wallet}/"
 _ANALYSIS: Final = "analyze"
-
-Ask = Callable[[str], Awaitable[tuple[int, Any]]]
-"""Returns status and answer of a path."""
 
 
 class DemoPositions:
@@ -51,7 +45,7 @@ class DemoPositions:
 
     async def until_known(self, watch: Watch) -> None:
         """Ask for all until the API knows all that it needs; what it never does is compared so."""
-        async with _Door(self._plan) as ask:
+        async with Door(self._plan) as ask:
             asked = await _all(ask)
             waiting = [_path(wallet, each) for wallet in WALLETS for each in asked]
 
@@ -93,7 +87,7 @@ class DemoPositions:
         if of_ledger is None:
             found.add(ANSWER, f"slot {last}", "figures of the ledger", "none")
             return
-        async with _Door(self._plan) as ask:
+        async with Door(self._plan) as ask:
             await compare(ask, self._chain, of_ledger, found)
 
 
@@ -213,30 +207,3 @@ async def _all(ask: Ask) -> list[str]:
 
 def _path(wallet: str, what: str) -> str:
     return f"{_OF_WALLET.format(wallet=wallet)}{what}"
-
-
-class _Door:
-    """Asks the API of a plan with its key; use as an async context manager."""
-
-    def __init__(self, planned: Plan) -> None:
-        assert planned.api_key is not None
-        key = planned.api_key.read_text().strip()
-        self._http = aiohttp.ClientSession(
-            planned.settings.api_url,
-            headers={"x-api-key": key},
-            timeout=aiohttp.ClientTimeout(total=_REQUEST_S),
-        )
-
-    async def __aenter__(self) -> Ask:
-        return self._ask
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._http.close()
-
-    async def _ask(self, path: str) -> tuple[int, Any]:
-        async with self._http.get(path) as answer:
-            body = await answer.read()
-            try:
-                return answer.status, orjson.loads(body)
-            except orjson.JSONDecodeError:
-                return answer.status, body.decode(errors="replace")[:300]

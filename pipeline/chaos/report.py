@@ -14,6 +14,7 @@ class Report:
     broker: str
     rate: float
     workers: int
+    account_streams: int = 0  # of the lane of accounts; 0: it does not run
     slots: int = 0
     swaps: int = 0
     gap_slots: int = 0
@@ -25,6 +26,7 @@ class Report:
     differences: int = 0
     differences_by_kind: dict[str, int] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
+    not_stored: dict[str, int] = field(default_factory=dict)  # accounts, by the rule that says so
     positions: int = 0  # of demo wallets, compared as the API answers them
     recovery_s: dict[str, float] = field(default_factory=dict)
     takeover_s: dict[str, float] | None = None  # until a standby writes; None: there was none

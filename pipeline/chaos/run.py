@@ -6,10 +6,12 @@ import asyncio
 import re
 from collections.abc import Collection
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from infra.bench import progress
+from pipeline.chaos.account_holes import AccountPath
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.balancer import Balancer
 from pipeline.chaos.faults import Faults
@@ -20,6 +22,7 @@ from pipeline.chaos.verdict import Verdict
 from pipeline.chaos.watch import SETTLE_S, SETTLED_GROUPS, Watch, last_settled
 
 ROLLED_BACK: Final = 0.3  # of forks
+STREAMS: Final = (2, 1)  # of the lane of accounts, by the seed
 
 
 class Run:
@@ -65,16 +68,20 @@ class Run:
             report.workers,
             standby=self._standby,
             accounts=self._accounts,
+            account_streams=STREAMS[report.seed % len(STREAMS)],
         )
+        report.account_streams = planned.account_streams if planned.accounts else 0
         async with AsyncExitStack() as balanced:
+            path = None
             if planned.accounts:
                 [port] = re.findall(r"\d+$", planned.settings.geyser_endpoint)
                 await balanced.enter_async_context(Balancer(int(port), planned.nodes))
-            await self._stages(Fleet(planned), Watch(planned))
+                path = await balanced.enter_async_context(AccountPath(planned))
+            await self._stages(Fleet(planned), Watch(planned), path)
 
-    async def _stages(self, fleet: Fleet, watch: Watch) -> None:
+    async def _stages(self, fleet: Fleet, watch: Watch, path: AccountPath | None) -> None:
         report, planned = self._report, fleet.plan
-        faults = Faults(fleet, watch, report, self._only, standby=self._standby)
+        faults = Faults(fleet, watch, report, self._only, standby=self._standby, path=path)
         asked, positions = AskedAccounts(planned), DemoPositions(planned)
         verdict = Verdict(fleet, watch, report)
         try:
@@ -85,7 +92,7 @@ class Run:
             await self._first_slots(watch)
             if self._outage:
                 await faults.lose_slots()
-            await faults.strike(asked.ask)
+            await faults.strike(asked.ask, partial(asked.until_covered, watch))
             if self._full:
                 await faults.fill_redis()
             hole = await faults.lose_log() if self._log_lost else None

@@ -80,7 +80,7 @@ class Verdict:
         losses.compare(hole, stored.rows["gaps"], found)
         await asyncio.to_thread(compare, oracle, stored, found)
         await missing_live(settings, wanted, found)
-        await asked.compare(self._watch, whole, found)
+        report.not_stored = await asked.compare(self._watch, whole, found)
         await positions.compare(found)
         report.positions = sum(found.compared[kind] for kind in KINDS)
         found.compared["rolled-back slot"] += len(final)

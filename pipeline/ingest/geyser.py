@@ -288,6 +288,8 @@ class GeyserClient:
             ("grpc.keepalive_time_ms", int(self._ping_interval_s * 1000)),
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.http2.max_pings_without_data", 0),
+            # Else all streams of a process share one connection, and its flow control.
+            ("grpc.use_local_subchannel_pool", 1),
         ]
         if url.scheme == "https":
             channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options)

@@ -39,6 +39,7 @@ from schemas.proto.geyser_pb2 import (
     SubscribeRequest,
     SubscribeUpdate,
 )
+from schemas.proto.geyser_pb2_grpc import GeyserStub
 from schemas.solana import base58, networks
 
 Serve = Any
@@ -340,6 +341,29 @@ async def test_what_is_no_longer_kept_is_out_of_range(
     assert caught.value.details() == (
         f"broadcast from {kept - 1} is not available, first available: {kept}"
     )
+
+
+async def test_the_last_of_several_nodes_may_keep_fewer_slots(
+    serve: Serve, market_events: list[SlotEvent]
+) -> None:
+    chain = await serve(nodes=2, replay_slots=10, last_node_replay_slots=4)
+    chain.publish(market_events)
+    started = [e.slot for e in market_events if isinstance(e, SlotStarted)]
+    said = []
+    for port in chain.chain.grpc_ports:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub: Any = GeyserStub(channel)
+            info = await stub.SubscribeReplayInfo(SubscribeReplayInfoRequest())
+            said.append(info.first_available)
+            call = stub.Subscribe()
+            await call.write(everything(from_slot=started[-10]))
+            try:
+                assert await asyncio.wait_for(call.read(), 60)
+            except grpc.aio.AioRpcError as error:
+                said.append(error.details())
+            call.cancel()
+    refusal = f"broadcast from {started[-10]} is not available, first available: {started[-4]}"
+    assert said == [started[-10], started[-4], refusal]
 
 
 async def test_an_invalid_filter_ends_the_stream_with_a_reason(serve: Serve) -> None:

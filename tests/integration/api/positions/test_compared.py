@@ -16,11 +16,11 @@ import pytest
 from api.services import Services
 from infra.chain.demo_wallets import ADDRESSES
 from infra.chain.market.runtime.marginfi import LendingAccount
+from infra.chain.market.runtime.programs import MARGINFI
 from infra.chain.market.runtime.stake import EPOCH_SLOTS
 from infra.chain.market.world.figures import figures
 from infra.redis.client import connect
 from infra.settings import Settings
-from pipeline.chaos.accounts import MARGINFI_PROGRAM as MARGINFI
 from pipeline.chaos.differences import Differences
 from pipeline.chaos.figures import KIND as IN_LEDGER
 from pipeline.chaos.figures import Figures, of_record
@@ -138,7 +138,7 @@ async def test_a_position_that_redis_lacks_is_found(door: Door, settings: Settin
 async def test_missing_coverage_is_found(door: Door, settings: Settings) -> None:
     redis = connect(settings)
     for tag in account_tags():
-        await redis.delete(COVERED.make(tag=tag, address=text(MARGINFI)))
+        await redis.delete(COVERED.make(tag=tag, address=text(MARGINFI.address)))
     await redis.aclose()
     found = await compared(door)
     assert {*found.counts} == {ANSWER}
