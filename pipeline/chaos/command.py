@@ -66,6 +66,14 @@ from pipeline.chaos.run import Run
     "takeover_s says how long the other took to write.",
 )
 @click.option(
+    "--takeover-limit",
+    "takeover_limit_s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="With --standby, on a calm machine: fail where a takeover took longer, or where none was "
+    "timed.  [default: none]",
+)
+@click.option(
     "--full",
     is_flag=True,
     help="At the end let Redis be full for a while, then give it 5 % more; --no-rebuild.",
@@ -103,6 +111,7 @@ def chaos(
     workers: int,
     outage: bool,
     standby: bool,
+    takeover_limit_s: float | None,
     full: bool,
     log_lost: bool,
     accounts: bool,
@@ -121,11 +130,14 @@ def chaos(
     onto the finished stores again, which must change nothing, and onto empty ones, which must give
     the same.
 
-    Prints one JSON line. Status 1 if anything differs; the folder is kept then.
+    Prints one JSON line. Status 1 if anything differs, or if a takeover was late; the folder is
+    kept then.
 
     \b
       soltape chaos --seed 7 --minutes 15 --broker apache
     """
+    if takeover_limit_s is not None and not standby:
+        raise click.UsageError("--takeover-limit needs --standby")
     end_as_by_ctrl_c()
     configure_logging(load(), "chaos")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
@@ -139,6 +151,7 @@ def chaos(
         report,
         outage=outage,
         standby=standby,
+        takeover_limit_s=takeover_limit_s,
         full=full,
         log_lost=log_lost,
         accounts=accounts,

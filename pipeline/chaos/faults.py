@@ -17,7 +17,7 @@ from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, Rol
 from pipeline.chaos.losses import Hole
 from pipeline.chaos.report import Report
 from pipeline.chaos.spoil import spoil
-from pipeline.chaos.takeovers import Takeovers
+from pipeline.chaos.takeovers import Takeovers, judge
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 
 REDIS_LOST: Final = "redis-lost"
@@ -46,7 +46,14 @@ class Faults:
     """Chooses faults by the seed of the run, and makes them happen."""
 
     def __init__(
-        self, fleet: Fleet, watch: Watch, report: Report, only: Collection[str], *, standby: bool
+        self,
+        fleet: Fleet,
+        watch: Watch,
+        report: Report,
+        only: Collection[str],
+        *,
+        standby: bool,
+        takeover_limit_s: float | None = None,
     ) -> None:
         """Choose among `only`, or among all faults where it is empty."""
         self._fleet = fleet
@@ -54,6 +61,7 @@ class Faults:
         self._watch = watch
         self._report = report
         self._standby = standby
+        self._takeover_limit_s = takeover_limit_s
         self._takeovers = Takeovers(watch, self._plan.ingests)
         self._cards = [
             role
@@ -120,7 +128,10 @@ class Faults:
             "max": round(max(recoveries, default=0.0), 1),
         }
         if self._standby:
-            report.takeover_s = self._takeovers.figures
+            found = report.takeover_s = judge(self._takeovers.took_s, self._takeover_limit_s)
+            if not report.in_time:
+                late = f"{found['late']} of {found['count']} took longer than {found['limit']} s"
+                progress(f"takeovers: {late if found['count'] else 'none was timed'}")
 
     async def _lose_redis(self) -> None:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""

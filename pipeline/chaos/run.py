@@ -32,6 +32,7 @@ class Run:
         *,
         outage: bool,
         standby: bool,
+        takeover_limit_s: float | None,
         full: bool,
         log_lost: bool,
         accounts: bool,
@@ -43,6 +44,7 @@ class Run:
         self._report = report
         self._outage = outage
         self._standby = standby
+        self._takeover_limit_s = takeover_limit_s
         self._full = full
         self._log_lost = log_lost
         self._accounts = accounts
@@ -74,7 +76,14 @@ class Run:
 
     async def _stages(self, fleet: Fleet, watch: Watch) -> None:
         report, planned = self._report, fleet.plan
-        faults = Faults(fleet, watch, report, self._only, standby=self._standby)
+        faults = Faults(
+            fleet,
+            watch,
+            report,
+            self._only,
+            standby=self._standby,
+            takeover_limit_s=self._takeover_limit_s,
+        )
         asked, positions = AskedAccounts(planned), DemoPositions(planned)
         verdict = Verdict(fleet, watch, report)
         try:
