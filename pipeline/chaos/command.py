@@ -19,7 +19,7 @@ from infra.interrupt import end_as_by_ctrl_c
 from infra.settings import load
 from infra.telemetry import configure_logging
 from pipeline.chaos.faults import DECK
-from pipeline.chaos.fleet import Broker
+from pipeline.chaos.fleet import Broker, RedisKind
 from pipeline.chaos.report import Report
 from pipeline.chaos.run import Run
 
@@ -39,6 +39,14 @@ from pipeline.chaos.run import Run
     default="embedded",
     show_default=True,
     help="Which Kafka: our small one, or Apache Kafka (needs Java 17 and Maven).",
+)
+@click.option(
+    "--redis",
+    "redis_kind",
+    type=click.Choice(["single", "cluster"]),
+    default="single",
+    show_default=True,
+    help="One Valkey, or a cluster of three, of which one node is killed at a time.",
 )
 @click.option(
     "--rate",
@@ -107,6 +115,7 @@ def chaos(
     seed: int,
     minutes: float,
     broker: Broker,
+    redis_kind: RedisKind,
     rate: float,
     workers: int,
     outage: bool,
@@ -142,7 +151,7 @@ def chaos(
     configure_logging(load(), "chaos")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
-    report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
+    report = Report(seed, minutes, broker, rate, workers, redis_kind, folder=str(folder))
     # Stores that evicted to make room differ from stores that were rebuilt, and a log that lost
     # slots does not give them again.
     rebuild = rebuild and not (full or log_lost)

@@ -12,8 +12,9 @@ from typing import Final
 
 from infra.bench import progress
 from infra.redis.client import connect
+from infra.redis.cluster import Cluster
 from pipeline.chaos import losses
-from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed
+from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed, is_system
 from pipeline.chaos.losses import Hole
 from pipeline.chaos.report import Report
 from pipeline.chaos.spoil import spoil
@@ -116,7 +117,7 @@ class Faults:
                     await self._fleet.kill(role)
                     report.count(role)
                 await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
-                for role in sorted(roles, key=lambda role: role not in SYSTEMS):
+                for role in sorted(roles, key=lambda role: not is_system(role)):
                     self._fleet.launch(role)
                 for role in roles:
                     await self._fleet.serves(role)
@@ -137,12 +138,13 @@ class Faults:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
         before = await self._watch.reached("redis")
         settled = self._keepers()
-        for name in (*settled, "redis"):
+        for name in (*settled, *self._plan.redis):
             await self._fleet.kill(name)
-        data = self._plan.settings.soltape_data / "redis"
-        await asyncio.to_thread(shutil.rmtree, data)
-        data.mkdir(mode=0o700)
-        await self._fleet.start("redis")
+        for name in self._plan.redis:
+            data = self._plan.settings.soltape_data / name
+            await asyncio.to_thread(shutil.rmtree, data)
+            data.mkdir(mode=0o700)
+        await self._fleet.start(*self._plan.redis)
         await self._fleet.rebuild()
         await self._fleet.start(*settled)
         await self._watch.recovered(before, RECOVER_S)
@@ -271,6 +273,8 @@ class Faults:
             names = [name for name, group in self._plan.workers.items() if group == role] or [role]
             if role == "ingest":
                 names = list(self._plan.ingests)
+            if role == "redis":
+                names = list(self._plan.redis)
             chosen.setdefault(role, self._random.choice(names))
         return list(chosen.values())
 
@@ -278,18 +282,21 @@ class Faults:
         """Let Redis refuse to store more for a while, then give it room."""
         redis = connect(self._plan.settings)
         try:
-            used = int((await redis.info("memory"))["used_memory"])
-            progress(f"Redis is full at {used:,} bytes for {FULL_S:.0f} s")
-            await redis.config_set("maxmemory", used)
+            nodes = await redis.nodes.primaries() if isinstance(redis, Cluster) else [redis]
+            used = [int((await node.info("memory"))["used_memory"]) for node in nodes]
+            progress(f"Redis is full at {sum(used):,} bytes for {FULL_S:.0f} s")
+            for node, held in zip(nodes, used, strict=True):
+                await node.config_set("maxmemory", held)
             await asyncio.sleep(FULL_S)
-            refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
+            refused = [(await node.info("errorstats")).get("errorstat_OOM", {}) for node in nodes]
             self._report.full = {
-                "refused": int(refused),
+                "refused": sum(int(each.get("count", 0)) for each in refused),
                 "wallets_evicted": await self._evicted(PNL),
                 "markets_evicted": await self._evicted(MARKET),
             }
             before = {group: await self._watch.watermark(group) or 0 for group in SETTLED_GROUPS}
-            await redis.config_set("maxmemory", used + used // 20)
+            for node, held in zip(nodes, used, strict=True):
+                await node.config_set("maxmemory", held + held // 20)
             await self._watch.recovered(before, RECOVER_S)
         finally:
             await redis.aclose()

@@ -14,6 +14,7 @@ class Report:
     broker: str
     rate: float
     workers: int
+    redis: str = "single"
     slots: int = 0
     swaps: int = 0
     gap_slots: int = 0

@@ -13,7 +13,7 @@ from infra.bench import progress
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.balancer import Balancer
 from pipeline.chaos.faults import Faults
-from pipeline.chaos.fleet import ACCOUNTS, API, Chain, Fleet, plan
+from pipeline.chaos.fleet import ACCOUNTS, API, Chain, Fleet, is_system, plan
 from pipeline.chaos.positions import DemoPositions
 from pipeline.chaos.report import Report
 from pipeline.chaos.verdict import Verdict
@@ -59,6 +59,7 @@ class Run:
             report.seed, report.rate, report.minutes, forgets=self._outage, rolled_back=ROLLED_BACK
         )
         broker: Any = report.broker
+        redis_kind: Any = report.redis
         planned = await asyncio.to_thread(
             plan,
             self._folder,
@@ -67,6 +68,7 @@ class Run:
             report.workers,
             standby=self._standby,
             accounts=self._accounts,
+            redis_kind=redis_kind,
         )
         async with AsyncExitStack() as balanced:
             if planned.accounts:
@@ -88,7 +90,8 @@ class Run:
         verdict = Verdict(fleet, watch, report)
         try:
             progress(f"{self._folder}: starting")
-            await fleet.start("kafka", "clickhouse", "redis")
+            systems = [name for name in planned.processes if is_system(name)]
+            await fleet.start(*systems)
             lane = ACCOUNTS if planned.accounts else ()
             await fleet.start(*planned.workers, *lane, *planned.ingests, "chain")
             await self._first_slots(watch)
