@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import redis
 from redis.asyncio import Redis
 
-from infra.redis.client import connect
+from infra.bench import progress
+from infra.clickhouse.client import ClickHouseError
+from infra.redis.client import RedisError, connect
 from infra.settings import Settings
 from pipeline.agents.settled.books import Books
 from pipeline.sinks.clickhouse import ClickHouseSink
@@ -19,7 +23,9 @@ from schemas.times import DAY_MS
 from schemas.topics import Topic
 
 FIRST_MS: Final = 1_790_000_000_000 // DAY_MS * DAY_MS
-HOURS_A_FLUSH: Final = 2
+HOURS_A_FLUSH: Final = 6
+_ATTEMPTS: Final = 60  # on a busy machine a store may not answer for a while
+_PAUSE_S: Final = 1.0
 
 OpenOn = Callable[[Settings, Redis, ClickHouseSink, int], Awaitable[Books]]
 """Opens the books of a partition on some stores."""
@@ -59,7 +65,7 @@ class Player:
         commands = []
         for partition, books in enumerate(self._books):
             batches = [hour[partition] for hour in hours]
-            await books.load(batches)
+            await _patiently(partial(books.load, batches))
             for batch in batches:
                 books.apply(batch)
             writes = books.take()
@@ -68,11 +74,12 @@ class Player:
                 rows.setdefault(table, []).extend(more)
         last = hours[-1][0]
         for table, more in rows.items():
-            await self.sink.insert(table, more, f"bench/{last.slot}")
+            await _patiently(partial(self.sink.insert, table, more, f"bench/{last.slot}"))
         mark = Watermark(last.slot, last.slot, last.block_time_ms)
         for partition, books in enumerate(self._books):
             key = WATERMARK.make(tag=self._tag_of(partition), group=self._group)
-            await commit(self.redis, key, self._marks[partition], mark, commands[partition])
+            before, asked = self._marks[partition], commands[partition]
+            await _patiently(partial(commit, self.redis, key, before, mark, asked))
             self._marks[partition] = mark
             books.written()
 
@@ -80,6 +87,20 @@ class Player:
         """Close the connections."""
         await self.redis.aclose()
         await self.sink.close()
+
+
+async def _patiently(step: Callable[[], Awaitable[object]]) -> None:
+    """Take a step that may be taken again, until a store answers; raises what it says at last."""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            await step()
+        except (RedisError, ClickHouseError) as error:
+            if not left:
+                raise
+            progress(f"again: {error}")
+            await asyncio.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def dataset_bytes(store: redis.Redis) -> int:

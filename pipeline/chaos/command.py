@@ -19,7 +19,7 @@ from infra.interrupt import end_as_by_ctrl_c
 from infra.settings import load
 from infra.telemetry import configure_logging
 from pipeline.chaos.faults import DECK
-from pipeline.chaos.fleet import Broker
+from pipeline.chaos.fleet import Broker, RedisKind
 from pipeline.chaos.report import Report
 from pipeline.chaos.run import Run
 
@@ -39,6 +39,14 @@ from pipeline.chaos.run import Run
     default="embedded",
     show_default=True,
     help="Which Kafka: our small one, or Apache Kafka (needs Java 17 and Maven).",
+)
+@click.option(
+    "--redis",
+    "redis_kind",
+    type=click.Choice(["single", "cluster"]),
+    default="single",
+    show_default=True,
+    help="One Valkey, or a cluster of three, of which one node is killed at a time.",
 )
 @click.option(
     "--rate",
@@ -64,6 +72,14 @@ from pipeline.chaos.run import Run
     is_flag=True,
     help="Run a second ingest; half of what hits one is a pause longer than a takeover. "
     "takeover_s says how long the other took to write.",
+)
+@click.option(
+    "--takeover-limit",
+    "takeover_limit_s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="With --standby, on a calm machine: fail where a takeover took longer, or where none was "
+    "timed.  [default: none]",
 )
 @click.option(
     "--full",
@@ -101,10 +117,12 @@ def chaos(
     seed: int,
     minutes: float,
     broker: Broker,
+    redis_kind: RedisKind,
     rate: float,
     workers: int,
     outage: bool,
     standby: bool,
+    takeover_limit_s: float | None,
     full: bool,
     log_lost: bool,
     accounts: bool,
@@ -123,16 +141,19 @@ def chaos(
     by then; then the log is read onto the finished stores again, which must change nothing, and
     onto empty ones, which must give the same.
 
-    Prints one JSON line. Status 1 if anything differs; the folder is kept then.
+    Prints one JSON line. Status 1 if anything differs, or if a takeover was late; the folder is
+    kept then.
 
     \b
       soltape chaos --seed 7 --minutes 15 --broker apache
     """
+    if takeover_limit_s is not None and not standby:
+        raise click.UsageError("--takeover-limit needs --standby")
     end_as_by_ctrl_c()
     configure_logging(load(), "chaos")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we kill the broker ourselves
     folder = Path(tempfile.mkdtemp(prefix="soltape-chaos-"))
-    report = Report(seed, minutes, broker, rate, workers, folder=str(folder))
+    report = Report(seed, minutes, broker, rate, workers, redis_kind, folder=str(folder))
     # Stores that evicted to make room differ from stores that were rebuilt, and a log that lost
     # slots does not give them again.
     rebuild = rebuild and not (full or log_lost)
@@ -141,6 +162,7 @@ def chaos(
         report,
         outage=outage,
         standby=standby,
+        takeover_limit_s=takeover_limit_s,
         full=full,
         log_lost=log_lost,
         accounts=accounts,

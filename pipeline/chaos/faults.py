@@ -12,13 +12,14 @@ from typing import Final
 
 from infra.bench import progress
 from infra.redis.client import connect
+from infra.redis.cluster import Cluster
 from pipeline.chaos import account_holes, losses
 from pipeline.chaos.account_holes import AccountPath
-from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed
+from pipeline.chaos.fleet import ACCOUNTS, GROUPS, OUTAGE_S, SYSTEMS, Fleet, RoleFailed, is_system
 from pipeline.chaos.losses import Hole
 from pipeline.chaos.report import Report
 from pipeline.chaos.spoil import spoil
-from pipeline.chaos.takeovers import Takeovers
+from pipeline.chaos.takeovers import Takeovers, judge
 from pipeline.chaos.watch import SETTLED_GROUPS, Watch
 
 REDIS_LOST: Final = "redis-lost"
@@ -58,6 +59,7 @@ class Faults:
         *,
         standby: bool,
         path: AccountPath | None,
+        takeover_limit_s: float | None = None,
     ) -> None:
         """Choose among `only`, or all faults where it is empty; `path`: of the lane of accounts."""
         self._fleet = fleet
@@ -66,6 +68,7 @@ class Faults:
         self._report = report
         self._standby = standby
         self._path = path
+        self._takeover_limit_s = takeover_limit_s
         self._takeovers = Takeovers(watch, self._plan.ingests)
         self._cards = [
             role
@@ -127,7 +130,7 @@ class Faults:
                     await self._fleet.kill(role)
                     report.count(role)
                 await asyncio.sleep(self._random.uniform(0, LONGEST_DOWN_S))
-                for role in sorted(roles, key=lambda role: role not in SYSTEMS):
+                for role in sorted(roles, key=lambda role: not is_system(role)):
                     self._fleet.launch(role)
                 for role in roles:
                     await self._fleet.serves(role)
@@ -141,7 +144,10 @@ class Faults:
             "max": round(max(recoveries, default=0.0), 1),
         }
         if self._standby:
-            report.takeover_s = self._takeovers.figures
+            found = report.takeover_s = judge(self._takeovers.took_s, self._takeover_limit_s)
+            if not report.in_time:
+                late = f"{found['late']} of {found['count']} took longer than {found['limit']} s"
+                progress(f"takeovers: {late if found['count'] else 'none was timed'}")
 
     def _lacks_hole(self, elapsed_s: float) -> bool:
         """Return whether it is time for the hole of accounts that each long run has."""
@@ -164,12 +170,13 @@ class Faults:
         """Empty Redis under the agents, and rebuild the books from ClickHouse and the log."""
         before = await self._watch.reached("redis")
         settled = self._keepers()
-        for name in (*settled, "redis"):
+        for name in (*settled, *self._plan.redis):
             await self._fleet.kill(name)
-        data = self._plan.settings.soltape_data / "redis"
-        await asyncio.to_thread(shutil.rmtree, data)
-        data.mkdir(mode=0o700)
-        await self._fleet.start("redis")
+        for name in self._plan.redis:
+            data = self._plan.settings.soltape_data / name
+            await asyncio.to_thread(shutil.rmtree, data)
+            data.mkdir(mode=0o700)
+        await self._fleet.start(*self._plan.redis)
         await self._fleet.rebuild()
         await self._fleet.start(*settled)
         await self._watch.recovered(before, RECOVER_S)
@@ -298,6 +305,8 @@ class Faults:
             names = [name for name, group in self._plan.workers.items() if group == role] or [role]
             if role == "ingest":
                 names = list(self._plan.ingests)
+            if role == "redis":
+                names = list(self._plan.redis)
             chosen.setdefault(role, self._random.choice(names))
         return list(chosen.values())
 
@@ -305,18 +314,21 @@ class Faults:
         """Let Redis refuse to store more for a while, then give it room."""
         redis = connect(self._plan.settings)
         try:
-            used = int((await redis.info("memory"))["used_memory"])
-            progress(f"Redis is full at {used:,} bytes for {FULL_S:.0f} s")
-            await redis.config_set("maxmemory", used)
+            nodes = await redis.nodes.primaries() if isinstance(redis, Cluster) else [redis]
+            used = [int((await node.info("memory"))["used_memory"]) for node in nodes]
+            progress(f"Redis is full at {sum(used):,} bytes for {FULL_S:.0f} s")
+            for node, held in zip(nodes, used, strict=True):
+                await node.config_set("maxmemory", held)
             await asyncio.sleep(FULL_S)
-            refused = (await redis.info("errorstats")).get("errorstat_OOM", {}).get("count", 0)
+            refused = [(await node.info("errorstats")).get("errorstat_OOM", {}) for node in nodes]
             self._report.full = {
-                "refused": int(refused),
+                "refused": sum(int(each.get("count", 0)) for each in refused),
                 "wallets_evicted": await self._evicted(PNL),
                 "markets_evicted": await self._evicted(MARKET),
             }
             before = {group: await self._watch.watermark(group) or 0 for group in SETTLED_GROUPS}
-            await redis.config_set("maxmemory", used + used // 20)
+            for node, held in zip(nodes, used, strict=True):
+                await node.config_set("maxmemory", held + held // 20)
             await self._watch.recovered(before, RECOVER_S)
         finally:
             await redis.aclose()

@@ -20,6 +20,8 @@ from infra.local.child import Child, NeverServed
 from infra.local.process import Process, free_port
 from infra.local.stack import listens
 from infra.redis import embedded as redis
+from infra.redis import embedded_cluster as redis_cluster
+from infra.redis.embedded_cluster import Node
 from infra.settings import Settings
 from schemas.times import DAY_MS
 
@@ -41,7 +43,13 @@ LEAST_HISTORY_SLOTS: Final = 128
 OUTAGE_S: Final = LEAST_HISTORY_SLOTS * _SLOT_S + 10.0
 
 Broker = Literal["embedded", "apache"]
+RedisKind = Literal["single", "cluster"]
 _BROKERS: Final = {"embedded": embedded, "apache": apache}
+
+
+def is_system(name: str) -> bool:
+    """Return whether a process is one of `SYSTEMS`, or one of several that are one."""
+    return name.partition("-")[0] in SYSTEMS
 
 
 class RoleFailed(Exception):
@@ -64,6 +72,9 @@ class Plan:
     metrics: dict[str, str] = field(default_factory=dict)  # addresses by name of the role
     workers: dict[str, str] = field(default_factory=dict)  # agent processes, with their group
     ingests: tuple[str, ...] = ("ingest",)  # of which one publishes
+    redis: tuple[str, ...] = ("redis",)  # all nodes
+    redis_nodes: tuple[Node, ...] = ()  # of a cluster
+    access_url: str = ""  # of the Redis of the API's keys
     positions: Path | None = None  # notes of what demo wallets have, beside those of accounts
     api_key: Path | None = None  # file with the key that the API is asked with
 
@@ -126,23 +137,28 @@ def plan(
     standby: bool = False,
     accounts: bool = False,
     account_streams: int = 1,
+    redis_kind: RedisKind = "single",
 ) -> Plan:
     """Decide what is run where: everything on this machine, at ports that are free now.
 
     So many processes share the partitions of each group that keeps books. With `standby` there is
     a second ingest, with `accounts` the lane of accounts, in so many streams, and a chain of
-    several nodes.
+    several nodes. A Redis Cluster has three nodes, and the API's keys are on a server of their
+    own.
 
     Raises ApacheUnavailable.
     """
     systems = ("kafka", "clickhouse", "redis", "geyser", "rpc", "api")
     ports = {name: free_port() for name in systems}
+    nodes = redis_cluster.free_nodes() if redis_kind == "cluster" else ()
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]
         soltape_data=folder,
         kafka_bootstrap=f"{HOST}:{ports['kafka']}",
         clickhouse_url=f"http://{HOST}:{ports['clickhouse']}",
-        redis_url=f"redis://{HOST}:{ports['redis']}/0",
+        redis_url=redis_cluster.url(HOST, nodes)
+        if nodes
+        else redis.address(HOST, ports["redis"], redis.TAPE),
         geyser_endpoint=f"http://{HOST}:{ports['geyser']}",
         rpc_endpoint=f"http://{HOST}:{ports['rpc']}",
         geyser_backoff_max_s=2.0,
@@ -163,7 +179,15 @@ def plan(
     processes = planned.processes
     processes["kafka"] = _BROKERS[broker].process(settings)
     processes["clickhouse"] = clickhouse.server(folder / "clickhouse", ports["clickhouse"])
-    processes["redis"] = redis.valkey(folder / "redis", HOST, ports["redis"])
+    planned.access_url = redis.address(HOST, ports["redis"], redis.ACCESS)
+    server = redis.valkey(folder / ("redis-access" if nodes else "redis"), HOST, ports["redis"])
+    if nodes:
+        of_nodes = redis_cluster.processes(folder, HOST, nodes)
+        processes |= {each.name: each for each in of_nodes}
+        processes["redis-access"] = replace(server, name="redis-access")
+        planned.redis, planned.redis_nodes = tuple(each.name for each in of_nodes), nodes
+    else:
+        processes["redis"] = server
     for group in GROUPS:
         planned.workers[group] = group
         if group != "live":
@@ -215,7 +239,7 @@ def plan(
             processes[API],
             address=settings.api_url,
             ready=lambda: listens(ports["api"]),
-            env={**processes[API].env, **_of_api(settings)},
+            env={**processes[API].env, **_of_api(planned)},
         )
         processes[INGEST_ACCOUNTS] = replace(
             processes[INGEST_ACCOUNTS],
@@ -226,13 +250,14 @@ def plan(
     return planned
 
 
-def _of_api(settings: Settings) -> dict[str, str]:
+def _of_api(planned: Plan) -> dict[str, str]:
     """Return settings of the API: its keys are apart, as the stores are compared without them."""
+    settings = planned.settings
     return {
         "API_PORT": str(settings.api_port),
         "API_DASHBOARD": "false",
         "API_NEW_ACCOUNTS_PER_KEY": str(settings.api_new_accounts),
-        "ACCESS_REDIS_URL": f"{settings.redis_url.removesuffix('/0')}/1",
+        "ACCESS_REDIS_URL": planned.access_url,
         "METADATA_FETCH": "false",
     }
 
@@ -277,6 +302,8 @@ class Fleet:
             await self.serves(name)
             if name == "kafka":
                 await topics.create(self.plan.settings)
+        if self.plan.redis_nodes and {*names} >= {*self.plan.redis}:  # new: they do not know it
+            await redis_cluster.join(HOST, self.plan.redis_nodes, READY_S)
 
     def launch(self, name: str) -> None:
         """Start a process anew, its log in a file of this life."""
@@ -340,7 +367,7 @@ class Fleet:
         for name in self._children:
             await self._forget(name)
         for systems in (False, True):
-            wave = [child for name, child in self._children.items() if (name in SYSTEMS) == systems]
+            wave = [child for name, child in self._children.items() if is_system(name) == systems]
             await asyncio.gather(*(child.end(3.0) for child in wave))
         self._children.clear()
 

@@ -15,7 +15,7 @@ from pipeline.chaos.account_holes import AccountPath
 from pipeline.chaos.asked import AskedAccounts
 from pipeline.chaos.balancer import Balancer
 from pipeline.chaos.faults import Faults
-from pipeline.chaos.fleet import ACCOUNTS, API, Chain, Fleet, plan
+from pipeline.chaos.fleet import ACCOUNTS, API, Chain, Fleet, is_system, plan
 from pipeline.chaos.positions import DemoPositions
 from pipeline.chaos.report import Report
 from pipeline.chaos.verdict import Verdict
@@ -35,6 +35,7 @@ class Run:
         *,
         outage: bool,
         standby: bool,
+        takeover_limit_s: float | None,
         full: bool,
         log_lost: bool,
         accounts: bool,
@@ -46,6 +47,7 @@ class Run:
         self._report = report
         self._outage = outage
         self._standby = standby
+        self._takeover_limit_s = takeover_limit_s
         self._full = full
         self._log_lost = log_lost
         self._accounts = accounts
@@ -60,6 +62,7 @@ class Run:
             report.seed, report.rate, report.minutes, forgets=self._outage, rolled_back=ROLLED_BACK
         )
         broker: Any = report.broker
+        redis_kind: Any = report.redis
         planned = await asyncio.to_thread(
             plan,
             self._folder,
@@ -69,6 +72,7 @@ class Run:
             standby=self._standby,
             accounts=self._accounts,
             account_streams=STREAMS[report.seed % len(STREAMS)],
+            redis_kind=redis_kind,
         )
         report.account_streams = planned.account_streams if planned.accounts else 0
         async with AsyncExitStack() as balanced:
@@ -81,12 +85,21 @@ class Run:
 
     async def _stages(self, fleet: Fleet, watch: Watch, path: AccountPath | None) -> None:
         report, planned = self._report, fleet.plan
-        faults = Faults(fleet, watch, report, self._only, standby=self._standby, path=path)
+        faults = Faults(
+            fleet,
+            watch,
+            report,
+            self._only,
+            standby=self._standby,
+            path=path,
+            takeover_limit_s=self._takeover_limit_s,
+        )
         asked, positions = AskedAccounts(planned), DemoPositions(planned)
         verdict = Verdict(fleet, watch, report)
         try:
             progress(f"{self._folder}: starting")
-            await fleet.start("kafka", "clickhouse", "redis")
+            systems = [name for name in planned.processes if is_system(name)]
+            await fleet.start(*systems)
             lane = ACCOUNTS if planned.accounts else ()
             await fleet.start(*planned.workers, *lane, *planned.ingests, "chain")
             await self._first_slots(watch)

@@ -18,24 +18,28 @@ _STANDBY: Final = "soltape_ingest_standby"
 _PUBLISHED: Final = "soltape_ingest_published_slot"
 
 
+def judge(took_s: Sequence[float], limit_s: float | None) -> dict[str, float | None]:
+    """Return how many takeovers there were, their median and longest, the bar, and the limit.
+
+    Then how many were `late`, longer than the limit; None where there is no limit.
+    """
+    return {
+        "count": len(took_s),
+        "median": round(statistics.median(took_s), 1) if took_s else 0.0,
+        "max": round(max(took_s, default=0.0), 1),
+        "bar": BAR_S,
+        "limit": limit_s,
+        "late": None if limit_s is None else sum(each > limit_s for each in took_s),
+    }
+
+
 class Takeovers:
     """Times takeovers between ingests."""
 
     def __init__(self, watch: Watch, ingests: Sequence[str]) -> None:
         self._watch = watch
         self._ingests = ingests
-        self._took_s: list[float] = []
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """How many there were, their median and longest, and the bar."""
-        took_s = self._took_s
-        return {
-            "count": len(took_s),
-            "median": round(statistics.median(took_s), 1) if took_s else 0.0,
-            "max": round(max(took_s, default=0.0), 1),
-            "bar": BAR_S,
-        }
+        self.took_s: list[float] = []
 
     @asynccontextmanager
     async def timing(self, *gone: str) -> AsyncIterator[None]:
@@ -68,5 +72,5 @@ class Takeovers:
         while (await self._watch.metric(other, _PUBLISHED) or 0) <= before:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_EVERY_S)
         took_s = time.monotonic() - began
-        self._took_s.append(took_s)
+        self.took_s.append(took_s)
         progress(f"        {other} writes {took_s:.1f} s later (bar: {BAR_S:.0f} s)")

@@ -14,7 +14,7 @@ from infra.bench.roles import scrape, value
 from infra.kafka import topics
 from infra.redis.client import connect
 from infra.settings import Settings
-from pipeline.chaos.fleet import ACCOUNTS, GROUPS, SYSTEMS, Plan
+from pipeline.chaos.fleet import ACCOUNTS, GROUPS, Plan, is_system
 from schemas.proto.tape_pb2 import SlotBatch
 from schemas.redis_keys import WATERMARK, account_tags, mint_tags, wallet_tags
 from schemas.topics import SETTLED_BY_MINT, SETTLED_BY_WALLET, Topic
@@ -75,7 +75,7 @@ class Watch:
         accounts = ACCOUNTS if self._plan.accounts else ()
         if role == "kafka":
             return ("ingest", *GROUPS, *accounts)
-        if role in SYSTEMS:
+        if is_system(role):
             return (*SETTLED_GROUPS, *accounts)
         if role in self._plan.ingests:
             return ("ingest",)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from infra.local.process import free_port
-from infra.redis.embedded import valkey
-from infra.redis.slots import SLOTS
+from infra.redis import embedded_cluster
+from infra.redis.embedded_cluster import NODES
 from tests.support.systems import running
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S
 
-NODES = 3
+HOST = "127.0.0.1"
 
 
 class ValkeyCluster:
@@ -71,36 +70,11 @@ class ValkeyCluster:
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[ValkeyCluster]:
     """Run three Valkeys that share the slots, each a third."""
+    nodes = embedded_cluster.free_nodes()
     with ExitStack() as stack:
-        ports = []
-        for number in range(NODES):
-            port, bus = free_port(), free_port()
-            process = valkey(folder / f"valkey{number}", "127.0.0.1", port)
-            options = {
-                "cluster-enabled": "yes",
-                "cluster-port": str(bus),
-                "cluster-node-timeout": "30000",  # a busy machine is slow: no node is given up
-            }
-            command = [
-                *process.command,
-                *(part for k, v in options.items() for part in (f"--{k}", v)),
-            ]
-            named = replace(process, name=f"valkey{number}", command=command)
-            stack.enter_context(running(named, folder))
-            ports.append((port, bus))
-        cluster = ValkeyCluster([port for port, _ in ports])
+        for process in embedded_cluster.processes(folder, HOST, nodes):
+            stack.enter_context(running(process, folder))
+        cluster = ValkeyCluster([node.port for node in nodes])
         stack.callback(cluster.close)
-        bounds = [SLOTS * number // NODES for number in range(NODES + 1)]
-        for number, node in enumerate(cluster.nodes):
-            first, last = bounds[number], bounds[number + 1] - 1
-            node.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-            node.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-        for port, bus in ports[1:]:
-            cluster.nodes[0].execute_command("CLUSTER MEET", "127.0.0.1", port, bus)
-        eventually(lambda: all(map(_is_whole, cluster.nodes)), lambda: "the nodes have not met")
+        asyncio.run(embedded_cluster.join(HOST, nodes, WITHIN_S))
         yield cluster
-
-
-def _is_whole(node: Any) -> bool:
-    said = node.execute_command("CLUSTER INFO")
-    return said["cluster_state"] == "ok" and int(said["cluster_size"]) == NODES

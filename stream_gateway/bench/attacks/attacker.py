@@ -17,6 +17,7 @@ from typing import Final
 
 import orjson
 
+from stream_gateway.bench.attacks.bars import REFUSED_WITHIN_S
 from stream_gateway.bench.attacks.kinds import ATTACKS, NOTHING, Attack
 
 _FIRST_SOURCE: Final = 32  # 127.0.0.32: what one attack did to its address is not the next one's
@@ -32,20 +33,27 @@ class Attacker:
         self._requests = attack.requests(key)
         self._source = f"127.0.0.{_FIRST_SOURCE + ATTACKS.index(attack)}"
         self.opened = 0
+        self.closed = 0  # by the other side, before an answer
+        self._asked_s: dict[int, float] = {}  # what has no answer yet: when, by connection
         self.all_opened = asyncio.Event()
         self.sent = 0
         self.statuses: Counter[int] = Counter()
         self.slowest_refusal_s = 0.0
 
-    async def connection(self) -> None:
+    async def connection(self, number: int) -> None:
         """Repeat the attack over one connection at a time."""
         while True:
             try:
-                await self._once()
+                await self._once(number)
             except (OSError, asyncio.IncompleteReadError):
                 await asyncio.sleep(_AGAIN_S)
 
-    async def _once(self) -> None:
+    def waiting(self) -> int:
+        """Return how many requests have had no answer for longer than a refusal may take."""
+        now_s = time.monotonic()
+        return sum(now_s - asked_s > REFUSED_WITHIN_S for asked_s in self._asked_s.values())
+
+    async def _once(self, number: int) -> None:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self._port, local_addr=(self._source, 0)
         )
@@ -59,13 +67,19 @@ class Attacker:
                 if request is not NOTHING:
                     writer.write(request)
                     self.sent += 1
+                    self._asked_s[number] = began
                 status, closes = await _answer(reader)
+                self._asked_s.pop(number, None)
                 self.statuses[status] += 1
                 if status in self._attack.refused:
                     self.slowest_refusal_s = max(self.slowest_refusal_s, time.monotonic() - began)
                 if closes:
                     return
+        except (OSError, asyncio.IncompleteReadError):
+            self.closed += 1
+            raise
         finally:
+            self._asked_s.pop(number, None)
             writer.transport.abort()
 
 
@@ -84,12 +98,12 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
 async def attack(kind: Attack, port: int, seconds: float, key: str) -> None:
     """Attack for so long; print what is going on."""
     attacker = Attacker(kind, port, key)
-    tasks = [asyncio.create_task(attacker.connection()) for _ in range(kind.connections)]
+    tasks = [asyncio.create_task(attacker.connection(n)) for n in range(kind.connections)]
     await attacker.all_opened.wait()
     _say({"opened": attacker.opened})
     before, began = attacker.sent + attacker.opened, time.monotonic()
     await asyncio.sleep(seconds)
-    took_s = time.monotonic() - began
+    took_s, waiting = time.monotonic() - began, attacker.waiting()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -98,6 +112,8 @@ async def attack(kind: Attack, port: int, seconds: float, key: str) -> None:
             "per_s": round((attacker.sent + attacker.opened - before) / took_s),
             "sent": attacker.sent,
             "opened": attacker.opened,
+            "closed": attacker.closed,
+            "waiting": waiting,
             "statuses": {str(status): n for status, n in sorted(attacker.statuses.items())},
             "slowest_refusal_s": round(attacker.slowest_refusal_s, 3),
         }

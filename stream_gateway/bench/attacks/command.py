@@ -23,6 +23,7 @@ from infra.bench.api.world import World
 from infra.bench.roles import BenchFailed
 from infra.clickhouse import client as clickhouse_client
 from stream_gateway.bench import serving
+from stream_gateway.bench.attacks.bars import MAX_P99_MS, REFUSED_WITHIN_S, broken
 from stream_gateway.bench.attacks.kinds import API, ATTACKS, GATEWAY, Attack
 from stream_gateway.bench.attacks.others import Others
 from stream_gateway.bench.serving import Store
@@ -30,10 +31,11 @@ from stream_gateway.bench.serving import Store
 _SWAPS: Final = 5_000
 _FILES: Final = 3_000
 _CONNECTIONS: Final = 2_000
+_AFTERWARDS_S: Final = 2.0  # how long an attack goes on when its first connections are ended
 
 
 @click.command("attacks")
-@click.option("--quick", is_flag=True, help="Three seconds of each: rough.")
+@click.option("--quick", is_flag=True, help="Three seconds of each: rough, and no bars of time.")
 @click.option(
     "--seconds", type=click.FloatRange(1), help="Of each attack.  [default: 15]", default=None
 )
@@ -52,6 +54,9 @@ def attacks(quick: bool, seconds: float | None, names: Sequence[str]) -> None:
     with a key and another address asks the API 20 times a second and opens four WebSockets a
     second. The line has for each attack its rate, its answers by status, the slowest refusal, and
     the latency of the other user, beside the latency with nobody attacking.
+
+    It fails where an attack is let in or refused after more than 2 s, where the other user is left
+    without an answer, or where the p99 of the other user is more than 100 ms.
     """
     serving.require(_FILES)
     length = seconds or (3.0 if quick else 15.0)
@@ -84,10 +89,13 @@ def attacks(quick: bool, seconds: float | None, names: Sequence[str]) -> None:
             raise BenchFailed(f"with nobody attacking: {', '.join(failures)}")
         progress(f"nobody attacks: {_words(calm)}")
         found: dict[str, Any] = {}
+        bars: list[str] = []
         for kind in kinds:
+            long = kind.ended_after_s + _AFTERWARDS_S if kind.ended_after_s else length
             found[kind.name] = _attacked(
-                kind, ports[kind.door] or 0, length, key_file, others, folder
+                kind, ports[kind.door] or 0, max(long, length), key_file, others, folder
             )
+            bars += broken(kind, found[kind.name], is_timed=not quick)
             per_s = found[kind.name]["per_s"]
             progress(f"{kind.name}, {per_s:,}/s: {_words(found[kind.name]['others'])}")
             for role in (api.role, gateway.role):
@@ -108,10 +116,13 @@ def attacks(quick: bool, seconds: float | None, names: Sequence[str]) -> None:
             each["others"][door]["failed"] for each in found.values() for door in ("api", "gateway")
         ),
         slowest_refusal_s=max(each["slowest_refusal_s"] for each in found.values()),
+        limits={"p99_ms": MAX_P99_MS, "refused_within_s": REFUSED_WITHIN_S, "unanswered": 0},
         calm=calm,
         attacks=found,
         seconds=length,
     )
+    if bars:
+        raise BenchFailed("; ".join(bars))
 
 
 def _attacked(

@@ -17,16 +17,21 @@ API: Final = "api"
 GATEWAY: Final = "gateway"
 DOORS: Final = (API, GATEWAY)
 NOTHING: Final = b""
+OVERLOADED: Final = 503  # which any request may get
 _WALLETS_A_BATCH: Final = 50
 _BODY_BYTES: Final = 4_000
+_AT_ONCE: Final = 64  # requests of one key: API_MAX_CONCURRENT_PER_KEY
+_HEAD_WITHIN_S: Final = 10.0  # the API waits so long for a head
 
 Requests = Callable[[str], Iterator[bytes]]  # of the attacker's own key
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One way to attack. `refused`: statuses that count as a refusal; what gets none of them within
-    the time of the bench was let in, or is being waited for.
+    """One way to attack.
+
+    `refused`: statuses that count as a refusal; where there are none, connections are ended. A
+    bound may let in so many requests `at_once`, which are waited for or `answered`.
     """
 
     name: str
@@ -35,6 +40,9 @@ class Attack:
     requests: Requests
     refused: tuple[int, ...] = ()
     about: str = ""
+    answered: tuple[int, ...] = ()
+    at_once: int = 0
+    ended_after_s: float = 0.0  # how long a connection may stay that is not refused
 
 
 def _head(path: str, *fields: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
@@ -92,9 +100,21 @@ ATTACKS: Final = (
     Attack("forged-keys", API, 32, _forged_keys, (401, 429), "keys with a valid checksum"),
     Attack("invented-paths", API, 32, _invented_paths, (401,), "no key, paths that do not exist"),
     Attack("foreign-hosts", API, 32, _foreign_hosts, (400, 421), "DNS rebinding: another Host"),
-    Attack("withheld-bodies", API, 200, _withheld_bodies, (408, 429, 503), "bodies never sent"),
-    Attack("dear-batches", API, 64, _dear_batches, (429,), "batches of 50 wallets with one key"),
-    Attack("silent-api", API, 1_000, _silence, about="sockets that send nothing"),
+    Attack(
+        *("withheld-bodies", API, 200, _withheld_bodies, (429,), "bodies never sent"),
+        answered=(408,),
+        at_once=_AT_ONCE,
+    ),
+    Attack(
+        *("dear-batches", API, 96, _dear_batches, (429,), "batches of 50 wallets with one key"),
+        answered=(200,),
+        at_once=_AT_ONCE,
+    ),
+    Attack(
+        *("silent-api", API, 1_000, _silence),
+        about="sockets that send nothing",
+        ended_after_s=_HEAD_WITHIN_S,
+    ),
     Attack("silent-gateway", GATEWAY, 1_000, _silence, about="sockets that send nothing"),
     Attack("half-heads", GATEWAY, 1_000, _half_heads, about="handshakes that never end"),
     Attack("forged-upgrades", GATEWAY, 32, _forged_upgrades, (401, 429), "handshakes, forged keys"),
