@@ -66,6 +66,7 @@ async def lose_slots(
     async def connected() -> bool:
         return path.geyser.connections == planned.account_streams
 
+    await until_covered()  # else there is nothing to withdraw
     await watch.until(connected, within_s, f"{planned.account_streams} streams of accounts")
     spared: tuple[int, ...] = ()
     if planned.account_streams > 1 and random.random() < 0.5:
