@@ -279,6 +279,13 @@ class PoolShare:
         return Fraction(amount_raw * self.lamports, self.supply_raw)
 
 
+class LpTokens(NamedTuple):
+    """The LP tokens of a pool, as it counts them."""
+
+    mint: bytes
+    supply_raw: int
+
+
 class Shape(StrEnum):
     """Which block a route's positions have beside their assets."""
 
@@ -329,3 +336,8 @@ class Protocol:
     """A wallet's tokens lead to its positions: by an NFT, LP or share token."""
     share: Callable[[Account], PoolShare] | None = None
     """Of a pool of SOL: what its token represents; raises Unreadable. The token finds it."""
+    lp: Callable[[Account], LpTokens | None] | None = None
+    """Of a pool: its LP tokens, all of which `read` has withdraw its reserves; raises Unreadable.
+
+    None for other accounts. The token finds it.
+    """
