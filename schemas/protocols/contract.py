@@ -148,6 +148,8 @@ class Stake:
     activation_epoch: int | None
     deactivation_epoch: int | None  # None: it is not deactivated
     authority: Literal["withdrawer", "staker"]  # the wallet's; a staker owns nothing of it
+    epoch: int  # of the chain, in which `status` and `effective_lamports` are so
+    epoch_slot: int  # of the chain's clock that says so
     locked_until_ms: int | None = None
     locked_until_epoch: int | None = None
 
