@@ -79,8 +79,9 @@ class Native(Priced):
     as_of_slot: Annotated[
         int | None,
         about(
-            "slot at the end of which it had them: a wallet's own SOL is asked for when the wallet "
-            "is, and may have moved since; null: as the tape saw it last",
+            "slot at the end of which it had them: no stream brings a wallet's own SOL. It is "
+            "asked for with the wallet, again a minute after it was last, and may have moved "
+            "since; null: as the tape saw it last",
             341_000_000,
         ),
     ]
