@@ -66,7 +66,7 @@ class _Read:
     shares: dict[str, tuple[Account, PoolShare]] = field(default_factory=dict)  # by mint
     lp_tokens: dict[str, tuple[Account, _Whole]] = field(default_factory=dict)
     vaults: set[bytes] = field(default_factory=set)  # that reserves need
-    newest_slot: int = 0  # of what reserves were read from
+    uneven: set[str] = field(default_factory=set)  # mints whose pools are newer than `as_of_slot`
     prices: dict[str, PoolPrice] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)  # why there is none
 
@@ -105,11 +105,10 @@ class PoolPrices:
             if attempt:
                 await asyncio.sleep(PAUSE_S)
             read = await self._read(found, tokens.sol_usd)
-            if read.newest_slot <= read.as_of_slot:
+            if not read.uneven:
                 break
-        else:  # pool and vaults are of different slots each time
-            for mint in [mint for mint, price in read.prices.items() if price.sides]:
-                del read.prices[mint]
+        for mint in read.uneven:  # pool and vaults may be of different slots
+            if read.prices.pop(mint, None) is not None:
                 read.lacking[mint] = "the pool changes faster than it is read"
         tokens.lacking |= read.lacking
         for mint, price in read.prices.items():
@@ -202,11 +201,11 @@ class PoolPrices:
 
     async def _read_reserves(self, read: _Read) -> None:
         """Price LP tokens by what all of them withdraw."""
-        slots = [pool.slot for pool, _ in read.lp_tokens.values()]
+        slots: dict[bytes, int] = {}
 
         async def fetch(addresses: Sequence[bytes]) -> Mapping[bytes, Account]:
             found = await self._accounts.at(addresses)
-            slots.extend(each.slot for each in found.values())
+            slots.update((address, each.slot) for address, each in found.items())
             read.vaults |= {each for each in found if found[each].kind.group == "tokens"}
             return found
 
@@ -217,13 +216,15 @@ class PoolPrices:
             read.lp_tokens, await driver.run(asked, world, fetch), strict=True
         ):
             read.vaults |= outcome.absent
+            pool, _ = read.lp_tokens[mint]
+            if max((pool.slot, *(slots[each] for each in outcome.sent))) > read.as_of_slot:
+                read.uneven.add(mint)
             lacking = [each for one in outcome.positions for each in one.unsupported_fields]
             lacking += [failure.detail for failure in outcome.failures]
             if lacking or len(outcome.positions) != 1:
                 read.lacking[mint] = (*lacking, "the pool cannot be read")[0]
             else:
                 reserves[mint] = outcome.positions[0].assets
-        read.newest_slot = max(slots)
         sides = {text(asset.mint) for assets in reserves.values() for asset in assets}
         known = await self._tokens.read(sides)
         for mint, assets in reserves.items():
